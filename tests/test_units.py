@@ -1,0 +1,127 @@
+"""Units: three digits, the right prefix, and back again."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brrr import units
+from brrr.errors import ArgumentError
+
+TIMES = st.floats(min_value=1e-12, max_value=1e9)
+PREFIX = {prefix: 10.0 ** (3 * power) for power, prefix in enumerate(("p", "n", "µ", "m", "", *"kMGTPE"), start=-4)}
+
+
+def test_doctests() -> None:
+    assert doctest.testmod(units).attempted >= 8
+    assert doctest.testmod(units).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.02e-6, "1.02 µs"),
+        (999.96e-9, "1 µs"),
+        (999.4e-9, "999 ns"),
+        (999.5e-9, "1 µs"),
+        (0.0, "0 s"),
+        (-0.0, "0 s"),
+        (-2.5e-6, "-2.5 µs"),
+        (math.nan, "nan s"),
+        (math.inf, "inf s"),
+        (-math.inf, "-inf s"),
+        (3600, "3600 s"),
+        (1e-9, "1 ns"),
+        (100e-6, "100 µs"),
+    ],
+)
+def test_seconds(value: float, text: str) -> None:
+    assert units.seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (units.rate(4.1e12, "B/s"), "4.1 TB/s"),
+        (units.rate(51.3e12, "FLOP/s"), "51.3 TFLOP/s"),
+        (units.rate(999.6e9, "B/s"), "1 TB/s"),
+        (units.quantity(0.125, "FLOP/B"), "0.125 FLOP/B"),
+        (units.quantity(1250.0, "FLOP/B"), "1250 FLOP/B"),
+        (units.quantity(1980e6, "Hz"), "1.98 GHz"),
+        (units.quantity(0.25, "B"), "0.25 B"),
+        (units.quantity(12, ""), "12"),
+        (units.quantity(1.23456e-6, "s", digits=5), "1.2346 µs"),
+        (units.nbytes(537e6), "537 MB"),
+        (units.flop(67.1e6), "67.1 MFLOP"),
+        (units.ratio(2.4), "2.4x"),
+        (units.ratio(1540.0), "1540x"),
+        (units.percent(0.5), "50 %"),
+        (units.seconds_range(0.98e-6, 1.02e-6), "0.98 to 1.02 µs"),
+        (units.seconds_range(0.5, 90.0), "0.5 to 90 s"),
+        (units.seconds_range(0.0, 0.0), "0 to 0 s"),
+        (units.seconds_range(1e-6, math.inf), "1 µs to inf s"),
+    ],
+)
+def test_other_units(text: str, expected: str) -> None:
+    assert text == expected
+
+
+def test_digits_must_be_positive() -> None:
+    with pytest.raises(ArgumentError, match="digits is 0"):
+        units.quantity(1.0, "s", digits=0)
+
+
+@given(TIMES)
+def test_time_survives_within_its_rounding(value_s: float) -> None:
+    assert units.parse_seconds(units.seconds(value_s)) == pytest.approx(value_s, rel=0.5e-2)
+
+
+@given(st.floats(min_value=1e-12, max_value=9.9e17), st.integers(min_value=1, max_value=12))
+def test_any_quantity_survives_within_its_rounding(value: float, digits: int) -> None:
+    number, unit = units.quantity(value, "Hz", digits).split(" ")
+    assert "e" not in number.lower()
+    back = float(number) * PREFIX[unit.removesuffix("Hz")]
+    assert back == pytest.approx(value, rel=0.5000001 * 10.0 ** (1 - digits))
+
+
+@given(TIMES)
+def test_at_most_three_digits_count(value_s: float) -> None:
+    digits = units.seconds(value_s).split(" ")[0].replace(".", "").strip("0")
+    assert len(digits) <= 3
+
+
+@given(st.floats(min_value=1e-9, max_value=999.0), st.sampled_from(["ns", "us", "µs", "μs", "ms", "s"]))
+def test_every_spelling_is_read(value: float, unit: str) -> None:
+    scale = {"ns": 1e-9, "ms": 1e-3, "s": 1.0}.get(unit, 1e-6)
+    assert units.parse_seconds(f"{value!r} {unit}") == pytest.approx(value * scale, rel=1e-12)
+    assert units.parse_seconds(f"{value!r}{unit}") == pytest.approx(value * scale, rel=1e-12)
+
+
+@pytest.mark.parametrize(("text", "value_s"), [("25 µs", 25e-6), ("3ms", 3e-3), ("1e-3", 1e-3), (2, 2.0), (0.0, 0.0)])
+def test_parse_seconds(text: str | float, value_s: float) -> None:
+    assert units.parse_seconds(text) == value_s
+
+
+JUNK = ["", " ", "abc", "5 minutes", "-3 us", "nan", "inf", "1,5 ms", "1 2 ms", "µs", "1e999 s", "1e999999999 s", "٣ s"]
+
+
+@pytest.mark.parametrize("text", [*JUNK, True, math.nan, math.inf, -1.0, None, [1]])
+def test_junk_is_refused(text: object) -> None:
+    with pytest.raises(ArgumentError, match="parse_seconds: text is "):
+        units.parse_seconds(text)  # type: ignore[arg-type]
+
+
+@given(st.text(max_size=12))
+def test_any_text_gives_a_time_or_an_argument_error(text: str) -> None:
+    with contextlib.suppress(ArgumentError):
+        assert units.parse_seconds(text) >= 0
+
+
+def test_a_comma_gets_a_hint() -> None:
+    with pytest.raises(ArgumentError, match="decimal point"):
+        units.parse_seconds("1,5 ms")
