@@ -1,0 +1,80 @@
+"""brrr: why GPU code is fast or slow. Timers that tell the truth, measurements to replay, lessons to play.
+
+>>> import brrr
+>>> print(brrr.measure(lambda: sum(range(100_000)), device="cpu", budget_s=0.05).period_s is not None)
+True
+
+Importing it loads no torch and no matplotlib: each name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "ArgumentError": "brrr.errors",
+    "BrrrError": "brrr.errors",
+    "Cost": "brrr.cost",
+    "CpuQueue": "brrr.cpu_queue",
+    "DeviceMemoryError": "brrr.errors",
+    "Estimate": "brrr.measurement",
+    "Experiment": "brrr.experiment",
+    "Live": "brrr.live",
+    "Measurement": "brrr.measurement",
+    "NotRecordedError": "brrr.errors",
+    "Recorded": "brrr.recorded",
+    "RecordingError": "brrr.errors",
+    "UnavailableError": "brrr.errors",
+    "WrongResultError": "brrr.errors",
+    "check": "brrr.lesson",
+    "claims": "brrr.claims_table",
+    "compare": "brrr.lesson",
+    "doctor": "brrr.checkup",
+    "explore": "brrr.explorer",
+    "factory": "brrr.factory_drawing",
+    "guess": "brrr.lesson",
+    "hardware": "brrr.device",
+    "measure": "brrr.timing",
+    "measure_together": "brrr.timing",
+    "reachable": "brrr.lesson",
+}
+
+__all__ = [*sorted(_WHERE), "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used (PEP 562)."""
+    if name not in _WHERE:
+        raise AttributeError(f"module 'brrr' has no attribute {name!r}")
+    value = getattr(import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+if TYPE_CHECKING:
+    from brrr.checkup import doctor as doctor
+    from brrr.claims_table import claims as claims
+    from brrr.cost import Cost as Cost
+    from brrr.cpu_queue import CpuQueue as CpuQueue
+    from brrr.device import hardware as hardware
+    from brrr.errors import ArgumentError as ArgumentError
+    from brrr.errors import BrrrError as BrrrError
+    from brrr.errors import DeviceMemoryError as DeviceMemoryError
+    from brrr.errors import NotRecordedError as NotRecordedError
+    from brrr.errors import RecordingError as RecordingError
+    from brrr.errors import UnavailableError as UnavailableError
+    from brrr.errors import WrongResultError as WrongResultError
+    from brrr.experiment import Experiment as Experiment
+    from brrr.live import Live as Live
+    from brrr.measurement import Estimate as Estimate
+    from brrr.measurement import Measurement as Measurement
+    from brrr.recorded import Recorded as Recorded
+    from brrr.timing import measure as measure
+    from brrr.timing import measure_together as measure_together

@@ -1,0 +1,49 @@
+"""The command line: `brrr lab | doctor | record | claims`."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from brrr import __version__
+from brrr.errors import BrrrError
+
+COMMANDS = {
+    "lab": ("brrr.lab", "copy the lessons into work/ and open them in JupyterLab"),
+    "doctor": ("brrr.checkup", "what is here, and which lessons therefore run live"),
+    "record": ("brrr.record", "measure the course's experiments on this machine and keep them"),
+    "claims": ("brrr.claims_table", "every claim of the lessons with its verdict"),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one of the commands; the exit code is 0, or 2 for a call that cannot be understood."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if arguments in (["--version"], ["-V"]):
+        print(f"brrr {__version__}")
+        return 0
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(usage())
+        return 0 if arguments else 2
+    name, *rest = arguments
+    if name not in COMMANDS:
+        print(f"brrr: no command {name!r}\n\n{usage()}", file=sys.stderr)
+        return 2
+    try:
+        return int(import_module(COMMANDS[name][0]).main(rest))
+    except BrrrError as error:
+        print(f"brrr {name}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"\nbrrr {name}: interrupted; what was finished is kept", file=sys.stderr)
+        return 130
+
+
+def usage() -> str:
+    """The commands, a line each."""
+    lines = [f"  brrr {name:<8} {what}" for name, (_, what) in COMMANDS.items()]
+    return "\n".join(["usage: brrr COMMAND [--help]", "", *lines])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""Measuring now: `Live("cuda")` and `Live("cpu")`, which also offers the CPU queue, a toy accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+
+from brrr.errors import UnavailableError
+from brrr.experiment import DeviceKind, Experiment, Point, Value
+from brrr.measurement import Measurement
+from brrr.source import Badge, quick
+
+
+class Live:
+    """Measure on this machine; a point measured once is kept for the rest of the session.
+
+    >>> Live("cpu").live
+    True
+    """
+
+    live = True
+
+    def __init__(self, kind: DeviceKind = "cuda", *, budget_s: float = 0.2) -> None:
+        from brrr.device import this_device
+
+        self.kind = kind
+        self.device = this_device("cuda" if kind == "cuda" else "cpu")
+        self.budget_s = budget_s
+        self._measured: dict[tuple[str, str], dict[tuple[Value, ...], Measurement]] = {}
+
+    @property
+    def name(self) -> str:
+        """`cuda` or `cpu`."""
+        return self.kind
+
+    def badge(self, experiment: Experiment) -> Badge:
+        """LIVE with this device; LIVE, CPU QUEUE where the toy accelerator stands in for a GPU."""
+        toy = any(experiment.variant(name).device == "cpu-queue" for name in self.variants(experiment))
+        torch = f"torch {self.device.torch_version}" if self.device.torch_version else ""
+        return Badge("LIVE, CPU QUEUE" if toy else "LIVE", self.device.name, date.today().isoformat(), torch)
+
+    def variants(self, experiment: Experiment) -> tuple[str, ...]:
+        """On a GPU machine the CPU's and the GPU's variants; without one, the CPU's and the queue's."""
+        kinds = ("cpu", "cuda") if self.kind == "cuda" else ("cpu", "cpu-queue")
+        return tuple(v.name for v in experiment.variants if v.device in kinds)
+
+    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
+        """The axis's own values: a live source can go anywhere on them."""
+        found = experiment.axis(axis)
+        return found.quick if quick() and found.quick else found.values
+
+    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
+        """What was measured so far."""
+        experiment.variant(variant)
+        return self._measured.get((experiment.name, variant), {})
+
+    def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
+        """Check the result, then measure; kept, so that asking again returns the same measurement."""
+        full = experiment.point(**point)
+        key = tuple(full.values())
+        kept = self._measured.setdefault((experiment.name, variant), {})
+        if key not in kept:
+            if variant not in self.variants(experiment):
+                raise UnavailableError(
+                    f"Live({self.kind!r}).measure: variant {variant!r} of {experiment.name!r} needs another device; "
+                    f"here there are {', '.join(self.variants(experiment))}"
+                )
+            from brrr.timers import run_variant
+
+            kept[key] = run_variant(experiment, variant, full, budget_s=self.budget_s).measurement
+        return kept[key]
