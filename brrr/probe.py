@@ -1,0 +1,180 @@
+"""What the operating system and the driver say about this machine: small questions, each answered or failed alone."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+
+
+class ProbeError(Exception):
+    """A probe found nothing it could use; the message is for the reader."""
+
+
+class BrokenError(ProbeError):
+    """What a probe looked for is there, but does not work."""
+
+
+def output(*command: str, timeout_s: float = 2.0) -> str:
+    """What a command prints; ProbeError if it is not there, fails or hangs.
+
+    >>> output(sys.executable, "-c", "print('here')")
+    'here'
+    """
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, stdin=subprocess.DEVNULL)
+    except FileNotFoundError as error:
+        raise ProbeError(f"{command[0]} is not on the PATH") from error
+    except subprocess.TimeoutExpired as error:
+        raise BrokenError(f"{command[0]} gave no answer in {timeout_s:g} s") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise BrokenError(f"{command[0]} cannot be run: {error}") from error
+    if done.returncode != 0:
+        words = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise BrokenError(f"{command[0]} fails: {words[0] if words else f'exit status {done.returncode}'}")
+    return done.stdout.strip()
+
+
+def text(path: str) -> str | None:
+    """A small file's text, or None where it is not there or not readable."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip("\0\n\t ")
+    except OSError:
+        return None
+
+
+def torch_module() -> ModuleType:
+    """torch; ProbeError says whether it is missing or broken."""
+    return module("torch")
+
+
+def module(name: str) -> ModuleType:
+    """An imported module; ProbeError if it is missing, or there but does not load."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and error.name.split(".")[0] == name.split(".")[0]:
+            raise ProbeError("not installed") from error
+        raise BrokenError(f"installed, but does not load: {error}") from error
+    except Exception as error:  # a broken binary raises anything from ImportError to RuntimeError
+        first = str(error).strip().splitlines() or [type(error).__name__]
+        raise BrokenError(f"installed, but does not load: {first[0]}") from error
+
+
+def package_version(*names: str) -> str:
+    """The version of the first of these packages that is installed, without importing it.
+
+    >>> package_version("no-such-package", "pytest") != ""
+    True
+    """
+    for name in names:
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    raise ProbeError("not installed")
+
+
+def nvidia_smi() -> list[tuple[str, str]]:
+    """(name, driver version) of each GPU that nvidia-smi lists; ProbeError if it is missing, fails or lists none."""
+    lines = output("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").splitlines()
+    gpus = [(name.strip(), driver.strip()) for name, comma, driver in (line.rpartition(",") for line in lines) if comma]
+    if not gpus:
+        raise ProbeError("nvidia-smi lists no GPU")
+    return gpus
+
+
+def driver_cuda() -> tuple[int, int] | None:
+    """The newest CUDA version that the driver can run, or None without a driver."""
+    try:
+        library = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        version = ctypes.c_int()
+        if library.cuDriverGetVersion(ctypes.byref(version)) != 0:
+            return None
+    except (OSError, AttributeError):
+        return None
+    return version.value // 1000, version.value % 1000 // 10
+
+
+def gpu_seen() -> bool:
+    """Whether the system shows a trace of an NVIDIA GPU, a working driver or not."""
+    if any(Path(path).exists() for path in ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/nvidia0")):
+        return True
+    vendors = Path("/sys/bus/pci/devices").glob("*/vendor")
+    display = ("0x030000", "0x030200")  # a screen's card, a 3D accelerator: not the sound chip of the same vendor
+    return any(text(str(v)) == "0x10de" and text(str(v.with_name("class"))) in display for v in vendors)
+
+
+def cpu_name() -> str:
+    """The processor's model name, or its architecture where the system does not tell."""
+    for line in (text("/proc/cpuinfo") or "").splitlines():
+        if line.startswith("model name"):
+            return " ".join(line.partition(":")[2].split())
+    try:
+        return output("sysctl", "-n", "machdep.cpu.brand_string") if sys.platform == "darwin" else _other_cpu()
+    except ProbeError:
+        return _other_cpu()
+
+
+def _other_cpu() -> str:
+    return platform.processor() or f"{platform.machine()} CPU"
+
+
+def cpu_count() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory_bytes() -> int | None:
+    """The main memory that this process may use: a container's limit counts."""
+    sizes = [_physical_bytes()]
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        limit = text(path)
+        sizes.append(int(limit) if limit and limit.isdecimal() else None)
+    return min((size for size in sizes if size), default=None)
+
+
+def _physical_bytes() -> int | None:
+    if sys.platform == "win32":
+        # GlobalMemoryStatusEx fills MEMORYSTATUSEX: two 32-bit words, the first its own size, then seven 64-bit ones.
+        status = (ctypes.c_uint64 * 8)(64)
+        ctypes.windll.kernel32.GlobalMemoryStatusEx(status)
+        return int(status[1])
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return None
+
+
+def cpu_l2_bytes() -> int | None:
+    """The level-2 cache of one core."""
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        if text(str(index / "level")) == "2":
+            size = text(str(index / "size")) or ""
+            return int(size[:-1]) * {"K": 1024, "M": 1024**2}[size[-1]] if size[:-1].isdecimal() else None
+    if sys.platform == "darwin":
+        try:
+            return int(output("sysctl", "-n", "hw.l2cachesize"))
+        except (ProbeError, ValueError):
+            return None
+    return None
+
+
+def runtime_hint() -> str:
+    """What runs this system, as far as it tells: a hypervisor's name, a container, Colab or WSL, and the kernel."""
+    vendor = " ".join(filter(None, (text(f"/sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name"))))
+    virtual = " hypervisor" in (text("/proc/cpuinfo") or "") or text("/sys/hypervisor/type") is not None
+    parts = [f"virtual machine ({vendor or 'unnamed'})" if virtual else vendor or "no hypervisor seen"]
+    if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
+        parts.append("container")
+    if "COLAB_RELEASE_TAG" in os.environ:
+        parts.append("Colab")
+    if "microsoft" in platform.release().lower():
+        parts.append("WSL")
+    return ", ".join([*parts, f"{platform.system()} {platform.release()}"])

@@ -1,0 +1,379 @@
+"""The doctor on machines that are whole, half set up, too old or broken."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from brrr import advice, checkup, clocks, course, device, inventory, paths, probe
+
+WHATS = [
+    *("Python", "torch", "NVIDIA GPU", "NVIDIA driver", "CUDA", "nvcc", "PyCUDA", "Triton", "nvmath", "CUPTI", "NVML"),
+    *("widgets", "C compiler"),
+]
+BROKEN = probe.BrokenError("nvidia-smi fails: couldn't communicate with the NVIDIA driver")
+
+
+class Machine:
+    """A machine to examine: a healthy one with an H200 until a test takes something away."""
+
+    def __init__(self) -> None:
+        self.torch: Any = fake_torch()
+        self.smi: Any = [("NVIDIA H200", "580.65")]
+        self.driver: tuple[int, int] | None = (13, 0)
+        self.seen = True
+        self.cuda_problem: str | None = None
+        self.packages = {
+            "torch": "2.13.0",
+            "pycuda": "2026.1",
+            "triton": "3.6",
+            "nvmath-python": "1.0",
+            "cupti-python": "13.4",
+            "nvidia-ml-py": "13.1",
+            "ipywidgets": "8.1",
+            "jupyterlab_widgets": "3.0",
+        }
+        self.programs: dict[str, Any] = {"nvcc": "nvcc\nrelease 13.0, V13.0.88\nbuild", "cc": "cc 12.2\nCopyright"}
+
+    def module(self, name: str) -> Any:
+        if name.split(".")[0] not in self.packages:
+            raise probe.ProbeError("not installed")
+        return SimpleNamespace()
+
+    def package_version(self, *names: str) -> str:
+        for name in names:
+            if name in self.packages:
+                return self.packages[name]
+        raise probe.ProbeError("not installed")
+
+    def output(self, command: str, *arguments: str, timeout_s: float = 2.0) -> str:
+        return str(self._answer(self.programs.get(Path(command).name, probe.ProbeError(f"{command} is not there"))))
+
+    def nvidia_smi(self) -> Any:
+        return self._answer(self.smi)
+
+    def torch_module(self) -> Any:
+        return self._answer(self.torch)
+
+    @staticmethod
+    def _answer(value: Any) -> Any:
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+
+def fake_torch(cuda: str | None = "13.0", capability: tuple[int, int] = (9, 0)) -> SimpleNamespace:
+    archs = ["sm_75", "sm_80", "sm_90"]
+    activity = SimpleNamespace(CUDA="CUDA")
+    return SimpleNamespace(
+        __version__="2.13.0" if cuda else "2.13.0+cpu",
+        version=SimpleNamespace(cuda=cuda, hip=None),
+        cuda=SimpleNamespace(
+            is_available=lambda: True,
+            get_arch_list=lambda: archs,
+            get_device_capability=lambda: capability,
+            get_device_name=lambda: "NVIDIA GeForce GTX 1070",
+        ),
+        profiler=SimpleNamespace(ProfilerActivity=activity, supported_activities=lambda: {"CUDA"}),
+    )
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    here = Machine()
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("CONDA_PREFIX", raising=False)
+    monkeypatch.delenv("CC", raising=False)
+    for name in ("module", "package_version", "output", "nvidia_smi", "torch_module"):
+        monkeypatch.setattr(probe, name, getattr(here, name))
+    monkeypatch.setattr(probe, "driver_cuda", lambda: here.driver)
+    monkeypatch.setattr(probe, "gpu_seen", lambda: here.seen)
+    monkeypatch.setattr(device, "cuda_problem", lambda: here.cuda_problem)
+    monkeypatch.setattr(clocks, "driver_version", lambda: None)
+    monkeypatch.setattr(inventory.shutil, "which", lambda name: f"/bin/{name}" if name in here.programs else None)
+    monkeypatch.setattr(inventory.importlib.util, "find_spec", lambda name: name if name in here.packages else None)
+    monkeypatch.setattr(inventory.sys, "platform", "linux")
+    monkeypatch.setattr(inventory.platform, "release", lambda: "6.1")
+    monkeypatch.setattr(inventory.device, "this_device", lambda kind: h200())
+    return here
+
+
+def h200() -> device.Device:
+    return device.Device("cuda", "NVIDIA H200", "h200", compute_capability=(9, 0), hardware=device.hardware("h200"))
+
+
+def examine() -> tuple[checkup.Report, dict[str, inventory.Row]]:
+    report = checkup.doctor()
+    assert [row.what for row in report.rows] == WHATS
+    return report, {row.what: row for row in report.rows}
+
+
+def without_gpu(machine: Machine) -> None:
+    machine.seen, machine.smi, machine.driver = False, probe.ProbeError("nvidia-smi is not on the PATH"), None
+    machine.cuda_problem = "there is no NVIDIA GPU"
+
+
+def test_healthy_machine(machine: Machine) -> None:
+    report, row = examine()
+    assert {one.status for one in report.rows} == {"found"}
+    assert report.cuda
+    assert row["NVIDIA GPU"].seen == "NVIDIA H200, compute capability 9.0, datasheet known"
+    assert row["NVIDIA driver"].seen == "580.65, runs CUDA up to 13.0"
+    assert row["nvcc"].seen == "release 13.0, V13.0.88"
+    assert report.advice == advice.Advice(None, "Nothing is missing: everything runs live.")
+
+
+def test_no_gpu(machine: Machine) -> None:
+    without_gpu(machine)
+    machine.torch = fake_torch(cuda=None)
+    report, row = examine()
+    assert not report.cuda
+    assert [row[name].status for name in ("NVIDIA GPU", "NVIDIA driver", "CUDA", "PyCUDA")] == ["missing"] * 4
+    assert report.advice.command is None
+    assert "No command adds a GPU" in report.advice.why
+
+
+def test_no_gpu_and_no_compiler(machine: Machine) -> None:
+    without_gpu(machine)
+    del machine.programs["cc"]
+    report, row = examine()
+    assert row["C compiler"].status == "missing"
+    assert report.advice.command == "sudo apt-get install build-essential"
+
+
+def test_no_torch(machine: Machine) -> None:
+    machine.torch = probe.ProbeError("not installed")
+    machine.cuda_problem = "torch is not installed"
+    report, row = examine()
+    assert (row["torch"].status, row["torch"].seen) == ("missing", "not installed")
+    assert row["NVIDIA GPU"].seen == "NVIDIA H200"
+    assert (report.advice.command or "").endswith("-m pip install --upgrade torch")
+
+
+def test_torch_that_does_not_load(machine: Machine) -> None:
+    machine.torch = probe.BrokenError("installed, but does not load: libcudart.so.13")
+    machine.cuda_problem = "torch is installed, but does not load: libcudart.so.13"
+    _, row = examine()
+    assert (row["torch"].status, row["CUDA"].status) == ("problem", "problem")
+
+
+@pytest.mark.parametrize(("driver", "build"), [((13, 1), "cu130"), ((12, 8), "cu126")])
+def test_cpu_build_of_torch_beside_a_gpu(machine: Machine, driver: tuple[int, int], build: str) -> None:
+    machine.torch, machine.driver = fake_torch(cuda=None), driver
+    machine.cuda_problem = "torch 2.13.0+cpu is built without CUDA, though NVIDIA H200 is here"
+    report, row = examine()
+    assert row["torch"].seen == "2.13.0+cpu, built without CUDA"
+    assert (row["CUDA"].status, row["CUDA"].seen) == ("problem", machine.cuda_problem)
+    command = report.advice.command or ""
+    assert "--force-reinstall torch==2.13.0 " in command
+    assert command.endswith(f"https://download.pytorch.org/whl/{build}")
+
+
+def test_driver_too_old_for_this_torch(machine: Machine) -> None:
+    machine.driver = (12, 4)
+    machine.cuda_problem = "the NVIDIA driver is too old: it runs CUDA up to 12.4, torch needs 13.0"
+    report, row = examine()
+    assert row["NVIDIA driver"].status == "problem"
+    assert "580.65; the NVIDIA driver is too old: it runs CUDA up to 12.4" in row["NVIDIA driver"].seen
+    assert report.advice.command is None
+    assert "nvidia.com/drivers" in report.advice.why
+    machine.programs["ubuntu-drivers"] = ""
+    assert checkup.doctor().advice.command == "sudo ubuntu-drivers install"
+
+
+def test_driver_too_old_for_this_torch_but_not_for_another(machine: Machine) -> None:
+    machine.driver = (12, 8)
+    machine.cuda_problem = "the NVIDIA driver is too old: it runs CUDA up to 12.8, torch needs 13.0"
+    assert (checkup.doctor().advice.command or "").endswith("/whl/cu126")
+
+
+def test_gpu_too_old_for_this_torch(machine: Machine) -> None:
+    machine.torch = fake_torch(capability=(6, 1))
+    machine.smi = [("NVIDIA GeForce GTX 1070", "580.65")]
+    machine.cuda_problem = device.too_old_gpu(machine.torch)
+    report, row = examine()
+    assert "has compute capability 6.1, too old for torch 2.13.0" in row["CUDA"].seen
+    assert row["CUDA"].status == "problem"
+    assert (report.advice.command or "").endswith("/whl/cu126")
+
+
+def test_broken_driver(machine: Machine) -> None:
+    machine.smi, machine.driver = BROKEN, None
+    machine.cuda_problem = f"an NVIDIA GPU is here, but its driver does not answer: {BROKEN}"
+    report, row = examine()
+    assert [row[name].status for name in ("NVIDIA GPU", "NVIDIA driver", "CUDA")] == ["problem"] * 3
+    assert row["NVIDIA driver"].seen == str(BROKEN)
+    assert "driver" in report.advice.why
+
+
+def test_hidden_gpu(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    machine.cuda_problem = "CUDA_VISIBLE_DEVICES is '-1', which hides every GPU"
+    assert checkup.doctor().advice.command == "unset CUDA_VISIBLE_DEVICES"
+
+
+def test_missing_libraries_are_one_command(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("pycuda", "nvmath-python", "cupti-python"):
+        del machine.packages[name]
+    report, row = examine()
+    assert row["CUPTI"].seen == "through torch.profiler"
+    assert row["PyCUDA"].status == "missing"
+    assert (report.advice.command or "").endswith("-m pip install pycuda nvmath-python")
+    monkeypatch.setenv("CONDA_PREFIX", sys.prefix)
+    assert checkup.doctor().advice.command == "conda install -c conda-forge pycuda nvmath-python"
+
+
+def test_pycuda_without_nvcc(machine: Machine) -> None:
+    del machine.packages["pycuda"], machine.programs["nvcc"]
+    assert checkup.doctor().advice.command == "sudo apt-get install nvidia-cuda-toolkit"
+
+
+def test_missing_widgets(machine: Machine) -> None:
+    del machine.packages["jupyterlab_widgets"]
+    report, row = examine()
+    assert (row["widgets"].status, row["widgets"].seen) == ("missing", "jupyterlab_widgets is not installed")
+    assert "ipywidgets jupyterlab_widgets" in (report.advice.command or "")
+
+
+def test_every_check_may_fail(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not one of them may take the table down, whatever it raises."""
+
+    def explode(*args: object, **kwargs: object) -> Any:
+        raise ZeroDivisionError("boom\nmore")
+
+    for name in ("module", "package_version", "output", "nvidia_smi", "torch_module", "driver_cuda", "gpu_seen"):
+        monkeypatch.setattr(probe, name, explode)
+    for owner, name in ((device, "cuda_problem"), (device, "this_device"), (clocks, "driver_version")):
+        monkeypatch.setattr(owner, name, explode)
+    for owner, name in ((course, "lessons"), (advice, "advise"), (inventory.platform, "python_version")):
+        monkeypatch.setattr(owner, name, explode)
+    report, row = examine()
+    assert row["Python"].seen == "the check itself fails: boom"
+    assert row["nvmath"].status == "problem"
+    assert not report.cuda
+    assert "boom" in str(report)
+    assert "boom" in report._repr_markdown_()
+
+
+@pytest.mark.parametrize("name", ["driver_cuda", "gpu_seen", "nvidia_smi", "output", "package_version", "module"])
+def test_one_failing_probe_leaves_the_others(machine: Machine, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def explode(*args: object, **kwargs: object) -> Any:
+        raise OSError("boom")
+
+    monkeypatch.setattr(probe, name, explode)
+    report, row = examine()
+    assert report.cuda
+    assert row["Python"].status == row["torch"].status == row["NVIDIA GPU"].status == "found"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Lessons
+
+
+def notebook(folder: Path, name: str, needs: object = None) -> None:
+    metadata = {} if needs is None else {"brrr": {"needs": needs}}
+    text = json.dumps({"cells": [], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})
+    (folder / f"{name}.ipynb").write_text(text, encoding="utf-8")
+
+
+def states(folder: Path, *fine: str) -> dict[str, str]:
+    return {one.name: one.state for one in course.lessons(folder, lambda row: row in fine)}
+
+
+def test_lessons_to_come_are_marked(tmp_path: Path) -> None:
+    notebook(tmp_path, "00_start_here", [])
+    notebook(tmp_path, "01_async_timing")
+    found = states(tmp_path, "torch", "CUDA")
+    assert (found["00_start_here"], found["01_async_timing"], found["02_transfers"]) == ("live", "live", "to come")
+    assert list(found) == list(course.COURSE)
+
+
+def test_lessons_without_a_gpu_or_without_torch(tmp_path: Path) -> None:
+    notebook(tmp_path, "00_start_here")
+    notebook(tmp_path, "01_async_timing")
+    assert states(tmp_path, "torch")["01_async_timing"] == "partly live"
+    assert states(tmp_path)["01_async_timing"] == "replayed"
+    assert states(tmp_path)["00_start_here"] == "live"
+
+
+def test_needs_of_a_notebook_count(tmp_path: Path) -> None:
+    notebook(tmp_path, "05_fusion", ["cuda", "triton"])
+    notebook(tmp_path, "99_own", ["torch"])
+    found = course.lessons(tmp_path, lambda row: row in ("torch", "CUDA"))
+    by_name = {one.name: one for one in found}
+    assert by_name["05_fusion"].note == "recorded figures where Triton would be needed"
+    assert by_name["99_own"].state == "live"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"metadata": 3}', '{"metadata": {"brrr": {"needs": ["gpu"]}}}'])
+def test_damaged_notebook_is_a_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "01_async_timing.ipynb").write_text(text, encoding="utf-8")
+    assert states(tmp_path, "torch")["01_async_timing"] == "problem"
+
+
+def test_repository_lessons_can_be_read() -> None:
+    assert "problem" not in states(paths.share("notebooks")).values()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The command
+
+
+def test_text_and_markdown_show_every_row(machine: Machine) -> None:
+    without_gpu(machine)
+    report, _ = examine()
+    for text in (str(report), report._repr_markdown_()):
+        assert all(what in text for what in WHATS)
+        assert "To come: " in text
+    assert report._repr_markdown_().splitlines()[1] == "| --- | --- | --- | --- |"
+
+
+def test_require_cuda(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    assert checkup.main(["--require", "cuda"]) == 0
+    without_gpu(machine)
+    assert checkup.main(["--require", "cuda"]) == 1
+    assert checkup.main([]) == 0
+    assert "there is no NVIDIA GPU" in capsys.readouterr().out
+
+
+def test_json(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    assert checkup.main(["--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["cuda"] is True
+    assert [row["what"] for row in answer["rows"]] == WHATS
+    assert answer["advice"]["command"] is None
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+
+def test_this_machine_in_time() -> None:
+    start_s = time.monotonic()
+    done = run("from brrr import checkup; raise SystemExit(checkup.main([]))")
+    took_s = time.monotonic() - start_s
+    print(f"doctor: {took_s:.1f} s, target 5 s")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert took_s < 5 * 5
+
+
+def test_without_torch_installed() -> None:
+    done = run("import sys; sys.modules['torch'] = None; from brrr import checkup; checkup.main([])")
+    assert done.returncode == 0
+    torch_line = next(line for line in done.stdout.splitlines() if line.startswith("torch"))
+    assert "no" in torch_line.split()[:2]
+
+
+def test_doctor_alone_loads_no_heavy_library() -> None:
+    code = (
+        "import sys; import brrr.checkup; print(sorted({'torch', 'pandas', 'matplotlib', 'triton'} & set(sys.modules)))"
+    )
+    assert run(code).stdout.strip() == "[]"
+    assert run(code.replace("import brrr.checkup", "import brrr.checkup, torch")).stdout.strip() != "[]"
