@@ -1,0 +1,65 @@
+"""A toy accelerator: a queue with one worker thread, so that a machine without a GPU can be asynchronous too."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+DEPTH = 1024
+"""Calls that may wait; one more makes `submit` wait for room, as a GPU's launch queue does."""
+
+
+class CpuQueue:
+    """Runs what is submitted one after another on a worker thread, like a GPU's stream.
+
+    >>> with CpuQueue() as toy:
+    ...     toy.submit(print, "done by the worker")
+    ...     toy.synchronize()
+    done by the worker
+
+    The worker shows true overlap only for work that leaves the interpreter free (a NumPy product does, a Python loop
+    does not). An exception of a submitted call is raised by the next `synchronize`.
+    """
+
+    def __init__(self, depth: int = DEPTH) -> None:
+        self._waiting: queue.Queue[tuple[Callable[..., Any], tuple[Any, ...]] | None] = queue.Queue(depth)
+        self._error: BaseException | None = None
+        self._worker = threading.Thread(target=self._work, name="brrr-cpu-queue", daemon=True)
+        self._worker.start()
+
+    def submit(self, call: Callable[..., Any], *args: Any) -> None:
+        """Put `call(*args)` into the queue and return at once: nothing has run yet."""
+        self._waiting.put((call, args))
+
+    def synchronize(self) -> None:
+        """Wait until all that was submitted has run; raise the first exception that one of the calls raised."""
+        self._waiting.join()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def close(self) -> None:
+        """End the worker after what is still waiting."""
+        if self._worker.is_alive():
+            self._waiting.put(None)
+            self._worker.join()
+
+    def __enter__(self) -> CpuQueue:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _work(self) -> None:
+        while (job := self._waiting.get()) is not None:
+            call, args = job
+            try:
+                call(*args)
+            except BaseException as error:
+                self._error = self._error or error
+            finally:
+                self._waiting.task_done()
+        self._waiting.task_done()

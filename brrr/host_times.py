@@ -1,0 +1,138 @@
+"""The three times that a host clock can tell: what issuing costs, what a loop takes, what a single caller waits."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from brrr.measurement import Estimate
+from brrr.statistics import median
+
+Clock = Callable[[], int]
+BURST = 8
+"""Calls issued between two synchronisations for `host_s`: few enough that the queue is never full."""
+
+SHORT_S = 2e-6
+"""Calls shorter than this are timed several at once, since reading the clock costs a good part of them."""
+
+END_SHARE = 1 / 200
+"""How much of a loop's time its two ends (the first call's latency, the last synchronisation) may be."""
+
+
+@lru_cache(maxsize=1)
+def clock_cost_s() -> float:
+    """What a pair of clock readings adds to the time between them, in seconds: the median of many empty pairs."""
+    pairs = []
+    for _ in range(2000):
+        start = time.perf_counter_ns()
+        pairs.append(time.perf_counter_ns() - start)
+    return median(pairs) * 1e-9
+
+
+@lru_cache(maxsize=1)
+def clock_tick_s() -> float:
+    """The smallest step that the host's clock shows, in seconds."""
+    return max(1e-9, time.get_clock_info("perf_counter").resolution)
+
+
+class HostTimes:
+    """Samples of `host_s`, `period_s` and `latency_s` of one call; `wait` synchronises and does nothing on a CPU.
+
+    >>> times = HostTimes(lambda: sum(range(1000)))
+    >>> times.round(0.01)
+    >>> times.estimate(times.latency) is not None
+    True
+    """
+
+    def __init__(self, call: Callable[[], Any], wait: Callable[[], None] | None = None) -> None:
+        self.call, self._wait = call, wait or _nothing
+        self.waits = wait is not None
+        self.host: list[float] = []
+        self.period: list[float] = []
+        self.latency: list[float] = []
+
+    def first(self) -> tuple[Any, float]:
+        """The first call: its result, and how long it took to its synchronised end."""
+        self._wait()
+        start = time.perf_counter_ns()
+        result = self.call()
+        self._wait()
+        return result, (time.perf_counter_ns() - start) * 1e-9
+
+    def round(self, slice_s: float) -> None:
+        """Take some samples of each time in about `slice_s`; at least one of each, however long a call takes."""
+        latency_s = self._sample_latency(slice_s / 4)
+        if not self.waits:
+            self.host.append(latency_s)
+        else:
+            self._sample_host(slice_s / 4)
+        self._sample_period(slice_s / 2)
+
+    def forget(self) -> None:
+        """Drop the samples so far."""
+        self.host, self.period, self.latency = [], [], []
+
+    def estimate(self, samples: list[float]) -> Estimate | None:
+        """The samples as an estimate, the cost of reading the clock taken off; None without samples."""
+        return Estimate.of(samples, clock_tick_s()) if samples else None
+
+    def _sample_latency(self, slice_s: float) -> float:
+        samples: list[float] = []
+        until = time.perf_counter() + slice_s
+        while not samples or (len(samples) < 50 and time.perf_counter() < until):
+            samples.append(self._one_latency())
+        self.latency += samples
+        return median(samples)
+
+    def _one_latency(self) -> float:
+        calls = self._calls_at_once() if not self.waits else 1
+        self._wait()
+        start = time.perf_counter_ns()
+        for _ in range(calls):
+            self.call()
+        self._wait()
+        return self._net(time.perf_counter_ns() - start) / calls
+
+    def _calls_at_once(self) -> int:
+        known = self.latency[-1] if self.latency else SHORT_S
+        return max(1, math.ceil(10 * SHORT_S / known)) if 0 < known < SHORT_S else 1
+
+    def _sample_host(self, slice_s: float) -> None:
+        until = time.perf_counter() + slice_s
+        while True:
+            self._wait()
+            for _ in range(BURST):
+                start = time.perf_counter_ns()
+                self.call()
+                self.host.append(self._net(time.perf_counter_ns() - start))
+                if time.perf_counter() >= until:
+                    self._wait()
+                    return
+
+    def _sample_period(self, slice_s: float) -> None:
+        calls = self._loop_calls(slice_s)
+        self._wait()
+        start = time.perf_counter_ns()
+        for _ in range(calls):
+            self.call()
+        self._wait()
+        self.period.append(self._net(time.perf_counter_ns() - start) / calls)
+
+    def _loop_calls(self, slice_s: float) -> int:
+        """So many calls that the loop's ends weigh at most END_SHARE, as far as the slice allows."""
+        latency = median(self.latency[-50:])
+        period = self.period[-1] if self.period else max(median(self.host[-50:]), latency / 4)
+        ends = max(latency - period, 0.0)
+        wanted = max(3, math.ceil(ends / (END_SHARE * period))) if period > 0 else 1000
+        wanted = max(wanted, math.ceil(slice_s / 4 / max(period, 1e-9)))
+        return max(1, min(wanted, int(slice_s / max(period, 1e-9)), 20000))
+
+    def _net(self, elapsed_ns: int) -> float:
+        return max(0.0, elapsed_ns * 1e-9 - clock_cost_s())
+
+
+def _nothing() -> None:
+    """A CPU's call has ended when it returns."""
