@@ -1,0 +1,23 @@
+"""The course's experiments, one module each; a name is loaded when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from brrr.errors import ArgumentError
+from brrr.experiment import Experiment
+
+NAMES = ("matmul", "timers")
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment of that name.
+
+    >>> experiment("matmul").axes[0].name
+    'size'
+    """
+    if name not in NAMES:
+        raise ArgumentError("experiment", "name", name, f"one of {', '.join(NAMES)}")
+    found = import_module(f"brrr.experiments.{name}").EXPERIMENT
+    assert isinstance(found, Experiment)
+    return found
