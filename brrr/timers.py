@@ -11,7 +11,7 @@ from brrr.cost import Cost
 from brrr.errors import BrrrError, DeviceMemoryError, UnavailableError
 from brrr.experiment import Experiment, Point, Variant, Workload
 from brrr.measurement import Estimate, Field, Measurement
-from brrr.places import Place
+from brrr.places import Place, name_of
 from brrr.timed import Run
 from brrr.timing import interleave
 
@@ -71,11 +71,10 @@ def _prepare(
 
         return first_call(experiment, variant, point)
     workload = _opened(experiment, variant, point, opened)
+    run = Run(workload.run, _place(variant, workload), _cache_of(variant, point), budget_s)
     if variant.timer == "no-warm-up":  # its first call must be the timed one, so the check comes second
         samples = naive_timers.no_warm_up(workload.run, _wait_of(variant, workload))
-        return TimedRun(_reading(variant, "latency_s", samples), workload.cost, workload.check())
-    place = _place(variant, workload)
-    run = Run(workload.run, place, _cache_of(variant, point), budget_s)
+        return TimedRun(_reading(run, "latency_s", samples), workload.cost, workload.check())
     if variant.timer.startswith("measure"):
         run.profiler = variant.timer == "measure"
         return workload, run.checked(workload), run
@@ -141,11 +140,10 @@ def _wait_of(variant: Variant, workload: Workload) -> Callable[[], None]:
     return lambda: None
 
 
-def _reading(variant: Variant, field: Field, samples: Sequence[float], *notes: str) -> Measurement:
+def _reading(run: Run, field: Field, samples: Sequence[float]) -> Measurement:
+    """A timer that tells one number, as a measurement with that one field."""
     fields: Mapping[str, Any] = {field: Estimate.of(samples)}
-    return Measurement(
-        **fields, cache=variant.cache, device=variant.device, notes=notes, samples={field: tuple(samples)}
-    )
+    return Measurement(**fields, cache=run.cache, device=name_of(run.place), samples={field: tuple(samples)})
 
 
 Timer = Callable[[Variant, Workload, Run], Measurement]
@@ -153,7 +151,7 @@ Timer = Callable[[Variant, Workload, Run], Measurement]
 
 def _naive(timer: Callable[[Any, Any], list[float]], field: Field) -> Timer:
     def timed(variant: Variant, workload: Workload, run: Run) -> Measurement:
-        return _reading(variant, field, timer(workload.run, _wait_of(variant, workload)))
+        return _reading(run, field, timer(workload.run, _wait_of(variant, workload)))
 
     return timed
 
@@ -162,7 +160,7 @@ def _transfers(variant: Variant, workload: Workload, run: Run) -> Measurement:
     if "with_transfers" not in workload.others:
         raise UnavailableError(f"{variant.name}: this function has no inputs to send")
     samples = naive_timers.transfers_included(workload.others["with_transfers"], _wait_of(variant, workload))
-    return _reading(variant, "latency_s", samples)
+    return _reading(run, "latency_s", samples)
 
 
 def _truth(variant: Variant, workload: Workload, run: Run) -> Measurement:
@@ -177,21 +175,21 @@ def _do_bench(variant: Variant, workload: Workload, run: Run) -> Measurement:
     from triton.testing import do_bench
 
     milliseconds = do_bench(workload.run, warmup=25, rep=100, return_mode="all")
-    return _reading(variant, "span_s", [ms * 1e-3 for ms in milliseconds])
+    return _reading(run, "span_s", [ms * 1e-3 for ms in milliseconds])
 
 
 def _do_bench_cudagraph(variant: Variant, workload: Workload, run: Run) -> Measurement:
     from triton.testing import do_bench_cudagraph
 
     milliseconds = do_bench_cudagraph(workload.run, rep=50, return_mode="all")
-    return _reading(variant, "span_s", [ms * 1e-3 for ms in milliseconds])
+    return _reading(run, "span_s", [ms * 1e-3 for ms in milliseconds])
 
 
 def _torch_benchmark(variant: Variant, workload: Workload, run: Run) -> Measurement:
     from torch.utils.benchmark import Timer as TorchTimer
 
     measured = TorchTimer("run()", globals={"run": workload.run}).blocked_autorange(min_run_time=0.1)
-    return _reading(variant, "period_s", list(measured.times))
+    return _reading(run, "period_s", list(measured.times))
 
 
 TIMERS: Mapping[str, Timer] = {

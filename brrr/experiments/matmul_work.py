@@ -25,7 +25,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     n = int(point["size"])
     on_gpu = variant.name == "gpu"
     refuse_too_large(3 * n * n * 4, "cuda" if variant.device == "cuda" else "cpu", f"matmul {n}")
-    a, b = (torch.randn(n, n, device="cuda" if on_gpu else "cpu") for _ in range(2))
+    a, b = (_random(n, on_gpu) for _ in range(2))
     cost = matmul_cost(n, n, n, 4)
     if variant.device == "cpu-queue":
         return _queued(a, b, cost)
@@ -33,6 +33,12 @@ def workload(variant: Variant, point: Point) -> Workload:
         return Workload(lambda: a @ b, cost, product_error(a, b), TOLERANCE)
     run: Callable[[], Any] = (lambda: a @ b) if on_gpu else (lambda: (a.cuda() @ b.cuda()).cpu())
     return Workload(run, cost, product_error(a, b), TOLERANCE, synchronize=torch.cuda.synchronize)
+
+
+def _random(n: int, on_gpu: bool) -> torch.Tensor:
+    """A fresh random matrix; drawn on the GPU where it is in use already, for a CPU needs seconds for 32768^2."""
+    drawn = torch.randn(n, n, device="cuda" if on_gpu or torch.cuda.is_initialized() else "cpu")
+    return drawn if on_gpu else drawn.cpu()
 
 
 def _queued(a: torch.Tensor, b: torch.Tensor, cost: Cost) -> Workload:

@@ -43,7 +43,8 @@ def supports(variant: Variant, point: Point) -> bool:
     if function in CONSTRUCTED:
         return variant.timer in OWN_TIMERS and not cold
     if cold:  # what do_bench times is a cold cache: it overwrites the L2 before each call
-        return variant.timer in ("measure", "measure-no-profiler", "do-bench")
+        no_fallback = function == "syncs"  # without a gate and without a profiler nothing is left to go by
+        return variant.timer in ("measure", "do-bench") or (variant.timer == "measure-no-profiler" and not no_fallback)
     if variant.timer == "do-bench-cudagraph":
         return function != "syncs"
     if variant.timer == "transfers-included":

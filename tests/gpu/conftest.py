@@ -1,0 +1,15 @@
+"""The GPU lane: every test here needs a working CUDA device, and the lane fails where there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from brrr.device import cuda_problem
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cuda() -> None:
+    """A lane that was asked for and finds no hardware fails; it does not skip."""
+    problem = cuda_problem()
+    if problem:
+        pytest.fail(f"the GPU lane needs a CUDA device: {problem}", pytrace=False)

@@ -1,0 +1,77 @@
+"""CUDA C++ compiles for the oldest and the newest GPU of the course, by nvcc or NVRTC; no GPU is needed."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from brrr.calibration import Calibration
+from brrr.device_times import reconciled
+from brrr.errors import UnavailableError
+from brrr.measurement import Estimate
+from brrr.paths import PACKAGE
+
+SOURCES = sorted((PACKAGE / "kernels").glob("*.cu"))
+ARCHES = ("sm_75", "sm_90")
+NVCC = shutil.which("nvcc")
+NVRTC = importlib.util.find_spec("cuda") is not None and importlib.util.find_spec("cuda.bindings") is not None
+needs_compiler = pytest.mark.skipif(not (NVCC or NVRTC), reason="neither nvcc nor NVRTC is here")
+
+
+def compiled(source: Path, arch: str, folder: Path) -> bytes:
+    if NVCC is None:
+        from brrr.kernels.nvrtc import compile_cubin
+
+        return compile_cubin(source.read_text(encoding="utf-8"), source.name, arch)
+    out = folder / "out.cubin"
+    command = [NVCC, f"-arch={arch}", "-std=c++17", "-cubin", "--Werror", "all-warnings", "-o", str(out), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UnavailableError(done.stderr)
+    return out.read_bytes()
+
+
+@needs_compiler
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
+def test_every_kernel_compiles(source: Path, arch: str, tmp_path: Path) -> None:
+    code = compiled(source, arch, tmp_path)
+    assert code.startswith(b"\x7fELF")
+    for line in source.read_text(encoding="utf-8").splitlines():
+        if "__global__" in line:
+            name = line.split("void ")[1].split("(")[0]
+            assert name.encode() in code, f"{name} is not in the compiled code"
+
+
+@needs_compiler
+def test_a_kernel_that_is_wrong_does_not_compile(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.cu"
+    broken.write_text('extern "C" __global__ void f() { nowhere(); }\n')
+    with pytest.raises(UnavailableError, match="nowhere"):
+        compiled(broken, "sm_90", tmp_path)
+
+
+def made(**changed: float) -> Calibration:
+    values = {"pair_s": 3.5, "own_s": 1.0, "cold_pair_s": 4.8, "cold_own_s": 1.5, "graph_gap_s": 0.25,
+              "first_gap_s": 1.2, "gap_s": 1.1, **changed}  # fmt: skip
+    return Calibration(**values, penalties_s=((1, 0.8), (5, 1.6), (20, 1.9)), own_from="cupti")
+
+
+def test_what_the_calibration_takes_off() -> None:
+    c = made()
+    assert c.surplus_s("hot") == pytest.approx(2.5) and c.surplus_s("cold") == pytest.approx(3.3)
+    assert c.gaps_s(1) == 0 and c.gaps_s(2) == pytest.approx(1.2) and c.gaps_s(20) == pytest.approx(1.2 + 18 * 1.1)
+    assert [c.cold_penalty_s(n) for n in (1, 3, 5, 20, 500)] == pytest.approx([0.8, 1.2, 1.6, 1.9, 1.9])
+
+
+def test_the_device_is_never_busy_for_longer_than_the_span() -> None:
+    span, busy = Estimate(1.0e-6, 0.9e-6, 1.1e-6, 50), Estimate(1.1e-6, 1.0e-6, 1.2e-6, 10)
+    raised = reconciled(span, busy)
+    assert raised is not None and raised.median == busy.median and raised.low <= raised.median <= raised.high
+    far = Estimate(9e-6, 9e-6, 9e-6, 10)
+    assert reconciled(span, far) is span, "a contradiction that large is not smoothed over"
+    assert reconciled(None, busy) is None

@@ -1,0 +1,133 @@
+"""Running a variant at a point, and the teaching timers' mistakes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from brrr import naive_timers
+from brrr.cpu_queue import CpuQueue
+from brrr.errors import ArgumentError, BrrrError, DeviceMemoryError, UnavailableError, WrongResultError
+from brrr.experiments import experiment
+from brrr.timers import TimedRun, as_brrr_error, run_point, run_variant
+
+WORK_S = 0.005
+
+
+@pytest.fixture
+def queue() -> Iterator[CpuQueue]:
+    with CpuQueue() as made:
+        yield made
+
+
+def test_each_naive_timer_makes_its_own_mistake(queue: CpuQueue) -> None:
+    first = [True]
+
+    def job() -> None:
+        time.sleep(WORK_S + (0.05 if first.pop() else 0) if first else WORK_S)
+
+    def call() -> None:
+        queue.submit(job)
+
+    cold = naive_timers.reading(naive_timers.no_warm_up(call, queue.synchronize))
+    lie = naive_timers.reading(naive_timers.no_sync(call, queue.synchronize))
+    queue.synchronize()
+    waited = naive_timers.reading(naive_timers.sync_each_call(call, queue.synchronize))
+    looped = naive_timers.reading(naive_timers.loop_then_sync(call, queue.synchronize))
+    assert cold >= 0.05, "the first call's extra must be in it"
+    assert lie < WORK_S / 4, "without waiting it sees the issuing only"
+    assert WORK_S <= waited < 4 * WORK_S
+    assert WORK_S <= looped < 4 * WORK_S
+
+
+def test_a_point_is_checked_and_timed_on_cpu_and_queue() -> None:
+    found = run_point(experiment("matmul"), ["cpu", "queue"], {"size": 97}, budget_s=0.05)
+    for name in ("cpu", "queue"):
+        run = found[name]
+        assert isinstance(run, TimedRun)
+        assert 0 < run.error < 1e-5 and run.cost.flop == 2 * 97**3
+        assert run.measurement.latency_s is not None
+
+
+@pytest.mark.parametrize("size", [0, -4, 2.5, "big", float("nan"), float("inf"), True])
+def test_sizes_that_are_none(size: object) -> None:
+    with pytest.raises(ArgumentError, match=r"size is .*expected a positive whole number"):
+        run_variant(experiment("matmul"), "cpu", {"size": size})  # type: ignore[dict-item]
+
+
+def test_a_size_over_the_memory_says_what_it_needs_and_the_process_lives() -> None:
+    with pytest.raises(DeviceMemoryError, match=r"needs 1\.2 PB"):
+        run_variant(experiment("matmul"), "cpu", {"size": 10**7})
+    assert run_variant(experiment("matmul"), "cpu", {"size": 8}, budget_s=0.01).measurement.latency_s is not None
+
+
+def test_a_wrong_result_gets_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from brrr.experiments import matmul_work
+
+    monkeypatch.setattr(matmul_work, "product_error", lambda a, b: lambda c: float(torch.tensor(float("nan"))))
+    with pytest.raises(WrongResultError, match="nan"):
+        run_variant(experiment("matmul"), "cpu", {"size": 8}, budget_s=0.01)
+
+
+def test_freivalds_finds_one_wrong_element_and_tf32_like_rounding() -> None:
+    import torch
+
+    from brrr.experiments.matmul_work import TOLERANCE, product_error
+
+    a, b = torch.randn(200, 150), torch.randn(150, 90)
+    error = product_error(a, b)
+    right = a @ b
+    assert error(right) < 1e-6
+    spoilt = right.clone()
+    spoilt[17, 5] += 10
+    assert error(spoilt) > TOLERANCE
+    assert error(a.bfloat16().float() @ b.bfloat16().float()) > TOLERANCE
+
+
+def test_one_variant_s_error_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    from brrr.experiments import matmul_work
+
+    def failing(*_: object) -> object:
+        raise RuntimeError("no queue today")
+
+    monkeypatch.setattr(matmul_work, "_queued", failing)
+    found = run_point(experiment("matmul"), ["cpu", "queue"], {"size": 16}, budget_s=0.01)
+    assert isinstance(found["cpu"], TimedRun)
+    failed = found["queue"]
+    assert isinstance(failed, BrrrError) and "no queue today" in str(failed)
+
+
+def test_errors_become_brrr_errors() -> None:
+    assert isinstance(as_brrr_error(MemoryError("x"), "here"), DeviceMemoryError)
+    assert isinstance(as_brrr_error(ImportError("no triton"), "here"), UnavailableError)
+    own = WrongResultError("x")
+    assert as_brrr_error(own, "here") is own
+    other = as_brrr_error(ValueError("odd"), "here")
+    assert type(other) is BrrrError and "here" in str(other) and "odd" in str(other)
+
+
+def test_the_queue_s_timers_of_the_timers_experiment() -> None:
+    timers = experiment("timers")
+    point = {"function": "product-128", "cache": "hot"}
+    names = [v.name for v in timers.variants if timers.has(v.name, point)]
+    assert names and all(name.startswith("queue-") for name in names)
+    found = run_point(timers, names, point, budget_s=0.05)
+    for name in names:
+        run = found[name]
+        assert isinstance(run, TimedRun), run
+        field = next(line.field for line in timers.lines if line.variant == name)
+        assert run.measurement.get(field) is not None
+
+
+def test_every_line_shows_a_time_that_its_timer_gives() -> None:
+    timers = experiment("timers")
+    gives = {"no-sync": "host_s", "sync-each-call": "latency_s", "loop-then-sync": "period_s",
+             "event-pair": "span_s", "transfers-included": "latency_s", "do-bench": "span_s",
+             "do-bench-cudagraph": "span_s", "torch-benchmark": "period_s", "no-warm-up": "latency_s"}  # fmt: skip
+    for line in timers.lines:
+        timer = timers.variant(line.variant).timer
+        assert gives.get(timer, line.field) == line.field, line.name

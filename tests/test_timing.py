@@ -1,0 +1,168 @@
+"""`measure` on a CPU and on the CPU queue: what it returns, what it refuses, and what it flags."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from brrr.cpu_queue import CpuQueue
+from brrr.errors import ArgumentError, DeviceMemoryError
+from brrr.measurement import FIELDS, Estimate, Measurement, is_host_bound
+from brrr.timed import Run
+from brrr.timing import interleave, measure, measure_together
+
+SLEEP_S = 0.002
+
+
+@pytest.fixture
+def queue() -> Iterator[CpuQueue]:
+    with CpuQueue() as made:
+        yield made
+
+
+def sleeper() -> None:
+    time.sleep(SLEEP_S)
+
+
+def test_a_cpu_has_three_of_the_six_times() -> None:
+    m = measure(sleeper, device="cpu", budget_s=0.1)
+    assert [name for name in FIELDS if m.get(name) is not None] == ["host_s", "period_s", "latency_s"]
+    for name in ("host_s", "period_s", "latency_s"):
+        found = m.get(name)
+        assert found is not None and SLEEP_S <= found.low <= found.median <= found.high
+    assert m.kernels is None and m.kernel_times_from == "" and m.device
+
+
+def test_the_queue_is_asynchronous_and_measure_sees_it(queue: CpuQueue) -> None:
+    m = measure(lambda: queue.submit(sleeper), device=queue, budget_s=0.2)
+    assert m.host_s is not None and m.latency_s is not None and m.period_s is not None
+    assert m.host_s.median < SLEEP_S / 4 < SLEEP_S <= m.latency_s.median
+    assert m.period_s.median >= SLEEP_S
+    assert m.device.startswith("CPU queue on ")
+
+
+def test_a_short_call_is_not_lost_in_the_clock() -> None:
+    m = measure(lambda: None, device="cpu", budget_s=0.05)
+    assert m.latency_s is not None and 0 < m.latency_s.median < 2e-6
+
+
+def test_one_slow_call_is_enough() -> None:
+    calls: list[int] = []
+
+    def slow() -> None:
+        calls.append(1)
+        time.sleep(0.06)
+
+    m = measure(slow, device="cpu", budget_s=0.01)
+    assert "single-call" in m.flags and len(calls) == 1
+    assert m.latency_s is not None and m.latency_s.n == 1 and m.latency_s.median >= 0.06
+
+
+def test_a_check_already_made_is_not_made_again_for_a_slow_call() -> None:
+    from brrr.cost import Cost
+    from brrr.experiment import Workload
+
+    calls: list[int] = []
+
+    def slow() -> int:
+        calls.append(1)
+        time.sleep(0.06)
+        return 7
+
+    run = Run(slow, "cpu", "hot", 0.01)
+    assert run.checked(Workload(slow, Cost(1, 1), lambda result: abs(result - 7), 0.0)) == 0
+    assert "single-call" in interleave([run])[0].flags
+    assert len(calls) == 1
+
+
+def test_interleaved_functions_take_turns() -> None:
+    order: list[str] = []
+    functions = [lambda: (order.append("a"), sleeper()), lambda: (order.append("b"), sleeper())]
+    first, second = measure_together(functions, device="cpu", budget_s=0.1)
+    switches = sum(x != y for x, y in pairwise(order))
+    assert switches >= 5, "all of one function's samples came before the other's"
+    assert first.period_s is not None and second.period_s is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"fn": 3}, "fn"),
+        ({"fn": lambda x: x}, "fn"),
+        ({"budget_s": 0}, "budget_s"),
+        ({"budget_s": -1}, "budget_s"),
+        ({"budget_s": math.inf}, "budget_s"),
+        ({"budget_s": math.nan}, "budget_s"),
+        ({"budget_s": "fast"}, "budget_s"),
+        ({"budget_s": True}, "budget_s"),
+        ({"cache": "warm"}, "cache"),
+        ({"cache": "cold"}, "cache"),
+        ({"device": "tpu"}, "device"),
+    ],
+)
+def test_arguments_that_cannot_be_used(arguments: dict[str, Any], named: str) -> None:
+    call: dict[str, Any] = {"fn": sleeper, "device": "cpu", "budget_s": 0.01, **arguments}
+    with pytest.raises(ArgumentError) as caught:
+        measure(call.pop("fn"), **call)
+    assert caught.value.argument == named and "expected" in str(caught.value)
+
+
+def test_what_the_function_raises_passes_through_and_nothing_hangs(queue: CpuQueue) -> None:
+    def broken() -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        measure(broken, device="cpu", budget_s=0.01)
+    with pytest.raises(KeyError, match="mine"):
+        measure(lambda: queue.submit(broken), device=queue, budget_s=0.01)
+    assert measure(lambda: queue.submit(sleeper), device=queue, budget_s=0.02).latency_s is not None
+
+
+@pytest.mark.parametrize("bad", [lambda: float("nan"), lambda: np.array([1.0, np.nan])])
+def test_nan_is_flagged(bad: Callable[[], Any]) -> None:
+    assert "nan" in measure(bad, device="cpu", budget_s=0.01).flags
+    assert "nan" not in measure(lambda: np.ones(3), device="cpu", budget_s=0.01).flags
+
+
+def test_a_function_that_keeps_memory_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    from brrr import growth
+
+    kept: list[bytearray] = []
+    monkeypatch.setattr(growth, "_free_bytes", lambda place: 50_000_000)
+    with pytest.raises(DeviceMemoryError, match=r"keeps .*MB more at each call"):
+        measure(lambda: kept.append(bytearray(b"x" * 4_000_000)), device="cpu", budget_s=0.5)
+    assert len(kept) < 20, "it must be found out after a few calls"
+
+
+def test_a_drift_is_measured_again_then_flagged() -> None:
+    run = Run(sleeper, "cpu", "hot", 0.05)
+    run.host.period = [1.0] * 10 + [2.0] * 10
+    assert run.drifted
+    run.host.period = [1.0, 1.01] * 10
+    assert not run.drifted
+    run.host.period = [1.0] * 10 + [2.0] * 10
+    assert run.start_again() and not run.drifted and run.rounds == 0
+
+
+@pytest.mark.parametrize(
+    ("host", "span", "period", "bound"),
+    [(11, 1, 11, True), (2, 10, 10, False), (10, 10, 10.9, False), (9.8, 10, 11, False), (9.95, 10, 11, True)],
+)
+def test_host_bound_is_the_formula(host: float, span: float, period: float, bound: bool) -> None:
+    at = [Estimate(x, x, x, 9) for x in (host, span, period)]
+    assert is_host_bound(*at) is bound
+    m = Measurement(host_s=at[0], span_s=at[1], period_s=at[2])
+    assert m.host_bound is bound and ("host-bound" in str(m)) is bound
+    assert is_host_bound(at[0], None, at[2]) is None
+
+
+def test_the_idle_share_is_the_formula() -> None:
+    m = Measurement(busy_s=Estimate(3, 3, 3, 9), period_s=Estimate(4, 4, 4, 9))
+    assert m.idle_share == pytest.approx(0.25)
+    assert Measurement().idle_share is None
