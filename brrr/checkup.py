@@ -29,6 +29,9 @@ class Report:
         table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in self._cells()]
         return "\n".join([*table, "", *self._lines()])
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_markdown_(self) -> str:
         head, *body = (f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in self._cells())
         return "\n".join([head, "| --- " * 4 + "|", *body, "", *(f"- {line}" for line in self._lines())])

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from brrr.experiment import Experiment, Value
     from brrr.source import Source
 
+SINGLE_CALL = 0.1
 Status = Literal["holds", "fails", "undecided", "not measured"]
 
 
@@ -51,7 +52,7 @@ class Evidence:
         if estimate is None:
             where = ", ".join(f"{name} {value}" for name, value in point.items())
             raise NotRecordedError(f"{line} at {where} was not measured")
-        return estimate
+        return _widened(estimate)
 
     def curve(self, line: str, axis: str, **at: Value) -> dict[Value, Estimate]:
         """A line along one axis, the other axes held at `at`: from the axis's value to the time."""
@@ -63,12 +64,20 @@ class Evidence:
             rest = {name: value for name, value in zip(names, values, strict=True) if name != axis}
             estimate = measured.get(drawn.field)
             if estimate is not None and rest == at:
-                curve[values[along]] = estimate
+                curve[values[along]] = _widened(estimate)
         if not curve:
             raise NotRecordedError(f"no point of {line} was measured")
         if self.experiment.axis(axis).scale == "category":
             return {value: curve[value] for value in self.experiment.axis(axis).values if value in curve}
         return dict(sorted(curve.items(), key=lambda item: float(item[0])))
+
+
+def _widened(estimate: Estimate) -> Estimate:
+    """A single call has no interval; a claim allows it a tenth either way, so that it cannot hold by a hair."""
+    if estimate.n > 1:
+        return estimate
+    low, high = (1 - SINGLE_CALL) * estimate.median, (1 + SINGLE_CALL) * estimate.median
+    return Estimate(estimate.median, min(estimate.low, low), max(estimate.high, high), estimate.n)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ def finish_on_device(
         origin = f"fallback (yardstick's own time {calibrated.own_from})"
         fields["kernel_s"], how = times.fallback_estimate(calibrated)
         notes.append(f"no profiler: kernel_s is {how}")
+        run.flags.append("no-profiler")
     fields["span_s"] = times.span_estimate(calibrated)
     if not times.held:
         _explain_no_span(run, notes)

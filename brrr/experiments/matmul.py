@@ -71,7 +71,7 @@ def _first_call_is_slow(evidence: Evidence) -> Verdict:
 
 
 def _unsynchronized_is_flat(evidence: Evidence) -> Verdict:
-    """The largest unsynchronised time over the smallest, up to 16384, stays under 3 while the true time grows."""
+    """The largest unsynchronised time over the smallest, at all sizes, stays under 3 while the true time grows."""
     lie, truth = _curves(evidence, "unsynchronized", "synchronized")
     common = [size for size in lie if size in truth]
     if len(common) < 3:
