@@ -54,13 +54,18 @@ class HostTimes:
         self.period: list[float] = []
         self.latency: list[float] = []
 
-    def first(self) -> tuple[Any, float]:
-        """The first call: its result, and how long it took to its synchronised end."""
+    def one(self) -> tuple[Any, float, float]:
+        """One call on an idle device: its result, and the seconds to its return and to its synchronised end."""
         self._wait()
         start = time.perf_counter_ns()
         result = self.call()
+        returned = time.perf_counter_ns()
         self._wait()
-        return result, (time.perf_counter_ns() - start) * 1e-9
+        return result, (returned - start) * 1e-9, (time.perf_counter_ns() - start) * 1e-9
+
+    def take(self, host_s: float, latency_s: float) -> None:
+        """Let one call be the only sample: of a loop of one call the period is its latency."""
+        self.host, self.period, self.latency = [host_s], [latency_s], [latency_s]
 
     def round(self, slice_s: float) -> None:
         """Take some samples of each time in about `slice_s`; at least one of each, however long a call takes."""

@@ -53,10 +53,10 @@ class Run:
 
         Raises WrongResultError, as `Workload.check` does.
         """
-        result, call_s = self.host.first()
+        result, host_s, call_s = self.host.one()
         error = workload.verified(result)
         if call_s > SLOW_CALLS * self.budget_s:
-            self._take_single(result, call_s)
+            self._take_single(result, host_s, call_s)
         return error
 
     def start_again(self) -> bool:
@@ -76,9 +76,9 @@ class Run:
         """Call until two successive calls agree within 2 %, so that loading, compiling and clocks have settled."""
         start = time.perf_counter()
         if not self._single:
-            result, self.call_s = self.host.first()
+            result, host_s, self.call_s = self.host.one()
             if self.call_s > SLOW_CALLS * self.budget_s:
-                self._take_single(result, self.call_s)
+                self._take_single(result, host_s, self.call_s)
             else:
                 self._settle(start + WARM_UP_SHARE * self.budget_s)
         if self.cuda:
@@ -91,7 +91,7 @@ class Run:
         refuse_growth(self.fn, self.place, self.call_s, self.budget_s)
         recent: list[float] = []
         while not recent or time.perf_counter() < until:
-            result, self.call_s = self.host.first()
+            result, _, self.call_s = self.host.one()
             recent.append(self.call_s)
             if len(recent) >= 6 and _steady(recent):
                 break
@@ -101,10 +101,10 @@ class Run:
     def _single(self) -> bool:
         return "single-call" in self.flags
 
-    def _take_single(self, result: Any, call_s: float) -> None:
+    def _take_single(self, result: Any, host_s: float, call_s: float) -> None:
         """One call is all that the budget affords, so the first call must be the sample."""
         self.call_s = call_s
-        self.host.latency, self.host.period, self.host.host = [call_s], [call_s], [call_s]
+        self.host.take(host_s, call_s)
         self.flags.append("single-call")
         self._note_nan(result)
 

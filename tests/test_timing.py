@@ -64,6 +64,12 @@ def test_one_slow_call_is_enough() -> None:
     assert m.latency_s is not None and m.latency_s.n == 1 and m.latency_s.median >= 0.06
 
 
+def test_a_single_slow_call_on_a_queue_still_tells_issuing_from_waiting(queue: CpuQueue) -> None:
+    m = measure(lambda: queue.submit(time.sleep, 0.06), device=queue, budget_s=0.01)
+    assert "single-call" in m.flags and m.host_s is not None and m.latency_s is not None
+    assert m.host_s.median < 0.02 < 0.06 <= m.latency_s.median
+
+
 def test_a_check_already_made_is_not_made_again_for_a_slow_call() -> None:
     from brrr.cost import Cost
     from brrr.experiment import Workload
