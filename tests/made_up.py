@@ -1,0 +1,87 @@
+"""Made-up measurements from formulas, for tests without a GPU: clearly synthetic, never written under data/."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from brrr.cost import Cost
+from brrr.errors import BrrrError
+from brrr.experiment import Experiment, Value
+from brrr.experiments import experiment
+from brrr.machine import Machine, RunInfo
+from brrr.measurement import Estimate, Measurement
+from brrr.plan import Pace, Step, steps
+from brrr.recorder import Outcome, Recorder, Store
+
+GPU = Machine("h200", "Synthetic H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
+CPU = Machine("cpu", "Synthetic CPU", "cpu", driver="", cuda="", torch="2.13.0+cpu")
+
+
+@dataclass(frozen=True)
+class MadeUpRun:
+    """What a measurer gives for a variant."""
+
+    measurement: Measurement
+    cost: Cost
+    error: float = 1e-7
+
+
+def estimate(median_s: float, n: int = 40) -> Estimate:
+    """A time with an interval of a half percent."""
+    return Estimate(median_s, median_s * 0.9975, median_s * 1.0025, n)
+
+
+def made_up(experiment: Experiment, variant: str, point: Mapping[str, Value], slower: float = 1.0) -> MadeUpRun:
+    """A GPU of 50 TFLOP/s with 9 GB/s to the host, a CPU of 0.8 TFLOP/s, a queue that takes 20 us to fill."""
+    cost = experiment.cost_at(variant, point) or Cost(1e6, 1e6)
+    device = experiment.variant(variant).device
+    if device == "cpu":
+        latency = 1e-6 + cost.flop / 0.8e12
+        m = Measurement(host_s=estimate(latency), period_s=estimate(latency), latency_s=estimate(latency * slower))
+        return MadeUpRun(m, cost)
+    if device == "cpu-queue":
+        latency = 30e-6 + cost.flop / 0.05e12
+        m = Measurement(host_s=estimate(20e-6), period_s=estimate(latency), latency_s=estimate(latency * slower))
+        return MadeUpRun(m, cost)
+    kernel = (2e-6 + cost.flop / 50e12) * slower
+    sending = cost.bytes / 9e9 + 20e-6 if variant != "gpu" else 0.0
+    first = 0.9 if variant == "gpu-first" else 0.0
+    return MadeUpRun(
+        Measurement(
+            host_s=estimate(6e-6),
+            kernel_s=estimate(kernel),
+            busy_s=estimate(kernel + sending),
+            span_s=estimate(kernel + sending + 1e-6),
+            period_s=estimate(max(6e-6, kernel + sending + 1e-6)),
+            latency_s=estimate(first + 8e-6 + kernel + sending),
+            kernels=1,
+            sm_clock_hz=1.98e9,
+        ),
+        cost,
+    )
+
+
+def measure(step: Step, slower: float = 1.0) -> dict[str, MadeUpRun | BrrrError]:
+    """A measurer for `Recorder`."""
+    return {variant: made_up(step.experiment, variant, step.point, slower) for variant in step.variants}
+
+
+def run_info(run_id: str = "run-1", date: str = "2000-01-01T00:00:00+00:00") -> RunInfo:
+    """A run of a made-up brrr."""
+    return RunInfo(run_id, date, brrr="0.0.test", uuid="GPU-made-up", cpu="Synthetic CPU", cpu_cores=16)
+
+
+def recorder(root: Path, machine: Machine, names: Sequence[str] = ("matmul",), **options: object) -> Recorder:
+    """A recorder of made-up measurements into `root/<slug>`."""
+    store = Store(root / machine.slug, machine, [experiment(name) for name in names])
+    given: dict[str, object] = {"run": run_info(), "measure": measure, "pace": Pace(16), "limit_s": 1e9, **options}
+    return Recorder(store, **given)  # type: ignore[arg-type]
+
+
+def record(root: Path, machine: Machine, only: Mapping[str, Sequence[str]] | None = None, **options: object) -> Outcome:
+    """Record made-up measurements of `matmul` (or of `names=`) through the real writer."""
+    made = recorder(root, machine, **options)
+    experiments = [recording.experiment for recording in made.store.recordings.values()]
+    return made.record(steps(experiments, "cuda" if machine.kind == "cuda" else "cpu", only=only))

@@ -1,0 +1,556 @@
+"""The core: experiments, points, claims, the interval of a median, measurements, costs, sources, and light imports."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import get_args
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brrr import errors
+from brrr.claim import Claim, Evidence, Status, Verdict, band_verdict, ratio_verdict, three_way
+from brrr.cost import Cost, matmul_cost
+from brrr.errors import ArgumentError, NotRecordedError, WrongResultError
+from brrr.experiment import Axis, Experiment, Line, Point, Value, Variant, Workload
+from brrr.experiments import NAMES, experiment
+from brrr.measurement import FIELDS, Estimate, Measurement, is_host_bound
+from brrr.source import Badge, source
+from brrr.statistics import CONFIDENCE, median, median_interval, quantile
+
+MATMUL = experiment("matmul")
+SIZE = Axis("size", (1, 2, 4, 100, 1024))
+SHARE = Axis("share", (0.25, 0.5, 0.75), scale="linear", integer=False)
+KIND = Axis("kind", ("zeta", "alpha"), scale="category")
+
+
+def supports_small(variant: Variant, point: Point) -> bool:
+    return variant.name == "a" or int(point["size"]) < 100
+
+
+def build(variant: Variant, point: Point) -> Workload:
+    return Workload(lambda: variant.name, Cost(2.0, 3.0), lambda result: 0.0, 1e-6)
+
+
+THREE = Experiment(
+    name="three",
+    title="Three axes",
+    question="Does every kind of axis work?",
+    axes=(SIZE, SHARE, KIND),
+    variants=(Variant("a", "A", "cuda"), Variant("b", "B", "cpu")),
+    lines=(Line("a", "a", "latency_s", "A"), Line("lie", "a", "host_s", "A, not waited for")),
+    build=f"{__name__}:build",
+    supports=f"{__name__}:supports_small",
+)
+
+
+# ---------------------------------------------------------------- axes and points
+
+
+@pytest.mark.parametrize("value", [0, -1, -0.0, 1.5, math.nan, math.inf, -math.inf, "4", None, True, [4]])
+def test_a_size_is_a_positive_whole_number(value: object) -> None:
+    with pytest.raises(ArgumentError, match=r"size is .*; expected a positive whole number"):
+        THREE.point(size=value, share=0.5, kind="zeta")  # type: ignore[arg-type]
+
+
+def test_a_whole_float_is_a_size() -> None:
+    point = THREE.point(size=4.0, share=0.5, kind="zeta")
+    assert point == {"size": 4, "share": 0.5, "kind": "zeta"}
+    assert isinstance(point["size"], int)
+
+
+@pytest.mark.parametrize("value", [0, -0.5, math.nan, math.inf, "half", False])
+def test_a_share_is_a_number_above_zero(value: object) -> None:
+    with pytest.raises(ArgumentError, match=r"share is .*; expected a number > 0"):
+        THREE.point(size=1, share=value, kind="zeta")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", ["Zeta", "", 0, None])
+def test_a_category_is_one_of_its_values(value: object) -> None:
+    with pytest.raises(ArgumentError, match=r"kind is .*; expected one of zeta, alpha"):
+        THREE.point(size=1, share=0.5, kind=value)  # type: ignore[arg-type]
+
+
+def test_a_point_names_every_axis_and_no_other() -> None:
+    with pytest.raises(ArgumentError, match=r"three\.point: share is None; expected a value, as 0\.25"):
+        THREE.point(size=1, kind="zeta")
+    with pytest.raises(ArgumentError, match="axis is 'width'; expected one of size, share, kind"):
+        THREE.point(size=1, share=0.5, kind="zeta", width=3)
+
+
+@pytest.mark.parametrize(
+    ("asked", "nearest"),
+    [(1, 1), (3, 4), (1.5, None), (7, 4), (20, 4), (21, 100), (300, 100), (400, 1024), (10**9, 1024)],
+)
+def test_a_log_axis_snaps_by_ratio(asked: float, nearest: int | None) -> None:
+    if nearest is None:
+        with pytest.raises(ArgumentError):
+            SIZE.nearest(asked)
+    else:
+        assert SIZE.nearest(asked) == nearest
+
+
+@given(st.integers(1, 10**9))
+def test_snapping_gives_the_recorded_value_with_the_smallest_ratio(asked: int) -> None:
+    found = float(SIZE.nearest(asked))
+    ratios = [max(asked / float(v), float(v) / asked) for v in SIZE.values]
+    assert max(asked / found, found / asked) == min(ratios)
+
+
+def test_a_linear_axis_snaps_by_difference() -> None:
+    assert [SHARE.nearest(x) for x in (1e-6, 0.37, 0.38, 0.6, 99)] == [0.25, 0.25, 0.5, 0.5, 0.75]
+
+
+def test_a_category_does_not_snap() -> None:
+    assert KIND.nearest("alpha") == "alpha"
+    with pytest.raises(ArgumentError, match="kind is 'beta'"):
+        KIND.nearest("beta")
+
+
+def test_the_grid_is_every_combination_in_order() -> None:
+    points = list(THREE.points())
+    assert len(points) == 5 * 3 * 2
+    assert points[0] == {"size": 1, "share": 0.25, "kind": "zeta"}
+    assert points[-1] == {"size": 1024, "share": 0.75, "kind": "alpha"}
+
+
+def test_the_quick_grid_is_the_small_one_where_there_is_one() -> None:
+    assert [point["size"] for point in MATMUL.points(quick=True)] == list(MATMUL.axis("size").quick)
+    assert len(list(THREE.points(quick=True))) == 30
+
+
+@pytest.mark.parametrize(("what", "among"), [("axis", "size, share, kind"), ("variant", "a, b"), ("line", "a, lie")])
+def test_an_unknown_name_names_those_there_are(what: str, among: str) -> None:
+    with pytest.raises(ArgumentError, match=f"experiment 'three': {what} is 'nothing'; expected one of {among}"):
+        getattr(THREE, what)("nothing")
+
+
+def test_an_unknown_field_of_a_line_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="field is 'wall_s'; expected one of host_s, kernel_s"):
+        Line("x", "a", "wall_s", "x")  # type: ignore[arg-type]
+
+
+def test_what_an_experiment_names_is_found() -> None:
+    assert THREE.has("a", {"size": 1024})
+    assert THREE.has("b", {"size": 4})
+    assert not THREE.has("b", {"size": 1024})
+    assert THREE.workload("b", {"size": 1, "share": 0.5, "kind": "zeta"}).run() == "b"
+    assert THREE.cost_at("a", {"size": 1}) is None
+    assert dataclasses.replace(THREE, supports="").has("b", {"size": 1024})
+    with pytest.raises(ArgumentError, match="variant is 'c'"):
+        THREE.has("c", {"size": 1})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_experiment_of_the_course_is_sound(name: str) -> None:
+    found = experiment(name)
+    assert found.name == name
+    assert len(found.axes) >= 1
+    for axis in found.axes:
+        assert len(set(axis.values)) == len(axis.values)
+        assert set(axis.quick) <= {axis.nearest(value) for value in axis.quick} | set(axis.quick)
+        assert all(axis.checked("test", value) == value for value in (*axis.values, *axis.quick))
+    for names in ([v.name for v in found.variants], [x.name for x in found.lines], [c.name for c in found.claims]):
+        assert len(set(names)) == len(names)
+    assert {line.variant for line in found.lines} <= {variant.name for variant in found.variants}
+    assert all(claim.text and claim.source and claim.decides for claim in found.claims)
+    assert all(found.point(**anchor) for anchor in found.anchors)
+
+
+def test_an_unknown_experiment_names_those_there_are() -> None:
+    with pytest.raises(ArgumentError, match="name is 'matmull'; expected one of matmul"):
+        experiment("matmull")
+
+
+# ---------------------------------------------------------------- workloads
+
+
+@pytest.mark.parametrize("error", [math.nan, math.inf, 1.001e-6, 1.0])
+def test_a_wrong_result_is_refused_and_nan_is_wrong(error: float) -> None:
+    with pytest.raises(WrongResultError, match=r"expected at most 1e-06\. No time is shown"):
+        Workload(lambda: 1, Cost(1, 1), lambda result: error, 1e-6).check()
+
+
+def test_a_right_result_gives_its_error_after_waiting_for_it() -> None:
+    order: list[str] = []
+    workload = Workload(
+        lambda: order.append("run"), Cost(1, 1), lambda result: len(order) * 1e-7, 1e-6, lambda: order.append("wait")
+    )
+    assert workload.check() == 2e-7
+    assert order == ["run", "wait"]
+
+
+# ---------------------------------------------------------------- claims
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "status"),
+    [
+        (2.0, 2.0, "holds"),
+        (2.0, 9.0, "holds"),
+        (math.nextafter(2.0, 0), 9.0, "undecided"),
+        (1.0, 2.0, "undecided"),
+        (1.0, math.nextafter(2.0, 0), "fails"),
+    ],
+)
+def test_a_threshold_is_judged_at_its_border(low: float, high: float, status: Status) -> None:
+    assert three_way(low, high, 2.0) == status
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "status"),
+    [
+        (0.4, 0.6, "holds"),
+        (0.5, 0.5, "holds"),
+        (0.39, 0.6, "undecided"),
+        (0.4, 0.61, "undecided"),
+        (0.1, 0.9, "undecided"),
+        (0.1, 0.4, "undecided"),
+        (0.1, 0.39, "fails"),
+        (0.61, 0.7, "fails"),
+    ],
+)
+def test_a_band_is_judged_at_its_borders(low: float, high: float, status: Status) -> None:
+    assert band_verdict(((low + high) / 2, low, high), 0.4, 0.6, "text") == Verdict(status, "text")
+
+
+times = st.floats(1e-9, 1e4)
+
+
+@given(st.tuples(times, times, times), st.tuples(times, times, times), st.floats(0.1, 10))
+def test_a_ratio_is_judged_on_the_worst_and_the_best_case(
+    over: tuple[float, ...], under: tuple[float, ...], at_least: float
+) -> None:
+    a, b = (Estimate(x[1], x[0], x[2], 9) for x in (sorted(over), sorted(under)))
+    verdict = ratio_verdict(a, b, at_least, "a over b")
+    expected = "undecided"
+    if a.low / b.high >= at_least:
+        expected = "holds"
+    elif a.high / b.low < at_least:
+        expected = "fails"
+    assert verdict.status == expected
+    assert verdict.measured.startswith("a over b is ")
+
+
+def test_a_ratio_over_a_time_that_may_be_zero_has_no_upper_end() -> None:
+    verdict = ratio_verdict(Estimate(4.0, 3.9, 4.1, 9), Estimate(1e-9, 0.0, 2e-9, 9), 1.5, "a over b")
+    assert verdict.status == "holds"
+
+
+class Fixed:
+    """A source with the measurements it is given."""
+
+    name, live = "fixed", False
+
+    def __init__(self, known: Mapping[tuple[Value, ...], Measurement]) -> None:
+        self._known = known
+
+    def badge(self, experiment: Experiment) -> Badge:
+        return Badge("RECORDED", "a device", "2000-01-01", "")
+
+    def variants(self, experiment: Experiment) -> tuple[str, ...]:
+        return ("a",)
+
+    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
+        return experiment.axis(axis).values
+
+    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
+        return self._known if variant == "a" else {}
+
+    def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
+        raise AssertionError("a claim measures nothing")
+
+
+def at(latency: float | None) -> Measurement:
+    return Measurement(latency_s=None if latency is None else Estimate(latency, latency, latency, 9))
+
+
+EVIDENCE = Evidence(
+    THREE,
+    Fixed(
+        {
+            (1024, 0.5, "alpha"): at(3.0),
+            (2, 0.5, "alpha"): at(1.0),
+            (4, 0.5, "zeta"): at(9.0),
+            (100, 0.5, "alpha"): at(None),
+            (2, 0.5, "zeta"): at(2.0),
+        }
+    ),
+)
+
+
+def test_a_claim_sees_one_time_at_a_point() -> None:
+    assert EVIDENCE.get("a", size=2, share=0.5, kind="alpha").median == 1.0
+
+
+@pytest.mark.parametrize(("line", "size"), [("a", 1), ("a", 100), ("lie", 2)])
+def test_what_was_not_measured_is_said(line: str, size: int) -> None:
+    with pytest.raises(NotRecordedError, match=rf"{line} at size {size}, share 0\.5, kind alpha was not measured"):
+        EVIDENCE.get(line, size=size, share=0.5, kind="alpha")
+
+
+def test_a_curve_holds_the_other_axes_and_is_in_order() -> None:
+    curve = EVIDENCE.curve("a", "size", share=0.5, kind="alpha")
+    assert [(size, e.median) for size, e in curve.items()] == [(2, 1.0), (1024, 3.0)]
+    with pytest.raises(NotRecordedError, match="no point of a was measured"):
+        EVIDENCE.curve("a", "size", share=0.25, kind="alpha")
+
+
+def test_a_curve_along_names_is_in_the_axis_order() -> None:
+    assert list(EVIDENCE.curve("a", "kind", size=2, share=0.5)) == ["zeta", "alpha"]
+
+
+def test_a_claim_without_its_points_is_not_measured() -> None:
+    claim = Claim(
+        "x", "text", "source", "rule", lambda e: Verdict("holds", str(e.get("a", size=1, share=0.5, kind="zeta")))
+    )
+    assert claim.verdict(THREE, EVIDENCE.source).status == "not measured"
+
+
+def test_a_wrong_argument_in_a_claim_is_not_hidden() -> None:
+    claim = Claim("x", "text", "source", "rule", lambda e: Verdict("holds", str(e.get("a", width=1))))
+    with pytest.raises(ArgumentError):
+        claim.verdict(THREE, EVIDENCE.source)
+
+
+def test_there_are_four_verdicts() -> None:
+    assert get_args(Status) == ("holds", "fails", "undecided", "not measured")
+
+
+# ---------------------------------------------------------------- statistics
+
+
+def miss_probability(n: int, rank: int) -> float:
+    """How often the interval from the rank-th smallest to the rank-th largest of n (from 0) misses the median."""
+    return 2 * sum(math.comb(n, k) for k in range(rank + 1)) / 2**n
+
+
+@pytest.mark.parametrize("n", [*range(1, 61), 99, 100, 500, 999, 1000, 1001, 1002, 1003, 1004, 1500, 2001])
+def test_the_interval_is_the_narrowest_that_reaches_95_percent(n: int) -> None:
+    _, low, high = median_interval([float(k) for k in range(n)])
+    rank = int(low)
+    assert high == n - 1 - rank
+    if n >= 6:
+        assert miss_probability(n, rank) <= 1 - CONFIDENCE + 1e-12
+    else:
+        assert rank == 0
+    one_narrower = 1 if n <= 1000 else 2  # the normal approximation may be a rank too wide
+    if rank + one_narrower < n / 2:
+        assert miss_probability(n, rank + one_narrower) > 1 - CONFIDENCE
+
+
+@pytest.mark.parametrize("n", [6, 7, 15, 40, 101])
+def test_95_of_100_intervals_hold_the_true_median(n: int) -> None:
+    """Log-normal times, whose true median is 1, as skewed as real ones are; seeded, so it never flickers."""
+    numbers = random.Random(20_000 + n)
+    trials = 4000
+    hits = 0
+    for _ in range(trials):
+        _, low, high = median_interval([numbers.lognormvariate(0.0, 1.0) for _ in range(n)])
+        hits += low <= 1.0 <= high
+    slack = 3 * math.sqrt(0.05 * 0.95 / trials)
+    assert hits / trials >= 0.95 - slack
+    rank = next(r for r in reversed(range(n // 2 + 1)) if miss_probability(n, r) <= 0.05 or r == 0)
+    assert hits / trials == pytest.approx(1 - miss_probability(n, rank), abs=slack)
+
+
+samples = st.lists(st.floats(1e-9, 1e4), min_size=1, max_size=60)
+
+
+@given(samples, st.floats(0, 1))
+def test_the_median_lies_in_its_interval_which_is_never_narrower_than_the_tick(
+    values: list[float], tick: float
+) -> None:
+    middle, low, high = median_interval(values, tick)
+    assert low <= middle <= high
+    assert high - low >= tick * (1 - 1e-9) - 1e-9
+    assert min(values) <= middle <= max(values)
+
+
+@given(samples)
+def test_the_median_is_numpys_and_order_does_not_matter(values: list[float]) -> None:
+    assert median(values) == pytest.approx(float(numpy.median(values)), rel=1e-15)
+    assert median_interval(values) == median_interval(values[::-1])
+
+
+@given(samples, st.floats(0, 1))
+def test_a_quantile_is_numpys(values: list[float], q: float) -> None:
+    assert quantile(values, q) == pytest.approx(float(numpy.quantile(values, q)), rel=1e-12)
+
+
+def test_an_outlier_moves_no_end_of_the_interval() -> None:
+    steady = [1.0 + k / 1000 for k in range(40)]
+    assert median_interval([*steady[:-1], 1e3]) == median_interval(steady)
+
+
+def test_no_sample_has_no_median() -> None:
+    for function in (median, median_interval):
+        with pytest.raises(ValueError, match="values is empty"):
+            function([])
+    with pytest.raises(ValueError, match="0 values"):
+        quantile([], 0.5)
+    with pytest.raises(ValueError, match=r"q = 1\.5"):
+        quantile([1.0], 1.5)
+
+
+# ---------------------------------------------------------------- measurements, costs
+
+
+def test_an_estimate_comes_from_its_samples() -> None:
+    e = Estimate.of([3e-6, 1e-6, 2e-6], tick=4e-6)
+    assert (e.median, e.n) == (2e-6, 3)
+    assert (e.low, e.high) == pytest.approx((0.0, 4e-6), abs=1e-18)
+    assert e.relative_half_width == pytest.approx(1.0)
+    assert Estimate(0.0, 0.0, 1.0, 1).relative_half_width == math.inf
+
+
+def test_an_estimate_moves_and_scales_and_stays_above_zero() -> None:
+    e = Estimate(2.0, 1.0, 3.0, 5)
+    assert e.shifted(-1.5) == Estimate(0.5, 0.0, 1.5, 5)
+    assert e.scaled(2) == Estimate(4.0, 2.0, 6.0, 5)
+
+
+def exactly(seconds: float) -> Estimate:
+    return Estimate(seconds, seconds, seconds, 9)
+
+
+@pytest.mark.parametrize(
+    ("host", "span", "period", "bound"),
+    [
+        (0.9 * 1.1, 1.0, 1.1, True),  # both at their border: 1.1 x span, 0.9 x period
+        (0.98, 1.0, 1.1, False),
+        (1.09, 1.0, 1.09, False),
+        (10.0, 1.0, 10.0, True),
+        (1.0, 10.0, 10.0, False),
+    ],
+)
+def test_host_bound_is_its_formula(host: float, span: float, period: float, bound: bool) -> None:
+    assert is_host_bound(exactly(host), exactly(span), exactly(period)) is bound
+
+
+def test_host_bound_needs_its_three_times() -> None:
+    assert is_host_bound(None, exactly(1), exactly(1)) is None
+    assert is_host_bound(exactly(1), None, exactly(1)) is None
+    assert is_host_bound(exactly(1), exactly(1), None) is None
+
+
+@pytest.mark.parametrize(
+    ("busy", "period", "share"),
+    [(exactly(1), exactly(4), 0.75), (exactly(5), exactly(4), 0.0), (None, exactly(4), None), (exactly(1), None, None)],
+)
+def test_the_idle_share_is_its_formula(busy: Estimate | None, period: Estimate | None, share: float | None) -> None:
+    assert Measurement(busy_s=busy, period_s=period).idle_share == share
+
+
+def test_a_measurement_prints_as_a_sentence_and_in_detail() -> None:
+    m = Measurement(host_s=exactly(11e-6), kernel_s=exactly(1e-6), span_s=exactly(1e-6), period_s=exactly(11e-6))
+    assert str(m) == "11 µs to issue, 1 µs of GPU work: host-bound"
+    assert str(Measurement()) == "nothing measured"
+    assert str(Measurement(latency_s=exactly(1e-3), flags=("syncs",))) == "1 ms until the result is there: syncs"
+    assert all(name in m.details() for name in FIELDS)
+    assert "latency_s  not measured" in m.details()
+
+
+def test_an_unknown_time_is_refused() -> None:
+    with pytest.raises(KeyError, match="name is 'wall_s'; expected one of host_s"):
+        Measurement().get("wall_s")
+
+
+def test_costs_add_up() -> None:
+    cost = matmul_cost(2, 3, 4, itemsize=4)
+    assert (cost.flop, cost.bytes) == (2 * 2 * 3 * 4, 4 * (6 + 12 + 8))
+    assert cost.arithmetic_intensity == cost.flop / cost.bytes
+    assert Cost(1.0, 0.0).arithmetic_intensity == math.inf
+
+
+# ---------------------------------------------------------------- sources, errors
+
+
+@pytest.mark.parametrize("name", ["tpu", "cuda:1", "cpu:", "h200", "Recorded:h200"])
+def test_an_unknown_source_names_those_there_are(
+    name: str, synthetic_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRRR_RECORDINGS", str(synthetic_root))
+    with pytest.raises(ArgumentError, match=r"expected recorded:DEVICE, cuda or cpu\. Recordings here: recorded:cpu, "):
+        source(name)
+
+
+def test_the_environment_names_the_source(synthetic_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRRR_RECORDINGS", str(synthetic_root))
+    monkeypatch.setenv("BRRR_SOURCE", "recorded:cpu")
+    assert source().name == "recorded:cpu"
+    assert source("recorded:h200").name == "recorded:h200"
+
+
+def test_a_badge_leaves_out_what_is_not_known() -> None:
+    assert str(Badge("LIVE", "a CPU", "2000-01-01", "")) == "LIVE · a CPU · 2000-01-01"
+
+
+def test_every_error_is_a_brrr_error() -> None:
+    found = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, Exception)]
+    assert len(found) >= 7
+    assert all(issubclass(error, errors.BrrrError) for error in found)
+    assert str(ArgumentError("call", "x", 1, "two", "Do this")) == "call: x is 1; expected two. Do this"
+
+
+# ---------------------------------------------------------------- light imports
+
+HEAVY = ("torch", "triton", "pycuda", "matplotlib", "pandas", "numpy", "ipywidgets", "cupti", "pynvml")
+
+
+def loaded_by(code: str) -> set[str]:
+    """The heavy packages that a fresh Python has loaded after running the code."""
+    asked = f"{code}\nimport sys; print(*(name for name in {HEAVY!r} if name in sys.modules))"
+    root = Path(__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True, cwd=root)
+    return set(done.stdout.split())
+
+
+LIGHT = [
+    "import brrr",
+    "import brrr.record, brrr.recorded, brrr.claims_table, brrr.source, brrr.live",
+    "from brrr.experiments import NAMES, experiment; [experiment(name) for name in NAMES]",
+]
+
+
+@pytest.mark.parametrize("code", LIGHT)
+def test_importing_loads_nothing_heavy(code: str) -> None:
+    assert loaded_by(code) == set()
+
+
+def test_reading_a_recording_loads_nothing_heavy(synthetic_root: Path) -> None:
+    code = f"""
+from brrr.claims_table import claims
+from brrr.experiments import experiment
+from brrr.recorded import Recorded
+recorded = Recorded("h200", {str(synthetic_root)!r})
+assert recorded.measure(experiment("matmul"), "gpu", {{"size": 64}}).kernel_s
+assert claims("matmul", recorded).rows
+"""
+    assert loaded_by(code) == set()
+
+
+@pytest.mark.parametrize("name", ["numpy", "pandas", "matplotlib"])
+def test_the_test_of_light_imports_can_fail(name: str) -> None:
+    assert name in loaded_by(f"import brrr, {name}")
+
+
+def test_the_time_of_the_import_is_printed() -> None:
+    code = "import time; start = time.perf_counter(); import brrr; print(time.perf_counter() - start)"
+    root = Path(__file__).parents[1]
+    started = time.perf_counter()
+    taken = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root).stdout)
+        for _ in range(3)
+    ]
+    print(f"import brrr takes {min(taken):.3f} s (target 0.2 s; {time.perf_counter() - started:.1f} s for three)")
+    assert min(taken) < 5 * 0.2

@@ -1,0 +1,594 @@
+"""Recording: what comes first, what a kill leaves, what is skipped, refused, flagged and reported."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import made_up
+import pytest
+from made_up import CPU, GPU
+
+import brrr
+from brrr import atomic, record
+from brrr.errors import ArgumentError, BrrrError, DeviceMemoryError, RecordingError, UnavailableError, WrongResultError
+from brrr.experiment import Axis, Experiment, Line, Variant
+from brrr.experiments import experiment
+from brrr.machine import Machine
+from brrr.measurement import Measurement
+from brrr.plan import PHASES, Pace, Step, claimed_points, prioritized, steps
+from brrr.record_text import summary
+from brrr.recorded import Recorded
+from brrr.recorder import Store
+from brrr.recording import Recording
+from brrr.rows import Row
+
+MATMUL = experiment("matmul")
+SIZES = MATMUL.axis("size").values
+
+
+def sizes(root: Path, variant: str = "gpu", device: str = "h200") -> list[object]:
+    return [size for (size,) in Recorded(device, root).known(MATMUL, variant)]
+
+
+# ---------------------------------------------------------------- the plan
+
+
+def test_every_point_is_planned_once_and_the_important_ones_come_first() -> None:
+    order = prioritized(MATMUL)
+    assert sorted(point["size"] for point, _ in order) == list(SIZES)
+    phases = [PHASES.index(phase) for _, phase in order]
+    assert phases == sorted(phases)
+    assert [point["size"] for point, phase in order if phase == "anchor"] == [1024, 8192]
+    assert [point["size"] for point, phase in order if phase == "claim"] == [1, 32768]
+
+
+def test_claimed_points_are_those_that_claims_name() -> None:
+    assert set(claimed_points(MATMUL)) == {(1,), (32768,)}
+
+
+GRID = Experiment(
+    name="grid",
+    title="Grid",
+    question="Is an interrupted recording even?",
+    axes=(Axis("size", tuple(range(1, 65)), scale="linear"), Axis("kind", ("x", "y"), scale="category")),
+    variants=(Variant("a", "A", "cpu"), Variant("b", "B", "cpu-queue"), Variant("c", "C", "cuda")),
+    lines=(Line("a", "a", "latency_s", "A"),),
+    build="nowhere:nothing",
+)
+
+
+def test_corners_and_middle_come_with_every_category() -> None:
+    order = [(tuple(point.values()), phase) for point, phase in prioritized(GRID)]
+    assert [key for key, phase in order if phase == "corner"] == [(1, "x"), (1, "y"), (64, "x"), (64, "y")]
+    assert [key for key, phase in order if phase == "middle"] == [(33, "x"), (33, "y")]
+    assert len(order) == len({key for key, _ in order}) == 128
+
+
+@pytest.mark.parametrize("share", [4, 8])
+def test_an_interrupted_grid_is_spread_evenly(share: int) -> None:
+    done = sorted({int(point["size"]) for point, _ in prioritized(GRID)[: 128 // share]} | {0, 65})
+    assert max(b - a for a, b in itertools.pairwise(done)) <= 2 * share
+
+
+def test_a_grid_of_categories_alone_is_planned_too() -> None:
+    only_names = dataclasses.replace(GRID, axes=(GRID.axis("kind"), Axis("cache", ("hot", "cold"), scale="category")))
+    assert len(prioritized(only_names)) == 4
+    assert len(steps([only_names], "cpu")) == 4
+
+
+def test_a_device_measures_its_own_variants() -> None:
+    assert {step.variants for step in steps([GRID], "cpu")} == {("a", "b")}
+    assert {step.variants for step in steps([GRID], "cuda")} == {("a", "c")}
+    at_end = next(step for step in steps([MATMUL], "cpu") if step.point["size"] == 32768)
+    assert at_end.variants == ("cpu",)
+
+
+def test_several_experiments_share_the_phases() -> None:
+    phases = [step.phase for step in steps([GRID, MATMUL], "cpu")]
+    assert phases == sorted(phases, key=PHASES.index)
+
+
+def test_only_keeps_points_and_variants() -> None:
+    found = steps([MATMUL, GRID], "cuda", only={"size": ["64", "1024"], "variant": ["gpu"]})
+    assert [(step.experiment.name, step.point["size"], step.variants) for step in found] == [
+        ("matmul", 1024, ("gpu",)),
+        ("matmul", 64, ("gpu",)),
+    ]
+
+
+def test_the_budget_is_larger_where_a_claim_looks() -> None:
+    budgets = {step.point["size"]: step.budget_s for step in steps([MATMUL], "cuda")}
+    assert budgets[1024] == budgets[1] == 0.2
+    assert budgets[64] == 0.03
+    assert {step.budget_s for step in steps([MATMUL], "cuda", budget_s=0.5)} == {0.5}
+
+
+def test_predictions_grow_with_the_work_and_follow_what_was_measured() -> None:
+    small, large = (next(s for s in steps([MATMUL], "cpu") if s.point["size"] == n) for n in (64, 16384))
+    pace = Pace(cores=2)
+    before = pace.seconds(large)
+    assert before > 20 * pace.seconds(small)
+    pace.learn(large, 3 * before)
+    assert 2 * before < pace.seconds(large) <= 3 * before
+
+
+def test_a_measured_neighbour_replaces_the_assumed_rate(synthetic_root: Path) -> None:
+    slow = Pace(cores=1)
+    step = next(s for s in steps([MATMUL], "cpu") if s.point["size"] == 16384)
+    assumed = slow.seconds(step)
+    slow.learn_rows(MATMUL, Recording.read(synthetic_root / "cpu", MATMUL).rows)
+    assert slow.seconds(step) < assumed / 3  # the made-up CPU is much faster than one core
+
+
+# ---------------------------------------------------------------- resuming
+
+
+class Clock:
+    """A clock that a measurer winds on."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def run_for(root: Path, limit_s: float, run_id: str, machine: Machine = GPU, slower: float = 1.0) -> list[Step]:
+    """Record until the limit, each point taking five seconds of a made-up clock; returns the steps measured."""
+    clock = Clock()
+
+    def measure(step: Step) -> dict[str, made_up.MadeUpRun | BrrrError]:
+        clock.seconds += 5
+        return made_up.measure(step, slower)
+
+    info = made_up.run_info(run_id, f"2000-01-0{run_id[-1]}")
+    pace = Pace(16)
+    outcome = made_up.record(root, machine, run=info, measure=measure, pace=pace, limit_s=limit_s, now_s=clock)
+    assert clock.seconds <= limit_s
+    return outcome.measured
+
+
+def test_runs_stop_at_their_limit_and_go_on_where_they_stopped(tmp_path: Path) -> None:
+    measured: list[Step] = []
+    for number in range(1, 9):
+        measured += run_for(tmp_path, 60, f"run-{number}", CPU)
+        if len(sizes(tmp_path, "cpu", "cpu")) >= 18:
+            break
+    assert 1 < number < 9
+    grid = [step.point["size"] for step in measured if step.phase not in ("anchor",)]
+    assert len(grid) == len(set(grid))
+    anchors = [step.point["size"] for step in measured if step.phase == "anchor"]
+    assert anchors.count(1024) == number
+    runs = Machine.read(tmp_path / "cpu").runs
+    assert [run.id for run in runs] == [f"run-{k}" for k in range(1, number + 1)]
+
+
+class Stubborn(Pace):
+    """A pace that goes on believing in one slow core, whatever it sees: a made-up measurer takes no time."""
+
+    def learn(self, step: Step, taken_s: float) -> None:
+        pass
+
+    def learn_rows(self, experiment: Experiment, rows: Sequence[Row]) -> None:
+        pass
+
+
+def test_a_point_that_no_run_can_hold_is_left_out_and_said(tmp_path: Path) -> None:
+    outcome = made_up.record(tmp_path, CPU, limit_s=60.0, pace=Stubborn(1))
+    too_long = [step.point["size"] for step, _ in outcome.too_long]
+    assert 32768 in too_long
+    assert 32768 not in sizes(tmp_path, "cpu", "cpu")
+    assert "with cpu, more than --minutes 1 holds: left out" in summary(outcome, 60.0)
+
+
+def test_a_slow_variant_does_not_keep_the_fast_ones_from_being_measured(tmp_path: Path) -> None:
+    outcome = made_up.record(tmp_path, GPU, limit_s=60.0, pace=Stubborn(1), now_s=lambda: 0.0)
+    assert {step.variants for step, _ in outcome.too_long} == {("cpu",)}
+    assert sizes(tmp_path) == list(SIZES)
+    assert sizes(tmp_path, "gpu-transfers") == list(SIZES)
+    assert 32768 not in sizes(tmp_path, "cpu")
+    again = made_up.record(tmp_path, GPU, limit_s=60.0, pace=Stubborn(1), run=made_up.run_info("run-2"))
+    assert [step for step in again.measured if step.phase != "anchor"] == []
+    longer = made_up.record(tmp_path, GPU, pace=Pace(1), run=made_up.run_info("run-3", "2000-01-03"))
+    assert 32768 in [step.point["size"] for step in longer.measured]
+    assert sizes(tmp_path, "cpu") == list(SIZES)
+    recorded = Recorded("h200", tmp_path)
+    assert {recorded.rows(MATMUL, v)[(32768,)].run for v in ("cpu", "gpu", "gpu-transfers")} == {"run-3"}
+
+
+def test_a_finished_recording_is_not_touched(writable_root: Path) -> None:
+    before = {path: path.read_bytes() for path in (writable_root / "h200").iterdir()}
+
+    def measure(step: Step) -> dict[str, made_up.MadeUpRun | BrrrError]:
+        raise AssertionError(f"{step} is there already")
+
+    outcome = made_up.record(writable_root, GPU, run=made_up.run_info("run-2"), measure=measure)
+    assert outcome.measured == []
+    assert {path: path.read_bytes() for path in (writable_root / "h200").iterdir()} == before
+
+
+def test_all_variants_of_a_point_are_measured_together_even_if_one_was_missing(tmp_path: Path) -> None:
+    made_up.record(tmp_path, GPU, only={"size": ["1"], "variant": ["gpu", "cpu"]})
+    outcome = made_up.record(tmp_path, GPU, only={"size": ["1"]}, run=made_up.run_info("run-2", "2000-01-02"))
+    expected = ("cpu", "gpu-transfers", "gpu-first", "gpu")
+    assert [step.variants for step in outcome.measured] == [expected]
+    recorded = Recorded("h200", tmp_path)
+    assert {recorded.rows(MATMUL, v)[(1,)].run for v in recorded.variants(MATMUL)} == {"run-2"}
+
+
+def test_control_c_keeps_what_is_finished(tmp_path: Path) -> None:
+    def measure(step: Step) -> dict[str, made_up.MadeUpRun | BrrrError]:
+        if step.phase == "grid":
+            raise KeyboardInterrupt
+        return made_up.measure(step)
+
+    outcome = made_up.record(tmp_path, GPU, measure=measure, sm_clock_hz=lambda: 1.98e9)
+    assert outcome.interrupted
+    assert sizes(tmp_path) == [1, 512, 1024, 8192, 32768]
+    assert len(outcome.left) == len(SIZES) - 5
+    assert "Interrupted: all finished points are kept." in summary(outcome, 480.0)
+    [run] = Machine.read(tmp_path / "h200").runs
+    assert (run.sm_clock_before_hz, run.sm_clock_after_hz) == (1.98e9, 1.98e9)
+    assert len(made_up.record(tmp_path, GPU, run=made_up.run_info("run-2")).left) == 0
+    assert sizes(tmp_path) == list(SIZES)
+
+
+RECORDING_PROCESS = """
+import sys, time
+from pathlib import Path
+import made_up
+
+def measure(step):
+    time.sleep(float(sys.argv[3]))
+    return made_up.measure(step)
+
+made_up.record(Path(sys.argv[1]), made_up.GPU, run=made_up.run_info(sys.argv[2]), measure=measure)
+"""
+
+
+def recording_process(root: Path, run_id: str, pause_s: float) -> subprocess.Popen[bytes]:
+    here = Path(__file__).parent
+    path = os.pathsep.join([str(here), str(here.parent), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-c", RECORDING_PROCESS, str(root), run_id, str(pause_s)]
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.PIPE)
+
+
+def kill_later(root: Path, run_id: str, pause_s: float, delay_s: float) -> int:
+    """Kill a recording, at once and without a chance to tidy up, `delay_s` after its run began and a row is there."""
+    process = recording_process(root, run_id, pause_s)
+    machine, rows = root / "h200" / "machine.json", root / "h200" / "matmul.csv"
+    deadline = time.monotonic() + 60
+    while not (rows.exists() and f'"{run_id}"' in machine.read_text()):
+        assert process.poll() is None, process.communicate()[1].decode()
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    time.sleep(delay_s)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    return process.returncode
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is a POSIX signal")
+def test_a_killed_recording_reads_and_goes_on(tmp_path: Path) -> None:
+    """Killed at several moments, among them within a write, for a measurer that takes no time writes all the time."""
+    there: list[int] = []
+    for number, (pause_s, delay_s) in enumerate([(0.05, 0.12), (0.0, 0.01), (0.0, 0.002), (0.0, 0.0), (0.0, 0.005)]):
+        code = kill_later(tmp_path, f"run-{number}", pause_s, delay_s)
+        there.append(len(Recording.read(tmp_path / "h200", MATMUL).rows))
+        assert code in (-signal.SIGKILL, 0)
+    print("rows after each kill:", there)
+    assert there == sorted(there)
+    assert there[0] > 0
+    last = recording_process(tmp_path, "run-last", 0.0)
+    assert last.wait(timeout=60) == 0, last.communicate()[1].decode()
+    last.communicate()
+    assert sizes(tmp_path) == list(SIZES)
+    rows = Recording.read(tmp_path / "h200", MATMUL).rows
+    grid = [row.point for row in rows if row.variant == "gpu" and row.point not in [(1024,), (8192,)]]
+    assert len(grid) == len(set(grid))
+
+
+# ---------------------------------------------------------------- joining, drift
+
+
+def test_another_machine_or_software_is_refused_before_anything_is_measured(writable_root: Path) -> None:
+    newer = dataclasses.replace(GPU, torch="2.13.0+cu130")
+    with pytest.raises(RecordingError) as caught:
+        made_up.recorder(writable_root, newer)
+    assert "torch 2.11.0+cu130) cannot be joined with" in str(caught.value)
+    assert "torch 2.13.0+cu130)" in str(caught.value)
+
+
+def test_files_without_their_machine_are_refused(writable_root: Path) -> None:
+    (writable_root / "h200" / "machine.json").unlink()
+    with pytest.raises(RecordingError, match=r"machine\.json: is missing"):
+        made_up.recorder(writable_root, GPU)
+
+
+def test_damaged_files_are_refused_before_anything_is_measured(writable_root: Path) -> None:
+    path = writable_root / "h200" / "matmul.csv"
+    path.write_text(path.read_text()[:-30])
+    with pytest.raises(RecordingError, match=r"matmul\.csv"):
+        made_up.recorder(writable_root, GPU)
+
+
+def test_two_recordings_at_once_into_one_folder_are_refused(tmp_path: Path) -> None:
+    first = made_up.recorder(tmp_path, GPU)
+
+    def measure(step: Step) -> dict[str, made_up.MadeUpRun | BrrrError]:
+        if step.phase == "grid":
+            GPU.with_run(made_up.run_info("run-9")).write(tmp_path / "h200")
+        return made_up.measure(step)
+
+    first.measure = measure
+    with pytest.raises(RecordingError, match="was changed by somebody else"):
+        first.record(steps([MATMUL], "cuda"))
+
+
+@pytest.mark.parametrize(("slower", "flagged"), [(1.05, True), (0.95, True), (1.01, False), (1.0, False)])
+def test_an_anchor_that_drifts_is_flagged(tmp_path: Path, slower: float, flagged: bool) -> None:
+    made_up.record(tmp_path, GPU, only={"size": ["1024", "8192"]})
+    outcome = made_up.record(
+        tmp_path, GPU, run=made_up.run_info("run-2"), measure=lambda step: made_up.measure(step, slower)
+    )
+    mine = [d for d in outcome.drifts if (d.variant, d.field, d.point) == ("gpu", "latency_s", {"size": 8192})]
+    assert [d.flagged for d in mine] == [flagged]
+    assert mine[0].drift == pytest.approx(slower - 1, abs=1e-3)
+    content = json.loads((tmp_path / "h200" / "machine.json").read_text())
+    written = [a for a in content["runs"][1]["anchors"] if a["variant"] == "gpu" and a["field"] == "latency_s"]
+    assert [a["flagged"] for a in written if a["point"] == {"size": 8192}] == [flagged]
+    assert ("DRIFT" in summary(outcome, 480)) == flagged
+    rows = [row for row in Recording.read(tmp_path / "h200", MATMUL).rows if row.point == (8192,)]
+    assert {row.run for row in rows} == {"run-1", "run-2"}
+
+
+# ---------------------------------------------------------------- failures
+
+
+def failing(error: BrrrError, at: Sequence[int] = (32768,)) -> object:
+    def measure(step: Step) -> dict[str, made_up.MadeUpRun | BrrrError]:
+        found = made_up.measure(step)
+        return {**found, "gpu": error} if step.point["size"] in at else found
+
+    return measure
+
+
+LASTING = [
+    DeviceMemoryError("needs 12.9 GB; 8 GB are free"),
+    UnavailableError("no GPU"),
+    WrongResultError("the relative error is nan"),
+]
+
+
+@pytest.mark.parametrize("error", LASTING, ids=lambda error: type(error).__name__)
+def test_a_point_that_fails_is_listed_and_the_recording_goes_on(tmp_path: Path, error: BrrrError) -> None:
+    outcome = made_up.record(tmp_path, GPU, measure=failing(error, (16384, 32768)))
+    text = summary(outcome, 480.0)
+    assert f"NOT MEASURED matmul gpu at 32768; 16384: {type(error).__name__}: {error}" in text
+    assert sizes(tmp_path) == [size for size in SIZES if size not in (16384, 32768)]
+    assert sizes(tmp_path, "cpu") == list(SIZES)
+    assert made_up.record(tmp_path, GPU, run=made_up.run_info("run-2")).measured == []
+    again = made_up.recorder(tmp_path, GPU, run=made_up.run_info("run-3")).record(steps([MATMUL], "cuda"), retry=True)
+    assert {step.point["size"] for step in again.measured if step.phase != "anchor"} == {16384, 32768}
+    assert sizes(tmp_path) == list(SIZES)
+
+
+def test_a_failure_that_may_have_been_an_accident_is_tried_again(tmp_path: Path) -> None:
+    made_up.record(tmp_path, GPU, measure=failing(BrrrError("CUDA error: unspecified launch failure")))
+    assert 32768 not in sizes(tmp_path)
+    made_up.record(tmp_path, GPU, run=made_up.run_info("run-2"))
+    assert sizes(tmp_path) == list(SIZES)
+
+
+def test_a_measurer_that_raises_fails_its_point_only(tmp_path: Path) -> None:
+    def measure(step: Step) -> dict[str, made_up.MadeUpRun | BrrrError]:
+        if step.point["size"] == 64:
+            raise DeviceMemoryError("needs too much")
+        return made_up.measure(step)
+
+    outcome = made_up.record(tmp_path, GPU, measure=measure)
+    assert {failure.point["size"] for failure in outcome.failed} == {64}
+    assert {failure.variant for failure in outcome.failed} >= {"cpu", "gpu", "gpu-transfers"}
+    assert sizes(tmp_path) == [size for size in SIZES if size != 64]
+
+
+def test_a_measurement_that_makes_no_sense_is_listed_and_not_written(tmp_path: Path) -> None:
+    def measure(step: Step) -> dict[str, made_up.MadeUpRun | BrrrError]:
+        found: dict[str, made_up.MadeUpRun | BrrrError] = dict(made_up.measure(step))
+        if step.point["size"] == 4096:
+            found["gpu"] = made_up.MadeUpRun(
+                Measurement(kernel_s=made_up.estimate(5e5)), MATMUL.cost_at("gpu", step.point)
+            )
+        if step.point["size"] == 2048:
+            found["gpu"] = made_up.MadeUpRun(Measurement(), MATMUL.cost_at("gpu", step.point))
+        return found
+
+    outcome = made_up.record(tmp_path, GPU, measure=measure)
+    assert {failure.reason for failure in outcome.failed} == {
+        "kernel_s is 500000.0 (up to 501250.0); expected 1e-09 to 10000 seconds: is it in another unit?",
+        "holds no time at all",
+    }
+    assert sizes(tmp_path) == [size for size in SIZES if size not in (2048, 4096)]
+
+
+def never(step: Step) -> dict[str, made_up.MadeUpRun | BrrrError]:
+    raise AssertionError("nothing may be measured here")
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RecordingError, match=r"cannot be written .*--out DIR"):
+        made_up.record(tmp_path / "file", GPU, measure=never)
+
+    def refused(**options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(atomic.tempfile, "TemporaryFile", refused)
+    with pytest.raises(RecordingError, match=r"cannot be written \(Permission denied\)"):
+        made_up.record(tmp_path, GPU, measure=never)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_is_said(tmp_path: Path) -> None:
+    (tmp_path / "h200").mkdir(mode=0o555)
+    with pytest.raises(RecordingError, match="Permission denied"):
+        made_up.record(tmp_path, GPU, measure=never)
+
+
+# ---------------------------------------------------------------- the command
+
+
+@pytest.fixture
+def on_made_up_gpu(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
+    """`brrr record` on a made-up GPU; gives the list of the steps it measures."""
+    measured: list[Step] = []
+    runs = iter(range(1, 100))
+
+    def measure_now(step: Step) -> dict[str, made_up.MadeUpRun | BrrrError]:
+        measured.append(step)
+        return made_up.measure(step)
+
+    monkeypatch.setattr(record, "here", lambda kind: (GPU, made_up.run_info(f"run-{next(runs)}")))
+    monkeypatch.setattr(record, "measure_now", measure_now)
+    monkeypatch.setattr(record, "_sm_clock_hz", lambda: None)
+    return measured
+
+
+def test_the_command_records_resumes_and_begins_anew(
+    tmp_path: Path, on_made_up_gpu: list[Step], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["matmul", "--out", str(tmp_path), "--minutes", "100", "--sizes", "64,128"]
+    assert record.main(command) == 0
+    printed = capsys.readouterr()
+    assert "2 points to measure, " in printed.out
+    assert "2 points measured." in printed.out
+    assert "100%" in printed.err
+    assert "left" in printed.err
+    assert sizes(tmp_path) == [64, 128]
+    assert record.main([*command, "--resume"]) == 0
+    assert len(on_made_up_gpu) == 2
+    assert record.main([*command, "--fresh"]) == 0
+    assert len(on_made_up_gpu) == 4
+    assert "set aside as" in capsys.readouterr().out
+    [aside] = [path for path in tmp_path.iterdir() if path.name != "h200"]
+    assert {row.point for row in Recording.read(aside, MATMUL).rows} == {(64,), (128,)}
+
+
+def test_the_plan_prints_minutes_and_measures_nothing(
+    tmp_path: Path, on_made_up_gpu: list[Step], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert record.main(["matmul", "--plan", "--out", str(tmp_path / "new")]) == 0
+    text = capsys.readouterr().out
+    assert on_made_up_gpu == []
+    assert not (tmp_path / "new").exists()
+    assert "together" in text
+    assert "min predicted, in about" in text
+    assert "matmul       anchor       2 points" in text
+    record.main(["matmul", "--out", str(tmp_path), "--minutes", "100"])
+    capsys.readouterr()
+    record.main(["matmul", "--plan", "--out", str(tmp_path)])
+    assert "0 points     0.0 min" in capsys.readouterr().out
+
+
+def test_the_plan_needs_no_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def absent(kind: str) -> None:
+        raise UnavailableError("there is no NVIDIA GPU")
+
+    monkeypatch.setattr(record, "here", absent)
+    assert record.main(["--plan", "matmul", "--out", str(tmp_path)]) == 0
+    assert "Planned as if nothing were there" in capsys.readouterr().out
+    assert record.main(["matmul", "--out", str(tmp_path)]) == 2
+    assert "there is no NVIDIA GPU" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+WRONG_COMMANDS = [
+    (["matmull"], "name is 'matmull'; expected one of matmul"),
+    (["matmul", "--only", "size"], "--only is 'size'; expected NAME=VALUE"),
+    (["matmul", "--only", "width=3"], "--only is 'width'; expected one of variant, size"),
+    (["matmul", "--sizes", "3"], "--only size is '3'; expected one of 1, 2, 4"),
+    (["matmul", "--only", "variant=tpu"], "--only variant is 'tpu'"),
+    (["matmul", "--only", "variant=queue"], "variants that this device has"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG_COMMANDS)
+def test_wrong_arguments_are_named(
+    tmp_path: Path,
+    on_made_up_gpu: list[Step],
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    assert record.main([*arguments, "--out", str(tmp_path)]) == 2
+    assert message in capsys.readouterr().err
+    assert on_made_up_gpu == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--minutes", "0"], ["--minutes", "nan"], ["--budget", "-1"], ["--device", "tpu"]]
+)
+def test_arguments_of_no_use_end_the_command(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        record.main(arguments)
+    assert caught.value.code == 2
+
+
+def test_control_c_ends_the_command_with_its_own_status(
+    tmp_path: Path, on_made_up_gpu: list[Step], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure_now(step: Step) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(record, "measure_now", measure_now)
+    assert record.main(["matmul", "--out", str(tmp_path)]) == 130
+
+
+def test_all_variants_go_to_one_interleaved_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr("brrr.timers.run_point", lambda *args, **options: calls.append((args, options)) or {})
+    step = Step(MATMUL, {"size": 64}, ("cpu", "gpu"), "grid", 0.03)
+    record.measure_now(step)
+    assert calls == [((MATMUL, ("cpu", "gpu"), {"size": 64}), {"budget_s": 0.03})]
+
+
+def test_this_machines_cpu_is_recorded_for_real(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["matmul", "--device", "cpu", "--out", str(tmp_path), "--sizes", "4,64", "--budget", "0.02"]
+    assert record.main(command) == 0, capsys.readouterr().err
+    assert "NOT MEASURED" not in capsys.readouterr().out
+    recorded = Recorded("cpu", tmp_path)
+    assert recorded.variants(MATMUL) == ("cpu", "queue")
+    found = recorded.measure(MATMUL, "cpu", {"size": 64})
+    assert found.latency_s is not None
+    assert found.latency_s.n >= 1
+    run = recorded.machine.runs[0]
+    assert run.python == ".".join(map(str, sys.version_info[:3]))
+    assert recorded.machine.torch
+    assert run.brrr == brrr.__version__
+    row = recorded.rows(MATMUL, "cpu")[(64,)]
+    assert (row.cost.flop, row.cost.bytes) == (2 * 64**3, 3 * 4 * 64**2)
+    assert 0 <= row.error < 1e-4
+
+
+def test_a_store_of_nothing_makes_its_folder(tmp_path: Path) -> None:
+    store = Store(tmp_path / "a" / "h200", GPU, [MATMUL])
+    assert store.rows(MATMUL) == ()
+    assert list((tmp_path / "a" / "h200").iterdir()) == []
+
+
+def test_only_needs_a_name_and_a_value() -> None:
+    with pytest.raises(ArgumentError):
+        record.parse_only("=3")

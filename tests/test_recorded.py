@@ -1,0 +1,210 @@
+"""The recorded source: only what was measured, the newest of it, and errors that name what is there instead."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import made_up
+import pytest
+
+from brrr.errors import ArgumentError, NotRecordedError, RecordingError
+from brrr.experiment import Axis, Experiment, Line, Variant
+from brrr.experiments import experiment
+from brrr.recorded import Recorded, recorded_devices
+from brrr.recording import Recording
+from brrr.rows import Row
+from brrr.source import source
+
+MATMUL = experiment("matmul")
+
+
+def test_it_shows_what_was_recorded(synthetic_root: Path) -> None:
+    recorded = Recorded("h200", synthetic_root)
+    assert (recorded.live, recorded.name) == (False, "recorded:h200")
+    assert recorded.variants(MATMUL) == ("cpu", "gpu-transfers", "gpu-first", "gpu")
+    assert recorded.values(MATMUL, "size") == MATMUL.axis("size").values
+    expected = made_up.made_up(MATMUL, "gpu", {"size": 4096}).measurement
+    found = recorded.measure(MATMUL, "gpu", {"size": 4096})
+    assert found == dataclasses.replace(expected, device="Synthetic H200")
+    assert recorded.known(MATMUL, "gpu")[(4096,)] == found
+    assert recorded.rows(MATMUL, "gpu")[(4096,)].error == 1e-7
+
+
+def test_the_cpu_queue_ends_where_the_experiment_ends_it(synthetic_root: Path) -> None:
+    recorded = Recorded("cpu", synthetic_root)
+    assert recorded.variants(MATMUL) == ("cpu", "queue")
+    assert max(recorded.known(MATMUL, "queue")) == (4096,)
+
+
+def test_the_badge_says_recorded_device_date_and_torch(synthetic_root: Path) -> None:
+    badge = str(Recorded("h200", synthetic_root).badge(MATMUL))
+    assert badge == "RECORDED · Synthetic H200 · 2000-01-01 · torch 2.11.0+cu130"
+
+
+def test_a_missing_point_names_the_three_nearest(synthetic_root: Path) -> None:
+    with pytest.raises(NotRecordedError) as caught:
+        Recorded("h200", synthetic_root).measure(MATMUL, "gpu", {"size": 5000})
+    assert "matmul has no 'gpu' at size=5000" in str(caught.value)
+    assert str(caught.value).endswith("nearest recorded: size=6000; size=4096; size=8192")
+
+
+def test_a_missing_variant_names_those_there_are(synthetic_root: Path) -> None:
+    with pytest.raises(NotRecordedError, match="the variants recorded are cpu, queue"):
+        Recorded("cpu", synthetic_root).measure(MATMUL, "gpu", {"size": 64})
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, "big", True, None])
+def test_a_size_that_is_none_is_an_argument_error(synthetic_root: Path, size: object) -> None:
+    with pytest.raises(ArgumentError, match=r"size is .*; expected a positive whole number"):
+        Recorded("h200", synthetic_root).measure(MATMUL, "gpu", {"size": size})  # type: ignore[dict-item]
+
+
+def test_an_unknown_variant_is_an_argument_error(synthetic_root: Path) -> None:
+    with pytest.raises(ArgumentError, match="variant is 'tpu'; expected one of cpu, "):
+        Recorded("h200", synthetic_root).known(MATMUL, "tpu")
+
+
+def test_an_unknown_device_names_those_there_are(synthetic_root: Path) -> None:
+    with pytest.raises(ArgumentError, match="device is 'b200'; expected one of cpu, h200"):
+        Recorded("b200", synthetic_root)
+
+
+@pytest.mark.parametrize("device", ["", ".", "..", "../h200", "h200/", "H200 "])
+def test_a_device_is_a_name_and_no_path(synthetic_root: Path, device: str) -> None:
+    with pytest.raises(ArgumentError, match="expected one of cpu, h200"):
+        Recorded(device, synthetic_root)
+
+
+def test_no_recording_at_all_says_what_makes_one(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="`brrr record` makes one"):
+        Recorded("h200", tmp_path / "nothing")
+
+
+def test_an_experiment_that_was_not_recorded_names_those_that_were(synthetic_root: Path) -> None:
+    other = dataclasses.replace(MATMUL, name="softmax")
+    with pytest.raises(NotRecordedError, match="experiment 'softmax' was not recorded; recorded are matmul"):
+        Recorded("h200", synthetic_root).known(other, "gpu")
+
+
+def test_a_damaged_file_is_refused_when_it_is_read(writable_root: Path) -> None:
+    path = writable_root / "h200" / "matmul.csv"
+    path.write_text(path.read_text()[:-9])
+    recorded = Recorded("h200", writable_root)
+    with pytest.raises(RecordingError, match=r"matmul\.csv: is truncated"):
+        recorded.variants(MATMUL)
+
+
+def test_files_are_read_once(writable_root: Path) -> None:
+    recorded = Recorded("h200", writable_root)
+    before = recorded.known(MATMUL, "gpu")
+    (writable_root / "h200" / "matmul.csv").unlink()
+    assert recorded.known(MATMUL, "gpu") == before
+
+
+def test_the_newest_run_is_shown(writable_root: Path) -> None:
+    again = made_up.run_info("run-2", "2000-03-04T05:06:07+00:00")
+    here = writable_root / "h200"
+    old = Recording.read(here, MATMUL)
+    newer = dataclasses.replace(old, machine=old.machine.with_run(again))
+    slow = made_up.made_up(MATMUL, "gpu", {"size": 64}, slower=2.0)
+    newer.added([Row.of({"size": 64}, "gpu", slow, "run-2", "Synthetic H200")]).write(here)
+    recorded = Recorded("h200", writable_root)
+    assert recorded.known(MATMUL, "gpu")[(64,)].kernel_s == slow.measurement.kernel_s
+    unchanged = made_up.made_up(MATMUL, "gpu", {"size": 128}).measurement
+    assert recorded.known(MATMUL, "gpu")[(128,)].kernel_s == unchanged.kernel_s
+    assert recorded.rows(MATMUL, "gpu")[(128,)].run == "run-1"
+    assert recorded.badge(MATMUL).date == "2000-03-04"
+
+
+def test_an_older_run_that_is_listed_last_is_not_the_newest(writable_root: Path) -> None:
+    here = writable_root / "h200"
+    old = Recording.read(here, MATMUL)
+    earlier = dataclasses.replace(old, machine=old.machine.with_run(made_up.run_info("run-0", "1999-01-01")))
+    slow = made_up.made_up(MATMUL, "gpu", {"size": 64}, slower=2.0)
+    earlier.added([Row.of({"size": 64}, "gpu", slow, "run-0", "Synthetic H200")]).write(here)
+    assert Recorded("h200", writable_root).rows(MATMUL, "gpu")[(64,)].run == "run-1"
+
+
+def test_a_cold_row_never_stands_in_for_a_hot_one(writable_root: Path) -> None:
+    here = writable_root / "h200"
+    old = Recording.read(here, MATMUL)
+    hot = next(row for row in old.rows if row.variant == "gpu" and row.point == (64,))
+    cold = dataclasses.replace(hot, measurement=dataclasses.replace(hot.measurement, cache="cold"), point=(77,))
+    both = dataclasses.replace(cold, point=(64,))
+    old.added([cold, both]).write(here)
+    known = Recorded("h200", writable_root).known(MATMUL, "gpu")
+    assert (77,) not in known
+    assert known[(64,)].cache == "hot"
+
+
+CATEGORIES = Experiment(
+    name="categories",
+    title="Categories",
+    question="Do names work as axes?",
+    axes=(
+        Axis("function", ("zeta", "alpha", "mid"), scale="category"),
+        Axis("cache", ("hot", "cold"), scale="category"),
+        Axis("share", (0.0, 0.5, 1.0), scale="linear", integer=False),
+    ),
+    variants=(Variant("right", "right", "cuda"),),
+    lines=(Line("right", "right", "latency_s", "right"),),
+    build="nowhere:nothing",
+)
+
+
+@pytest.fixture
+def categories_root(tmp_path: Path) -> Path:
+    here = tmp_path / "h200"
+    here.mkdir()
+    machine = made_up.GPU.with_run(made_up.run_info())
+    rows = []
+    for function in ("mid", "zeta"):
+        for cache in ("hot", "cold"):
+            ran = made_up.made_up(CATEGORIES, "right", {})
+            ran = dataclasses.replace(ran, measurement=dataclasses.replace(ran.measurement, cache=cache))  # type: ignore[arg-type]
+            point = {"function": function, "cache": cache, "share": 0.5}
+            rows.append(Row.of(point, "right", ran, "run-1", machine.device))
+    Recording(CATEGORIES, machine, tuple(rows)).write(here)
+    return tmp_path
+
+
+def test_categories_keep_the_axis_order_and_the_cache_axis_is_obeyed(categories_root: Path) -> None:
+    recorded = Recorded("h200", categories_root)
+    assert recorded.values(CATEGORIES, "function") == ("zeta", "mid")
+    assert recorded.values(CATEGORIES, "share") == (0.5,)
+    known = recorded.known(CATEGORIES, "right")
+    assert list(known) == [("zeta", "hot", 0.5), ("zeta", "cold", 0.5), ("mid", "hot", 0.5), ("mid", "cold", 0.5)]
+    assert known[("zeta", "cold", 0.5)].cache == "cold"
+
+
+def test_the_nearest_points_among_categories_are_those_of_the_same_name(categories_root: Path) -> None:
+    with pytest.raises(NotRecordedError, match=r"nearest recorded: function=mid, cache=hot, share=0\.5; "):
+        Recorded("h200", categories_root).measure(
+            CATEGORIES, "right", {"function": "mid", "cache": "hot", "share": 1.0}
+        )
+
+
+def test_folders_set_aside_are_no_devices(writable_root: Path) -> None:
+    (writable_root / "h200").rename(writable_root / "h200.before-2000")
+    assert recorded_devices(writable_root) == ("cpu",)
+
+
+def test_a_named_folder_of_recordings_is_used(synthetic_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRRR_RECORDINGS", str(synthetic_root))
+    assert recorded_devices() == ("cpu", "h200")
+    assert source("recorded:cpu").name == "recorded:cpu"
+    with pytest.raises(ArgumentError, match="Recordings here: recorded:cpu, recorded:h200"):
+        source("tpu")
+
+
+def test_the_courses_own_recordings_read_and_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BRRR_RECORDINGS", raising=False)
+    read = 0
+    for device in recorded_devices():
+        recorded = Recorded(device)
+        for name in recorded.experiments():
+            assert recorded.variants(experiment(name))
+            assert str(recorded.badge(experiment(name))).startswith("RECORDED · ")
+            read += 1
+    print(f"{read} recordings of {', '.join(recorded_devices()) or 'no device'} read")

@@ -1,0 +1,441 @@
+"""Recordings on the disk: what is written reads the same; what is damaged is refused, with file and row named."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import made_up
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from brrr import atomic
+from brrr.cost import Cost
+from brrr.errors import NotRecordedError, RecordingError
+from brrr.experiment import Axis, Experiment, Line, Variant
+from brrr.experiments import experiment
+from brrr.machine import FORMAT, Drift, Failure, Machine, digest
+from brrr.measurement import FIELDS, Estimate, Measurement
+from brrr.recording import Recording, to_text
+from brrr.rows import Row, columns
+
+MATMUL = experiment("matmul")
+MIXED = Experiment(
+    name="mixed",
+    title="Mixed axes",
+    question="Does every kind of axis come back?",
+    axes=(
+        Axis("size", (1, 2, 4)),
+        Axis("share", (0.1, 0.5), integer=False, scale="linear"),
+        Axis("function", ("tiny, relu", 'a "copy"', "spin 1 µs", 7), scale="category"),
+    ),
+    variants=(Variant("a", "A", "cuda"), Variant("b", "B", "cpu", cache="cold")),
+    lines=(Line("a", "a", "host_s", "A"),),
+    build="nowhere:nothing",
+)
+
+# ---------------------------------------------------------------- round trip
+
+seconds = st.floats(1e-9, 1e4)
+counts = st.floats(0, 1e30)
+words = st.text(st.characters(exclude_characters=";").filter(str.isprintable), min_size=1, max_size=12)
+
+
+@st.composite
+def estimates(draw: st.DrawFn, n: int) -> Estimate | None:
+    if draw(st.booleans()):
+        return None
+    low, median, high = sorted(draw(st.tuples(seconds, seconds, seconds)))
+    return Estimate(median, draw(st.sampled_from([low, 0.0])), high, n)
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> Row:
+    n = draw(st.integers(1, 10**6))
+    times = {name: draw(estimates(n)) for name in FIELDS}
+    if times["busy_s"] and times["span_s"] and times["busy_s"].low > times["span_s"].high:
+        times["busy_s"], times["span_s"] = times["span_s"], times["busy_s"]
+    if not any(times.values()):
+        times["host_s"] = Estimate(1e-6, 1e-6, 1e-6, n)
+    measurement = Measurement(
+        **times,  # type: ignore[arg-type]
+        kernels=draw(st.none() | st.integers(0, 10**6)),
+        cache=draw(st.sampled_from(["hot", "cold"])),
+        sm_clock_hz=draw(st.none() | st.floats(1e7, 1e10)),
+        device=made_up.GPU.device,
+        flags=tuple(draw(st.lists(words, max_size=3))),
+    )
+    function = draw(st.sampled_from(MIXED.axis("function").values))
+    point = (draw(st.integers(1, 10**12)), draw(st.floats(1e-300, 1e300)), function)
+    cost = Cost(draw(counts), draw(counts))
+    return Row(point, draw(st.sampled_from("ab")), measurement, cost, draw(counts), draw(st.sampled_from(["r1", "r2"])))
+
+
+machines = st.builds(
+    lambda text, date, number: dataclasses.replace(
+        made_up.GPU,
+        driver=text,
+        peaks={"memory_bytes_per_s": 4.1e12},
+        runs=(
+            dataclasses.replace(made_up.run_info("r1", date), runtime=text, sm_clock_before_hz=number),
+            dataclasses.replace(
+                made_up.run_info("r2"),
+                anchors=(Drift("mixed", "a", {"size": 1, "function": text}, "host_s", 1.0, number),),
+                failed=(Failure("mixed", "b", {"size": 2}, "DeviceMemoryError", text),),
+            ),
+        ),
+    ),
+    st.text(st.characters(exclude_categories=["Cs"])),
+    words,
+    st.floats(1e-9, 1e9),
+)
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """A new folder for each example; Hypothesis calls a test many times with one `tmp_path`."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+@given(machines, st.lists(rows(), max_size=6, unique_by=lambda row: row.key))
+def test_what_is_written_reads_exactly_the_same(machine: Machine, some: list[Row]) -> None:
+    with folder() as here:
+        written = Recording(MIXED, machine, tuple(some)).write(here)
+        again = Recording.read(here, MIXED)
+    assert again.rows == tuple(some)
+    assert again.machine == written.machine
+
+
+def test_columns_stand_in_the_order_of_the_format() -> None:
+    names = columns(MIXED)
+    assert names[:7] == ("size", "share", "function", "variant", "host_s", "host_s_low", "host_s_high")
+    assert names[-9:] == ("n", "kernels", "cache", "sm_clock_hz", "flop", "bytes", "error", "flags", "run")
+
+
+def test_a_row_keeps_what_the_csv_can_hold_and_cuts_the_interval_at_zero() -> None:
+    measured = Measurement(
+        host_s=Estimate(1e-8, -4e-8, 6e-8, 7), latency_s=Estimate(1.0, 1.0, 1.0, 3), notes=("said",), device="somewhere"
+    )
+    row = Row.of({"size": 1}, "cpu", made_up.MadeUpRun(measured, Cost(2, 12), 0.0), "r1", "Synthetic H200")
+    assert row.measurement.host_s == Estimate(1e-8, 0.0, 6e-8, 3)
+    assert (row.measurement.notes, row.measurement.device) == ((), "Synthetic H200")
+
+
+def test_line_ends_of_windows_read_the_same(writable_root: Path) -> None:
+    before = Recording.read(writable_root / "h200", MATMUL)
+    for path in (writable_root / "h200").iterdir():
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert Recording.read(writable_root / "h200", MATMUL).rows == before.rows
+
+
+# ---------------------------------------------------------------- damage
+
+
+@st.composite
+def damage(draw: st.DrawFn) -> Callable[[bytes], bytes]:
+    """A change of one place: a byte replaced, put in or taken out, a bit turned over, an end or a line cut off."""
+    at, byte, kind = draw(st.floats(0, 1, exclude_max=True)), draw(st.integers(0, 255)), draw(st.integers(0, 6))
+
+    def change(data: bytes) -> bytes:
+        i = int(at * len(data))
+        lines = data.splitlines(keepends=True)
+        k = int(at * len(lines))
+        changes = (
+            data[:i] + bytes([byte]) + data[i + 1 :],
+            data[:i] + bytes([byte]) + data[i:],
+            data[:i] + data[i + 1 :],
+            data[:i] + bytes([data[i] ^ (1 << byte % 8)]) + data[i + 1 :],
+            data[:i],
+            b"".join(lines[:k] + lines[k + 1 :]),
+            b"".join([*lines[:k], lines[k], *lines[k:]]),
+        )
+        return changes[kind]
+
+    return change
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(damage(), st.sampled_from(["matmul.csv", "machine.json"]))
+def test_any_damage_reads_equal_or_is_refused_by_name(
+    synthetic_root: Path, change: Callable[[bytes], bytes], name: str
+) -> None:
+    with folder() as here:
+        for path in (synthetic_root / "cpu").iterdir():
+            shutil.copy(path, here)
+        whole = Recording.read(here, MATMUL)
+        (here / name).write_bytes(change((here / name).read_bytes()))
+        try:
+            again = Recording.read(here, MATMUL)
+        except RecordingError as error:
+            again, refusal = whole, str(error)
+        else:
+            refusal = str(here / name)
+        assert (again.rows, again.machine) == (whole.rows, whole.machine)
+        assert str(here / name) in refusal
+
+
+def cells_of(path: Path) -> list[list[str]]:
+    return [line.split(",") for line in path.read_text().splitlines()]
+
+
+def write_cells(path: Path, cells: list[list[str]]) -> None:
+    path.write_text("".join(",".join(row) + "\n" for row in cells))
+
+
+WRONG_CELLS = [
+    ("latency_s", "abc", "latency_s is 'abc'; expected a number"),
+    ("latency_s", "nan", "expected finite numbers"),
+    ("host_s_high", "inf", "expected finite numbers"),
+    ("latency_s", "", "latency_s: the median or one end of its interval is empty"),
+    ("latency_s_low", "999", "outside its interval"),
+    ("latency_s_low", "-1e-6", "latency_s_low is -1e-06; expected at least 0"),
+    ("sm_clock_hz", "1980", "expected 1e+07 to 1e+10 Hz: is it in another unit?"),
+    ("size", "1.5", "size is '1.5'; expected a whole number"),
+    ("size", "0", "size is 0; expected a positive whole number"),
+    ("size", "-4", "size is -4; expected a positive whole number"),
+    ("size", "", "size is ''; expected a whole number"),
+    ("variant", "gpuu", "variant is 'gpuu'; expected one of cpu, gpu-transfers"),
+    ("cache", "warm", "cache is 'warm'; expected hot or cold"),
+    ("n", "0", "n is 0; expected at least 1"),
+    ("n", "", "n is empty"),
+    ("n", "3.5", "n is '3.5'; expected a whole number"),
+    ("kernels", "-1", "kernels is -1; expected at least 0"),
+    ("flop", "nan", "flop is nan"),
+    ("flop", "", "flop is empty"),
+    ("bytes", "-1.0", "bytes is -1.0; expected a finite number of at least 0"),
+    ("error", "-1e-9", "error is -1e-09"),
+    ("error", "nan", "error is nan"),
+    ("flags", "host-bound;;x", "flags is ''; expected printable text"),
+    ("run", "run-9", "run is 'run-9'; machine.json knows run-1"),
+]
+
+
+@pytest.mark.parametrize(("column", "value", "message"), WRONG_CELLS)
+def test_a_wrong_cell_is_named_with_file_and_row(writable_root: Path, column: str, value: str, message: str) -> None:
+    path = writable_root / "h200" / "matmul.csv"
+    cells = cells_of(path)
+    cells[5][cells[0].index(column)] = value
+    write_cells(path, cells)
+    with pytest.raises(RecordingError) as caught:
+        Recording.read(path.parent, MATMUL)
+    assert str(caught.value).startswith(f"{path}: row 5 (line 6): ")
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("factor", [1e6, 1e9, 1e-12])
+def test_times_in_another_unit_are_refused(writable_root: Path, factor: float) -> None:
+    path = writable_root / "h200" / "matmul.csv"
+    cells = cells_of(path)
+    last = max(range(1, len(cells)), key=lambda row: float(cells[row][cells[0].index("latency_s")]))
+    for column in ("latency_s", "latency_s_low", "latency_s_high"):
+        at = cells[0].index(column)
+        cells[last][at] = repr(float(cells[last][at]) * factor)
+    write_cells(path, cells)
+    with pytest.raises(RecordingError, match=r"row \d+ .*latency_s is .* seconds: is it in another unit\?"):
+        Recording.read(path.parent, MATMUL)
+
+
+def test_a_device_that_is_busy_longer_than_the_span_is_refused(writable_root: Path) -> None:
+    path = writable_root / "h200" / "matmul.csv"
+    cells = cells_of(path)
+    busy, variant = cells[0].index("busy_s"), cells[0].index("variant")
+    row = next(row for row in cells if row[variant] == "gpu" and float(row[busy]) > 1e-3)
+    for column in ("span_s", "span_s_low", "span_s_high"):
+        row[cells[0].index(column)] = repr(float(row[busy]) / 2)
+    write_cells(path, cells)
+    with pytest.raises(RecordingError, match=r"row \d+ .*busy_s is .*expected at most the span"):
+        Recording.read(path.parent, MATMUL)
+
+
+def test_the_same_point_twice_is_refused(writable_root: Path) -> None:
+    path = writable_root / "h200" / "matmul.csv"
+    cells = cells_of(path)
+    write_cells(path, [*cells, cells[3]])
+    with pytest.raises(RecordingError, match="the same point, variant, cache and run as row 3"):
+        Recording.read(path.parent, MATMUL)
+
+
+def without_column(cells: list[list[str]], name: str) -> list[list[str]]:
+    at = cells[0].index(name)
+    return [row[:at] + row[at + 1 :] for row in cells]
+
+
+SPOILT_FILES: list[tuple[Callable[[str], str], str]] = [
+    (lambda text: "", "is empty"),
+    (lambda text: text[:-1], "is truncated: the last line does not end"),
+    (lambda text: text[: text.rindex(",", 0, -20)] + "\n", "is truncated: it has"),
+    (lambda text: text[: text.rindex("\n", 0, -1) + 1], "rows are missing, were edited"),
+    (lambda text: text.replace("\n1024,", "\n1024,9,", 1), "is wrong: it has 31 of 29 columns"),
+    (lambda text: text.replace("latency_s,", "latency_us,", 1), "missing: latency_s; unknown: 'latency_us'"),
+    (lambda text: text.replace("host_s,host_s_low", "host_s_low,host_s", 1), "in another order"),
+    (lambda text: text.replace(",run\n", ",run,more\n", 1), "unknown: 'more'"),
+    (lambda text: text.replace("cpu", '"cpu', 1), "is no CSV"),
+    (lambda text: "\ufeff" + text, "missing: size"),
+    (lambda text: text + "\n", "row"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "message"), SPOILT_FILES)
+def test_a_spoilt_file_is_refused(writable_root: Path, spoil: Callable[[str], str], message: str) -> None:
+    path = writable_root / "h200" / "matmul.csv"
+    text = path.read_text()
+    assert spoil(text) != text
+    path.write_text(spoil(text))
+    with pytest.raises(RecordingError) as caught:
+        Recording.read(path.parent, MATMUL)
+    assert str(path) in str(caught.value)
+    assert message.replace("31 of 29", f"{len(columns(MATMUL)) + 1} of {len(columns(MATMUL))}") in str(caught.value)
+
+
+def test_bytes_that_are_no_text_are_refused(writable_root: Path) -> None:
+    path = writable_root / "h200" / "matmul.csv"
+    path.write_bytes(path.read_bytes()[:-5] + b"\xff\xfe\n")
+    with pytest.raises(RecordingError, match="no UTF-8"):
+        Recording.read(path.parent, MATMUL)
+
+
+def test_an_edited_number_is_refused_though_it_reads_well(writable_root: Path) -> None:
+    path = writable_root / "h200" / "matmul.csv"
+    cells = cells_of(path)
+    at = cells[0].index("flop")
+    cells[1][at] = repr(float(cells[1][at]) + 1)
+    write_cells(path, cells)
+    with pytest.raises(RecordingError, match="not those that `brrr record` wrote last"):
+        Recording.read(path.parent, MATMUL)
+
+
+# ---------------------------------------------------------------- machine.json
+
+
+def edit_machine(path: Path, **changes: object) -> None:
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, **changes}))
+
+
+WRONG_MACHINES = [
+    ({"format": FORMAT + 1}, "newer than 1, which this brrr reads: update brrr"),
+    ({"format": 0}, "format is 0; expected 1"),
+    ({"format": "1"}, "format is '1'; expected a whole number"),
+    ({"device": 7}, "device is 7; expected a text"),
+    ({"runs": {}}, "runs is {}; expected a list of objects"),
+    ({"runs": [3]}, "runs[0] is 3; expected an object"),
+    ({"runs": [{}]}, "runs[0].id is missing"),
+    ({"peaks": {"flop_per_s": "fast"}}, "peaks.flop_per_s is 'fast'; expected a finite number"),
+    ({"seals": {"matmul": "x"}}, "seals.matmul is 'x'; expected a list of texts"),
+    ({"colour": "red"}, "colour is not a known key"),
+    ({"torch": "9.9"}, "the checksum does not fit"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), WRONG_MACHINES)
+def test_a_wrong_machine_file_is_refused(writable_root: Path, changes: dict[str, object], message: str) -> None:
+    path = writable_root / "h200" / "machine.json"
+    edit_machine(path, **changes)
+    with pytest.raises(RecordingError) as caught:
+        Recording.read(path.parent, MATMUL)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": NaN}', '{"format": 1e999}', "[" * 100_000, "\x00"])
+def test_a_machine_file_that_is_no_json_object_is_refused(writable_root: Path, text: str) -> None:
+    path = writable_root / "h200" / "machine.json"
+    path.write_text(text)
+    with pytest.raises(RecordingError, match=r"machine\.json: "):
+        Recording.read(path.parent, MATMUL)
+
+
+def test_a_missing_machine_file_is_said(writable_root: Path) -> None:
+    (writable_root / "h200" / "machine.json").unlink()
+    with pytest.raises(RecordingError, match=r"machine\.json: is missing"):
+        Recording.read(writable_root / "h200", MATMUL)
+
+
+def test_a_missing_csv_is_not_recorded(writable_root: Path) -> None:
+    (writable_root / "h200" / "matmul.csv").unlink()
+    with pytest.raises(NotRecordedError, match="brrr record matmul"):
+        Recording.read(writable_root / "h200", MATMUL)
+
+
+@pytest.mark.parametrize("field", ["device", "kind", "driver", "cuda", "torch"])
+def test_only_the_same_model_and_software_may_be_joined(field: str) -> None:
+    made_up.GPU.require_joinable(dataclasses.replace(made_up.GPU, runs=(made_up.run_info(),)))
+    other = dataclasses.replace(made_up.GPU, **{field: "other"})  # type: ignore[arg-type]
+    with pytest.raises(RecordingError) as caught:
+        made_up.GPU.require_joinable(other)
+    assert made_up.GPU.describe() in str(caught.value)
+    assert other.describe() in str(caught.value)
+
+
+def test_runs_are_ordered_by_date_then_by_place() -> None:
+    runs = [
+        made_up.run_info("a", "2000-01-02"),
+        made_up.run_info("b", "2000-01-01"),
+        made_up.run_info("c", "2000-01-02"),
+    ]
+    assert dataclasses.replace(made_up.GPU, runs=tuple(runs)).newest_first() == ["c", "a", "b"]
+
+
+# ---------------------------------------------------------------- writing
+
+
+def bad_row(recording: Recording) -> Row:
+    measurement = dataclasses.replace(recording.rows[0].measurement, latency_s=Estimate(5e9, 5e9, 5e9, 3))
+    return dataclasses.replace(recording.rows[0], measurement=measurement, point=(77,))
+
+
+def test_a_bad_row_is_not_written(writable_root: Path) -> None:
+    recording = Recording.read(writable_root / "h200", MATMUL)
+    before = {path: path.read_bytes() for path in (writable_root / "h200").iterdir()}
+    with pytest.raises(RecordingError, match=r"row \d+ .*is it in another unit"):
+        recording.added([bad_row(recording)]).write(writable_root / "h200")
+    assert {path: path.read_bytes() for path in (writable_root / "h200").iterdir()} == before
+
+
+def test_a_kill_between_the_two_files_leaves_a_recording_that_reads(
+    writable_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """machine.json goes first; if the CSV then never comes, the one before it is still accepted."""
+    here = writable_root / "h200"
+    recording = Recording.read(here, MATMUL)
+    extra = dataclasses.replace(recording.rows[0], point=(77,))
+
+    def killed(path: Path, text: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("brrr.recording.write_atomically", killed)
+    with pytest.raises(KeyboardInterrupt):
+        recording.added([extra]).write(here)
+    monkeypatch.undo()
+    again = Recording.read(here, MATMUL)
+    assert again.rows == recording.rows
+    assert digest(to_text(again)) in again.machine.seals["matmul"]
+    monkeypatch.setattr("brrr.recording.write_atomically", killed)
+    with pytest.raises(KeyboardInterrupt):  # killed at the same moment once more, with other rows
+        again.added([dataclasses.replace(extra, point=(78,))]).write(here)
+    monkeypatch.undo()
+    again = Recording.read(here, MATMUL)
+    assert again.rows == recording.rows
+    assert len(again.added([extra]).write(here).machine.seals["matmul"]) == 2
+    assert Recording.read(here, MATMUL).rows == (*recording.rows, extra)
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.csv"
+    atomic.write_atomically(path, "old")
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(atomic.os, "fsync", full)
+    with pytest.raises(RecordingError, match=r"a\.csv: cannot be written \(No space left on device\)"):
+        atomic.write_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
