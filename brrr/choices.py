@@ -1,0 +1,63 @@
+"""What an explorer can show of an experiment with a source: which lines, which values, and the ratio of two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+from brrr.errors import ArgumentError, NotRecordedError
+from brrr.experiment import Axis, Experiment, Line, Value
+from brrr.measurement import Estimate
+from brrr.source import Source
+
+
+def available(experiment: Experiment, source: Source, lines: Sequence[str] | None) -> list[Line]:
+    """The lines asked for that this source can show; all that it can show, where it has none of them.
+
+    `queue unsynchronized` stands in for `unsynchronized` where there is no GPU, and so with every line of the queue.
+    """
+    here = source.variants(experiment)
+    can = [line for line in experiment.lines if line.variant in here]
+    names = {line.name for line in can}
+    wanted = {name if name in names else f"queue {name}" for name in lines or ()}
+    return [line for line in can if line.name in wanted] or can
+
+
+def slider_values(experiment: Experiment, source: Source, lines: Sequence[Line]) -> dict[str, tuple[Value, ...]]:
+    """The values that each slider takes: those of the source at which at least one line may have a point.
+
+    Raises NotRecordedError where an axis has none.
+    """
+    values = {axis.name: source.values(experiment, axis.name) for axis in experiment.axes}
+    if experiment.supports:
+        variants = dict.fromkeys(line.variant for line in lines)
+        points = [dict(zip(values, each, strict=True)) for each in product(*values.values())]
+        there = [point for point in points if any(experiment.has(variant, point) for variant in variants)]
+        found = {name: {point[name] for point in there} for name in values}
+        values = {name: tuple(v for v in all_ if v in found[name]) for name, all_ in values.items()}
+    for name, left in values.items():
+        if not left:
+            raise NotRecordedError(f"explore: {source.name} has no point of {experiment.name!r} along {name!r}")
+    return values
+
+
+def snap(axis: Axis, values: Sequence[Value], value: Value) -> Value:
+    """The value of the source closest to the one asked for: by ratio on a log axis."""
+    axis.checked("explore", value)
+    if axis.scale == "category" or value in values:
+        if value not in values:
+            raise ArgumentError("explore", axis.name, value, f"one of {', '.join(map(str, values))}")
+        return value
+    number = float(value)
+    if axis.scale == "log":
+        return min(values, key=lambda v: max(float(v) / number, number / float(v)))
+    return min(values, key=lambda v: abs(float(v) - number))
+
+
+def over(one: Estimate, other: Estimate) -> Estimate:
+    """The ratio of two times, with the widest interval that theirs allow.
+
+    >>> over(Estimate(4.0, 3.0, 5.0, 9), Estimate(2.0, 1.0, 2.5, 7))
+    Estimate(median=2.0, low=1.2, high=5.0, n=7)
+    """
+    return Estimate(one.median / other.median, one.low / other.high, one.high / other.low, min(one.n, other.n))

@@ -1,0 +1,256 @@
+"""One style for every figure: the same colours, markers, badge and tick labels everywhere.
+
+This module imports matplotlib, so load it inside the function that draws.
+"""
+
+from __future__ import annotations
+
+import math
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Literal
+
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+
+from brrr import units
+from brrr.experiment import Value
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from brrr.source import Badge
+
+WIDTH, HEIGHT = 760, 440
+"""Size of a figure on the page, in CSS pixels; the picture itself has SHARP times as many each way."""
+SHARP = 2
+_DPI = 100
+_LETTERS_ACROSS = 70  # more do not fit side by side under the x axis
+INK, FAINT, PAPER = "#24292f", "#6a737d", "#ffffff"
+
+# Okabe and Ito's palette, told apart also by readers who do not see every colour; its yellow is left out, because it
+# does not stand out from white paper.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+GLYPHS = ("●", "■", "▲", "◆", "▼", "✚", "✖")
+
+STYLE: Any = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 10,
+    "text.color": INK,
+    "text.parse_math": False,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": FAINT,
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#e4e7eb",
+    "grid.linewidth": 0.8,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5,
+    "legend.frameon": False,
+    "figure.facecolor": PAPER,
+    "axes.facecolor": PAPER,
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture for a notebook, with its alternative text; shown at `width` CSS pixels, however many it has.
+
+    >>> Picture(b"", "A line chart.", 760)
+    Picture('A line chart.')
+    """
+
+    png: bytes
+    alt: str
+    width: int
+
+    def __repr__(self) -> str:
+        return f"Picture({self.alt!r})"
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
+        data = {"image/png": b64encode(self.png).decode("ascii"), "text/plain": self.alt}
+        return data, {"image/png": {"width": self.width, "alt": self.alt}}
+
+
+def figure(width: int = WIDTH, height: int = HEIGHT) -> Figure:
+    """An empty figure of that size in CSS pixels, in the house style, ready to be drawn without a display."""
+    with rc_context(STYLE):
+        made = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI * SHARP)
+        FigureCanvasAgg(made)
+        return made
+
+
+def axes(on: Figure, left: float = 0.118, bottom: float = 0.165, right: float = 0.975, top: float = 0.825) -> Axes:
+    """Axes at a fixed place of the figure (in shares of it), so that nothing jumps when its labels change."""
+    with rc_context(STYLE):
+        return on.add_axes((left, bottom, right - left, top - bottom))
+
+
+def stamp(on: Figure, badge: Badge) -> None:
+    """Write the badge (LIVE or RECORDED, device, date, torch) into the figure's lower right corner."""
+    with rc_context(STYLE):
+        on.text(0.985, 0.02, str(badge), ha="right", va="bottom", fontsize=8, color=FAINT)
+
+
+def look(index: int, *, predicted: bool = False) -> dict[str, Any]:
+    """How line number `index` looks: its colour and marker; dashed and without markers where it is a prediction.
+
+    >>> look(0)["marker"], look(0, predicted=True)["linestyle"]
+    ('o', '--')
+    """
+    colour = COLOURS[index % len(COLOURS)]
+    if predicted:
+        return {"color": colour, "linestyle": "--", "marker": ""}
+    return {"color": colour, "linestyle": "-", "marker": MARKERS[_marker(index)]}
+
+
+def glyph(index: int) -> str:
+    """The marker of line number `index` as a character, for text beside the figure.
+
+    >>> glyph(1), glyph(8)
+    ('■', '▲')
+    """
+    return GLYPHS[_marker(index)]
+
+
+def _marker(index: int) -> int:
+    """Where the colours begin again, the markers are shifted by one: no two of 49 lines look alike."""
+    return (index + index // len(COLOURS)) % len(MARKERS)
+
+
+def draw_line(
+    on: Axes, xs: Sequence[float], ys: Sequence[float], index: int, label: str, *, predicted: bool = False
+) -> Any:
+    """Draw one line in its look and return the artist; a prediction is labelled PREDICTED."""
+    shown = f"PREDICTED {label}" if predicted else label
+    with rc_context(STYLE):
+        return on.plot(xs, ys, label=shown, markeredgewidth=0, zorder=3, **look(index, predicted=predicted))[0]
+
+
+def legend(on: Axes) -> None:
+    """The lines' names above the axes, where they hide no point: in two columns, from nine lines on in three."""
+    lines = len(on.get_legend_handles_labels()[0])
+    if not lines:
+        return
+    with rc_context(STYLE):
+        on.legend(
+            ncols=2 if lines <= 8 else 3, fontsize=8.5, handlelength=1.9, columnspacing=1.6, labelspacing=0.3,
+            loc="lower left", bbox_to_anchor=(-0.118, 1.0), borderaxespad=0.4,
+        )  # fmt: skip
+
+
+def value_axis(on: Axes, unit: str, label: str) -> None:
+    """A log y axis whose ticks read 10 µs, 1 ms, 2 s (unit "s"), or as ratios or rates in their own units."""
+    on.set_yscale("log")
+    low, high = on.get_ylim()
+    decades = math.log10(high / low) if 0 < low < high else 1.0
+    subs = (1.0,) if decades > 2.5 else (1.0, 2.0, 5.0)
+    on.yaxis.set_major_locator(LogLocator(10, subs=subs, numticks=12))
+    on.yaxis.set_minor_locator(NullLocator())
+    on.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_label(value, unit)))
+    on.set_ylabel(label)
+    on.yaxis.set_label_coords(-0.105, 0.5)
+
+
+def tick_label(value: float, unit: str) -> str:
+    """A tick with its unit: no sign of floating-point noise.
+
+    >>> tick_label(1e-5, "s"), tick_label(0.5, "x"), tick_label(2e12, "FLOP/s")
+    ('10 µs', '0.5x', '2 TFLOP/s')
+    """
+    return units.ratio(value) if unit == "x" else units.quantity(value, unit)
+
+
+def slider_axis(on: Axes, values: Sequence[Value], scale: Literal["log", "linear", "category"], label: str) -> None:
+    """The x axis of a slider: at most ten ticks, on values that the slider can take, with a margin at both ends."""
+    places = positions(values, scale)
+    if scale == "log":
+        on.set_xscale("log")
+        edge = (places[-1] / places[0]) ** 0.025 if len(places) > 1 else 2.0
+        on.set_xlim(places[0] / edge, places[-1] * edge)
+    else:
+        margin = 0.025 * (places[-1] - places[0]) or 0.5
+        on.set_xlim(places[0] - margin, places[-1] + margin)
+    ticks = ticked(values, scale)
+    on.xaxis.set_major_locator(FixedLocator(positions(values, scale, ticks)))
+    on.xaxis.set_minor_locator(NullLocator())
+    crowded = sum(len(readable(value)) for value in ticks) > _LETTERS_ACROSS
+    on.set_xticklabels([readable(value) for value in ticks], rotation=90 if crowded else 0)
+    if crowded:
+        on.tick_params(axis="x", labelsize=min(8.5, 330 / len(ticks)))
+    on.set_xlabel(label)
+
+
+def positions(values: Sequence[Value], scale: str, of: Sequence[Value] | None = None) -> list[float]:
+    """Where values stand on the x axis: numbers at themselves, categories side by side.
+
+    >>> positions(("eager", "graph"), "category"), positions((1, 8), "log")
+    ([0.0, 1.0], [1.0, 8.0])
+    """
+    asked = values if of is None else of
+    if scale == "category":
+        return [float(list(values).index(value)) for value in asked]
+    return [float(value) for value in asked]
+
+
+def ticked(values: Sequence[Value], scale: str, most: int = 10) -> list[Value]:
+    """Which values get a tick: on a log axis the powers of two where there are enough, then evenly thinned.
+
+    >>> ticked((1, 2, 4, 8, 16, 100, 1000), "log", most=3)
+    [1, 4, 16]
+    """
+    chosen = list(values)
+    if scale == "log":
+        powers = [v for v in chosen if float(v) == int(v) and int(v) & (int(v) - 1) == 0]
+        chosen = powers if 2 * len(powers) >= len(chosen) else chosen
+    if scale == "category":
+        return chosen
+    step = -(-len(chosen) // most)
+    return chosen[::step]
+
+
+def readable(value: Value) -> str:
+    """A slider's value as a person reads it: whole numbers whole, no exponents.
+
+    >>> readable(32768), readable(0.25), readable("eager")
+    ('32768', '0.25', 'eager')
+    """
+    if isinstance(value, float):
+        return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.4g}"
+    return str(value)
+
+
+def bottom_margin(values: Sequence[Value], scale: str) -> float:
+    """The room that the x axis's labels need, in CSS pixels: upright ones need more.
+
+    >>> bottom_margin((1, 2), "log"), bottom_margin(tuple(f"category number {n}" for n in range(9)), "category")
+    (72, 156)
+    """
+    ticks = [readable(value) for value in ticked(values, scale)]
+    crowded = sum(map(len, ticks)) > _LETTERS_ACROSS
+    return round(66 + 5.3 * max(map(len, ticks))) if crowded else 72
+
+
+def to_png(drawn: Figure) -> bytes:
+    """The figure as a PNG at its full, sharp resolution."""
+    stream = BytesIO()
+    drawn.savefig(stream, format="png", dpi=_DPI * SHARP)
+    return stream.getvalue()
+
+
+def picture(drawn: Figure, alt: str) -> Picture:
+    """The figure as a `Picture` for a notebook."""
+    return Picture(to_png(drawn), alt, round(drawn.get_figwidth() * _DPI))

@@ -1,0 +1,175 @@
+"""One notebook open in the browser: run it, move its sliders, read its text lines, take its picture."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+HARMLESS = (
+    # A browser asks for the icon of an address by itself.
+    r"favicon\.ico",
+    # Chromium says so about JupyterLab's own canvases when it runs without a graphics card.
+    r"GPU stall due to ReadPixels",
+)
+_RAISED = """() => [...window.jupyterapp.shell.currentWidget.model.cells].flatMap(
+  cell => cell.type === 'code' ? cell.outputs.toJSON() : []
+).filter(output => output.output_type === 'error').map(output => output.ename + ': ' + output.evalue)"""
+_TO_PICTURE = """
+([image, handle]) => {
+  window.brrrLatencies = [];
+  let pressed = null;
+  handle.addEventListener('keydown', event => { pressed = event.timeStamp; }, true);
+  image.addEventListener('load', () => requestAnimationFrame(() => {
+    if (pressed !== null) { window.brrrLatencies.push(performance.now() - pressed); pressed = null; }
+  }));
+}
+"""
+
+
+class NotebookPage:
+    """A notebook in JupyterLab's single-document view; `errors` keeps what the console complained about."""
+
+    def __init__(self, context: Any, lab: Any, name: str) -> None:
+        self.page = context.new_page()
+        self.errors: list[str] = []
+        self.page.on("console", lambda message: self._note(message.text) if message.type == "error" else None)
+        self.page.on("pageerror", lambda error: self._note(str(error)))
+        self.page.goto(f"{lab.url}/doc/tree/{name}?token={lab.token}&reset", wait_until="domcontentloaded")
+        self.page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
+        self.page.wait_for_function(
+            "() => window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'",
+            timeout=60_000,
+        )
+
+    def _note(self, text: str) -> None:
+        if not any(re.search(pattern, text) for pattern in HARMLESS):
+            self.errors.append(text)
+
+    def command(self, name: str, **arguments: object) -> None:
+        """Run one of JupyterLab's commands and wait for it."""
+        self.page.evaluate("([name, args]) => window.jupyterapp.commands.execute(name, args)", [name, arguments])
+
+    def run_all(self, seconds: float = 120) -> None:
+        """Run every cell; fails the test if a cell raised."""
+        self.command("notebook:run-all-cells")
+        self.page.wait_for_function(
+            "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'",
+            timeout=1000 * seconds,
+        )
+        raised = self.page.evaluate(_RAISED)
+        assert raised == [], raised
+
+    def theme(self, name: str) -> None:
+        """`light` or `dark`."""
+        self.command("apputils:change-theme", theme=f"JupyterLab {name.capitalize()}")
+        self.page.wait_for_selector(f"body[data-jp-theme-light='{str(name == 'light').lower()}']", state="attached")
+        self.page.wait_for_timeout(300)
+
+    def explorer(self, number: int = 0) -> Explorer:
+        """The explorer of that number on the page, uncovered."""
+        root = self.page.locator(".brrr-explorer").nth(number)
+        root.locator(".brrr-said").wait_for(timeout=30_000)
+        return Explorer(self, root)
+
+    def answer_all(self) -> None:
+        """Fill in every guess that is open, and press its button."""
+        button = self.page.get_by_role("button", name="This is my guess")
+        while button.locator("visible=true").count():
+            form = button.locator("visible=true").first.locator("xpath=ancestor::*[contains(@class,'widget-vbox')][1]")
+            for text in form.locator(".widget-text input").all():
+                text.fill("1 ms")
+            for radio in form.locator("input[type=radio]").all()[:1]:
+                radio.check()
+            for place, choice in enumerate(form.locator("select").all()):
+                choice.select_option(index=place + 1)
+            open_now = button.locator("visible=true").count()
+            button.locator("visible=true").first.click()
+            self.page.wait_for_function(
+                """n => [...document.querySelectorAll('button')].filter(
+                  b => b.innerText === 'This is my guess' && b.offsetParent !== null).length < n""",
+                arg=open_now,
+                timeout=15_000,
+            )
+
+    def photograph(self, name: str, folder: Path, of: Any = None) -> None:
+        """A screenshot into the artefacts."""
+        (of or self.page).screenshot(path=str(folder / f"{name}.png"))
+
+    def close(self) -> None:
+        """Shut the kernel down and close the page."""
+        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+        self.page.close()
+
+
+class Explorer:
+    """One explorer on the page."""
+
+    def __init__(self, notebook: NotebookPage, root: Any) -> None:
+        self.notebook, self.root, self.page = notebook, root, notebook.page
+
+    @property
+    def text(self) -> str:
+        """The text line as a reader sees it."""
+        return str(self.root.locator(".brrr-said").inner_text())
+
+    @property
+    def picture(self) -> str:
+        """The address of the picture shown now: another one for each picture."""
+        return str(self.root.locator("img.brrr-figure").get_attribute("src"))
+
+    def handles(self) -> list[Any]:
+        """The sliders' handles."""
+        return list(self.root.locator(".noUi-handle").all())
+
+    def press(self, handle: Any, key: str) -> None:
+        """Press a key on a slider and wait until text and picture have changed."""
+        text, picture = self.text, self.picture
+        handle.focus()
+        self.page.keyboard.press(key)
+        self.wait_for_change(text, picture)
+
+    def inward(self, handle: Any) -> str:
+        """The arrow key that can move the slider: left, but right from its left end."""
+        now, least = (float(handle.get_attribute(f"aria-value{part}")) for part in ("now", "min"))
+        return "ArrowRight" if now == least else "ArrowLeft"
+
+    def drag(self, handle: Any, share: float) -> None:
+        """Drag a handle with the mouse to a share of its track's width."""
+        text, picture = self.text, self.picture
+        handle.scroll_into_view_if_needed()
+        start, track = (
+            handle.bounding_box(),
+            handle.locator("xpath=ancestor::*[contains(@class,'noUi-base')]").bounding_box(),
+        )
+        middle = start["y"] + start["height"] / 2
+        self.page.mouse.move(start["x"] + start["width"] / 2, middle)
+        self.page.mouse.down()
+        self.page.mouse.move(track["x"] + share * track["width"], middle, steps=12)
+        self.page.mouse.up()
+        self.wait_for_change(text, picture)
+
+    def wait_for_change(self, text: str, picture: str) -> None:
+        """Until text line and picture are other ones, the picture is there, and the text names what the sliders say."""
+        self.page.wait_for_function(
+            """([root, text, picture]) => {
+              const image = root.querySelector('img.brrr-figure');
+              const said = root.querySelector('.brrr-said').innerText;
+              const readOuts = [...root.querySelectorAll('.widget-readout')].map(each => each.innerText.trim());
+              return said !== text && image.src !== picture && image.complete && image.naturalWidth > 0
+                && readOuts.every(each => said.includes(' ' + each));
+            }""",
+            arg=[self.root.element_handle(), text, picture],
+            timeout=15_000,
+        )
+
+    def latencies_ms(self, handle: Any, presses: int) -> list[float]:
+        """Milliseconds from key press to the frame after the picture's load, one key at a time."""
+        image = self.root.locator("img.brrr-figure")
+        self.page.evaluate(_TO_PICTURE, [image.element_handle(), handle.element_handle()])
+        handle.focus()
+        for number in range(presses):
+            self.page.keyboard.press("ArrowLeft" if number // 8 % 2 == 0 else "ArrowRight")
+            self.page.wait_for_function("n => window.brrrLatencies.length === n", arg=number + 1, timeout=15_000)
+            self.page.wait_for_timeout(120)
+        return [float(value) for value in self.page.evaluate("() => window.brrrLatencies")]

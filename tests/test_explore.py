@@ -1,0 +1,488 @@
+"""The explorer without a browser: what it shows, says, refuses, covers, measures, and survives."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic import Synthetic
+
+from brrr import expected, explorer, job
+from brrr.errors import ArgumentError, BrrrError, NotRecordedError
+from brrr.experiment import Axis, Experiment, Line, Variant
+from brrr.explorer import COVERED, explore, sweep_all
+from brrr.guessing import Guess, guess
+from brrr.recorded import Recorded
+
+GPU_LINES = ["transfers", "unsynchronized", "synchronized"]
+
+
+@pytest.fixture(autouse=True)
+def _recordings(synthetic_root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Made-up recordings instead of the course's, no source named outside, and no live source left behind."""
+    monkeypatch.setenv("BRRR_RECORDINGS", str(synthetic_root))
+    for name in ("BRRR_SOURCE", "BRRR_STATIC", "BRRR_QUICK"):
+        monkeypatch.delenv(name, raising=False)
+    yield
+    explorer._live_sources.clear()
+
+
+@pytest.fixture
+def grid(monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """An experiment with four axes, one of them a category."""
+    made = Experiment(
+        name="grid", title="Grid", question="?",
+        axes=(
+            Axis("batch", (1, 2, 4, 8)), Axis("width", (16, 64, 256)), Axis("share", (0.25, 0.5), scale="linear",
+            integer=False), Axis("how", ("eager", "graph"), scale="category"),
+        ),
+        variants=(Variant("a", "A", "cpu"), Variant("b", "B", "cpu")),
+        lines=(Line("a", "a", "latency_s", "line A"), Line("b", "b", "host_s", "line B", shown=False)),
+        build="nothing:nothing",
+    )  # fmt: skip
+    monkeypatch.setattr(explorer, "experiment_named", lambda name: made)
+    return made
+
+
+class Lock:
+    """The least that `unlock=` takes."""
+
+    def __init__(self, answered: bool) -> None:
+        self.answered = answered
+
+    def on_answer(self, call: Any) -> None:
+        """Never answered in these tests."""
+
+
+@pytest.fixture
+def displayed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What was displayed, as pairs of data and metadata."""
+    found: list[Any] = []
+    monkeypatch.setattr(explorer, "_display", lambda data, metadata=None: found.append((data, metadata)))
+    return found
+
+
+# ---- what it shows ----
+
+
+def test_the_text_line_says_the_values_that_are_drawn(synthetic_root: Path) -> None:
+    shown = explore("matmul", at={"size": 4096}, lines=GPU_LINES, source="recorded:h200")
+    known = Recorded("h200", synthetic_root).known(shown.scene.experiment, "gpu")[(4096,)]
+    assert known.latency_s is not None
+    row = next(row for row in shown.data["synchronized"] if row[0] == 4096)
+    assert row == (4096, known.latency_s.median, known.latency_s.low, known.latency_s.high)
+    assert "GPU, clock stopped after synchronize(): 2.76 ms" in shown.text
+    assert shown.text.startswith("At size 4096: GPU with transfers: ")
+
+
+def test_the_slider_snaps_to_recorded_points() -> None:
+    shown = explore("matmul", at={"size": 4000}, source="recorded:h200")
+    assert shown.scene.point == {"size": 4096}
+    assert shown.set(size=7).scene.point == {"size": 8}
+    assert [value for _, value in shown.sliders["size"].options] == list(shown.scene.values["size"])
+
+
+def test_moving_along_x_keeps_the_axes_and_changes_text_and_picture() -> None:
+    shown = explore("matmul", at={"size": 64}, source="recorded:h200")
+    panel = shown.panel
+    drawn, text, picture = panel._canvas.redraws, panel.text.value, panel.image.value
+    shown.set(size=4096)
+    assert panel._canvas.redraws == drawn == 1
+    assert panel.text.value != text
+    assert panel.image.value != picture
+    assert bytes(panel.image.value).startswith(b"\x89PNG")
+
+
+def test_another_axis_moves_the_lines_over_the_same_axes(grid: Experiment) -> None:
+    shown = explore("grid", sliders=["batch", "width"], at={"share": 0.5, "how": "eager"}, source=Synthetic())
+    before = shown.data["a"]
+    frame = shown.scene.frame()
+    shown.set(width=256)
+    assert shown.panel._canvas.redraws == 1
+    assert shown.scene.frame() == frame
+    assert [row[0] for row in shown.data["a"]] == [row[0] for row in before] == [1, 2, 4, 8]
+    assert shown.data["a"] != before
+    low, high = frame.limits
+    assert all(low <= row[1] <= high for row in shown.data["a"])
+
+
+def test_a_line_without_a_point_says_so_and_none_is_invented() -> None:
+    shown = explore("matmul", at={"size": 8192}, lines=["synchronized", "queue synchronized"], source=Synthetic())
+    assert "Not recorded here: CPU queue, clock stopped after synchronize()." in shown.text
+    assert max(row[0] for row in shown.data["queue synchronized"]) == 4096
+
+
+def test_lines_switch_on_and_off() -> None:
+    shown = explore("matmul", at={"size": 4096}, lines=GPU_LINES, source="recorded:h200")
+    boxes = [row.children[1] for row in shown.panel.lines.children]
+    assert [box.description for box in boxes] == [shown.scene.experiment.line(n).label for n in GPU_LINES]
+    boxes[0].value = False
+    assert list(shown.data) == GPU_LINES[1:]
+    assert "with transfers" not in shown.panel.text.value
+    for box in boxes[1:]:
+        box.value = False
+    assert shown.text == "At size 4096. No line is switched on."
+    boxes[2].value = True
+    assert list(shown.data) == ["synchronized"]
+
+
+def test_ratio_to_a_line() -> None:
+    shown = explore(
+        "matmul", at={"size": 4096}, show={"ratio": "synchronized"}, source="recorded:h200", lines=GPU_LINES
+    )
+    plain = explore("matmul", at={"size": 4096}, source="recorded:h200", lines=GPU_LINES)
+    times = {name: {row[0]: row[1] for row in rows} for name, rows in plain.data.items()}
+    for x, middle, low, high in shown.data["transfers"]:
+        assert middle == pytest.approx(times["transfers"][x] / times["synchronized"][x])
+        assert low < middle < high
+    assert {row[1] for row in shown.data["synchronized"]} == {1.0}
+    assert "GPU, clock stopped after synchronize(): 1x" in shown.text
+
+
+def test_the_table_has_every_point_of_the_lines_shown() -> None:
+    shown = explore("matmul", at={"size": 4096}, lines=["cpu", "synchronized"], source="recorded:h200")
+    panel = shown.panel
+    assert panel.table.value == ""
+    panel.show_table.value = True
+    assert panel.table.value.count("<tr>") == 1 + len(shown.scene.values["size"])
+    assert "RECORDED" in panel.table.value
+    panel.show_table.value = False
+    assert panel.table.value == ""
+
+
+def test_the_source_changes_with_its_badge_and_its_lines() -> None:
+    shown = explore("matmul", at={"size": 256}, source="recorded:h200")
+    assert "RECORDED · Synthetic H200" in shown.panel.badge.value
+    offered = [name for _, name in shown.panel.source.options]
+    assert offered[:2] == ["recorded:cpu", "recorded:h200"]
+    assert "cpu" in offered
+    shown.panel.source.value = "recorded:cpu"
+    assert "Synthetic CPU" in shown.panel.badge.value
+    assert {line.variant for line in shown.scene.lines} <= {"cpu", "queue"}
+    assert shown.scene.point == {"size": 256}
+    assert shown.panel.measuring.layout.display == "none"
+
+
+def test_a_source_that_fails_leaves_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = explore("matmul", at={"size": 256}, source="recorded:h200")
+    monkeypatch.setattr(explorer, "_source", lambda _: Recorded("gone"))
+    shown.panel.source.value = "recorded:cpu"
+    assert shown.panel.source.value == "recorded:h200"
+    assert "Recorded: device is" in shown.text
+    shown.set(size=1)
+    assert "Recorded: device is" not in shown.text
+    shown.sweep()
+
+
+def test_the_queue_stands_in_where_there_is_no_gpu() -> None:
+    shown = explore("matmul", lines=["synchronized", "unsynchronized"], source="recorded:cpu")
+    assert set(shown.data) == {"queue synchronized", "queue unsynchronized"}
+
+
+def test_lines_of_another_machine_give_way_to_all_that_there_are() -> None:
+    shown = explore("matmul", lines=["transfers"], source="recorded:cpu")
+    assert set(shown.data) == {"cpu", "queue synchronized", "queue unsynchronized"}
+
+
+def test_a_slider_stops_where_every_line_stops() -> None:
+    shown = explore("matmul", lines=["queue synchronized"], source=Synthetic())
+    assert shown.scene.values["size"][-1] == 4096
+
+
+def test_many_categories_fit_under_the_axis() -> None:
+    shown = explore("timers", at={"cache": "hot"}, sliders=["function"], source=Synthetic())
+    assert shown.picture().png.startswith(b"\x89PNG")
+    shown.sweep()
+
+
+# ---- what it refuses ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"name": "matmull"}, "experiment: name is 'matmull'; expected one of matmul, timers"),
+        ({"lines": ["fast"]}, "line is 'fast'; expected one of cpu, transfers"),
+        ({"at": {"n": 1}}, "axis is 'n'; expected one of size"),
+        ({"at": {"size": 0}}, "explore: size is 0; expected a positive whole number"),
+        ({"at": {"size": -4}}, "size is -4"),
+        ({"at": {"size": 2.5}}, "size is 2.5"),
+        ({"sliders": []}, r"sliders is \[\]; expected one to 3 different axes of size"),
+        ({"sliders": ["size", "size"]}, "different axes"),
+        ({"show": "speed"}, "show is 'speed'; expected \"time\""),
+        ({"show": {"ratio": "fast"}}, "line is 'fast'"),
+        ({"show": {"x": "width"}}, "expected an x that has a slider: size"),
+        ({"source": "tpu"}, "source: name is 'tpu'"),
+        ({"source": "recorded:tpu"}, "tpu"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments: dict[str, Any], said: str) -> None:
+    given = {"name": "matmul", "source": "recorded:h200", **arguments}
+    with pytest.raises(ArgumentError, match=said):
+        explore(given.pop("name"), **given)
+
+
+def test_four_sliders_are_one_too_many(grid: Experiment) -> None:
+    with pytest.raises(ArgumentError, match=r"Pin the other axes with at=, as at=\{'how': 'eager'\}"):
+        explore("grid", source=Synthetic())
+    assert list(explore("grid", at={"how": "graph"}, source=Synthetic()).sliders) == ["batch", "width", "share"]
+
+
+def test_an_axis_without_slider_must_be_pinned(grid: Experiment) -> None:
+    with pytest.raises(ArgumentError, match="a value for the axis 'share', which has no slider"):
+        explore("grid", sliders=["batch", "width"], at={"how": "eager"}, source=Synthetic())
+
+
+def test_set_names_what_it_knows() -> None:
+    shown = explore("matmul", source="recorded:h200")
+    with pytest.raises(ArgumentError, match="expected one of the sliders size"):
+        shown.set(width=3)
+    with pytest.raises(ArgumentError, match="size is 0"):
+        shown.set(size=0)
+
+
+def test_a_source_with_nothing_along_an_axis_is_named() -> None:
+    class Empty(Synthetic):
+        def values(self, experiment: Experiment, axis: str) -> tuple[int | float | str, ...]:
+            return ()
+
+    with pytest.raises(NotRecordedError, match="synthetic has no point of 'matmul' along 'size'"):
+        explore("matmul", source=Empty())
+
+
+# ---- the cover ----
+
+
+def test_covered_until_the_guess_is_given() -> None:
+    asked = Guess("How long?", guess("warm", unit="s").form)
+    shown = explore("matmul", at={"size": 4096}, unlock=asked, source="recorded:h200")
+    assert shown.text == repr(shown) == COVERED
+    assert shown.data == {}
+    root = shown._shown()
+    assert "2.76 ms" not in _everything(root)
+    with pytest.raises(ArgumentError):
+        shown.picture()
+    asked.answer("25 µs")
+    assert "2.76 ms" in _everything(root)
+    assert shown.data["synchronized"]
+
+
+def test_an_answered_guess_leaves_nothing_covered() -> None:
+    asked = guess("How long is it?", unit="s", answer="1 s")
+    shown = explore("matmul", at={"size": 4096}, unlock=asked, source="recorded:h200")
+    assert shown.text.startswith("At size 4096")
+    assert "2.76 ms" in _everything(shown._shown())
+
+
+def test_what_is_stored_of_a_covered_explorer_tells_nothing(displayed: list[Any]) -> None:
+    asked = Guess("How long now?", guess("warm", unit="s").form)
+    explore("matmul", at={"size": 4096}, unlock=asked, source="recorded:h200")._ipython_display_()
+    ((data, _),) = displayed
+    assert data["text/plain"] == COVERED
+    assert set(data) == {"text/plain", "application/vnd.jupyter.widget-view+json"}
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_the_static_edition_has_text_and_picture_but_no_widget(
+    answered: bool, displayed: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRRR_STATIC", "1")
+    asked = Lock(answered)
+    shown = explore("matmul", at={"size": 4096}, unlock=asked, source="recorded:h200")
+    shown._ipython_display_()
+    kinds = [set(data) for data, _ in displayed]
+    assert kinds == [{"text/plain", "text/markdown"}, {"text/plain", "image/png"}][: 2 if answered else 1]
+    assert displayed[0][0]["text/plain"] == shown.text
+    assert shown._panel is None
+    if answered:
+        alt = displayed[1][1]["image/png"]["alt"]
+        assert "At size 4096" in alt
+        assert "RECORDED" in alt
+
+
+# ---- measuring ----
+
+
+def live(**options: Any) -> Any:
+    """An explorer over a live source that measures in no time."""
+    source = Synthetic(live=True, name="toy", **options)
+    return explore("matmul", at={"size": 256}, lines=["cpu", "synchronized"], source=source), source
+
+
+def test_nothing_is_measured_before_the_button() -> None:
+    shown, source = live()
+    shown.sweep()
+    assert source.measured == []
+    assert "Not measured yet: CPU; GPU, clock stopped after synchronize()." in shown.text
+    shown.panel.measure.click()
+    assert source.measured == [("cpu", (256,)), ("gpu", (256,))]
+    assert shown.data["cpu"][0][0] == 256
+    assert "Not measured" not in shown.text
+
+
+def test_measure_all_fills_every_point_and_skips_what_is_there() -> None:
+    shown, source = live()
+    shown.panel.measure.click()
+    shown.panel.measure_all.click()
+    assert len(source.measured) == len(set(source.measured)) == 2 * len(shown.scene.values["size"])
+    assert [row[0] for row in shown.data["cpu"]] == list(shown.scene.values["size"])
+
+
+def test_too_large_is_a_message_and_the_explorer_lives_on() -> None:
+    shown, _ = live(too_large=10_000)
+    shown.set(size=32768)
+    before = shown.panel.image.value
+    shown.panel.measure.click()
+    assert "needs 51.5 GB; the device has 16 GB" in shown.text
+    assert shown.panel.image.value != before
+    shown.set(size=64)
+    assert "GB" not in shown.text
+    shown.panel.measure.click()
+    assert shown.data["cpu"]
+    shown.sweep()
+
+
+def test_an_unexpected_error_is_shown_kept_and_raised_by_the_sweep() -> None:
+    shown, _ = live(error=ZeroDivisionError("a mistake"))
+    shown.panel.measure.click()
+    assert "ZeroDivisionError: a mistake" in shown.text
+    with pytest.raises(ZeroDivisionError, match="a mistake"):
+        shown.sweep()
+    with pytest.raises(ZeroDivisionError):
+        sweep_all()
+
+
+def test_an_error_in_a_slider_s_callback_is_raised_by_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = explore("matmul", source="recorded:h200")
+    monkeypatch.setattr(shown.panel.scene, "move", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        shown.sweep()
+
+
+def test_cancel_stops_between_two_measurements() -> None:
+    shown, source = live(slice_s=0.01)
+
+    async def press() -> None:
+        shown.panel.measure_all.click()
+        assert shown.panel.measure.disabled
+        while len(source.measured) < 3:
+            await asyncio.sleep(0.005)
+        shown.panel.cancel.click()
+        await shown.panel._job.task
+
+    asyncio.run(press())
+    assert 3 <= len(source.measured) <= 5
+    assert "Stopped: what was measured before is kept." in shown.text
+    assert not shown.panel.measure.disabled
+    shown.sweep()
+
+
+@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals need the main thread")
+def test_an_interrupt_stops_a_measurement_and_leaves_it_usable() -> None:
+    shown, source = live(slice_s=20)
+
+    async def press() -> None:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a Jupyter kernel does between cells
+        try:
+            shown.panel.measure.click()
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            await shown.panel._job.task
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    asyncio.run(press())
+    assert source.measured == []
+    assert "Stopped" in shown.text
+    shown.sweep()
+
+
+def test_an_interrupt_between_two_measurements_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "BREATH_S", 1.0)
+    shown, source = live()
+
+    async def press() -> None:
+        shown.panel.measure.click()
+        await asyncio.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+        await shown.panel._job.task
+
+    asyncio.run(press())
+    assert source.measured == []
+    assert "Stopped" in shown.text
+
+
+def test_a_slow_point_on_a_cpu_asks_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expected, "_recorded", lambda *_: {})
+    source = Synthetic(live=True, name="cpu")
+    shown = explore("matmul", at={"size": 16}, lines=["cpu"], source=source)
+    source.measure(shown.scene.experiment, "cpu", {"size": 16})
+    shown.set(size=32768)
+    shown.panel.measure.click()
+    assert "press the button again to measure" in shown.text
+    assert len(source.measured) == 1
+    shown.panel.measure.click()
+    assert len(source.measured) == 2
+    assert "press the button" not in shown.text
+
+
+def test_a_quick_point_on_a_cpu_is_measured_at_once() -> None:
+    source = Synthetic(live=True, name="cpu")
+    shown = explore("matmul", at={"size": 16}, lines=["cpu"], source=source)
+    shown.panel.measure.click()
+    assert source.measured == [("cpu", (16,))]
+
+
+def test_moving_the_slider_takes_the_confirmation_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expected, "_recorded", lambda *_: {})
+    source = Synthetic(live=True, name="cpu")
+    shown = explore("matmul", at={"size": 16384}, lines=["cpu"], source=source)
+    shown.panel.measure.click()
+    shown.set(size=32768)
+    shown.panel.measure.click()
+    assert source.measured == []
+    assert "unknown time" in shown.text
+
+
+def test_expected_time_grows_with_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expected, "_recorded", lambda *_: {})
+    source = Synthetic(live=True, name="cpu")
+    found = explore("matmul", lines=["cpu"], source=source).scene.experiment
+    known = source.measure(found, "cpu", {"size": 1024}).latency_s
+    assert known is not None
+    said = expected.expected_s(found, source, ["cpu"], {"size": 8192})
+    assert said == pytest.approx(expected.CALLS * known.median * 512)
+    assert expected.expected_s(found, source, ["cpu"], {"size": 1024}) == 0
+
+
+# ---- the course's own source and errors ----
+
+
+def test_without_recordings_the_error_says_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+    with pytest.raises(BrrrError, match="brrr record"):
+        explore("matmul", source="recorded:h200")
+
+
+def test_sweep_all_counts_the_explorers_of_a_session() -> None:
+    code = (
+        "from brrr.explorer import explore, sweep_all\n"
+        "kept = [explore('matmul', source='recorded:h200') for _ in range(2)]\n"
+        "print(sweep_all())"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.returncode) == ("2\n", 0), ran.stderr
+
+
+def _everything(widget: Any) -> str:
+    """All text in a widget and its children, as a browser would get it."""
+    parts = [str(getattr(widget, "value", "")), str(getattr(widget, "description", ""))]
+    return " ".join(parts + [_everything(child) for child in getattr(widget, "children", ())])

@@ -1,0 +1,144 @@
+"""One style: markers and colours told apart, ticks in units, a badge on the figure, pictures with their text."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from io import BytesIO
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.colors import to_rgb
+from PIL import Image
+
+from brrr import plots
+from brrr.errors import ArgumentError
+from brrr.factory_drawing import DESCRIPTION, TITLES, factory
+from brrr.source import Badge
+
+BADGE = Badge("RECORDED", "a made-up device", "2000-01-01", "torch 0")
+
+
+def test_no_two_of_49_lines_look_alike() -> None:
+    looks = {(plots.look(n)["color"], plots.look(n)["marker"]) for n in range(49)}
+    assert len(looks) == 49
+
+
+def test_colours_stand_out_from_the_paper() -> None:
+    """A contrast of 1.8 to 1 at least: enough for a thick line with markers (pale text would need 4.5)."""
+    for colour in plots.COLOURS:
+        assert 1.05 / (_luminance(colour) + 0.05) > 1.8, colour
+
+
+def test_markers_and_glyphs_are_of_one_length() -> None:
+    assert len(plots.MARKERS) == len(plots.GLYPHS) == len(plots.COLOURS) == len(set(plots.MARKERS))
+
+
+def test_a_prediction_is_dashed_and_labelled() -> None:
+    drawn = plots.figure()
+    on = plots.axes(drawn)
+    line = plots.draw_line(on, [1, 2], [1e-6, 2e-6], 0, "roofline", predicted=True)
+    assert line.get_linestyle() == "--"
+    assert line.get_label() == "PREDICTED roofline"
+    assert plots.draw_line(on, [1, 2], [1e-6, 2e-6], 1, "eager").get_linestyle() == "-"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "said"),
+    [(1e-6, "s", "1 µs"), (9.999999999999999e-5, "s", "100 µs"), (1.0, "s", "1 s"), (100.0, "x", "100x")],
+)
+def test_ticks_read_as_units(value: float, unit: str, said: str) -> None:
+    assert plots.tick_label(value, unit) == said
+
+
+def test_the_time_axis_has_a_tick_a_decade() -> None:
+    drawn = plots.figure()
+    on = plots.axes(drawn)
+    on.set_ylim(1e-6, 1)
+    plots.value_axis(on, "s", "time")
+    drawn.canvas.draw()
+    said = [tick.get_text() for tick in on.get_yticklabels() if 1e-6 <= tick.get_position()[1] <= 1]
+    assert said == ["1 µs", "10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s"]
+
+
+def test_the_badge_stands_inside_the_figure() -> None:
+    drawn = plots.figure()
+    plots.stamp(drawn, BADGE)
+    drawn.canvas.draw()
+    (text,) = drawn.texts
+    assert text.get_text() == "RECORDED · a made-up device · 2000-01-01 · torch 0"
+    box = text.get_window_extent()
+    assert 0 < box.x0 < box.x1 < drawn.bbox.x1
+    assert box.y0 > 0
+
+
+def test_pictures_are_sharp_and_shown_at_half_their_pixels() -> None:
+    made = plots.picture(plots.figure(300, 200), "nothing")
+    assert Image.open(BytesIO(made.png)).size == (600, 400)
+    data, metadata = made._repr_mimebundle_()
+    assert metadata["image/png"] == {"width": 300, "alt": "nothing"}
+    assert data["text/plain"] == "nothing"
+
+
+@given(st.lists(st.integers(1, 2**20), min_size=1, max_size=60, unique=True).map(sorted), st.integers(2, 12))
+def test_ticks_are_few_and_are_values_of_the_slider(values: list[int], most: int) -> None:
+    ticks = plots.ticked(values, "log", most)
+    assert 1 <= len(ticks) <= most
+    assert set(ticks) <= set(values)
+
+
+@given(st.lists(st.text("abc", min_size=1), min_size=1, unique=True))
+def test_categories_stand_side_by_side(values: list[str]) -> None:
+    assert plots.positions(values, "category") == [float(n) for n in range(len(values))]
+
+
+@pytest.mark.parametrize("part", TITLES)
+def test_the_factory_says_what_it_shows(part: str | None) -> None:
+    made = factory(part)  # type: ignore[arg-type]
+    assert made.alt == f"{TITLES[part]}. {DESCRIPTION}"  # type: ignore[index]
+    assert Image.open(BytesIO(made.png)).size[0] == plots.WIDTH * plots.SHARP
+
+
+def test_the_factory_brings_out_one_part_each() -> None:
+    pictures = [factory(part).png for part in TITLES]  # type: ignore[arg-type]
+    assert all(a != b for (i, a), (j, b) in product(enumerate(pictures), repeat=2) if i != j)
+
+
+def test_an_unknown_part_of_the_factory_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="'bandwith'; expected 'overhead', 'memory', 'compute' or None"):
+        factory("bandwith")  # type: ignore[arg-type]
+
+
+def test_text_fits_into_the_factory_picture() -> None:
+    """Every word of the drawing lies inside it, whatever part is brought out."""
+    from brrr import factory_drawing
+
+    seen = []
+
+    def keep(drawn: plots.Figure, alt: str) -> plots.Picture:
+        drawn.canvas.draw()
+        seen.extend((text.get_text(), text.get_window_extent(), drawn.bbox) for text in drawn.axes[0].texts)
+        return plots.Picture(b"", alt, 1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plots, "picture", keep)
+        for part in TITLES:
+            factory_drawing.factory(part)
+    assert len(seen) > 20
+    for words, box, whole in seen:
+        assert whole.x0 <= box.x0, words
+        assert box.x1 <= whole.x1, words
+
+
+def test_the_explorer_s_module_loads_no_matplotlib() -> None:
+    heavy = "('matplotlib', 'ipywidgets', 'torch', 'pandas')"
+    code = f"import sys, brrr.explorer, brrr.factory_drawing; print([m for m in {heavy} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance, as WCAG 2 defines it."""
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
