@@ -1,0 +1,68 @@
+"""How a result shows itself in a notebook: one small HTML table in the theme's own colours, and the same as text."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from html import escape
+
+ACCENT = {"right": "#009E73", "wrong": "#D55E00", "open": "#0072B2"}
+"""Okabe-Ito colours of the bar beside a message; the word beside it says the same, for who cannot tell them apart."""
+
+
+def static() -> bool:
+    """Whether `BRRR_STATIC=1` asks for pictures and text only: no widgets, nothing covered, for reading."""
+    return os.environ.get("BRRR_STATIC", "") not in ("", "0")
+
+
+def in_notebook() -> bool:
+    """Whether a Jupyter kernel runs this, so that widgets can be shown."""
+    try:
+        from IPython.core.getipython import get_ipython
+    except ImportError:
+        return False
+    shell = get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def message_html(kind: str, title: str, lines: Sequence[str] = ()) -> str:
+    """A message with a coloured bar: a title in bold and lines of text below it.
+
+    >>> "<b>Right</b>" in message_html("right", "Right")
+    True
+    """
+    body = "".join(f"<div style='white-space:pre-wrap'>{_with_code(line)}</div>" for line in lines)
+    style = f"border-left:4px solid {ACCENT[kind]};padding:2px 0 2px 10px;margin:4px 0;max-width:48em;line-height:1.5"
+    return f"<div role='status' aria-live='polite' style='{style}'><b>{escape(title)}</b>{body}</div>"
+
+
+def _with_code(text: str) -> str:
+    """The text as HTML, with what stands between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
+def table_html(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
+    """A plain table: text to the left, and the caption (the badge, say) below it.
+
+    >>> table_html(["a"], [["<1>"]]).count("&lt;1&gt;")
+    1
+    """
+    cell = "style='text-align:left;padding:2px 14px 2px 0'"
+    head = "".join(f"<th scope='col' {cell}>{escape(title)}</th>" for title in header)
+    body = "".join("<tr>" + "".join(f"<td {cell}>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
+    below = f"<div style='opacity:.75;font-size:90%'>{escape(caption)}</div>" if caption else ""
+    return f"<table style='margin:4px 0'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
+
+
+def table_text(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
+    """The same table in a monospaced font.
+
+    >>> print(table_text(["line", "time"], [["CPU", "3 ms"]], "LIVE"))
+    line  time
+    CPU   3 ms
+    LIVE
+    """
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in (header, *rows)]
+    return "\n".join([*(line.rstrip() for line in lines), *([caption] if caption else [])])

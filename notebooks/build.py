@@ -1,0 +1,133 @@
+"""Make the executed edition: notebooks/*.ipynb from the readable notebooks/source/*.py, with the recording's outputs.
+
+    python notebooks/build.py             execute every lesson and solution on the recording, and write them
+    python notebooks/build.py 01          the same for the lessons whose name starts with 01
+    python notebooks/build.py --empty     write them without outputs, executing nothing
+    python notebooks/build.py --out DIR   write them elsewhere
+
+The edition is for reading: pictures and text, no widgets, nothing covered. Students work on copies without outputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbformat
+from nbclient import NotebookClient
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE / "source"
+EDITION = {"BRRR_SOURCE": "recorded:h200", "BRRR_STATIC": "1"}
+FIELDS_KEPT = {"kernelspec", "language_info", "brrr"}
+
+
+def sources(prefix: str = "") -> list[Path]:
+    """The sources of lessons and solutions whose names start with `prefix`."""
+    return sorted(path for path in SOURCE.rglob("*.py") if path.name.startswith(prefix))
+
+
+def target(source: Path, out: Path) -> Path:
+    """Where the notebook of a source goes: the same place below `out` that the source has below source/."""
+    return (out / source.relative_to(SOURCE)).with_suffix(".ipynb")
+
+
+def read(source: Path) -> Any:
+    """The notebook of a source, without outputs; the cells' ids follow their places, so that a rebuild changes none."""
+    notebook = jupytext.read(source, fmt="py:percent")
+    for place, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{place:02d}"
+    own = notebook.metadata.get("brrr", {})
+    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+    notebook.metadata = nbformat.from_dict({"kernelspec": kernel, "brrr": own})
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    return notebook
+
+
+def execute(notebook: Any, environment: dict[str, str]) -> Any:
+    """Run all cells in a fresh kernel and an empty folder; an exception in a cell ends the build."""
+    before = dict(os.environ)
+    search = os.pathsep.join(filter(None, [str(HERE.parent), before.get("PYTHONPATH", "")]))
+    os.environ.update(environment, PYTHONPATH=search)  # this repository's brrr, installed or not
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            client = NotebookClient(notebook, timeout=300, kernel_name="python3", store_widget_state=False,
+                                    resources={"metadata": {"path": folder}})  # fmt: skip
+            client.execute()
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    return tidy(notebook)
+
+
+def tidy(notebook: Any) -> Any:
+    """Without what differs between two runs of the same notebook: times of execution, versions of the kernel."""
+    notebook.metadata = nbformat.from_dict({k: v for k, v in notebook.metadata.items() if k in FIELDS_KEPT})
+    notebook.metadata["language_info"] = {"name": "python"}
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        for output in cell.get("outputs", []):
+            output.get("metadata", {}).pop("execution", None)
+    return notebook
+
+
+def problems(notebook: Any) -> list[str]:
+    """What must not stand in the edition: errors, stderr, widgets, and paths of the machine that built it."""
+    found = ["widget state in the metadata"] if "widgets" in notebook.metadata else []
+    for place, cell in enumerate(notebook.cells):
+        for output in cell.get("outputs", []):
+            found += [f"cell {place}: {problem}" for problem in _output_problems(output)]
+    return found
+
+
+def _output_problems(output: Any) -> list[str]:
+    if output.output_type == "error":
+        return [f"it raised {output.ename}: {output.evalue}"]
+    if output.get("name") == "stderr":
+        return [f"it wrote to stderr: {output.text[:200]}"]
+    data = output.get("data", {})
+    found = [f"a widget view ({kind})" for kind in data if "widget" in kind]
+    text = "".join(
+        str(value) for kind, value in [*data.items(), ("text", output.get("text", ""))] if "image" not in kind
+    )
+    found += [f"an address in memory ({address})" for address in re.findall(r"\bat 0x[0-9a-f]{6,}", text)]
+    machine_path = re.search(r"(?<![\w.:/])/(?:home|root|work|tmp|opt|usr|Users)/\S*|\b[A-Z]:\\\S*", text)
+    return found + ([f"a path of this machine ({machine_path[0]})"] if machine_path else [])
+
+
+def build(source: Path, out: Path, *, empty: bool = False) -> Path:
+    """Make one notebook of the edition and return its path; SystemExit with what is wrong with its outputs."""
+    notebook = tidy(read(source)) if empty else execute(read(source), EDITION)
+    if wrong := problems(notebook):
+        raise SystemExit(f"{source.name}:\n  " + "\n  ".join(wrong))
+    path = target(source, out)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(nbformat.writes(notebook).rstrip("\n") + "\n", encoding="utf-8")
+    return path
+
+
+def main(argv: Sequence[str]) -> int:
+    """Build the edition, or a part of it; the exit status."""
+    parser = argparse.ArgumentParser(description="Make the executed edition of the lessons.")
+    parser.add_argument("prefix", nargs="?", default="", help="only the lessons whose name starts so, as 01")
+    parser.add_argument("--empty", action="store_true", help="no outputs: execute nothing")
+    parser.add_argument("--out", type=Path, default=HERE, help="where to (default: notebooks/)")
+    options = parser.parse_args(argv)
+    if os.environ.get("BRRR_RECORDINGS") and options.out == HERE and not options.empty:
+        print("BRRR_RECORDINGS is set: the edition shows the course's own recordings. Unset it, or give --out.",
+              file=sys.stderr)  # fmt: skip
+        return 2
+    for source in sources(options.prefix):
+        print(build(source, options.out, empty=options.empty))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,89 @@
+"""Runs a lesson under nbval: on a copy, to which cells are added that answer every guess and move every slider."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+NOTEBOOKS = REPOSITORY / "notebooks"
+LESSONS = sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))
+SOLUTIONS = sorted((NOTEBOOKS / "solutions").glob("[0-9]*.ipynb"))
+
+KEEP = """
+import brrr.explorer
+brrr.explorer.explorers = set()  # keeps them: nbval forgets the result of a cell
+"""
+
+ANSWER_ALL = """
+from brrr.guessing import Guess
+for asked in [value for value in list(globals().values()) if isinstance(value, Guess)]:
+    assert not asked.answered, asked
+    form = asked.form
+    asked.answer(getattr(form, "items", None) or getattr(form, "options", ["1 ms"])[0])
+"""
+
+SWEEP = """
+from brrr.explorer import explorers, sweep_all
+assert not any(explorer.covered for explorer in explorers)
+swept = sweep_all()
+assert swept == {count}, f"{{swept}} explorers were swept; the lesson has {count}"
+"""
+
+RIGHT = "assert _.right, _"
+
+
+def calls(notebook: Any, name: str) -> int:
+    """How often the notebook's code calls the function `name`."""
+    found = 0
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            nodes = ast.walk(ast.parse(cell.source))
+            found += sum(isinstance(n, ast.Call) and getattr(n.func, "id", "") == name for n in nodes)
+    return found
+
+
+def with_sweep(notebook: Any) -> Any:
+    """The lesson, then all guesses answered, the comparisons once more, and every slider moved to its ends."""
+    compared = [cell.source for cell in notebook.cells if "compare" in cell.metadata.get("tags", [])]
+    cells = [ANSWER_ALL, *compared, SWEEP.format(count=calls(notebook, "explore"))]
+    notebook.cells = [_code(KEEP), *notebook.cells, *map(_code, cells)]
+    return notebook
+
+
+def with_all_right(notebook: Any) -> Any:
+    """The solution, and behind every exercise the proof that it was marked right."""
+    cells: list[Any] = []
+    for cell in notebook.cells:
+        cells.append(cell)
+        if cell.cell_type == "code" and "check(" in cell.source:
+            cells.append(_code(RIGHT))
+    notebook.cells = cells
+    return notebook
+
+
+def _code(source: str) -> Any:
+    return nbformat.v4.new_code_cell(source)
+
+
+def run_nbval(notebook: Any, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the notebook under nbval in `folder`; pytest's exit status says whether a cell raised."""
+    path = folder / "lesson.ipynb"
+    nbformat.write(notebook, path)
+    command = [sys.executable, "-m", "pytest", "--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=120"]
+    command += ["-p", "no:cacheprovider", "-q", "--rootdir", str(folder), path.name]
+    search = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]))
+    clean = {name: value for name, value in os.environ.items() if name not in ("BRRR_STATIC", "BRRR_QUICK")}
+    return subprocess.run(command, cwd=folder, env={**clean, "PYTHONPATH": search, **environment}, check=False,
+                          capture_output=True, text=True, timeout=900)  # fmt: skip
+
+
+def read(path: Path) -> Any:
+    """A notebook in the current format."""
+    return nbformat.read(path, as_version=4)

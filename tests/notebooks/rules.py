@@ -1,0 +1,93 @@
+"""The rules of a lesson's form, each as a function from a notebook to what breaks it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+from harness import calls
+
+STAGES = ("question", "guess", "run", "compare", "explain", "explore", "your-turn", "claims")
+AGAIN = ("guess", "run", "compare", "explain")
+"""A lesson may go round these more than once before it moves on."""
+
+MOST_CELLS, MOST_LINES, MOST_WORDS, MOST_EXPLORERS, MOST_EXERCISES = 25, 12, 900, 3, 2
+
+FIGURE = re.compile(r"\d[\d.,]*\s*(?:[nµm]?s|x|%|[kMGT]?B/s|[GT]?FLOP/s|times)(?![\w/])")
+
+
+def tags(cell: Any) -> list[str]:
+    """The tags of a cell."""
+    return list(cell.metadata.get("tags", []))
+
+
+def stage(cell: Any) -> str | None:
+    """The part of the lesson that a cell belongs to; None for a cell of set-up."""
+    found = [tag for tag in tags(cell) if tag in STAGES]
+    return found[0] if len(found) == 1 else None
+
+
+def too_long(notebook: Any) -> list[str]:
+    """At most 25 cells, 12 lines a code cell, 900 words, three explorers, two exercises."""
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    text = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    words = sum(len(re.findall(r"\w[\w'’-]*", source)) for source in text)
+    lines = max((len(cell.source.splitlines()) for cell in code), default=0)
+    counts = [
+        (len(notebook.cells), MOST_CELLS, "cells"),
+        (lines, MOST_LINES, "lines in a code cell"),
+        (words, MOST_WORDS, "words"),
+        (calls(notebook, "explore"), MOST_EXPLORERS, "explorers"),
+        (calls(notebook, "check"), MOST_EXERCISES, "exercises"),
+    ]
+    return [f"{count} {what}; at most {most}" for count, most, what in counts if count > most]
+
+
+def out_of_order(notebook: Any) -> list[str]:
+    """Question, guess, run, compare, explain, explore, your turn, claims; guess to explain may come again."""
+    found: list[str] = []
+    for cell in notebook.cells:
+        if not {"setup", *STAGES} & set(tags(cell)):
+            found.append(f"no tag says which part this is: {cell.source[:40]!r}")
+    order = [stage(cell) for cell in notebook.cells]
+    order = [each for each in order if each is not None]
+    for before, after in pairwise(order):
+        again = before in AGAIN and after == "guess"
+        if STAGES.index(after) < STAGES.index(before) and not again:
+            found.append(f"{after} comes after {before}")
+    return found + [f"no {each}" for each in STAGES if each not in order]
+
+
+def helpers(notebook: Any) -> list[str]:
+    """No function and no class outside the exercises."""
+    found = []
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and not any(tag.startswith("exercise:") for tag in tags(cell)):
+            kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+            nodes = [node for node in ast.walk(ast.parse(cell.source)) if isinstance(node, kinds)]
+            found += [f"{type(node).__name__} in line {node.lineno} of {cell.source[:40]!r}" for node in nodes]
+    return found
+
+
+def figures_in_prose(notebook: Any) -> list[str]:
+    """No measured number in the text; an exercise may state what it starts from."""
+    prose = [c for c in notebook.cells if c.cell_type == "markdown" and stage(c) != "your-turn"]
+    return [f"{match[0]!r} in {cell.source[:40]!r}" for cell in prose for match in FIGURE.finditer(cell.source)]
+
+
+def checks_text_only(notebook: Any) -> list[str]:
+    """A cell whose output is compared prints text and names its recording, or shows nothing that a source changes."""
+    found = []
+    for cell in notebook.cells:
+        if "nbval-check-output" in tags(cell):
+            if any(output.output_type != "stream" or output.name != "stdout" for output in cell.outputs):
+                found.append(f"more than text: {cell.source[:40]!r}")
+            if re.search(r"\b(?:explore|compare|claims)\(", cell.source) and '"recorded:h200"' not in cell.source:
+                found.append(f"no recording is named: {cell.source[:40]!r}")
+    return found
+
+
+RULES: tuple[Callable[[Any], list[str]], ...] = (too_long, out_of_order, helpers, figures_in_prose, checks_text_only)

@@ -1,0 +1,97 @@
+"""The executed edition: made from the sources as they are now, with pictures and text only."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import nbformat
+import pytest
+
+if os.environ.get("BRRR_SOURCE") == "cuda":
+    pytest.skip("the edition shows the recording: it is checked where `make test` runs", allow_module_level=True)
+
+from harness import LESSONS, NOTEBOOKS, SOLUTIONS, read
+
+
+def _build() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("notebooks_build", NOTEBOOKS / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+build = _build()
+EDITION = [*LESSONS, *SOLUTIONS]
+by_name = pytest.mark.parametrize("path", EDITION, ids=lambda path: f"{path.parent.name}-{path.stem}")
+
+
+def test_every_source_has_its_notebook_and_no_notebook_lacks_a_source() -> None:
+    assert sorted(build.target(source, NOTEBOOKS) for source in build.sources()) == sorted(EDITION)
+
+
+@by_name
+def test_the_cells_are_those_of_the_source(path: Path) -> None:
+    source = (build.SOURCE / path.relative_to(NOTEBOOKS)).with_suffix(".py")
+    assert _cells(read(path)) == _cells(build.read(source)), "run: python notebooks/build.py"
+
+
+def _cells(notebook: Any) -> list[tuple[str, str, list[str]]]:
+    return [(cell.cell_type, cell.source, list(cell.metadata.get("tags", []))) for cell in notebook.cells]
+
+
+@by_name
+def test_it_was_executed_from_top_to_bottom(path: Path) -> None:
+    counts = [cell.execution_count for cell in read(path).cells if cell.cell_type == "code"]
+    assert counts == list(range(1, len(counts) + 1)), "run: python notebooks/build.py"
+
+
+@by_name
+def test_its_outputs_are_for_reading(path: Path) -> None:
+    assert build.problems(read(path)) == []
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_each_explorer_left_a_picture_with_a_line_of_text(path: Path) -> None:
+    explored = [cell for cell in read(path).cells if cell.cell_type == "code" and "explore(" in cell.source]
+    for cell in explored:
+        kinds = {kind for output in cell.outputs for kind in output.get("data", {})}
+        assert "text/plain" in kinds
+        assert kinds & {"image/png", "text/html", "image/svg+xml"}, cell.source
+
+
+def _with_output(output: Any) -> Any:
+    cell = nbformat.v4.new_code_cell("1")
+    cell.outputs = [output]
+    return nbformat.v4.new_notebook(cells=[cell])
+
+
+view = "application/vnd.jupyter.widget-view+json"
+
+
+@pytest.mark.parametrize(
+    ("output", "found"),
+    [
+        (nbformat.v4.new_output("display_data", data={view: {"model_id": "1"}}), "widget view"),
+        (nbformat.v4.new_output("stream", name="stderr", text="careful"), "stderr"),
+        (nbformat.v4.new_output("error", ename="ValueError", evalue="no", traceback=[]), "raised ValueError"),
+        (nbformat.v4.new_output("stream", name="stdout", text="in /home/somebody/x.py"), "path of this machine"),
+    ],
+)
+def test_each_problem_of_an_output_is_found(output: Any, found: str) -> None:
+    assert found in "\n".join(build.problems(_with_output(output)))
+
+
+def test_widget_state_is_found() -> None:
+    notebook = nbformat.v4.new_notebook(metadata={"widgets": {"state": {}}})
+    assert build.problems(notebook) == ["widget state in the metadata"]
+
+
+def test_a_rebuild_without_outputs_changes_nothing(tmp_path: Path) -> None:
+    first, second = (build.build(build.sources("00")[0], tmp_path / name, empty=True) for name in ("a", "b"))
+    assert first.read_bytes() == second.read_bytes()

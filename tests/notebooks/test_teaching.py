@@ -1,0 +1,53 @@
+"""docs/teaching.md has all that a teacher needs for every lesson, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from harness import LESSONS, REPOSITORY, read
+
+TEACHING = REPOSITORY / "docs" / "teaching.md"
+PARTS = (
+    "| Goal |",
+    "| Minutes |",
+    "| Before |",
+    "| Answers |",
+    "**Three usual wrong guesses**",
+    "**Answers",
+    "**To discuss.**",
+)
+
+
+def sections(text: str) -> dict[str, str]:
+    """From a lesson's number to its section."""
+    parts = re.split(r"^## (?=\d)", text, flags=re.MULTILINE)[1:]
+    return {part.split()[0]: part for part in parts}
+
+
+def lacks(section: str) -> list[str]:
+    """What a lesson's section does not have."""
+    missing = [part for part in PARTS if part not in section]
+    wrong = section.partition("**Three usual wrong guesses**")[2]
+    return missing + [f"guess {number}" for number in (1, 2, 3) if f"\n{number}. " not in wrong]
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+def test_every_lesson_has_a_whole_section(lesson: Path) -> None:
+    section = sections(TEACHING.read_text("utf-8"))[lesson.stem.split("_")[0]]
+    assert lacks(section) == []
+    title = read(lesson).cells[0].source.splitlines()[0].removeprefix("# ")
+    assert section.startswith(title)
+
+
+def test_a_section_that_lacks_something_is_found() -> None:
+    section = sections(TEACHING.read_text("utf-8"))["01"]
+    assert lacks(section.replace("**To discuss.**", "")) == ["**To discuss.**"]
+    assert lacks(section.replace("\n3. ", "\n")) == ["guess 3"]
+
+
+def test_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", TEACHING.read_text("utf-8"))
+    assert links
+    assert [link for link in links if "://" not in link and not (TEACHING.parent / link).exists()] == []

@@ -1,0 +1,538 @@
+"""What a lesson calls: guess, compare and check, with answers that are right, wrong and junk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brrr.answers import Choice, Quantity, Ranking
+from brrr.checking import EXERCISES, Mark, check
+from brrr.claim import Evidence
+from brrr.comparison import compare, reachable
+from brrr.errors import ArgumentError, NotRecordedError
+from brrr.exercise_crossover import Bracket, crossing
+from brrr.experiment import Experiment, Value
+from brrr.experiments import experiment
+from brrr.guessing import Guess, forget, guess
+from brrr.measurement import Estimate, Measurement
+from brrr.recorded import Recorded
+from brrr.source import Badge
+
+
+@pytest.fixture(autouse=True)
+def _recorded(synthetic_root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The lesson's source is the made-up recording, and no answer is left over from another test."""
+    monkeypatch.setenv("BRRR_RECORDINGS", str(synthetic_root))
+    monkeypatch.setenv("BRRR_SOURCE", "recorded:h200")
+    monkeypatch.delenv("BRRR_STATIC", raising=False)
+    forget()
+    yield
+    forget()
+
+
+# ---- guess ----
+
+
+def test_an_answer_uncovers_once_and_is_told_to_all_who_wait() -> None:
+    g, told = guess("How long?", unit="s"), []
+    g.on_answer(told.append)
+    assert not g.answered
+    assert told == []
+    g.answer("25 µs")
+    assert g.answered
+    assert g.value == pytest.approx(25e-6)
+    assert told == [g]
+    g.on_answer(told.append)
+    assert told == [g, g]
+
+
+@pytest.mark.parametrize("junk", ["", "soon", "25", "25 parsecs", "-3 ms", "0 s", "1e999 s", "2,5 ms", None, [1], True])
+def test_junk_is_refused_and_changes_nothing(junk: object) -> None:
+    g = guess("How long?", unit="s")
+    with pytest.raises(ArgumentError, match="expected a"):
+        g.answer(junk)
+    assert not g.answered
+
+
+@given(st.text())
+def test_no_text_breaks_a_quantity(text: str) -> None:
+    for unit in ("s", "x", ""):
+        with suppress(ArgumentError):
+            assert Quantity(unit).parse(text) > 0
+
+
+@given(st.floats(1e-9, 1e3), st.floats(1e-9, 1e3))
+def test_the_ratio_is_never_below_one(said: float, measured: float) -> None:
+    text = Quantity("s").distance(said, measured)
+    if text != "a good guess":
+        factor, _, which = text.split()
+        assert float(factor.rstrip("x")) > 1.2
+        assert which == ("short" if said < measured else "long")
+
+
+@pytest.mark.parametrize(
+    ("unit", "given", "value"),
+    [("x", "3x", 3.0), ("x", "3", 3.0), ("", "12", 12.0), ("s", 0.003, 3e-3), ("s", "3ms", 3e-3)],
+)
+def test_units_may_stand_close_or_be_left_out(unit: str, given: object, value: float) -> None:
+    assert guess("q", unit=unit, answer=given).value == pytest.approx(value)
+
+
+def test_the_answer_is_kept_when_the_cell_runs_again() -> None:
+    guess("Which?", options=["a", "b"]).answer("A")
+    assert guess("Which?", options=["a", "b"]).value == "a"
+    assert not guess("Which?", options=["c", "d"]).answered
+
+
+@pytest.mark.parametrize("order", [["a", "b"], ["a", "b", "b"], ["a", "b", "c", "c"], "abc", 3, ["a", "b", "x"]])
+def test_a_ranking_takes_each_item_once(order: object) -> None:
+    with pytest.raises(ArgumentError):
+        Ranking(("a", "b", "c")).parse(order)
+
+
+def test_a_choice_names_its_options() -> None:
+    with pytest.raises(ArgumentError, match="the CPU, the GPU"):
+        Choice(("the CPU", "the GPU")).parse("neither")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{}, {"unit": "s", "options": ["a", "b"]}, {"options": ["a"]}, {"ranking": ["a", "a"]}]
+)
+def test_a_question_that_cannot_be_answered_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError):
+        guess("q", **wrong)
+
+
+def test_unanswered_says_so() -> None:
+    assert "not answered yet" in repr(guess("q", unit="s").compare(1.0))
+
+
+# ---- the form ----
+
+
+def _form(g: Guess) -> tuple[Any, Any, Any]:
+    from brrr.guess_form import form
+
+    _, field, button, status = form(g).children
+    return field, button, status
+
+
+def test_the_form_explains_junk_and_keeps_it() -> None:
+    g = guess("How long?", unit="s")
+    field, button, status = _form(g)
+    field.value = "about 25"
+    button.click()
+    assert "its unit" in status.value
+    assert field.value == "about 25"
+    assert not g.answered
+    field.value = "25 us"
+    button.click()
+    assert g.value == pytest.approx(25e-6)
+    assert "25 µs" in status.value
+    assert field.disabled
+
+
+def test_enter_is_as_good_as_the_button() -> None:
+    g = guess("How long?", unit="s")
+    field, _, _ = _form(g)
+    field.value = "3 ms"
+    field._handle_custom_msg({"event": "submit"}, [])
+    assert g.value == pytest.approx(3e-3)
+
+
+def test_the_form_of_a_choice() -> None:
+    g = guess("Which?", options=["a", "b"])
+    field, button, status = _form(g)
+    button.click()
+    assert not g.answered
+    assert "one of: a, b" in status.value
+    field.value = "b"
+    button.click()
+    assert g.value == "b"
+
+
+def test_the_form_of_a_ranking() -> None:
+    g = guess("Order?", ranking=["a", "b"])
+    field, button, status = _form(g)
+    field.children[0].value = "b"
+    button.click()
+    assert "a is missing" in status.value
+    field.children[1].value = "a"
+    button.click()
+    assert g.value == ("b", "a")
+
+
+def test_a_kept_answer_fills_the_form() -> None:
+    guess("Order?", ranking=["a", "b"], answer=["b", "a"])
+    field, _, _ = _form(guess("Order?", ranking=["a", "b"]))
+    assert [choice.value for choice in field.children] == ["b", "a"]
+
+
+# ---- compare ----
+
+
+class Made:
+    """A source of one point, with a time for each variant it has."""
+
+    def __init__(self, at: Mapping[str, Value], name: str = "made", **times: float) -> None:
+        self.at, self.name, self.live, self.times = dict(at), name, False, times
+
+    def badge(self, experiment: Experiment) -> Badge:
+        return Badge("RECORDED", "made up", "2000-01-01", "")
+
+    def variants(self, experiment: Experiment) -> tuple[str, ...]:
+        return tuple(v.name for v in experiment.variants if v.name.replace("-", "_") in self.times)
+
+    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
+        return (self.at[axis],)
+
+    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
+        time_s = self.times[variant.replace("-", "_")]
+        e = Estimate(time_s, time_s, time_s, 9)
+        return {tuple(self.at.values()): Measurement(host_s=e, kernel_s=e, span_s=e, period_s=e, latency_s=e)}
+
+    def measure(self, experiment: Experiment, variant: str, point: Mapping[str, Value]) -> Measurement:
+        return self.known(experiment, variant)[tuple(point.values())]
+
+
+TIMERS = ["no sync", "no warm-up", "sync each call", "event pair each call"]
+RELU = {"function": "relu-64x1024", "cache": "hot"}
+
+
+def test_a_quantity_is_compared_with_the_first_line() -> None:
+    g = guess("q", unit="s", answer="25 µs")
+    source = Made({"size": 2048}, gpu=3.1e-3)
+    text = repr(compare(g, "matmul", ["synchronized", "transfers"], source=source, size=2000))
+    assert "At size 2048, you said 25 µs, measured 3.1 ms: 124x too short." in text
+    assert "RECORDED · made up" in text
+
+
+def test_the_queue_stands_in_where_there_is_no_gpu() -> None:
+    g = guess("Who?", options=["the CPU", "the GPU"], answer="the GPU")
+    source = Made({"size": 64}, cpu=1e-6, queue=5e-6)
+    text = repr(compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, source=source, size=1))
+    assert "you said the GPU, but it is the CPU" in text
+    assert "CPU queue" in text
+
+
+def test_a_ranking_is_by_error_and_leaves_out_what_the_source_lacks() -> None:
+    source = Made(RELU, measure=1e-6, no_sync=3e-6, sync_each_call=0.1e-6, event_pair=5e-6)
+    g = guess("Order?", ranking=TIMERS, answer=["no sync", "no warm-up", "event pair each call", "sync each call"])
+    text = repr(compare(g, "timers", TIMERS, truth="measure", source=source, **RELU))
+    assert "all 3 stand in the right place" in text
+    assert "10x too short" in text
+
+
+def test_errors_that_are_almost_the_same_share_their_place() -> None:
+    g = guess("Order?", ranking=TIMERS[:2], answer=["no warm-up", "no sync"])
+    tie = Made(RELU, measure=1e-6, no_sync=3.0e-6, no_warm_up=3.2e-6)
+    assert "all 2" in repr(compare(g, "timers", TIMERS[:2], truth="measure", source=tie, **RELU))
+    apart = Made(RELU, measure=1e-6, no_sync=3.0e-6, no_warm_up=4e-6)
+    assert "0 of 2" in repr(compare(g, "timers", TIMERS[:2], truth="measure", source=apart, **RELU))
+
+
+def test_nothing_is_shown_before_the_guess_except_in_the_edition(monkeypatch: pytest.MonkeyPatch) -> None:
+    g = guess("q", unit="s")
+    assert "Not answered yet" in repr(compare(g, "matmul", ["synchronized"], size=2048))
+    monkeypatch.setenv("BRRR_STATIC", "1")
+    assert "no guess given; measured:" in repr(compare(g, "matmul", ["synchronized"], size=2048))
+
+
+def test_a_source_without_any_of_the_lines_says_so() -> None:
+    g = guess("q", unit="s", answer="1 s")
+    source = Made({"size": 2048}, cpu=1e-6)
+    assert "has none of these lines" in repr(compare(g, "matmul", ["transfers"], source=source, size=2048))
+
+
+def test_a_line_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(ArgumentError, match="line"):
+        compare(guess("q", unit="s", answer="1 s"), "matmul", ["warp drive"], size=2048)
+
+
+def test_the_first_value_that_the_source_has_is_reachable() -> None:
+    source = Made({"function": "product-128", "cache": "hot"}, queue_measure=1e-6)
+    at = reachable("timers", source=source, function=["relu-64x1024", "product-128"], cache="hot")
+    assert at == {"function": "product-128", "cache": "hot"}
+    assert reachable("matmul", size=2000) == {"size": 2048}
+
+
+def test_a_comparison_escapes_what_it_shows() -> None:
+    g = guess("q", options=["<b>", "b"], answer="<b>")
+    html = compare(g, "matmul", {"<b>": "cpu"}, size=2048)._repr_html_()
+    assert "<b>," not in html
+    assert "&lt;b&gt;" in html
+
+
+# ---- check ----
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_unanswered_is_not_wrong(exercise: str) -> None:
+    names = {
+        "00-orders": ["microseconds"],
+        "01-timer": ["timer"],
+        "01-crossover": ["with_transfers", "without_transfers"],
+    }
+    mark = check(exercise, **dict.fromkeys(names[exercise], ...))
+    assert mark.status == "not answered"
+    assert names[exercise][0] in mark.text
+
+
+def test_an_unknown_exercise_or_name_is_an_error() -> None:
+    with pytest.raises(ArgumentError, match="01-timer"):
+        check("99-nothing", answer=1)
+    with pytest.raises(ArgumentError, match=r"timer=\.\.\."):
+        check("01-timer", clock=1)
+
+
+@pytest.mark.parametrize("right", [1000, 1002, 1002.0])
+def test_orders_right(right: float) -> None:
+    assert check("00-orders", microseconds=right).right
+
+
+@pytest.mark.parametrize("wrong", [1200, 200, 12, 0, -1, float("nan"), "1002", None, True, [1002]])
+def test_orders_wrong(wrong: object) -> None:
+    mark = check("00-orders", microseconds=wrong)
+    assert mark.status == "wrong"
+    assert mark.hint
+
+
+# ---- the timer ----
+
+Call, Sync, Clock = Callable[[], None], Callable[[], None], Callable[[], float]
+
+
+def _times(
+    call: Call, synchronize: Sync, clock: Clock, *, n: int = 7, before: bool = True, after: bool = True
+) -> list[float]:
+    times = []
+    for _ in range(n):
+        if before:
+            synchronize()
+        start = clock()
+        call()
+        if after:
+            synchronize()
+        times.append(clock() - start)
+    return times
+
+
+def good(call: Call, synchronize: Sync, clock: Clock) -> float:
+    call()
+    return median(_times(call, synchronize, clock))
+
+
+def waits_once_before_the_loop(call: Call, synchronize: Sync, clock: Clock) -> float:
+    call()
+    synchronize()
+    return median(_times(call, synchronize, clock, before=False))
+
+
+def drops_the_first(call: Call, synchronize: Sync, clock: Clock) -> float:
+    return median(_times(call, synchronize, clock)[1:])
+
+
+def even_number_of_times(call: Call, synchronize: Sync, clock: Clock) -> float:
+    call()
+    return sorted(_times(call, synchronize, clock, n=8))[4]
+
+
+@pytest.mark.parametrize("timer", [good, waits_once_before_the_loop, drops_the_first, even_number_of_times])
+def test_timer_right(timer: Callable[..., float]) -> None:
+    mark = check("01-timer", timer=timer)
+    assert mark.right, mark
+    assert "LIVE, CPU QUEUE" in mark.text
+
+
+def naive(call: Call, synchronize: Sync, clock: Clock) -> float:
+    start = clock()
+    call()
+    return clock() - start
+
+
+def waits_only_before(call: Call, synchronize: Sync, clock: Clock) -> float:
+    call()
+    return median(_times(call, synchronize, clock, after=False))
+
+
+def no_leading_wait(call: Call, synchronize: Sync, clock: Clock) -> float:
+    call()
+    return median(_times(call, synchronize, clock, before=False))
+
+
+def no_warm_up(call: Call, synchronize: Sync, clock: Clock) -> float:
+    return median(_times(call, synchronize, clock))
+
+
+def one_time(call: Call, synchronize: Sync, clock: Clock) -> float:
+    call()
+    return _times(call, synchronize, clock, n=1)[0]
+
+
+def mean(call: Call, synchronize: Sync, clock: Clock) -> float:
+    call()
+    return fmean(_times(call, synchronize, clock))
+
+
+def smallest(call: Call, synchronize: Sync, clock: Clock) -> float:
+    call()
+    return min(_times(call, synchronize, clock))
+
+
+def total(call: Call, synchronize: Sync, clock: Clock) -> float:
+    call()
+    return sum(_times(call, synchronize, clock))
+
+
+def milliseconds(call: Call, synchronize: Sync, clock: Clock) -> float:
+    return 1e3 * good(call, synchronize, clock)
+
+
+def together(call: Call, synchronize: Sync, clock: Clock) -> float:
+    call()
+    synchronize()
+    start = clock()
+    for _ in range(7):
+        call()
+    synchronize()
+    return (clock() - start) / 7
+
+
+def another_clock(call: Call, synchronize: Sync, clock: Clock) -> float:
+    call()
+    return median(_times(call, synchronize, time.perf_counter))
+
+
+def never_calls(call: Call, synchronize: Sync, clock: Clock) -> float:
+    return clock() - clock()
+
+
+def returns_nothing(call: Call, synchronize: Sync, clock: Clock) -> None:
+    good(call, synchronize, clock)
+
+
+def never_ends(call: Call, synchronize: Sync, clock: Clock) -> float:
+    while True:
+        call()
+
+
+def takes_no_arguments() -> float:
+    return 1.0
+
+
+def misspells(call: Call, synchronize: Sync, clock: Clock) -> float:
+    return clok() - 1  # type: ignore[name-defined]  # noqa: F821
+
+
+def leaves(call: Call, synchronize: Sync, clock: Clock) -> float:
+    raise SystemExit(3)
+
+
+WRONG_TIMERS = {
+    naive: "stops the clock while the work is still running",
+    waits_only_before: "stops the clock while the work is still running",
+    no_leading_wait: "starts the clock while earlier work is still in the queue",
+    no_warm_up: "The first call",
+    one_time: "takes 1 time",
+    mean: "returns the mean",
+    smallest: "returns the smallest",
+    total: "returns the sum",
+    milliseconds: "in seconds",
+    together: "several calls together",
+    another_clock: "Use the `clock()`",
+    never_calls: "never calls",
+    returns_nothing: "returned None",
+    never_ends: "1000 times",
+    takes_no_arguments: "takes 0 positional arguments",
+    misspells: "name 'clok' is not defined",
+    leaves: "SystemExit: 3",
+}
+
+
+@pytest.mark.parametrize("timer", WRONG_TIMERS, ids=lambda timer: timer.__name__)
+def test_timer_wrong_with_its_own_hint(timer: Callable[..., float]) -> None:
+    mark = check("01-timer", timer=timer)
+    assert mark.status == "wrong"
+    assert WRONG_TIMERS[timer] in repr(mark)
+
+
+def test_an_exception_is_shown_with_its_line() -> None:
+    assert "return clok() - 1" in check("01-timer", timer=misspells).text
+
+
+@pytest.mark.parametrize("junk", [None, 3, "timer", [good]])
+def test_what_is_no_function_is_said_so(junk: object) -> None:
+    assert "is not a function" in check("01-timer", timer=junk).text
+
+
+# ---- the crossing ----
+
+
+def test_each_crossing_takes_its_bracket_and_nothing_else() -> None:
+    evidence = Evidence(experiment("matmul"), Recorded("h200"))
+    sent, there = crossing(evidence, "transfers"), crossing(evidence, "synchronized")
+    assert there.wins <= sent.loses, "the made-up recording should tell the two apart"
+    assert _crosses(sent.wins, there.wins).right
+    assert _crosses(sent.loses + 1, there.wins).right
+    wrong = [
+        (sent.loses, there.wins),
+        (sent.wins + 1, there.wins),
+        (sent.wins, there.loses),
+        (sent.wins, there.wins + 1),
+    ]
+    for answer in [*wrong, (there.wins, sent.wins), ("1024", there.wins), (None, None), (True, there.wins)]:
+        mark = _crosses(*answer)
+        assert mark.status == "wrong", answer
+        assert mark.hint
+
+
+def _crosses(with_transfers: Any, without_transfers: Any) -> Mark:
+    return check("01-crossover", with_transfers=with_transfers, without_transfers=without_transfers)
+
+
+def test_half_an_answer_is_not_answered() -> None:
+    mark = _crosses(64, ...)
+    assert mark.status == "not answered"
+    assert "`without_transfers=`" in mark.text
+    assert "`with_transfers=`" not in mark.text
+
+
+def test_a_source_without_a_gpu_is_marked_by_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRRR_SOURCE", "recorded:cpu")
+    assert "H200" in _crosses(1, 1).text
+
+
+class Curves(Made):
+    """A source with a curve for the CPU and one for the GPU."""
+
+    def __init__(self, cpu: Mapping[int, float], gpu: Mapping[int, float], spread: float = 0.0) -> None:
+        super().__init__({"size": 1}, cpu=0.0, gpu=0.0)
+        self.curves, self.spread = {"cpu": cpu, "gpu": gpu}, spread
+
+    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
+        curve = self.curves[variant].items()
+        low, high = 1 - self.spread, 1 + self.spread
+        return {(n,): Measurement(latency_s=Estimate(t, t * low, t * high, 9)) for n, t in curve}
+
+
+def test_the_bracket_ends_where_the_intervals_part() -> None:
+    cpu, gpu = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}, {1: 2.0, 2: 1.9, 4: 2.0, 8: 2.0}
+    matmul = experiment("matmul")
+    assert crossing(Evidence(matmul, Curves(cpu, gpu)), "synchronized") == Bracket(1, 2)
+    assert crossing(Evidence(matmul, Curves(cpu, gpu, spread=0.1)), "synchronized") == Bracket(1, 4)
+
+
+def test_no_crossing_among_the_sizes_is_not_guessed() -> None:
+    always = Curves({1: 2.0, 2: 4.0}, {1: 1.0, 2: 1.0})
+    never = Curves({1: 1.0, 2: 1.0}, {1: 2.0, 2: 4.0})
+    for source in (always, never):
+        with pytest.raises(NotRecordedError):
+            crossing(Evidence(experiment("matmul"), source), "synchronized")
