@@ -1,0 +1,584 @@
+#!/usr/bin/env python3
+"""Set up this repository and run what it offers; the Makefile only calls this file.
+
+    python dev.py lab         open the lessons in JupyterLab         (make lab)
+    python dev.py test        every check that needs no GPU          (make test)
+    python dev.py test-gpu    the checks that need an NVIDIA GPU     (make test-gpu)
+    python dev.py record      record the experiments on this GPU     (make record)
+    python dev.py lint        ruff and mypy only                     (make lint)
+    python dev.py usb [DIR]   collect the packages for WHEELHOUSE    (make usb)
+    python dev.py clean       remove .venv and caches, never work/   (make clean)
+
+What follows the command is passed on: `python dev.py lab --fresh 01`, `python dev.py test tests/test_units.py`.
+
+    --here           use the Python that runs this file as it is, without a .venv (conda, a prepared class server)
+    WHEELHOUSE=DIR   in the environment: install from the packages in DIR, without a network
+
+The first call makes `.venv` and installs the versions of `constraints.txt` into it; later calls only compare a stamp.
+This file needs the standard library alone, and no syntax newer than Python 3.6: an old Python must still get as far as
+saying which one to install.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+
+ROOT = os.path.dirname(os.path.abspath(__file__))
+VENV = os.path.join(ROOT, ".venv")
+WINDOWS = os.name == "nt"
+
+OLDEST, NEWEST = (3, 11), (3, 13)  # the Pythons that constraints.txt is made for
+OLDEST_MACOS = 14  # torch 2.13 has no wheel for an older one
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+NEEDED_GB = {"cpu": 2.5, "gpu": 9.0}
+
+# The extra `cuda`, one requirement at a time, and what a lesson shows instead if it cannot be installed.
+CUDA_ITEMS = [
+    ("cupti-python>=13.0", "kernel times come from torch.profiler instead"),
+    ("nvidia-ml-py>=12.560", "clocks and power limits are not shown"),
+    ("nvmath-python>=0.7", "the lines that call cuBLAS directly are replayed from the recording"),
+    (
+        "pycuda>=2024.1",
+        "the lines in CUDA C++ are replayed from the recording (PyCUDA is built with nvcc and a C++ compiler)",
+    ),
+    ("triton>=3.6; sys_platform == 'linux'", "the Triton lines are replayed from the recording"),
+]
+
+
+class SetupError(Exception):
+    """The set-up cannot go on; the message says what to do."""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Which Python?
+
+# Runs in any Python, even 2.7, and prints what the choice needs.
+PROBE = """
+import json, platform, sys
+try:
+    import ensurepip, venv
+    lacks = ""
+except ImportError as error:
+    lacks = str(error).split("'")[1] if "'" in str(error) else "venv"
+print(json.dumps({
+    "version": list(sys.version_info[:3]),
+    "machine": platform.machine(),
+    "bits": 64 if sys.maxsize > 2**32 else 32,
+    "lacks": lacks,
+    "path": getattr(sys, "_base_executable", None) or sys.executable,
+}))
+"""
+
+
+def probe(command):
+    """What the Python behind `command` (a list) is, or None if it does not run."""
+    try:
+        done = subprocess.run([*command, "-c", PROBE], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=5)
+        return json.loads(done.stdout.decode()) if done.returncode == 0 else None
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+
+
+def candidates():
+    """Commands that may be a fitting Python: the running one first, then those on the PATH."""
+    yield [sys.executable]
+    names = ["python3.13", "python3.12", "python3.11", "python3", "python"]
+    for path in map(shutil.which, names):
+        if path:
+            yield [path]
+    if WINDOWS and shutil.which("py"):
+        for minor in range(NEWEST[1], OLDEST[1] - 1, -1):
+            yield ["py", "-3.{}".format(minor)]
+
+
+def find_python():
+    """The probe of the Python to build `.venv` with; a SetupError says what to install if there is none."""
+    found, newer = [], None
+    for command in candidates():
+        seen = probe(command)
+        if not seen:
+            continue
+        found.append(seen)
+        if not seen["lacks"] and tuple(seen["version"][:2]) >= OLDEST:
+            if tuple(seen["version"][:2]) <= NEWEST:
+                return seen
+            newer = newer or seen
+    if newer:
+        say(
+            "Python {} is newer than the versions this course was tried with (3.11 to 3.13); trying it all the same.",
+            dotted(newer["version"]),
+        )
+        return newer
+    raise SetupError(no_python(found))
+
+
+def no_python(found):
+    """The message for a machine whose Pythons (their probes) do not do."""
+    lacking = [seen for seen in found if tuple(seen["version"][:2]) >= OLDEST]
+    if lacking:
+        version = dotted(lacking[0]["version"][:2])
+        return "Python {} is here, but its module '{}' is not. {}".format(
+            dotted(lacking[0]["version"]), lacking[0]["lacks"], install_hint(version)
+        )
+    seen = ", ".join(sorted({dotted(one["version"]) for one in found})) or "none"
+    return "This course needs Python 3.11 or newer; found: {}. {}".format(seen, install_hint(None))
+
+
+def install_hint(version):
+    """How this system gets a Python, or (given a version that is here) its missing modules."""
+    if WINDOWS:
+        return "Install it with: winget install Python.Python.3.13"
+    if sys.platform == "darwin":
+        return "Install it with: brew install python@3.13   (or from https://www.python.org/downloads/)"
+    family = linux_family()
+    if "debian" in family or "ubuntu" in family:
+        if version:
+            return "Install it with: sudo apt install python{}-venv".format(version)
+        return "Install it with: sudo apt install python3.11 python3.11-venv   (or a newer one)"
+    if "fedora" in family or "rhel" in family:
+        return "Install it with: sudo dnf install python3.12 python3-pip"
+    if "suse" in family:
+        return "Install it with: sudo zypper install python312 python312-pip"
+    if "arch" in family:
+        return "Install it with: sudo pacman -S python"
+    return "Install it with your system's package manager, or from https://www.python.org/downloads/"
+
+
+def linux_family(path="/etc/os-release"):
+    """The ID and ID_LIKE of this Linux, as one lower-case string."""
+    try:
+        with open(path) as file:
+            lines = [line.partition("=") for line in file]
+    except OSError:
+        return ""
+    return " ".join(value.strip().strip('"') for name, _, value in lines if name in ("ID", "ID_LIKE")).lower()
+
+
+def check_machine(python):
+    """Raise a SetupError where torch has no package for this machine; `python` is a probe."""
+    if sys.platform == "darwin":
+        if python["machine"] == "x86_64":
+            raise SetupError(
+                "This is a Mac with an Intel processor, or a Python made for one. torch has had no packages for it "
+                "since 2.2, and this course needs 2.11. On an Intel Mac, open the course on Binder or Colab "
+                "(see README.md); on Apple silicon, install the arm64 Python from https://www.python.org/downloads/"
+            )
+        major = int((platform.mac_ver()[0] or "99").split(".")[0])
+        if major < OLDEST_MACOS:
+            raise SetupError(
+                "This is macOS {}; torch needs macOS {} or newer. Update macOS, or open the course on Binder "
+                "or Colab (see README.md).".format(platform.mac_ver()[0], OLDEST_MACOS)
+            )
+    if python["bits"] == 32:
+        raise SetupError("This Python is a 32-bit one, and torch has 64-bit packages only. Install a 64-bit Python.")
+
+
+def dotted(version):
+    """(3, 11, 2) as 3.11.2."""
+    return ".".join(map(str, version))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Which packages?
+
+
+def gpu_present():
+    """Whether an NVIDIA driver is here (cheap: this is asked at every call)."""
+    if WINDOWS:
+        system = os.environ.get("SYSTEMROOT", r"C:\Windows")
+        return os.path.exists(os.path.join(system, "System32", "nvcuda.dll"))
+    return os.path.exists("/proc/driver/nvidia/version") or bool(shutil.which("nvidia-smi"))
+
+
+def wants_cuda():
+    """Whether the CUDA build of torch and the extra `cuda` belong here: an NVIDIA GPU under Linux."""
+    return sys.platform.startswith("linux") and gpu_present()
+
+
+def reachable(url, seconds=3.0):
+    """Whether `url` answers in time; a thread, because a name look-up heeds no time-out."""
+    answers = []
+
+    def ask():
+        try:
+            request = urllib.request.Request(url, method="HEAD")
+            with urllib.request.urlopen(request, timeout=seconds) as answer:
+                answers.append(answer.status < 400)
+        except (OSError, ValueError):
+            answers.append(False)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return bool(answers and answers[0])
+
+
+def wheelhouse():
+    """The folder that WHEELHOUSE names, or None if it is not set."""
+    folder = os.environ.get("WHEELHOUSE")
+    if not folder:
+        return None
+    folder = os.path.abspath(os.path.expanduser(folder))
+    if not os.path.isdir(folder) or not any(name.endswith(".whl") for name in os.listdir(folder)):
+        raise SetupError(
+            "WHEELHOUSE is {}, which holds no packages. Make them, on a machine with a network and the same "
+            "system and Python, with: make usb".format(folder)
+        )
+    return folder
+
+
+def index_options():
+    """pip's options that say where the packages come from."""
+    folder = wheelhouse()
+    if folder:
+        return ["--no-index", "--find-links", folder]
+    if wants_cuda() or sys.platform == "darwin":
+        return []
+    if reachable(CPU_INDEX + "/torch/"):
+        return ["--extra-index-url", CPU_INDEX]
+    say("torch's own index of CPU builds does not answer; taking torch from pip's usual index.")
+    return []
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The environment
+
+
+def venv_python(venv=None):
+    """The Python inside the environment."""
+    return os.path.join(venv or VENV, *(("Scripts", "python.exe") if WINDOWS else ("bin", "python")))
+
+
+def stamp_path():
+    """Where the finished set-up is noted."""
+    return os.path.join(VENV, "brrr-setup.json")
+
+
+def setup_key():
+    """A digest of all that decides what is installed: one change, and the next call installs again."""
+    digest = hashlib.sha256()
+    for path in (
+        os.path.join(ROOT, "pyproject.toml"),
+        os.path.join(ROOT, "constraints.txt"),
+        os.path.join(VENV, "pyvenv.cfg"),
+    ):
+        with open(path, "rb") as file:
+            digest.update(file.read() + b"\0")
+    digest.update("{}|{}".format(ROOT, [find_nvcc()] if wants_cuda() else "cpu").encode())
+    return digest.hexdigest()
+
+
+def installed_extras():
+    """The extras that the stamp vouches for (`base` among them), or none if the stamp is missing or stale."""
+    try:
+        with open(stamp_path()) as file:
+            stamp = json.load(file)
+        fresh = stamp["key"] == setup_key() and os.path.exists(venv_python())
+        return set(stamp["extras"]) if fresh else set()
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+
+
+def ensure(extra):
+    """The Python of a `.venv` that holds `extra` (`base` or `dev`), made or completed if need be."""
+    if extra in installed_extras():
+        return venv_python()
+    started = time.time()
+    make_venv()
+    extras = sorted(installed_extras() | {"base", extra})
+    if os.path.exists(stamp_path()):
+        os.remove(stamp_path())  # interrupted from here on, the next call installs again
+    install(extras)
+    with open(stamp_path(), "w") as file:
+        json.dump({"key": setup_key(), "extras": extras}, file)
+    say("Set up in {:.0f} s.", time.time() - started)
+    return venv_python()
+
+
+def make_venv():
+    """Create `.venv`, unless one with a fitting Python and pip is there."""
+    seen = probe([venv_python()]) if os.path.exists(venv_python()) else None
+    if seen and tuple(seen["version"][:2]) >= OLDEST and has_pip():
+        check_machine(seen)
+        return
+    python = find_python()
+    check_machine(python)
+    check_space()
+    say("Making .venv with Python {} ({}).", dotted(python["version"]), python["path"])
+    remove(VENV)
+    if subprocess.call([python["path"], "-m", "venv", VENV], env=clean_environment()) != 0:
+        remove(VENV)
+        raise SetupError(
+            "Python could not make an environment in {}. {}".format(VENV, install_hint(dotted(python["version"][:2])))
+        )
+
+
+def has_pip():
+    """Whether pip runs in `.venv` (an interrupted set-up may have left none)."""
+    return (
+        subprocess.call(
+            [venv_python(), "-m", "pip", "--version"],
+            env=clean_environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        == 0
+    )
+
+
+def check_space():
+    """Raise a SetupError if the disk is too full for the packages."""
+    needed, free = NEEDED_GB["gpu" if wants_cuda() else "cpu"], shutil.disk_usage(ROOT).free / 1e9
+    if free < needed:
+        raise SetupError("The packages need about {:.1f} GB in {}, and {:.1f} GB are free.".format(needed, ROOT, free))
+
+
+def clean_environment():
+    """The environment for pip and venv, without the settings that would lead them out of `.venv`."""
+    environment = dict(os.environ, PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_ROOT_USER_ACTION="ignore", PIP_USER="0")
+    for name in ("PYTHONHOME", "PYTHONPATH", "PIP_TARGET", "PIP_PREFIX", "__PYVENV_LAUNCHER__"):
+        environment.pop(name, None)
+    nvcc = find_nvcc()
+    if nvcc:  # PyCUDA's build looks for it on the PATH
+        environment["PATH"] = environment.get("PATH", "") + os.pathsep + os.path.dirname(nvcc)
+    return environment
+
+
+def find_nvcc():
+    """The CUDA compiler, on the PATH or in its usual places, or None."""
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    places = [os.path.join(home, "bin") for home in homes if home]
+    return shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join(places))
+
+
+def pip(*arguments):
+    """Run pip in `.venv`, pinned; True if it succeeded."""
+    quiet = [] if sys.stdout.isatty() else ["--quiet"]
+    command = [venv_python(), "-m", "pip", arguments[0], *quiet, "--constraint", os.path.join(ROOT, "constraints.txt")]
+    return subprocess.call(command + list(arguments[1:]), cwd=ROOT, env=clean_environment()) == 0
+
+
+def install(extras):
+    """Install the package in place, with what it needs; on a machine with an NVIDIA GPU also the extra `cuda`."""
+    names = [extra for extra in extras if extra != "base"]
+    say("Installing the packages: some minutes the first time.")
+    where = index_options()
+    if wants_cuda() and cpu_torch():
+        subprocess.call([venv_python(), "-m", "pip", "uninstall", "--quiet", "--yes", "torch"], env=clean_environment())
+    target = ".[{}]".format(",".join(names)) if names else "."
+    ok = pip("install", "hatchling", *where) and pip("install", "--no-build-isolation", "--editable", target, *where)
+    if not ok:
+        raise SetupError(
+            "pip could not install the packages; the reason stands above. Call this again to go on from here. "
+            "Without a network, set WHEELHOUSE to a folder that `make usb` made."
+        )
+    if wants_cuda():
+        install_cuda(where)
+
+
+def cpu_torch():
+    """Whether the environment holds a CPU build of torch."""
+    for folder, names, _ in os.walk(os.path.join(VENV, "lib")):
+        if os.path.basename(folder) == "site-packages":
+            return any(name.startswith("torch-") and "+cpu" in name for name in names)
+    return False
+
+
+def install_cuda(where):
+    """Install the extra `cuda` one by one: what fails costs its own line in a lesson, and nothing else."""
+    for requirement, lost in CUDA_ITEMS:
+        if not pip("install", requirement, *where):
+            say("Not installed: {}. In the lessons, {}.", requirement.split(">")[0], lost)
+
+
+def remove(path):
+    """Remove a folder, a file or a link (never what a link points to), if it is there."""
+    if os.path.islink(path) or os.path.isfile(path):
+        os.remove(path)
+    elif os.path.isdir(path):
+        shutil.rmtree(path)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The commands
+
+
+def lab(python, arguments):
+    """Open the lessons."""
+    return become([python, "-m", "brrr", "lab", *arguments])
+
+
+def record(python, arguments):
+    """Record experiments."""
+    return become([python, "-m", "brrr", "record", *arguments])
+
+
+def lint(python, arguments):
+    """ruff and mypy."""
+    return run_all([(name, command, None) for name, command in lint_steps(python)])
+
+
+def lint_steps(python):
+    """The checks of the source text."""
+    return [
+        ("ruff check", [python, "-m", "ruff", "check", "."]),
+        ("ruff format", [python, "-m", "ruff", "format", "--check", "."]),
+        ("mypy --strict", [python, "-m", "mypy", "--strict", "brrr"]),
+    ]
+
+
+def test(python, arguments):
+    """Every check that needs no GPU; with arguments, pytest alone with these."""
+    if arguments:
+        return become([python, "-m", "pytest", *arguments])
+    steps = [(name, command, None) for name, command in lint_steps(python)]
+    pytest = [python, "-m", "pytest"]
+    steps.append(("examples in docstrings", [*pytest, "--doctest-modules", "brrr"], None))
+    steps.append(("tests", [*pytest, "tests", "--ignore=tests/gpu"], None))
+    return run_all(steps)
+
+
+def test_gpu(python, arguments):
+    """The checks that need a GPU: without one they fail, since they were asked for."""
+    question = "import sys, torch; sys.exit(0 if torch.cuda.is_available() else 3)"
+    if subprocess.call([python, "-c", question], cwd=ROOT) != 0:
+        raise SetupError(
+            "test-gpu needs a CUDA device that torch can use, and there is none. What is missing: "
+            "{} -m brrr doctor --require cuda".format(python)
+        )
+    paths = arguments or ["tests/gpu", "tests/notebooks"]
+    return run_all([("pytest on the GPU", [python, "-m", "pytest", *paths], {"BRRR_SOURCE": "cuda"})])
+
+
+def usb(arguments):
+    """Collect every package for an installation without a network, for this system and this Python."""
+    folder = os.path.abspath(arguments[0] if arguments else os.environ.pop("WHEELHOUSE", None) or "wheelhouse")
+    os.environ.pop("WHEELHOUSE", None)
+    make_venv()
+    os.makedirs(folder, exist_ok=True)
+    say("Collecting the packages in {}.", folder)
+    where = [*index_options(), "--wheel-dir", folder]
+    if not pip("wheel", "hatchling", ".[dev]", *where):
+        raise SetupError("pip could not collect the packages; the reason stands above.")
+    for requirement, lost in CUDA_ITEMS if wants_cuda() else []:
+        if not pip("wheel", requirement, *where):
+            say("Not collected: {}. In the lessons, {}.", requirement.split(">")[0], lost)
+    wheels = [os.path.join(folder, name) for name in os.listdir(folder)]
+    for path in wheels:
+        if os.path.basename(path).startswith("brrr-"):
+            os.remove(path)  # the course itself is installed from its folder
+    size = sum(map(os.path.getsize, filter(os.path.exists, wheels)))
+    say(
+        '{} packages, {:.0f} MB. Install from them with: WHEELHOUSE="{}" make lab',
+        len(os.listdir(folder)),
+        size / 1e6,
+        folder,
+    )
+    return 0
+
+
+def clean():
+    """Remove `.venv`, caches and build leftovers; the students' work stays."""
+    names = (
+        ".venv",
+        ".coverage",
+        ".hypothesis",
+        ".mypy_cache",
+        ".pytest_cache",
+        ".ruff_cache",
+        "artifacts",
+        "build",
+        "dist",
+    )
+    for name in names:
+        remove(os.path.join(ROOT, name))
+    for top in ("brrr", "tests", "notebooks"):
+        for folder, names, _ in os.walk(os.path.join(ROOT, top)):
+            if "__pycache__" in names:
+                remove(os.path.join(folder, "__pycache__"))
+                names.remove("__pycache__")
+    remove(os.path.join(ROOT, "__pycache__"))
+    return 0
+
+
+def run_all(steps):
+    """Run (name, command, further environment) one after the other, all of them, and say which failed."""
+    failed = []
+    for name, command, further in steps:
+        say("--- {}", name)
+        if subprocess.call(command, cwd=ROOT, env=dict(os.environ, **(further or {}))) != 0:
+            failed.append(name)
+    say("{}", "FAILED: " + ", ".join(failed) if failed else "All {} checks passed.".format(len(steps)))
+    return 1 if failed else 0
+
+
+def become(command):
+    """Run `command` in place of this process, so that Ctrl-C reaches it alone."""
+    sys.stdout.flush()
+    os.chdir(ROOT)
+    if WINDOWS:  # there, execv returns to the shell at once
+        try:
+            return subprocess.call(command)
+        except KeyboardInterrupt:
+            return 130
+    os.execv(command[0], command)
+    return 127
+
+
+def say(text, *values):
+    """Print at once, so that our lines and those of the programs we start keep their order."""
+    print(text.format(*values))
+    sys.stdout.flush()
+
+
+COMMANDS = {
+    "lab": (lab, "base"),
+    "test": (test, "dev"),
+    "test-gpu": (test_gpu, "dev"),
+    "record": (record, "base"),
+    "lint": (lint, "dev"),
+}
+
+
+def main(argv):
+    """Run one command; the exit status is its own."""
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(__doc__.strip())
+        return 0 if argv else 2
+    name, arguments = argv[0], [word for word in argv[1:] if word != "--here"]
+    if name == "usb":
+        return usb(arguments)
+    if name == "clean":
+        return clean()
+    if name not in COMMANDS:
+        raise SetupError("'{}' is no command here; there are {}, usb and clean.".format(name, ", ".join(COMMANDS)))
+    command, extra = COMMANDS[name]
+    return command(here() if "--here" in argv else ensure(extra), arguments)
+
+
+def here():
+    """The running Python, used as it is."""
+    if sys.version_info[:2] < OLDEST:
+        raise SetupError(
+            "--here uses the running Python, which is {}; this course needs 3.11 or newer.".format(
+                dotted(sys.version_info[:3])
+            )
+        )
+    return sys.executable
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except SetupError as error:
+        print("\n" + str(error), file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

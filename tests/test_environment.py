@@ -1,0 +1,185 @@
+"""The lists of packages agree: pyproject.toml, constraints.txt, environment.yml, .binder and what is installed."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHONS = ("3.11.0", "3.12.0", "3.13.0")
+
+# The name on conda-forge, where it is another; None where environment.yml leaves the package out (why: beside it).
+CONDA_NAMES: dict[str, str | None] = {
+    "torch": "pytorch",
+    "cupti-python": None,  # not on conda-forge
+    "triton": None,  # comes with pytorch-gpu, under Linux
+    "hatchling": None,  # the rest is for who changes the course
+    "jupytext": None,
+    "mypy": None,
+    "pandas-stubs": None,
+    "playwright": None,
+    "ruff": None,
+    "types-psutil": None,
+    "types-tqdm": None,
+}
+CONDA_ONLY = {"python", "pip", "cuda-version", "cuda-nvcc", "pytorch-gpu"}
+
+
+def project() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def requirements(*extras: str) -> list[Requirement]:
+    """The requirements of the base install (`base`) and of extras."""
+    optional = {"base": project()["dependencies"], **project()["optional-dependencies"]}
+    return [Requirement(text) for extra in extras for text in optional[extra]]
+
+
+def lower_bound(specifiers: SpecifierSet) -> str:
+    return next(one.version for one in specifiers if one.operator == ">=")
+
+
+def pins(text: str) -> dict[str, str]:
+    """Package -> version of a constraints file, every line of which must be an exact pin."""
+    found: dict[str, str] = {}
+    for line in filter(None, (line.split("#")[0].strip() for line in text.splitlines())):
+        name, version = re.fullmatch(r"([A-Za-z0-9._-]+)==([0-9][0-9a-z.]*)", line).groups()  # type: ignore[union-attr]
+        assert canonicalize_name(name) not in found, f"{name} is pinned twice"
+        found[canonicalize_name(name)] = version
+    return found
+
+
+def conda_bounds(text: str) -> dict[str, str]:
+    """Package -> version specification of an environment.yml, without its pip part."""
+    entries = [entry for entry in yaml.safe_load(text)["dependencies"] if isinstance(entry, str)]
+    return {name: bound.strip() for name, _, bound in (entry.partition(" ") for entry in entries)}
+
+
+def mismatches(environment: str) -> list[str]:
+    """What environment.yml (its text) says otherwise than pyproject.toml."""
+    bounds, wrong, named = conda_bounds(environment), [], set()
+    for requirement in requirements("base", "cuda", "dev"):
+        name = CONDA_NAMES.get(requirement.name, requirement.name)
+        named.add(name)
+        expected = f">={lower_bound(requirement.specifier)}"
+        if name is not None and bounds.get(name) != expected:
+            wrong.append(f"{name}: {bounds.get(name)}, expected {expected}")
+    wrong += [f"{name}: not in pyproject.toml" for name in bounds if name not in named | CONDA_ONLY]
+    if not bounds.get("python", "").startswith(project()["requires-python"]):
+        wrong.append(f"python: {bounds.get('python')}")
+    return wrong
+
+
+def test_environment_agrees_with_pyproject() -> None:
+    text = (ROOT / "environment.yml").read_text("utf-8")
+    assert mismatches(text) == []
+    assert conda_bounds(text)["pytorch-gpu"] == conda_bounds(text)["pytorch"]
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ("pytorch >=2.11\n", "pytorch >=2.4\n"),
+        ("pytorch >=2.11\n", "torch >=2.11\n"),
+        ("  - pycuda >=2024.1\n", ""),
+        ("  - pip\n", "  - pip\n  - scikit-cuda\n"),
+        ("python >=3.11", "python >=3.9"),
+        ("numpy >=2.0", "numpy"),
+    ],
+)
+def test_environment_check_can_fail(good: str, bad: str) -> None:
+    text = (ROOT / "environment.yml").read_text("utf-8")
+    assert good in text
+    assert mismatches(text.replace(good, bad)) != []
+
+
+def test_environment_says_first_for_whom_it_is() -> None:
+    first = (ROOT / "environment.yml").read_text("utf-8").splitlines()[0]
+    assert first.startswith("#")
+    assert all(word in first for word in ("Linux", "Windows", "NVIDIA"))
+
+
+def test_environment_names_the_cuda_version() -> None:
+    assert re.fullmatch(r"=1[23]\.\d+", conda_bounds((ROOT / "environment.yml").read_text("utf-8"))["cuda-version"])
+
+
+def test_base_needs_no_cuda() -> None:
+    assert not {one.name for one in requirements("base")} & {one.name for one in requirements("cuda")}
+
+
+def test_constraints_pin_what_pyproject_names() -> None:
+    pinned = pins((ROOT / "constraints.txt").read_text("utf-8"))
+    assert pinned["torch"] == "2.13.0"
+    for requirement in requirements("base", "dev", "cuda"):
+        if requirement.name != "triton":  # torch pins its own
+            assert Version(pinned[canonicalize_name(requirement.name)]) in requirement.specifier, requirement
+
+
+@pytest.mark.parametrize("text", ["torch==2.13.0+cpu", "numpy>=2", "numpy==2.0\nNumPy==2.1", "-e ."])
+def test_constraints_check_can_fail(text: str) -> None:
+    with pytest.raises((AttributeError, AssertionError)):
+        pins(text)
+
+
+def closure(names: set[str]) -> set[str]:
+    """All installed packages that `names` need here, themselves included; brrr's extras are given as names."""
+    seen: set[str] = set()
+    waiting = {(canonicalize_name(name), "") for name in names}
+    while waiting:
+        name, extra = waiting.pop()
+        seen.add(name)
+        for text in metadata.requires(name) or []:
+            needed = Requirement(text)
+            if needed.marker is None or needed.marker.evaluate({"extra": extra}):
+                found = {(canonicalize_name(needed.name), further) for further in ("", *needed.extras)}
+                waiting |= {one for one in found if one[0] not in seen or one[1]}
+        waiting -= {(name, extra)}
+    return seen
+
+
+@pytest.fixture(scope="module")
+def installed() -> set[str]:
+    try:
+        return closure({one.name for one in requirements("base", "dev")})
+    except metadata.PackageNotFoundError as error:
+        pytest.skip(f"{error.name} is not installed here, so that this is no environment that dev.py made")
+
+
+def test_everything_installed_is_pinned(installed: set[str]) -> None:
+    pinned = pins((ROOT / "constraints.txt").read_text("utf-8"))
+    cuda = {name for name in installed if name.startswith(("nvidia-", "cuda-")) or name == "triton"}  # pinned by torch
+    assert installed - cuda - set(pinned) == set()
+
+
+def test_pins_admit_every_python(installed: set[str]) -> None:
+    """A pin that wants Python 3.11.5, say, would stop a Debian 12, which has 3.11.2."""
+    pinned = pins((ROOT / "constraints.txt").read_text("utf-8"))
+    refused = []
+    for name in installed & set(pinned):
+        package = metadata.metadata(name)
+        wanted = SpecifierSet(package.get("Requires-Python", ""))
+        same = Version(package["Version"]).public == pinned[name]
+        refused += [f"{name} {pinned[name]}: {wanted}" for one in PYTHONS if same and one not in wanted]
+    assert refused == []
+
+
+def test_binder_lists_the_base_install() -> None:
+    lines = (ROOT / ".binder" / "requirements.txt").read_text("utf-8").splitlines()
+    names = {line for line in lines if line and line[0] not in "#-"}
+    assert names == {one.name for one in requirements("base")}
+    assert "--constraint ../constraints.txt" in lines
+    assert any("/whl/cpu" in line for line in lines)
+    assert (ROOT / ".binder" / "runtime.txt").read_text("utf-8").strip() in (
+        "python-3.11",
+        "python-3.12",
+        "python-3.13",
+    )

@@ -1,0 +1,277 @@
+"""`brrr lab`: the student's copies, the address, and a real JupyterLab behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import psutil
+import pytest
+
+from brrr import copies, lab
+from brrr.errors import ArgumentError, UnavailableError
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def notebook(text: str) -> str:
+    cell = {
+        "cell_type": "code",
+        "id": "a",
+        "source": text,
+        "execution_count": 3,
+        "metadata": {},
+        "outputs": [{"output_type": "stream", "name": "stdout", "text": "the answer µ"}],
+    }
+    prose = {"cell_type": "markdown", "id": "b", "source": "Why? µs", "metadata": {}}
+    metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3"}, "widgets": {"state": {}}}
+    return json.dumps({"cells": [prose, cell], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})
+
+
+@pytest.fixture
+def edition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of lessons, which brrr takes for the course's."""
+    folder = tmp_path / "notebooks"
+    (folder / "solutions").mkdir(parents=True)
+    for name in ("00_start_here", "01_async_timing", "01b_more", "solutions/01_async_timing"):
+        (folder / f"{name}.ipynb").write_text(notebook(f"# {name}"), "utf-8")
+    monkeypatch.setattr(copies, "share", lambda name: tmp_path / name)
+    return folder
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    return tmp_path / "my work" / "course"
+
+
+# -- the copies
+
+
+def test_all_lessons_are_copied_without_outputs(edition: Path, work: Path) -> None:
+    names = [path.name for path in copies.copy_lessons(edition, work)]
+    assert names == ["00_start_here.ipynb", "01_async_timing.ipynb", "01b_more.ipynb"]
+    assert sorted(path.name for path in work.rglob("*")) == names, "no solution, nothing half-written"
+    copy = json.loads((work / "01_async_timing.ipynb").read_text("utf-8"))
+    prose, code = copy["cells"]
+    assert (code["source"], code["outputs"], code["execution_count"]) == ("# 01_async_timing", [], None)
+    assert prose == {"cell_type": "markdown", "id": "b", "source": "Why? µs", "metadata": {}}
+    assert "widgets" not in copy["metadata"]
+    assert "the answer" in (edition / "01_async_timing.ipynb").read_text("utf-8"), "the edition keeps its outputs"
+
+
+def test_copies_are_valid_notebooks(edition: Path, work: Path) -> None:
+    import nbformat
+
+    for path in copies.copy_lessons(edition, work):
+        nbformat.validate(nbformat.read(path, as_version=4))
+
+
+def test_a_copy_is_never_overwritten(edition: Path, work: Path) -> None:
+    copies.copy_lessons(edition, work)
+    (work / "00_start_here.ipynb").write_text("mine")
+    (work / "01b_more.ipynb").unlink()
+    assert [path.name for path in copies.copy_lessons(edition, work)] == ["01b_more.ipynb"]
+    assert (work / "00_start_here.ipynb").read_text() == "mine"
+    assert copies.copy_lessons(edition, work) == []
+
+
+@pytest.mark.parametrize("name", ["01", "01_async_timing", "01_async_timing.ipynb"])
+def test_fresh_sets_the_old_copy_aside(edition: Path, work: Path, name: str) -> None:
+    copies.copy_lessons(edition, work)
+    (work / "01_async_timing.ipynb").write_text("mine")
+    aside = copies.set_aside(name, work)
+    assert aside is not None
+    assert aside.read_text() == "mine"
+    assert re.fullmatch(r"01_async_timing\.\d{4}-\d\d-\d\d_\d{6}\.ipynb", aside.name)
+    assert [path.name for path in copies.copy_lessons(edition, work)] == ["01_async_timing.ipynb"]
+
+
+def test_fresh_without_a_copy_does_nothing(edition: Path, work: Path) -> None:
+    assert copies.set_aside("01b", work) is None
+
+
+def test_fresh_twice_in_a_second_loses_nothing(edition: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies.time, "strftime", lambda form: "2030-01-01_000000")
+    for text in ("first", "second"):
+        copies.copy_lessons(edition, work)
+        (work / "01_async_timing.ipynb").write_text(text)
+        if text == "first":
+            copies.set_aside("01", work)
+    with pytest.raises(UnavailableError, match="there already"):
+        copies.set_aside("01", work)
+    assert sorted(path.read_text() for path in work.glob("01_*")) == ["first", "second"]
+
+
+@pytest.mark.parametrize("name", ["7", "", "1", "solutions", "../00_start_here"])
+def test_unknown_lesson_is_named_with_the_known(edition: Path, work: Path, name: str) -> None:
+    with pytest.raises(ArgumentError, match="one of the lessons 00, 01, 01b") as caught:
+        copies.set_aside(name, work)
+    assert repr(name) in str(caught.value)
+
+
+def test_work_that_cannot_be_written_says_what_to_do(edition: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UnavailableError, match=r"cannot write .*--work DIR"):
+        copies.copy_lessons(edition, tmp_path / "file" / "work")
+
+
+def test_a_course_without_lessons_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError, match="no lessons in"):
+        copies.copy_lessons(tmp_path, tmp_path / "work")
+
+
+def test_work_lies_in_the_repository() -> None:
+    assert copies.default_work() == ROOT / "work"
+
+
+def test_main_reports_an_error_and_fails(edition: Path, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lab.main(["--fresh", "99", "--work", str(work)]) == 1
+    assert "'99'" in capsys.readouterr().err
+
+
+# -- the server's surroundings
+
+
+def test_a_taken_port_is_passed_over() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert next(lab.free_ports(port)) != port
+    assert next(lab.free_ports(port)) == port
+
+
+@pytest.mark.parametrize("port", [0, -1, 65536])
+def test_impossible_ports_are_refused(port: int) -> None:
+    with pytest.raises(ArgumentError, match="--port"):
+        next(lab.free_ports(port))
+
+
+def test_root_is_allowed_only_as_root(tmp_path: Path) -> None:
+    assert "--allow-root" in lab.server_command(tmp_path, 8888, root=True)
+    assert "--allow-root" not in lab.server_command(tmp_path, 8888, root=False)
+
+
+@pytest.mark.parametrize(
+    ("environment", "platform", "shows"),
+    [
+        ({"DISPLAY": ":0"}, "linux", True),
+        ({"WAYLAND_DISPLAY": "wayland-0"}, "linux", True),
+        ({"WSL_DISTRO_NAME": "Ubuntu"}, "linux", True),
+        ({}, "linux", False),
+        ({}, "darwin", True),
+        ({}, "win32", True),
+        ({"SSH_CONNECTION": "a 1 b 22", "DISPLAY": "localhost:10.0"}, "linux", False),
+        ({"SSH_CONNECTION": "a 1 b 22"}, "darwin", False),
+    ],
+)
+def test_browser_opens_only_where_one_sits(environment: dict[str, str], platform: str, shows: bool) -> None:
+    assert lab.can_show_browser(environment, platform) is shows
+
+
+@pytest.mark.parametrize(
+    ("environment", "command"),
+    [
+        ({"SSH_CONNECTION": "1.2.3.4 50000 10.0.0.7 22", "USER": "ada"}, "ssh -L 8890:localhost:8890 ada@10.0.0.7"),
+        ({"SSH_CONNECTION": "::1 5 fe80::7 2222", "LOGNAME": "b"}, "ssh -p 2222 -L 8890:localhost:8890 b@fe80::7"),
+        ({"SSH_CONNECTION": ""}, "ssh -L 8890:localhost:8890 USER@THIS_MACHINE"),
+    ],
+)
+def test_ssh_hint(environment: dict[str, str], command: str) -> None:
+    assert f"    {command}\n" in lab.ssh_hint(8890, environment)
+
+
+def test_a_server_that_cannot_start_is_reported(
+    edition: Path, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(lab, "share", lambda name: edition)
+    monkeypatch.setattr(lab, "server_command", lambda *given, root: [sys.executable, "-c", "raise SystemExit(5)"])
+    assert lab.main(["--no-browser", "--work", str(work)]) == 1
+    assert "ended with status 5" in capsys.readouterr().err
+
+
+# -- a real JupyterLab
+
+
+CODE = """
+import pathlib, sys
+from brrr import lab
+lab.share = lambda name: pathlib.Path(sys.argv[1])
+sys.exit(lab.main(sys.argv[2:]))
+"""
+
+
+def get(url: str) -> str:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=30) as answer:
+        return str(answer.read().decode())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="sends the signal of Ctrl-C")
+def test_lab_serves_the_lessons_until_ctrl_c(edition: Path, work: Path) -> None:
+    """On a taken port and over ssh: the next port, the first lesson, no pop-ups, our kernel, a clean end."""
+    environment = {**os.environ, "SSH_CONNECTION": "1.2.3.4 5 10.0.0.7 22", "PYTHONUNBUFFERED": "1"}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = subprocess.Popen(
+            [sys.executable, "-c", CODE, str(edition), "--port", str(port), "--work", str(work)],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        try:
+            said = read_until(process, "Ctrl-C here")
+            address = re.search(r"^ +(http://localhost:(\d+)/lab/tree/00_start_here\.ipynb)\?token=(\w+)$", said, re.M)
+            assert address, said
+            page, served_port, token = address.groups()
+            assert int(served_port) != port
+            assert f"ssh -L {served_port}:localhost:{served_port}" in said
+            check_served(page, int(served_port), token)
+            servers = psutil.Process(process.pid).children(recursive=True)
+            assert servers
+            assert not [server for server in servers if token in " ".join(server.cmdline())], "all users see this"
+        finally:
+            process.send_signal(signal.SIGINT)
+            rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, rest
+    assert "Traceback" not in rest
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", int(served_port))) != 0, "the server lives on"
+
+
+def read_until(process: subprocess.Popen[str], words: str) -> str:
+    said = ""
+    deadline = time.monotonic() + 120
+    assert process.stdout is not None
+    while words not in said and time.monotonic() < deadline:
+        line = process.stdout.readline()
+        if not line:
+            break
+        said += line
+    return said
+
+
+def check_served(page: str, port: int, token: str) -> None:
+    base = f"http://127.0.0.1:{port}"
+    html = get(f"{page}?token={token}")
+    assert '"news": {"disabled": true}' in html
+    settings = get(f"{base}/lab/api/settings/@jupyterlab/apputils-extension:notification?token={token}")
+    asks = json.loads(settings)["schema"]["properties"]
+    assert (asks["fetchNews"]["default"], asks["checkForUpdates"]["default"]) == ("false", False)
+    names = [entry["name"] for entry in json.loads(get(f"{base}/api/contents?token={token}"))["content"]]
+    assert sorted(names) == ["00_start_here.ipynb", "01_async_timing.ipynb", "01b_more.ipynb"]
+    kernels = json.loads(get(f"{base}/api/kernelspecs?token={token}"))
+    assert kernels["default"] == "python3"
+    assert Path(kernels["kernelspecs"]["python3"]["spec"]["argv"][0]).name in ("python", Path(sys.executable).name)
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        get(f"{base}/api/contents")

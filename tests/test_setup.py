@@ -1,0 +1,535 @@
+"""dev.py: which Python, which packages, when to install again, what to say; and what the built package holds."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+import dev as real_dev  # noqa: E402
+
+GOOD = {"version": [3, 12, 1], "machine": "x86_64", "bits": 64, "lacks": "", "path": "/usr/bin/python3.12"}
+OLD = {**GOOD, "version": [3, 9, 2], "path": "/usr/bin/python3.9"}
+NO_VENV = {**GOOD, "version": [3, 11, 2], "lacks": "ensurepip", "path": "/usr/bin/python3.11"}
+
+
+@pytest.fixture
+def dev(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """dev.py, moved to an empty folder, without GPU, proxy, wheelhouse, network."""
+    for name in ("pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    monkeypatch.setattr(real_dev, "ROOT", str(tmp_path))
+    monkeypatch.setattr(real_dev, "VENV", str(tmp_path / ".venv"))
+    monkeypatch.setattr(real_dev, "gpu_present", lambda: False)
+    monkeypatch.setattr(real_dev, "reachable", lambda url, seconds=3.0: False)
+    monkeypatch.delenv("WHEELHOUSE", raising=False)
+    return real_dev
+
+
+def pythons(dev: ModuleType, monkeypatch: pytest.MonkeyPatch, *probes: dict | None) -> None:
+    """Let these be the Pythons of the machine, in the order in which they are tried."""
+    monkeypatch.setattr(dev, "candidates", lambda: [[str(number)] for number in range(len(probes))])
+    monkeypatch.setattr(dev, "probe", lambda command: probes[int(command[0])])
+
+
+# -- the file itself
+
+
+def syntax_ok(source: str) -> bool:
+    try:
+        ast.parse(source, feature_version=(3, 6))
+    except SyntaxError:
+        return False
+    return True
+
+
+def test_dev_parses_on_an_old_python() -> None:
+    assert syntax_ok((ROOT / "dev.py").read_text("utf-8"))
+    assert not syntax_ok("if (x := 1):\n    pass")  # the test can fail
+
+
+def imports(source: str) -> set[str]:
+    nodes = list(ast.walk(ast.parse(source)))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return {name.split(".")[0] for name in names}
+
+
+def test_dev_needs_the_standard_library_only() -> None:
+    assert imports((ROOT / "dev.py").read_text("utf-8")) <= sys.stdlib_module_names
+    assert not imports("import numpy.linalg") <= sys.stdlib_module_names
+
+
+def run_dev(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "dev.py"), *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_help_names_every_command() -> None:
+    done = run_dev("--help")
+    assert done.returncode == 0
+    for name in [*real_dev.COMMANDS, "usb", "clean"]:
+        assert f"dev.py {name}" in done.stdout
+
+
+def test_unknown_command_says_which_there_are() -> None:
+    done = run_dev("tset")
+    assert done.returncode == 1
+    assert "'tset'" in done.stderr
+    assert "test-gpu" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_makefile_forwards_every_command() -> None:
+    text = (ROOT / "Makefile").read_text("utf-8")
+    targets = set(re.search(r"^(lab .*):$", text, re.MULTILINE)[1].split())  # type: ignore[index]
+    assert targets == {*real_dev.COMMANDS, "usb", "clean", "help"}
+    assert '"$(PYTHON)" dev.py $@ $(ARGS)' in text
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not here")
+def test_make_without_a_python_says_so() -> None:
+    done = subprocess.run(["make", "lab", "PYTHON="], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "Python 3.11" in done.stdout
+
+
+# -- which Python
+
+
+def test_running_python_is_probed_right(dev: ModuleType) -> None:
+    seen = dev.probe([sys.executable])
+    assert tuple(seen["version"]) == sys.version_info[:3]
+    assert Path(seen["path"]).exists()
+
+
+@pytest.mark.parametrize("command", [["/no/such/python"], [sys.executable, "-c", "raise SystemExit(3)"]])
+def test_what_does_not_run_is_no_candidate(dev: ModuleType, command: list[str]) -> None:
+    assert dev.probe(command) is None
+
+
+def test_first_fitting_python_is_taken(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    pythons(dev, monkeypatch, OLD, None, NO_VENV, GOOD)
+    assert dev.find_python() == GOOD
+
+
+def test_newer_python_only_if_there_is_no_other(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newer = {**GOOD, "version": [3, 15, 0]}
+    pythons(dev, monkeypatch, newer, GOOD)
+    assert dev.find_python() == GOOD
+    pythons(dev, monkeypatch, newer)
+    assert dev.find_python() == newer
+    assert "3.15.0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("release", "probes", "words"),
+    [
+        ("ID=debian\n", [NO_VENV], ["3.11.2", "ensurepip", "apt install python3.11-venv"]),
+        ('ID=linuxmint\nID_LIKE="ubuntu debian"\n', [OLD], ["3.9.2", "apt install python3.11 python3.11-venv"]),
+        ("ID=fedora\n", [OLD], ["dnf install"]),
+        ("ID=arch\n", [OLD], ["pacman"]),
+        ("ID=other\n", [None], ["found: none", "python.org"]),
+    ],
+)
+def test_no_python_says_what_to_install(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, release: str, probes: list[dict | None], words: list[str]
+) -> None:
+    (Path(dev.ROOT) / "os-release").write_text(release)
+    family = dev.linux_family(os.path.join(dev.ROOT, "os-release"))
+    monkeypatch.setattr(dev, "linux_family", lambda: family)
+    monkeypatch.setattr(sys, "platform", "linux")
+    pythons(dev, monkeypatch, *probes)
+    with pytest.raises(dev.SetupError) as caught:
+        dev.find_python()
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_the_message_comes_at_once(tmp_path: Path) -> None:
+    """As a whole, in a real process: no fitting Python, nothing made, one message, soon."""
+    code = "import dev, sys; dev.OLDEST = (4, 0); dev.VENV = sys.argv[1]; dev.main(['lab'])"
+    started = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "v")], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    seconds = time.perf_counter() - started
+    print(f"a machine without a fitting Python is told so after {seconds:.2f} s (target 2 s)")
+    assert "SetupError: This course needs Python 3.11 or newer; found: " in done.stderr
+    assert not (tmp_path / "v").exists()
+    assert seconds < 10
+
+
+@pytest.mark.parametrize(
+    ("platform", "macos", "probe", "words"),
+    [
+        ("darwin", "14.5", {**GOOD, "machine": "x86_64"}, ["Intel", "Binder", "Colab"]),
+        ("darwin", "12.7", {**GOOD, "machine": "arm64"}, ["macOS 12.7", "macOS 14"]),
+        ("win32", "", {**GOOD, "bits": 32}, ["64-bit"]),
+    ],
+)
+def test_machines_without_torch_are_told_so(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, platform: str, macos: str, probe: dict, words: list[str]
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(dev.platform, "mac_ver", lambda: (macos, ("", "", ""), ""))
+    with pytest.raises(dev.SetupError) as caught:
+        dev.check_machine(probe)
+    assert all(word in str(caught.value) for word in words)
+
+
+@pytest.mark.parametrize(("platform", "machine"), [("darwin", "arm64"), ("linux", "x86_64"), ("win32", "AMD64")])
+def test_machines_with_torch_pass(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, platform: str, machine: str
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(dev.platform, "mac_ver", lambda: ("14.0", ("", "", ""), ""))
+    dev.check_machine({**GOOD, "machine": machine})
+
+
+def test_full_disk_is_told_before_the_download(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dev, "NEEDED_GB", {"cpu": 1e9, "gpu": 1e9})
+    with pytest.raises(dev.SetupError, match="GB are free"):
+        dev.check_space()
+
+
+# -- which packages
+
+
+def test_cuda_items_are_the_extra(dev: ModuleType) -> None:
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]["cuda"]
+    assert [requirement for requirement, _ in dev.CUDA_ITEMS] == extra
+
+
+def test_cpu_build_is_preferred_where_its_index_answers(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert dev.index_options() == []
+    monkeypatch.setattr(dev, "reachable", lambda url: url.startswith(dev.CPU_INDEX))
+    assert dev.index_options() == ["--extra-index-url", dev.CPU_INDEX]
+    monkeypatch.setattr(dev, "gpu_present", lambda: True)
+    assert dev.index_options() == []
+
+
+def test_wheelhouse_shuts_out_every_index(dev: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    house = tmp_path / "my wheels"
+    house.mkdir()
+    monkeypatch.setenv("WHEELHOUSE", str(house))
+    with pytest.raises(dev.SetupError, match="holds no packages"):
+        dev.index_options()
+    (house / "torch-2.13.0-cp311-cp311-any.whl").touch()
+    assert dev.index_options() == ["--no-index", "--find-links", str(house)]
+
+
+class Answer(BaseHTTPRequestHandler):
+    def do_HEAD(self) -> None:
+        self.send_response(200 if self.path == "/torch/" else 404)
+        self.end_headers()
+
+    def log_message(self, *values: object) -> None:
+        pass
+
+
+@pytest.fixture
+def index() -> Iterator[str]:
+    server = HTTPServer(("127.0.0.1", 0), Answer)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_reachable(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    assert real_dev.reachable(index + "/torch/")
+    assert not real_dev.reachable(index + "/jax/")
+    assert not real_dev.reachable("no address")
+
+
+def test_reachable_gives_up_on_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        started = time.perf_counter()
+        assert not real_dev.reachable(f"http://127.0.0.1:{silent.getsockname()[1]}/", seconds=0.3)
+        assert time.perf_counter() - started < 5
+
+
+def test_failed_cuda_item_costs_only_itself(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tried: list[str] = []
+    monkeypatch.setattr(dev, "pip", lambda *words: tried.append(words[1]) or "pycuda" not in words[1])
+    dev.install_cuda([])
+    assert tried == [requirement for requirement, _ in dev.CUDA_ITEMS]
+    said = capsys.readouterr().out
+    assert said.count("Not installed") == 1
+    assert "pycuda" in said
+    assert "CUDA C++" in said
+
+
+# -- when to install again
+
+
+class Fakes:
+    """Stands in for the slow steps, and counts them."""
+
+    def __init__(self, dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.venvs, self.installs, self.fails = 0, [], False
+        self.dev = dev
+        monkeypatch.setattr(dev, "make_venv", self.make_venv)
+        monkeypatch.setattr(dev, "install", self.install)
+
+    def make_venv(self) -> None:
+        self.venvs += 1
+        python = Path(self.dev.venv_python())
+        python.parent.mkdir(parents=True, exist_ok=True)
+        python.touch()
+        (Path(self.dev.VENV) / "pyvenv.cfg").write_text("version = 3.12.1\n")
+
+    def install(self, extras: list[str]) -> None:
+        self.installs.append(extras)
+        if self.fails:
+            raise self.dev.SetupError("no network")
+
+
+@pytest.fixture
+def fakes(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Fakes:
+    return Fakes(dev, monkeypatch)
+
+
+def test_second_call_installs_nothing(fakes: Fakes) -> None:
+    assert fakes.dev.ensure("base") == fakes.dev.venv_python()
+    fakes.dev.ensure("base")
+    assert (fakes.venvs, fakes.installs) == (1, [["base"]])
+
+
+def test_dev_is_added_to_base_and_base_is_in_dev(fakes: Fakes) -> None:
+    for extra in ("base", "dev", "base", "dev"):
+        fakes.dev.ensure(extra)
+    assert fakes.installs == [["base"], ["base", "dev"]]
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt", ".venv/pyvenv.cfg"])
+def test_a_change_installs_again(fakes: Fakes, name: str) -> None:
+    fakes.dev.ensure("base")
+    with open(os.path.join(fakes.dev.ROOT, name), "a") as file:
+        file.write("# changed\n")
+    fakes.dev.ensure("base")
+    assert len(fakes.installs) == 2
+
+
+def test_a_new_gpu_installs_again(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    fakes.dev.ensure("base")
+    monkeypatch.setattr(fakes.dev, "gpu_present", lambda: True)
+    fakes.dev.ensure("base")
+    assert len(fakes.installs) == 2
+
+
+def test_a_failed_set_up_is_not_taken_for_done(fakes: Fakes) -> None:
+    fakes.dev.ensure("base")
+    fakes.fails = True
+    with pytest.raises(fakes.dev.SetupError):
+        fakes.dev.ensure("dev")
+    fakes.fails = False
+    fakes.dev.ensure("base")
+    assert fakes.installs == [["base"], ["base", "dev"], ["base"]]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"key": 1', '{"key": "other", "extras": ["base"]}'])
+def test_a_damaged_stamp_installs_again(fakes: Fakes, text: str) -> None:
+    fakes.dev.ensure("base")
+    Path(fakes.dev.stamp_path()).write_text(text)
+    fakes.dev.ensure("base")
+    assert len(fakes.installs) == 2
+
+
+def test_a_lost_python_installs_again(fakes: Fakes) -> None:
+    fakes.dev.ensure("base")
+    os.remove(fakes.dev.venv_python())
+    fakes.dev.ensure("base")
+    assert fakes.venvs == 2
+
+
+def test_a_set_up_call_is_quick(fakes: Fakes) -> None:
+    fakes.dev.ensure("base")
+    started = time.perf_counter()
+    fakes.dev.ensure("base")
+    seconds = time.perf_counter() - started
+    print(f"a call with nothing to do takes {seconds * 1e3:.1f} ms (target 1 s)")
+    assert seconds < 5
+
+
+def test_venv_of_a_folder_with_spaces(dev: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A real environment with pip; a broken one is made anew."""
+    monkeypatch.setattr(dev, "VENV", str(tmp_path / "a folder" / ".venv"))
+    monkeypatch.setattr(dev, "NEEDED_GB", {"cpu": 0.0, "gpu": 0.0})
+    os.makedirs(os.path.dirname(dev.venv_python()))
+    Path(dev.venv_python()).touch()  # not even executable
+    dev.make_venv()
+    assert tuple(dev.probe([dev.venv_python()])["version"][:2]) >= (3, 11)
+    assert dev.has_pip()
+    marker = Path(dev.VENV) / "marker"
+    marker.touch()
+    dev.make_venv()
+    assert marker.exists(), "a good environment is kept"
+
+
+def test_pip_is_kept_inside_the_environment(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"PYTHONPATH": "/x", "PIP_TARGET": "/x", "PIP_USER": "1"}.items():
+        monkeypatch.setenv(name, value)
+    environment = dev.clean_environment()
+    assert environment["PIP_USER"] == "0"
+    assert not {"PYTHONPATH", "PIP_TARGET"} & environment.keys()
+
+
+# -- the commands
+
+
+def test_clean_keeps_work_and_what_links_point_to(dev: ModuleType, tmp_path: Path) -> None:
+    for name in ("work/00_start_here.ipynb", ".mypy_cache/x", "brrr/__pycache__/x.pyc", "data/x.csv", "elsewhere/keep"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    if os.name == "posix":
+        (tmp_path / ".venv").symlink_to(tmp_path / "elsewhere")
+    assert dev.clean() == 0
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"work/00_start_here.ipynb", "data/x.csv", "elsewhere/keep", "pyproject.toml", "constraints.txt"}
+    assert not (tmp_path / ".venv").is_symlink()
+
+
+def test_gpu_lane_fails_without_a_gpu(dev: ModuleType, tmp_path: Path) -> None:
+    no_gpu = tmp_path / "python"
+    no_gpu.write_text("#!/bin/sh\nexit 3\n")
+    no_gpu.chmod(0o755)
+    with pytest.raises(dev.SetupError, match="CUDA device"):
+        dev.test_gpu(str(no_gpu), [])
+
+
+def test_every_check_runs_and_one_failure_counts(dev: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    def step(name: str, code: str) -> tuple:
+        return (name, [sys.executable, "-c", code], {"WORD": "x"})
+
+    assert dev.run_all([step("a", "import os; os.environ['WORD']"), step("b", "pass")]) == 0
+    assert dev.run_all([step("a", "raise SystemExit(1)"), step("b", "print(7)")]) == 1
+    said = capsys.readouterr().out
+    assert "All 2 checks passed." in said
+    assert said.rstrip().endswith("FAILED: a")
+
+
+def test_cpu_lane_holds_every_check(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list = []
+    monkeypatch.setattr(dev, "run_all", lambda given: steps.extend(given) or 0)
+    dev.test("python", [])
+    words = [" ".join(command) for _, command, _ in steps]
+    for part in (
+        "ruff check .",
+        "ruff format --check .",
+        "mypy --strict",
+        "--doctest-modules brrr",
+        "pytest tests --ignore=tests/gpu",
+    ):
+        assert any(part in one for one in words), part
+
+
+# -- the built package
+
+
+def run(*command: object, cwd: Path = ROOT) -> str:
+    """Run a command, which must succeed, and return what it printed."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=120, env=real_dev.clean_environment())
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+def files(folder: Path, pattern: str) -> set[str]:
+    return {
+        path.relative_to(folder).as_posix() for path in folder.rglob(pattern) if ".ipynb_checkpoints" not in path.parts
+    }
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from the unpacked sdist: so the sdist is whole."""
+    out = tmp_path_factory.mktemp("built")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", out)
+    archive = next(out.iterdir())
+    with tarfile.open(archive) as tar:
+        names = {name.partition("/")[2] for name in tar.getnames()}
+    assert {"dev.py", "Makefile", "constraints.txt", "environment.yml", "LICENSE", "README.md"} <= names
+    assert {"tests/test_setup.py", ".ci/run", ".binder/postBuild", "CONTRIBUTING.md"} <= names
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-index",
+        "--no-build-isolation",
+        "-w",
+        out,
+        archive,
+    )
+    return next(out.glob("*.whl"))
+
+
+def test_wheel_ships_data_and_lessons(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert "brrr/share/data/hardware.toml" in names
+    for folder, pattern in (("data", "*.csv"), ("data", "*.toml"), ("data", "*.json"), ("notebooks", "*.ipynb")):
+        assert {f"brrr/share/{folder}/{name}" for name in files(ROOT / folder, pattern)} <= names
+    assert not [name for name in names if name.startswith(("tests/", "data/", "notebooks/", "dev"))]
+
+
+@pytest.mark.slow
+def test_installed_wheel_finds_its_data(wheel: Path, tmp_path: Path) -> None:
+    """Install it into an environment of its own, which sees this one's packages but not this repository."""
+    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "v")
+    python = real_dev.venv_python(str(tmp_path / "v"))
+    run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index", wheel)
+    where = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
+    purelib, borrowed = run(python, "-c", where), run(sys.executable, "-c", where)
+    (Path(purelib) / "borrowed.pth").write_text(
+        borrowed + "\n"
+    )  # a .pth inside it (our own editable install) stays unread
+    code = (
+        "import json, brrr; from brrr.copies import default_work, lessons; from brrr.paths import share;"
+        "print(json.dumps([brrr.__file__, str(share('data')), str(default_work()),"
+        " [path.name for path in lessons(share('notebooks'))]]))"
+    )
+    package, data, work, names = json.loads(run(python, "-c", code, cwd=tmp_path))
+    assert Path(package).parent.parent == Path(purelib).resolve()
+    assert files(Path(data), "*.csv") == files(ROOT / "data", "*.csv")
+    assert Path(work) == tmp_path / "work"
+    assert names == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
+    assert (Path(python).parent / ("brrr.exe" if os.name == "nt" else "brrr")).exists()
