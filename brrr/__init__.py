@@ -18,22 +18,22 @@ _WHERE = {
     "ArgumentError": "brrr.errors",
     "BrrrError": "brrr.errors",
     "Cost": "brrr.cost",
-    "CpuQueue": "brrr.cpu_queue",
+    "CpuQueue": "brrr.timing.cpu_queue",
     "DeviceMemoryError": "brrr.errors",
     "Estimate": "brrr.measurement",
     "Experiment": "brrr.experiment",
     "Live": "brrr.live",
     "Measurement": "brrr.measurement",
     "NotRecordedError": "brrr.errors",
-    "Recorded": "brrr.recorded",
+    "Recorded": "brrr.recordings.recorded",
     "RecordingError": "brrr.errors",
     "UnavailableError": "brrr.errors",
     "WrongResultError": "brrr.errors",
     "check": "brrr.lesson",
     "claims": "brrr.claims_table",
     "compare": "brrr.lesson",
-    "doctor": "brrr.checkup",
-    "explore": "brrr.explorer",
+    "doctor": "brrr.machines.checkup",
+    "explore": "brrr.widget.explorer",
     "factory": "brrr.factory_drawing",
     "guess": "brrr.lesson",
     "hardware": "brrr.device",
@@ -59,10 +59,8 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
-    from brrr.checkup import doctor as doctor
     from brrr.claims_table import claims as claims
     from brrr.cost import Cost as Cost
-    from brrr.cpu_queue import CpuQueue as CpuQueue
     from brrr.device import hardware as hardware
     from brrr.errors import ArgumentError as ArgumentError
     from brrr.errors import BrrrError as BrrrError
@@ -73,8 +71,10 @@ if TYPE_CHECKING:
     from brrr.errors import WrongResultError as WrongResultError
     from brrr.experiment import Experiment as Experiment
     from brrr.live import Live as Live
+    from brrr.machines.checkup import doctor as doctor
     from brrr.measurement import Estimate as Estimate
     from brrr.measurement import Measurement as Measurement
-    from brrr.recorded import Recorded as Recorded
+    from brrr.recordings.recorded import Recorded as Recorded
     from brrr.timing import measure as measure
     from brrr.timing import measure_together as measure_together
+    from brrr.timing.cpu_queue import CpuQueue as CpuQueue

@@ -10,8 +10,8 @@ from brrr.errors import BrrrError
 
 COMMANDS = {
     "lab": ("brrr.lab", "copy the lessons into work/ and open them in JupyterLab"),
-    "doctor": ("brrr.checkup", "what is here, and which lessons therefore run live"),
-    "record": ("brrr.record", "measure the course's experiments on this machine and keep them"),
+    "doctor": ("brrr.machines.checkup", "what is here, and which lessons therefore run live"),
+    "record": ("brrr.recordings.record", "measure the course's experiments on this machine and keep them"),
     "claims": ("brrr.claims_table", "every claim of the lessons with its verdict"),
 }
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Literal
 
-from brrr import clocks, probe
-from brrr.clocks import max_sm_clock_hz, sm_clock_hz, throttle_reasons
-from brrr.datasheet import DatasheetError, Hardware, find_hardware, hardware, hardware_names
 from brrr.errors import ArgumentError, UnavailableError
+from brrr.machines import clocks, probe
+from brrr.machines.clocks import max_sm_clock_hz, sm_clock_hz, throttle_reasons
+from brrr.machines.datasheet import DatasheetError, Hardware, find_hardware, hardware, hardware_names
 
 __all__ = [
     "DatasheetError",

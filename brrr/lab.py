@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from brrr.copies import copy_lessons, default_work, set_aside
 from brrr.errors import ArgumentError, BrrrError, UnavailableError
+from brrr.lessons.copies import copy_lessons, default_work, set_aside
 from brrr.paths import PACKAGE, share
 
 FIRST_LESSON = "00_start_here.ipynb"

@@ -8,8 +8,8 @@ you said 25 µs, measured 3.1 ms: 124x too short
 
 from __future__ import annotations
 
-from brrr.checking import Mark, check
-from brrr.comparison import Comparison, compare, reachable
-from brrr.guessing import Guess, forget, guess
+from brrr.lessons.checking import Mark, check
+from brrr.lessons.comparison import Comparison, compare, reachable
+from brrr.lessons.guessing import Guess, forget, guess
 
 __all__ = ["Comparison", "Guess", "Mark", "check", "compare", "forget", "guess", "reachable"]

@@ -65,7 +65,7 @@ class Live:
                     f"Live({self.kind!r}).measure: variant {variant!r} of {experiment.name!r} needs another device; "
                     f"here there are {', '.join(self.variants(experiment))}"
                 )
-            from brrr.timers import run_variant
+            from brrr.timing.timers import run_variant
 
             kept[key] = run_variant(experiment, variant, full, budget_s=self.budget_s).measurement
         return kept[key]

@@ -73,7 +73,7 @@ def source(name: str | None = None) -> Source:
     name = name or os.environ.get("BRRR_SOURCE") or _default_name()
     kind, _, device = name.partition(":")
     if kind == "recorded":
-        from brrr.recorded import Recorded
+        from brrr.recordings.recorded import Recorded
 
         return Recorded(device or "h200")
     if name in ("cuda", "cpu"):
@@ -93,7 +93,7 @@ def _default_name() -> str:
 
 
 def _recordings_hint() -> str:
-    from brrr.recorded import recorded_devices
+    from brrr.recordings.recorded import recorded_devices
 
     devices = ", ".join(f"recorded:{device}" for device in recorded_devices())
     return f"Recordings here: {devices or 'none'}"

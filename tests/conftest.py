@@ -22,3 +22,8 @@ def synthetic_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def writable_root(synthetic_root: Path, tmp_path: Path) -> Path:
     """A copy of the synthetic recordings that a test may spoil."""
     return Path(shutil.copytree(synthetic_root, tmp_path / "recordings"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests come last: Playwright keeps an event loop running, in which no other test could start its own."""
+    items.sort(key=lambda item: "browser" in item.path.parts)

@@ -10,10 +10,10 @@ from brrr.cost import Cost
 from brrr.errors import BrrrError
 from brrr.experiment import Experiment, Value
 from brrr.experiments import experiment
-from brrr.machine import Machine, RunInfo
 from brrr.measurement import Estimate, Measurement
-from brrr.plan import Pace, Step, steps
-from brrr.recorder import Outcome, Recorder, Store
+from brrr.recordings.machine import Machine, RunInfo
+from brrr.recordings.plan import Pace, Step, steps
+from brrr.recordings.recorder import Outcome, Recorder, Store
 
 GPU = Machine("h200", "Synthetic H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
 CPU = Machine("cpu", "Synthetic CPU", "cpu", driver="", cuda="", torch="2.13.0+cpu")

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from brrr import advice, checkup, clocks, course, device, inventory, paths, probe
+from brrr import device, paths
+from brrr.lessons import course
+from brrr.machines import advice, checkup, clocks, inventory, probe
 
 WHATS = [
     *("Python", "torch", "NVIDIA GPU", "NVIDIA driver", "CUDA", "nvcc", "PyCUDA", "Triton", "nvmath", "CUPTI", "NVML"),
@@ -357,7 +359,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 
 def test_this_machine_in_time() -> None:
     start_s = time.monotonic()
-    done = run("from brrr import checkup; raise SystemExit(checkup.main([]))")
+    done = run("from brrr.machines import checkup; raise SystemExit(checkup.main([]))")
     took_s = time.monotonic() - start_s
     print(f"doctor: {took_s:.1f} s, target 5 s")
     assert (done.returncode, done.stderr) == (0, "")
@@ -365,15 +367,14 @@ def test_this_machine_in_time() -> None:
 
 
 def test_without_torch_installed() -> None:
-    done = run("import sys; sys.modules['torch'] = None; from brrr import checkup; checkup.main([])")
+    done = run("import sys; sys.modules['torch'] = None; from brrr.machines import checkup; checkup.main([])")
     assert done.returncode == 0
     torch_line = next(line for line in done.stdout.splitlines() if line.startswith("torch"))
     assert "no" in torch_line.split()[:2]
 
 
 def test_doctor_alone_loads_no_heavy_library() -> None:
-    code = (
-        "import sys; import brrr.checkup; print(sorted({'torch', 'pandas', 'matplotlib', 'triton'} & set(sys.modules)))"
-    )
+    heavy = "{'torch', 'pandas', 'matplotlib', 'triton'}"
+    code = f"import sys; import brrr.machines.checkup; print(sorted({heavy} & set(sys.modules)))"
     assert run(code).stdout.strip() == "[]"
-    assert run(code.replace("import brrr.checkup", "import brrr.checkup, torch")).stdout.strip() != "[]"
+    assert run(code.replace("import sys;", "import sys, torch;")).stdout.strip() != "[]"

@@ -14,7 +14,7 @@ from brrr.claims_table import claims
 from brrr.errors import ArgumentError, RecordingError
 from brrr.experiments import experiment
 from brrr.live import Live
-from brrr.recorded import Recorded
+from brrr.recordings.recorded import Recorded
 
 MATMUL = experiment("matmul")
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from brrr.cpu_queue import CpuQueue
+from brrr.timing.cpu_queue import CpuQueue
 
 
 def test_calls_run_in_order_on_another_thread() -> None:

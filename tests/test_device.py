@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from brrr import clocks, device, probe
-from brrr.datasheet import DatasheetError, datasheets
-from brrr.datasheet_file import DTYPES, read_datasheets
+from brrr import device
 from brrr.errors import ArgumentError, UnavailableError
+from brrr.machines import clocks, probe
+from brrr.machines.datasheet import DatasheetError, datasheets
+from brrr.machines.datasheet_file import DTYPES, read_datasheets
 from brrr.paths import share
 
 FILE = share("data") / "hardware.toml"
@@ -183,7 +184,7 @@ def test_missing_file_and_shared_names_are_named(tmp_path: Path) -> None:
 def test_each_required_field_is_required(tmp_path: Path, field: str) -> None:
     table: dict[str, Any] = tomllib.loads(FILE.read_text(encoding="utf-8"))["t4"]
     del table[field]
-    from brrr.datasheet_file import _hardware
+    from brrr.machines.datasheet_file import _hardware
 
     with pytest.raises(DatasheetError, match=rf"\[t4\] {field} is missing"):
         _hardware("t4", table)

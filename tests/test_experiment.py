@@ -517,7 +517,7 @@ def loaded_by(code: str) -> set[str]:
 
 LIGHT = [
     "import brrr",
-    "import brrr.record, brrr.recorded, brrr.claims_table, brrr.source, brrr.live",
+    "import brrr.recordings.record, brrr.recordings.recorded, brrr.claims_table, brrr.source, brrr.live",
     "from brrr.experiments import NAMES, experiment; [experiment(name) for name in NAMES]",
 ]
 
@@ -531,7 +531,7 @@ def test_reading_a_recording_loads_nothing_heavy(synthetic_root: Path) -> None:
     code = f"""
 from brrr.claims_table import claims
 from brrr.experiments import experiment
-from brrr.recorded import Recorded
+from brrr.recordings.recorded import Recorded
 recorded = Recorded("h200", {str(synthetic_root)!r})
 assert recorded.measure(experiment("matmul"), "gpu", {{"size": 64}}).kernel_s
 assert claims("matmul", recorded).rows

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from synthetic import Synthetic
 
-from brrr import expected, explorer, job
 from brrr.errors import ArgumentError, BrrrError, NotRecordedError
 from brrr.experiment import Axis, Experiment, Line, Variant
-from brrr.explorer import COVERED, explore, sweep_all
-from brrr.guessing import Guess, guess
-from brrr.recorded import Recorded
+from brrr.lessons.guessing import Guess, guess
+from brrr.recordings.recorded import Recorded
+from brrr.widget import expected, explorer, job
+from brrr.widget.explorer import COVERED, explore, sweep_all
 
 GPU_LINES = ["transfers", "unsynchronized", "synchronized"]
 
@@ -474,7 +474,7 @@ def test_without_recordings_the_error_says_what_there_is(tmp_path: Path, monkeyp
 
 def test_sweep_all_counts_the_explorers_of_a_session() -> None:
     code = (
-        "from brrr.explorer import explore, sweep_all\n"
+        "from brrr.widget.explorer import explore, sweep_all\n"
         "kept = [explore('matmul', source='recorded:h200') for _ in range(2)]\n"
         "print(sweep_all())"
     )

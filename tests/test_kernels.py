@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from brrr.calibration import Calibration
-from brrr.device_times import reconciled
 from brrr.errors import UnavailableError
 from brrr.measurement import Estimate
 from brrr.paths import PACKAGE
+from brrr.timing.calibration import Calibration
+from brrr.timing.device_times import reconciled
 
 SOURCES = sorted((PACKAGE / "kernels").glob("*.cu"))
 ARCHES = ("sm_75", "sm_90")

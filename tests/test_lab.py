@@ -16,8 +16,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from brrr import copies, lab
+from brrr import lab
 from brrr.errors import ArgumentError, UnavailableError
+from brrr.lessons import copies
 
 ROOT = Path(__file__).resolve().parent.parent
 

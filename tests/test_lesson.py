@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brrr.answers import Choice, Quantity, Ranking
-from brrr.checking import EXERCISES, Mark, check
 from brrr.claim import Evidence
-from brrr.comparison import compare, reachable
 from brrr.errors import ArgumentError, NotRecordedError
-from brrr.exercise_crossover import Bracket, crossing
 from brrr.experiment import Experiment, Value
 from brrr.experiments import experiment
-from brrr.guessing import Guess, forget, guess
+from brrr.lessons.answers import Choice, Quantity, Ranking
+from brrr.lessons.checking import EXERCISES, Mark, check
+from brrr.lessons.comparison import compare, reachable
+from brrr.lessons.exercise_crossover import Bracket, crossing
+from brrr.lessons.guessing import Guess, forget, guess
 from brrr.measurement import Estimate, Measurement
-from brrr.recorded import Recorded
+from brrr.recordings.recorded import Recorded
 from brrr.source import Badge
 
 
@@ -119,7 +119,7 @@ def test_unanswered_says_so() -> None:
 
 
 def _form(g: Guess) -> tuple[Any, Any, Any]:
-    from brrr.guess_form import form
+    from brrr.lessons.guess_form import form
 
     _, field, button, status = form(g).children
     return field, button, status

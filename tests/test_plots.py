@@ -134,7 +134,7 @@ def test_text_fits_into_the_factory_picture() -> None:
 
 def test_the_explorer_s_module_loads_no_matplotlib() -> None:
     heavy = "('matplotlib', 'ipywidgets', 'torch', 'pandas')"
-    code = f"import sys, brrr.explorer, brrr.factory_drawing; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys, brrr.widget.explorer, brrr.factory_drawing; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

@@ -18,18 +18,18 @@ import pytest
 from made_up import CPU, GPU
 
 import brrr
-from brrr import atomic, record
 from brrr.errors import ArgumentError, BrrrError, DeviceMemoryError, RecordingError, UnavailableError, WrongResultError
 from brrr.experiment import Axis, Experiment, Line, Variant
 from brrr.experiments import experiment
-from brrr.machine import Machine
 from brrr.measurement import Measurement
-from brrr.plan import PHASES, Pace, Step, claimed_points, prioritized, steps
-from brrr.record_text import summary
-from brrr.recorded import Recorded
-from brrr.recorder import Store
-from brrr.recording import Recording
-from brrr.rows import Row
+from brrr.recordings import atomic, record
+from brrr.recordings.machine import Machine
+from brrr.recordings.plan import PHASES, Pace, Step, claimed_points, prioritized, steps
+from brrr.recordings.record_text import summary
+from brrr.recordings.recorded import Recorded
+from brrr.recordings.recorder import Store
+from brrr.recordings.recording import Recording
+from brrr.recordings.rows import Row
 
 MATMUL = experiment("matmul")
 SIZES = MATMUL.axis("size").values
@@ -559,7 +559,7 @@ def test_control_c_ends_the_command_with_its_own_status(
 
 def test_all_variants_go_to_one_interleaved_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    monkeypatch.setattr("brrr.timers.run_point", lambda *args, **options: calls.append((args, options)) or {})
+    monkeypatch.setattr("brrr.timing.timers.run_point", lambda *args, **options: calls.append((args, options)) or {})
     step = Step(MATMUL, {"size": 64}, ("cpu", "gpu"), "grid", 0.03)
     record.measure_now(step)
     assert calls == [((MATMUL, ("cpu", "gpu"), {"size": 64}), {"budget_s": 0.03})]

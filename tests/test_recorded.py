@@ -11,9 +11,9 @@ import pytest
 from brrr.errors import ArgumentError, NotRecordedError, RecordingError
 from brrr.experiment import Axis, Experiment, Line, Variant
 from brrr.experiments import experiment
-from brrr.recorded import Recorded, recorded_devices
-from brrr.recording import Recording
-from brrr.rows import Row
+from brrr.recordings.recorded import Recorded, recorded_devices
+from brrr.recordings.recording import Recording
+from brrr.recordings.rows import Row
 from brrr.source import source
 
 MATMUL = experiment("matmul")

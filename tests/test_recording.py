@@ -15,15 +15,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from brrr import atomic
 from brrr.cost import Cost
 from brrr.errors import NotRecordedError, RecordingError
 from brrr.experiment import Axis, Experiment, Line, Variant
 from brrr.experiments import experiment
-from brrr.machine import FORMAT, Drift, Failure, Machine, digest
 from brrr.measurement import FIELDS, Estimate, Measurement
-from brrr.recording import Recording, to_text
-from brrr.rows import Row, columns
+from brrr.recordings import atomic
+from brrr.recordings.machine import FORMAT, Drift, Failure, Machine, digest
+from brrr.recordings.recording import Recording, to_text
+from brrr.recordings.rows import Row, columns
 
 MATMUL = experiment("matmul")
 MIXED = Experiment(
@@ -410,14 +410,14 @@ def test_a_kill_between_the_two_files_leaves_a_recording_that_reads(
     def killed(path: Path, text: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("brrr.recording.write_atomically", killed)
+    monkeypatch.setattr("brrr.recordings.recording.write_atomically", killed)
     with pytest.raises(KeyboardInterrupt):
         recording.added([extra]).write(here)
     monkeypatch.undo()
     again = Recording.read(here, MATMUL)
     assert again.rows == recording.rows
     assert digest(to_text(again)) in again.machine.seals["matmul"]
-    monkeypatch.setattr("brrr.recording.write_atomically", killed)
+    monkeypatch.setattr("brrr.recordings.recording.write_atomically", killed)
     with pytest.raises(KeyboardInterrupt):  # killed at the same moment once more, with other rows
         again.added([dataclasses.replace(extra, point=(78,))]).write(here)
     monkeypatch.undo()

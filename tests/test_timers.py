@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from brrr import naive_timers
-from brrr.cpu_queue import CpuQueue
 from brrr.errors import ArgumentError, BrrrError, DeviceMemoryError, UnavailableError, WrongResultError
 from brrr.experiments import experiment
-from brrr.timers import TimedRun, as_brrr_error, run_point, run_variant
+from brrr.timing import naive as naive_timers
+from brrr.timing.cpu_queue import CpuQueue
+from brrr.timing.timers import TimedRun, as_brrr_error, run_point, run_variant
 
 WORK_S = 0.005
 

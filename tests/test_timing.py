@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from brrr.cpu_queue import CpuQueue
 from brrr.errors import ArgumentError, DeviceMemoryError
 from brrr.measurement import FIELDS, Estimate, Measurement, is_host_bound
-from brrr.timed import Run
 from brrr.timing import interleave, measure, measure_together
+from brrr.timing.cpu_queue import CpuQueue
+from brrr.timing.run import Run
 
 SLEEP_S = 0.002
 
@@ -137,7 +137,7 @@ def test_nan_is_flagged(bad: Callable[[], Any]) -> None:
 
 
 def test_a_function_that_keeps_memory_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    from brrr import growth
+    from brrr.timing import growth
 
     kept: list[bytearray] = []
     monkeypatch.setattr(growth, "_free_bytes", lambda place: 50_000_000)

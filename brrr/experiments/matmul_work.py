@@ -9,9 +9,9 @@ import torch
 
 from brrr import units
 from brrr.cost import Cost, matmul_cost
-from brrr.cpu_queue import CpuQueue
 from brrr.errors import DeviceMemoryError
 from brrr.experiment import Point, Variant, Workload
+from brrr.timing.cpu_queue import CpuQueue
 
 TOLERANCE = 1e-4
 """float32 stays far below; TF32, near 3e-4, would be found out."""

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from brrr.cost import Cost, matmul_cost
-from brrr.cpu_queue import CpuQueue
 from brrr.experiment import Point, Variant, Workload
 from brrr.experiments.matmul_work import product_error, refuse_too_large
 from brrr.measurement import Estimate, Measurement
 from brrr.statistics import median
+from brrr.timing.cpu_queue import CpuQueue
 
 FP32_TOLERANCE = 1e-4
 EXACT = 0.0
@@ -147,7 +147,7 @@ def _syncs(_: str) -> Workload:
 
 
 def _spin(duration: str) -> Workload:
-    from brrr.gate import spin
+    from brrr.timing.gate import spin
 
     seconds = float(duration.removesuffix("us")) * 1e-6
     out = torch.zeros(3, dtype=torch.int64, device="cuda")
@@ -165,8 +165,8 @@ def _spin(duration: str) -> Workload:
 
 def _spins(text: str) -> Workload:
     """A chain of spin kernels; its truth is the first one's first to the last one's last clock reading."""
-    from brrr.calibration import pairs_s
-    from brrr.gate import spin
+    from brrr.timing.calibration import pairs_s
+    from brrr.timing.gate import spin
 
     count, duration = text.split("x")
     seconds = float(duration.removesuffix("us")) * 1e-6
@@ -192,7 +192,7 @@ def _spins(text: str) -> Workload:
 
 def _injected(text: str) -> Workload:
     """A function that keeps the host busy for a set time and then gives the GPU a spin kernel of a set time."""
-    from brrr.gate import spin
+    from brrr.timing.gate import spin
 
     host_text, _, device_text = text.split("-")
     host_s = float(host_text.removesuffix("us")) * 1e-6
@@ -227,7 +227,7 @@ def _spinning(run: Callable[[], Any], out: torch.Tensor, seconds: float, truth: 
 
 def _launch_s(out: torch.Tensor) -> float:
     """What one launch of the spin kernel costs the host, in seconds."""
-    from brrr.gate import spin
+    from brrr.timing.gate import spin
 
     samples = []
     for _ in range(SAMPLES):
@@ -240,8 +240,8 @@ def _launch_s(out: torch.Tensor) -> float:
 
 def _gap_s(out: torch.Tensor) -> float:
     """What a kernel adds to a full queue beyond its spinning: its start, its end and the gap to the next one."""
-    from brrr.calibration import pairs_s
-    from brrr.gate import spin
+    from brrr.timing.calibration import pairs_s
+    from brrr.timing.gate import spin
 
     def chain(length: int) -> float:
         def spins() -> None:

@@ -17,12 +17,12 @@ LESSONS = sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))
 SOLUTIONS = sorted((NOTEBOOKS / "solutions").glob("[0-9]*.ipynb"))
 
 KEEP = """
-import brrr.explorer
-brrr.explorer.explorers = set()  # keeps them: nbval forgets the result of a cell
+import brrr.widget.explorer
+brrr.widget.explorer.explorers = set()  # keeps them: nbval forgets the result of a cell
 """
 
 ANSWER_ALL = """
-from brrr.guessing import Guess
+from brrr.lessons.guessing import Guess
 for asked in [value for value in list(globals().values()) if isinstance(value, Guess)]:
     assert not asked.answered, asked
     form = asked.form
@@ -30,7 +30,7 @@ for asked in [value for value in list(globals().values()) if isinstance(value, G
 """
 
 SWEEP = """
-from brrr.explorer import explorers, sweep_all
+from brrr.widget.explorer import explorers, sweep_all
 assert not any(explorer.covered for explorer in explorers)
 swept = sweep_all()
 assert swept == {count}, f"{{swept}} explorers were swept; the lesson has {count}"

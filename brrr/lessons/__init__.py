@@ -1,0 +1,1 @@
+"""What a lesson calls: guesses, comparisons, exercises, and the student's copies."""

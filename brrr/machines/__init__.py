@@ -1,0 +1,1 @@
+"""Which machine is this: probes, clocks, datasheets, and the doctor."""

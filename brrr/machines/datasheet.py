@@ -1,0 +1,139 @@
+"""What a GPU's datasheet promises, read from data/hardware.toml."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from brrr.errors import ArgumentError, BrrrError
+from brrr.paths import share
+
+
+class DatasheetError(BrrrError, ValueError):
+    """hardware.toml is damaged; the message names the device, the field and what was expected."""
+
+
+@dataclass(frozen=True)
+class HostLink:
+    """The link between the CPU's memory and the device's, `bytes_per_s` in one direction after line coding."""
+
+    pcie: int
+    lanes: int
+    bytes_per_s: float
+
+
+@dataclass(frozen=True)
+class Source:
+    """The document that a figure comes from."""
+
+    title: str
+    url: str
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """The datasheet of one device; what no datasheet gives is None.
+
+    >>> hardware("h200").name, hardware("h200").peak("bf16", "tensor cores")
+    ('NVIDIA H200 SXM', 989400000000000.0)
+
+    SI units: Hz, B, B/s, W; `peaks` maps (data type, unit) to dense FLOP/s. `derived` names the figures that are
+    computed and says how.
+    """
+
+    key: str
+    name: str
+    generation: str
+    year: int
+    memory_bytes_per_s: float
+    peaks: Mapping[tuple[str, str], float] = field(hash=False)
+    sources: tuple[Source, ...] = field(repr=False)
+    reported_as: tuple[str, ...] = ()
+    compute_capability: tuple[int, int] | None = None
+    sm_count: int | None = None
+    cuda_cores: int | None = None
+    boost_clock_hz: float | None = None
+    memory_bytes: int | None = None
+    l2_bytes: int | None = None
+    host_link: HostLink | None = None
+    tdp_w: float | None = None
+    derived: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name that this device answers to."""
+        return (self.key, self.name, *self.reported_as)
+
+    def peak(self, dtype: str, unit: str | None = None) -> float:
+        """The peak in FLOP/s (int8: operations/s) of a data type on a unit; without a unit, on the fastest one.
+
+        >>> hardware("h200").peak("fp32", "cuda cores")
+        66900000000000.0
+        """
+        found = {u: value for (d, u), value in self.peaks.items() if d == dtype and unit in (None, u)}
+        if not found:
+            known = ", ".join(f"{d} on {u}" for d, u in self.peaks)
+            where = f" on {unit}" if unit else ""
+            raise ArgumentError("Hardware.peak", "dtype", dtype + where, f"one of what {self.name} has: {known}")
+        return max(found.values())
+
+    def ridge_point(self, dtype: str, unit: str | None = None) -> float:
+        """The arithmetic intensity in FLOP/B from which on the peak, not the memory, is the limit.
+
+        >>> round(hardware("h200").ridge_point("fp32", "cuda cores"), 1)
+        13.9
+        """
+        return self.peak(dtype, unit) / self.memory_bytes_per_s
+
+
+def hardware(name: str) -> Hardware:
+    """The datasheet of a device, by its short name or by the name that torch reports.
+
+    >>> hardware("Tesla T4").key, hardware("NVIDIA GeForce RTX 4090").key
+    ('t4', 'rtx-4090')
+
+    Only the very model is found: a laptop's or a PCIe variant has other peaks. Raises ArgumentError naming the nearest.
+    """
+    found = find_hardware(name)
+    if found is None:
+        known = {normal(alias): key for key, one in datasheets().items() for alias in (key, one.name, *one.reported_as)}
+        close = difflib.get_close_matches(normal(str(name)), known, n=5, cutoff=0.4)
+        nearest = list(dict.fromkeys(known[alias] for alias in close))[:3]
+        hint = f"Nearest: {', '.join(nearest)}." if nearest else ""
+        raise ArgumentError("hardware", "name", name, f"one of {', '.join(hardware_names())}", hint)
+    return found
+
+
+def find_hardware(name: str) -> Hardware | None:
+    """As `hardware`, but None for a device without a datasheet here.
+
+    >>> find_hardware("NVIDIA GeForce RTX 4090 Laptop GPU") is None
+    True
+    """
+    wanted = normal(str(name))
+    return next((one for one in datasheets().values() if wanted in map(normal, one.names)), None)
+
+
+def hardware_names() -> tuple[str, ...]:
+    """The short names of all devices with a datasheet, the generic CPU last.
+
+    >>> hardware_names()[0], hardware_names()[-1]
+    ('gtx-1070', 'cpu')
+    """
+    return tuple(datasheets())
+
+
+@functools.cache
+def datasheets() -> Mapping[str, Hardware]:
+    """All datasheets of the course by short name."""
+    from brrr.machines.datasheet_file import read_datasheets  # here, because it needs the classes above
+
+    return read_datasheets(share("data") / "hardware.toml")
+
+
+def normal(name: str) -> str:
+    """A device's name without the brand words and separators that drivers write in different ways."""
+    words = name.lower().replace("-", " ").split()
+    return "".join(word for word in words if word not in ("nvidia", "geforce", "tesla"))

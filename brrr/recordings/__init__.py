@@ -1,0 +1,1 @@
+"""Measurements kept on disk: plan, record, write, validate, read."""

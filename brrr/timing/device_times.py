@@ -1,0 +1,136 @@
+"""The three times that only the device can tell: the span behind the gate, and the kernels' own times."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from brrr.measurement import Cache, Estimate
+from brrr.statistics import median
+from brrr.timing import activity
+from brrr.timing.calibration import Calibration, pairs_s
+from brrr.timing.gate import eviction_of, gate_of, marker_kernel
+from brrr.timing.graph_times import graph_step
+
+QUEUE_DEPTH = 900
+"""Launches that fit into the queue behind a closed gate, with room to spare: an H200 holds 1020 and blocks by 1100."""
+
+PROFILED_CALLS = 25
+
+EVENT_TICK_S = 32e-9
+"""Step of an event's time stamp on an H200; older GPUs may have a coarser one, which the samples then show."""
+
+CLOSE_S = 0.3e-6
+"""`busy_s` may exceed the span by so much through the two clocks' difference; the span is then set to it."""
+
+
+class DeviceTimes:
+    """Samples of `span_s`, and the kernels' own times, of one call on torch's current GPU and stream."""
+
+    def __init__(self, call: Callable[[], Any], cache: Cache, host_s: float) -> None:
+        import torch
+
+        index = torch.cuda.current_device()
+        self.call, self.cache, self._gate = call, cache, gate_of(index)
+        self._evict = eviction_of(index) if cache == "cold" else None
+        self._host_s = host_s
+        self._repeats = 16
+        self.span: list[float] = []
+        self.held = True
+        self.kernels: int | None = None
+        self.host_waits: list[str] = []
+        self.per_call: list[list[activity.Activity]] = []
+
+    def round(self, slice_s: float, call_s: float) -> None:
+        """Take span samples in about `slice_s`, `call_s` being what a call takes; stops trying once no gate holds."""
+        while self.held:
+            fitting = int(slice_s / max(call_s, 1e-6))
+            repeats = max(1, min(self._repeats, fitting))
+            pairs = pairs_s(self.call, repeats, self._timeout_s(repeats), self._evict)
+            if pairs is not None:
+                self.span += pairs
+                return
+            self.held = repeats > 1
+            self._repeats = repeats // 4 or 1
+
+    def profile(self, call_s: float, slice_s: float) -> None:
+        """Record the activities of some calls under the profiler; nothing is recorded where there is none."""
+        calls = max(3, min(PROFILED_CALLS, int(slice_s / max(call_s, 1e-6))))
+
+        def run() -> None:
+            for _ in range(calls):
+                if self._evict is not None:
+                    self._evict()
+                marker_kernel()
+                self.call()
+
+        def gated() -> None:
+            self._gate.run(run, self._timeout_s(calls))
+
+        activities, host = activity.record_activity(gated if self.held else run)
+        self.per_call = [call for call in activity.split_by_marker(activities) if call]
+        if self.per_call:
+            self.kernels = round(median([len(call) for call in self.per_call]))
+        self.host_waits = [name for name, count in Counter(activity.waits(host)).items() if count >= calls]
+
+    def kernel_estimate(self, of: Callable[[list[activity.Activity]], float]) -> Estimate | None:
+        """One of the sums over the recorded activities, a sample a call."""
+        return Estimate.of([of(call) for call in self.per_call], EVENT_TICK_S) if self.per_call else None
+
+    def span_estimate(self, calibrated: Calibration) -> Estimate | None:
+        """The span: what the event pair showed, less the calibrated surplus.
+
+        Of a call that is one kernel the span is that kernel's own time, so CUPTI's figure for it takes out what the
+        surplus differs by from kernel to kernel.
+        """
+        if not self.span:
+            return None
+        pair = Estimate.of(self.span, EVENT_TICK_S)
+        busy = self.kernel_estimate(activity.busy_union_s)
+        if busy is not None and self.kernels == 1:
+            return pair.shifted(busy.median - pair.median)
+        return reconciled(pair.shifted(-calibrated.surplus_s(self.cache)), busy)
+
+    def fallback_estimate(self, calibrated: Calibration) -> tuple[Estimate | None, str]:
+        """`kernel_s` without a profiler, and how it was come by; None for a call that waits for the device.
+
+        Best is the call's share of a graph, less the graph's gaps. What cannot be captured, and copies (which a graph
+        runs in another way), go by the span less the stream's gaps. Behind an emptied cache the hot figure is raised
+        by as much as the pair grew, less what the launches' own misses cost.
+        """
+        span = self.span_estimate(calibrated)
+        if span is None or not self.held:
+            return None, "no fallback for a call that waits for the device"
+        step = graph_step(self.call, span.median)
+        if step is not None:
+            self.kernels = step.kernels + step.copies
+        hot = self._hot_pair() if self.cache == "cold" else Estimate.of(self.span, EVENT_TICK_S)
+        kernels = self.kernels or 1
+        hot_span = hot.shifted(-calibrated.surplus_s("hot"))
+        found, how = hot_span.shifted(-calibrated.gaps_s(kernels)), "the span less the stream's gaps"
+        if step is not None and not step.copies and step.seconds <= hot_span.median + CLOSE_S:
+            by_graph = step.seconds - step.kernels * calibrated.graph_gap_s
+            found, how = hot_span.shifted(by_graph - hot_span.median), "its share of a graph less the graph's gaps"
+        if self.cache == "cold":
+            grown = Estimate.of(self.span).median - hot.median - calibrated.cold_penalty_s(kernels)
+            found, how = found.shifted(grown), f"{how}, raised by what the emptied cache added"
+        return found, how
+
+    def _hot_pair(self) -> Estimate:
+        samples: list[float] = []
+        for _ in range(6):
+            samples += pairs_s(self.call, self._repeats, self._timeout_s(self._repeats)) or []
+        return Estimate.of(samples, EVENT_TICK_S)
+
+    def _timeout_s(self, repeats: int) -> float:
+        return max(0.02, 10 * repeats * self._host_s)
+
+
+def reconciled(span: Estimate | None, busy: Estimate | None) -> Estimate | None:
+    """The span, raised to `busy_s` where the calibration put it just below: the device cannot be busy for longer."""
+    if span is None or busy is None or span.median >= busy.median:
+        return span
+    if busy.median - span.median > max(CLOSE_S, 0.02 * busy.median):
+        return span
+    return Estimate(busy.median, min(span.low, busy.low), max(span.high, busy.high), span.n)

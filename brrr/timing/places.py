@@ -1,0 +1,75 @@
+"""Where a function is measured: on torch's GPU, on the CPU, or on a CPU queue; and what it must be to be measured."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from brrr.errors import ArgumentError
+from brrr.timing.cpu_queue import CpuQueue
+
+Place = Literal["cuda", "cpu"] | CpuQueue
+
+
+def checked(functions: Sequence[Any], device: Any, cache: Any, budget_s: Any) -> Place:
+    for fn in functions:
+        if not callable(fn):
+            raise ArgumentError("measure", "fn", fn, "a function of no arguments", "Wrap the call: lambda: f(x)")
+        _refuse_arguments(fn)
+    if cache not in ("hot", "cold"):
+        raise ArgumentError("measure", "cache", cache, "'hot' or 'cold'")
+    if isinstance(budget_s, bool) or not isinstance(budget_s, int | float) or not 0 < budget_s < math.inf:
+        raise ArgumentError("measure", "budget_s", budget_s, "a positive number of seconds")
+    place = placed(device)
+    if cache == "cold" and place != "cuda":
+        raise ArgumentError("measure", "cache", cache, "'hot' on a CPU", "Only a GPU's cache can be emptied")
+    return place
+
+
+def _refuse_arguments(fn: Callable[..., Any]) -> None:
+    try:
+        inspect.signature(fn).bind()
+    except ValueError:
+        return  # a builtin without a signature: calling it will tell
+    except TypeError as error:
+        raise ArgumentError(
+            "measure", "fn", fn, f"a function of no arguments ({error})", "Wrap the call: lambda: f(x)"
+        ) from None
+
+
+def placed(device: Any) -> Place:
+    if isinstance(device, CpuQueue):
+        return device
+    if device is None:
+        torch = sys.modules.get("torch")
+        return "cuda" if torch is not None and torch.cuda.is_available() else "cpu"
+    if device == "cpu":
+        return "cpu"
+    if device == "cuda":
+        from brrr.device import this_device
+
+        this_device("cuda")  # raises UnavailableError with the reason where there is none
+        return "cuda"
+    raise ArgumentError("measure", "device", device, "'cuda', 'cpu' or a CpuQueue")
+
+
+def name_of(place: Place) -> str:
+    from brrr.device import this_device
+
+    if place == "cuda":
+        return this_device("cuda").name
+    name = this_device("cpu").name
+    return f"CPU queue on {name}" if isinstance(place, CpuQueue) else name
+
+
+def wait_for(place: Place) -> Callable[[], None] | None:
+    if isinstance(place, CpuQueue):
+        return place.synchronize
+    if place == "cpu":
+        return None
+    import torch
+
+    return torch.cuda.synchronize

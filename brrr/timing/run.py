@@ -1,0 +1,201 @@
+"""One function being measured on one device: its warm-up, its rounds of samples, its measurement."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from brrr.measurement import Cache, Estimate, Field, Measurement, is_host_bound
+from brrr.statistics import median
+from brrr.timing.growth import refuse_growth
+from brrr.timing.host_times import HostTimes
+from brrr.timing.places import Place, name_of, wait_for
+
+if TYPE_CHECKING:
+    from brrr.experiment import Workload
+
+PRECISION = 0.005
+"""A measurement ends when every interval is within half a percent of its median, or when its budget is spent."""
+
+LIVE_CPU_PRECISION = 0.05
+"""On a laptop's CPU five percent must do: its clock and its other programs allow no more."""
+
+MIN_SAMPLES = 6
+"""The fewest samples from which a 95 % interval of the median exists."""
+
+SLOW_CALLS = 4
+"""A call that takes longer than so many budgets is made once."""
+
+SLICES = 8
+STEADY = 0.02
+WARM_UP_SHARE = 0.3
+DRIFT = 0.03
+
+
+class Run:
+    """One function being measured on one device: warm up, rounds of samples, and the measurement at the end."""
+
+    def __init__(self, fn: Callable[[], Any], place: Place, cache: Cache, budget_s: float) -> None:
+        self.fn, self.place, self.cache, self.budget_s = fn, place, cache, budget_s
+        self.cuda = place == "cuda"
+        self.host = HostTimes(fn, wait_for(place))
+        self.precision = PRECISION if self.cuda else LIVE_CPU_PRECISION
+        self.profiler = True
+        self.device_times: Any = None
+        self.flags: list[str] = []
+        self.spent_s = 0.0
+        self.call_s = 0.0
+        self.rounds = 0
+
+    def checked(self, workload: Workload) -> float:
+        """Check a workload's result and return its error; a call that is slow is not made a second time for the clock.
+
+        Raises WrongResultError, as `Workload.check` does.
+        """
+        result, host_s, call_s = self.host.one()
+        error = workload.verified(result)
+        if call_s > SLOW_CALLS * self.budget_s:
+            self._take_single(result, host_s, call_s)
+        return error
+
+    def start_again(self) -> bool:
+        """Forget all samples and flags, to be measured anew; true, so that it can stand in a condition."""
+        self.host.forget()
+        self.device_times, self.flags, self.spent_s, self.rounds = None, [], 0.0, 0
+        return True
+
+    @property
+    def done(self) -> bool:
+        """Whether the samples suffice, or the budget is spent."""
+        if self.rounds and self.spent_s >= self.budget_s:
+            return True
+        return self.rounds >= 2 and self._precise()
+
+    def warm_up(self) -> None:
+        """Call until two successive calls agree within 2 %, so that loading, compiling and clocks have settled."""
+        start = time.perf_counter()
+        if not self._single:
+            result, host_s, self.call_s = self.host.one()
+            if self.call_s > SLOW_CALLS * self.budget_s:
+                self._take_single(result, host_s, self.call_s)
+            else:
+                self._settle(start + WARM_UP_SHARE * self.budget_s)
+        if self.cuda:
+            self._prepare_device()
+        if self._single:
+            self.rounds, self.spent_s = 1, self.budget_s
+
+    def _settle(self, until: float) -> None:
+        """Warm-up calls until they are steady; refuses a function that would use up the memory."""
+        refuse_growth(self.fn, self.place, self.call_s, self.budget_s)
+        recent: list[float] = []
+        while not recent or time.perf_counter() < until:
+            result, _, self.call_s = self.host.one()
+            recent.append(self.call_s)
+            if len(recent) >= 6 and _steady(recent):
+                break
+        self._note_nan(result)
+
+    @property
+    def _single(self) -> bool:
+        return "single-call" in self.flags
+
+    def _take_single(self, result: Any, host_s: float, call_s: float) -> None:
+        """One call is all that the budget affords, so the first call must be the sample."""
+        self.call_s = call_s
+        self.host.take(host_s, call_s)
+        self.flags.append("single-call")
+        self._note_nan(result)
+
+    def _note_nan(self, result: Any) -> None:
+        if _is_nan(result):
+            self.flags.append("nan")
+
+    def round(self) -> None:
+        """One slice of samples of every time."""
+        start = time.perf_counter()
+        slice_s = self.budget_s / SLICES
+        if self.cache == "hot":
+            self.host.round(slice_s * (0.6 if self.cuda else 1.0))
+        if self.device_times is not None:
+            self.device_times.round(slice_s * 0.4, self.call_s)
+        self.rounds += 1
+        self.spent_s += time.perf_counter() - start
+
+    def finish(self) -> Measurement:
+        """The measurement of all samples so far, the kernels' own times added."""
+        fields: dict[Field, Estimate | None] = {}
+        if self.cache == "hot":
+            fields["latency_s"] = self.host.estimate(self.host.latency)
+            fields["host_s"] = self.host.estimate(self.host.host)
+            fields["period_s"] = self.host.estimate(self.host.period)
+        notes: list[str] = []
+        kernels, origin, clock = None, "", None
+        if self.device_times is not None:
+            from brrr.timing.finish import finish_on_device
+
+            kernels, origin, clock = finish_on_device(self, fields, notes, profiler=self.profiler)
+        if self.drifted:
+            self.flags.append("unstable")
+        host, span, period = fields.get("host_s"), fields.get("span_s"), fields.get("period_s")
+        if is_host_bound(host, span, period):
+            self.flags.append("host-bound")
+        return Measurement(
+            kernels=kernels,
+            cache=self.cache,
+            sm_clock_hz=clock,
+            device=name_of(self.place),
+            flags=tuple(dict.fromkeys(self.flags)),
+            kernel_times_from=origin,
+            notes=tuple(notes),
+            samples={name: tuple(values) for name, values in self._samples().items() if values},
+            **fields,
+        )
+
+    def _prepare_device(self) -> None:
+        from brrr.timing.device_times import DeviceTimes
+
+        if not self.host.host:
+            self.host.round(self.budget_s / SLICES / 4)
+        self.device_times = DeviceTimes(self.fn, self.cache, median(self.host.host))
+        if self.cache == "cold":
+            self.host.forget()
+        if self._single:
+            self.device_times.round(0.0, self.call_s)
+
+    def _samples(self) -> dict[str, list[float]]:
+        found = {"host_s": self.host.host, "period_s": self.host.period, "latency_s": self.host.latency}
+        if self.device_times is not None:
+            found["pair_s"] = self.device_times.span
+        return found
+
+    def _precise(self) -> bool:
+        lists = [values for values in self._samples().values() if values]
+        if any(len(values) < MIN_SAMPLES for values in lists):
+            return False
+        return all(Estimate.of(values).relative_half_width <= self.precision for values in lists)
+
+    @property
+    def drifted(self) -> bool:
+        """Whether the second half of the spans (on a CPU: of the loops) differs by more than 3 % from the first."""
+        values = self._samples().get("pair_s") or self.host.period
+        half = len(values) // 2
+        if half < MIN_SAMPLES:
+            return False
+        first, last = Estimate.of(values[:half]), Estimate.of(values[half:])
+        apart = first.high < last.low or last.high < first.low
+        return apart and abs(last.median / first.median - 1) > DRIFT
+
+
+def _steady(recent: list[float]) -> bool:
+    older, newer = median(recent[-6:-3]), median(recent[-3:])
+    return abs(newer - older) <= STEADY * older
+
+
+def _is_nan(result: Any) -> bool:
+    """Whether a result (an array, a tensor, a number) holds a NaN; anything else does not."""
+    try:
+        return bool((result != result).any()) if hasattr(result, "any") else bool(result != result)
+    except Exception:  # a result that cannot be compared is no NaN
+        return False

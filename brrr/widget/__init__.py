@@ -1,0 +1,1 @@
+"""The explorer: sliders and a figure over any experiment and any source."""

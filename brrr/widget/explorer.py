@@ -1,0 +1,243 @@
+"""`explore`: sliders and a figure over any experiment and any source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+from weakref import WeakSet
+
+from brrr.errors import ArgumentError, BrrrError
+from brrr.experiment import Value
+from brrr.experiments import experiment as experiment_named
+from brrr.lessons.display import static
+from brrr.source import Source
+from brrr.source import source as source_named
+from brrr.widget.arguments import slider_names, view_of
+from brrr.widget.choices import snap
+from brrr.widget.scene import Row, Scene
+
+COVERED = "Covered: give your guess above to uncover."
+
+_live_sources: dict[str, Source] = {}
+"""Live sources of this session: what one explorer measured, the next one knows."""
+
+
+class Lock(Protocol):
+    """What `unlock=` takes: a guess, which knows whether it was answered and calls back when it is."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether the answer was given."""
+
+    def on_answer(self, call: Any, /) -> None:
+        """Call `call(guess)` once the answer is given."""
+
+
+class Explorer:
+    """What `explore` returns; it shows itself as the last expression of a cell.
+
+    `text` is the line in front of the figure, `data` what is drawn, `sliders` the sliders by name, `panel` all widgets.
+    """
+
+    def __init__(self, scene: Scene, sliders: Sequence[str], unlock: Lock | None, at: Mapping[str, Value],
+                 lines: Sequence[str] | None) -> None:  # fmt: skip
+        self._scene, self._names, self._unlock = scene, tuple(sliders), unlock
+        self._at, self._lines = dict(at), lines
+        self._panel: Any = None
+        self._root: Any = None
+        self._given_source = scene.source
+        explorers.add(self)
+
+    @property
+    def covered(self) -> bool:
+        """Whether it waits for a guess."""
+        return self._unlock is not None and not self._unlock.answered
+
+    @property
+    def text(self) -> str:
+        """The text line; while covered, only the request for a guess."""
+        return COVERED if self.covered else self.scene.text
+
+    @property
+    def data(self) -> dict[str, list[Row]]:
+        """What is drawn: for each line its points as (x, median, low, high), seconds or ratios; {} if covered."""
+        return {} if self.covered else self.scene.data
+
+    @property
+    def scene(self) -> Scene:
+        """The point, the lines and the source as they are now."""
+        found = self._panel.scene if self._panel is not None else self._scene
+        assert isinstance(found, Scene)
+        return found
+
+    @property
+    def panel(self) -> Any:
+        """The widgets, made when first asked for."""
+        if self._panel is None:
+            from brrr.widget.panel import Panel
+
+            self._panel = Panel(self._scene, self._names, sources_here(self._given_source), self._choose)
+        return self._panel
+
+    @property
+    def sliders(self) -> dict[str, Any]:
+        """The sliders by the names of their axes."""
+        return dict(self.panel.sliders)
+
+    def set(self, **values: Value) -> Explorer:
+        """Move sliders, each to the value nearest to the one given.
+
+        >>> explore("matmul").set(size=4000).scene.point  # doctest: +SKIP
+        {'size': 4096}
+        """
+        for name, value in values.items():
+            if name not in self._names:
+                raise ArgumentError("Explorer.set", "name", name, f"one of the sliders {', '.join(self._names)}")
+            axis = self.scene.experiment.axis(name)
+            self.sliders[name].value = snap(axis, self.scene.values[name], value)
+        return self
+
+    def sweep(self) -> None:
+        """Move every slider to both ends and back, and raise what any callback raised: for tests of a notebook."""
+        panel = self.panel
+        for slider in panel.sliders.values():
+            before = slider.value
+            for end in (slider.options[0][1], slider.options[-1][1], before):
+                slider.value = end
+        if panel.failures:
+            raise panel.failures[0]
+
+    def _choose(self, name: str) -> Scene:
+        chosen = self._given_source if name == self._given_source.name else _source(name)
+        before = self.scene
+        return Scene(before.experiment, chosen, {**self._at, **_kept(before, chosen)}, self._lines, before.view)
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _ipython_display_(self) -> None:
+        if static():
+            self._show_static()
+        else:
+            bundle = dict(self._shown()._repr_mimebundle_())
+            _display({**bundle, "text/plain": self.text})
+
+    def _show_static(self) -> None:
+        """Text and picture only, for the edition that is read; a cover stays a cover."""
+        _display({"text/plain": self.text, "text/markdown": self.text})
+        if not self.covered:
+            _display(*self.picture()._repr_mimebundle_())
+
+    def picture(self) -> Any:
+        """The figure as a picture with its alternative text; ArgumentError while covered."""
+        if self.covered:
+            raise ArgumentError("Explorer.picture", "unlock", "unanswered guess", "an answered one")
+        from brrr.plots import WIDTH, Picture
+        from brrr.widget.canvas import Canvas
+
+        canvas = Canvas()
+        canvas.show(self.scene.frame(), self.scene.curves())
+        return Picture(canvas.mark(*self.scene.marks()), f"{self.scene.alt}. {self.scene.text}", WIDTH)
+
+    def _shown(self) -> Any:
+        """The root widget: the panel, or the cover that turns into it. While covered, no data is in any widget."""
+        if self._root is None:
+            if self.covered and self._unlock is not None:
+                from brrr.widget.panel_parts import cover
+
+                self._root = cover()
+                self._unlock.on_answer(lambda *_: self._uncover())
+            else:
+                self._root = self.panel.root
+        return self._root
+
+    def _uncover(self) -> None:
+        if self._root is not None:
+            self._root.children = (self.panel.root,)
+
+
+explorers: WeakSet[Explorer] = WeakSet()
+"""The explorers of this session, for `sweep_all`."""
+
+
+def explore(
+    name: str,
+    *,
+    at: Mapping[str, Value] | None = None,
+    lines: Sequence[str] | None = None,
+    sliders: Sequence[str] | None = None,
+    show: str | Mapping[str, str] = "time",
+    unlock: Lock | None = None,
+    source: str | Source | None = None,
+) -> Explorer:
+    """Explore an experiment: move its sliders over what was recorded, or measure here.
+
+    >>> explore("matmul", at={"size": 4096}, lines=["synchronized", "unsynchronized"])  # doctest: +SKIP
+    At size 4096: GPU, clock stopped without waiting: 9.2 µs; GPU, clock stopped after synchronize(): 2.7 ms. ...
+
+    Args:
+        name: the experiment, as "matmul".
+        at: where the sliders start, and where the axes without a slider stand; values snap to the source's.
+        lines: the lines to offer; without it, all that the source has.
+        sliders: the axes that get a slider, at most three; without it, all axes, or those not in `at` if there
+            are more than three. The first lies along x.
+        show: "time"; or {"ratio": LINE} for the times over those of a line; {"x": AXIS} names the axis along x.
+        unlock: a guess; the explorer stays covered until it is answered.
+        source: `recorded:h200`, `cuda`, `cpu` or a source; without it, `BRRR_SOURCE`, then a GPU if there is one.
+
+    Raises ArgumentError for an experiment, axis, line or value that does not exist.
+    """
+    found = experiment_named(name)
+    at = dict(at or {})
+    for axis in at:
+        found.axis(axis).checked("explore", at[axis])
+    for line in lines or ():
+        found.line(line)
+    names = slider_names(found, at, sliders)
+    chosen = source if source is not None and not isinstance(source, str) else _source(source)
+    scene = Scene(found, chosen, at, lines, view_of(found, names, show))
+    return Explorer(scene, names, unlock, at, lines)
+
+
+def _display(data: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> None:
+    from IPython import display
+
+    publish: Any = display.display
+    publish(dict(data), metadata=dict(metadata or {}), raw=True)
+
+
+def sweep_all() -> int:
+    """Sweep every explorer of this session; returns how many there were. The tests of the notebooks end with it."""
+    found = list(explorers)
+    for explorer in found:
+        explorer.sweep()
+    return len(found)
+
+
+def _kept(before: Scene, chosen: Source) -> dict[str, Value]:
+    """The point to keep when the source changes."""
+    return {name: value for name, value in before.point.items() if chosen.values(before.experiment, name)}
+
+
+def _source(name: str | None) -> Source:
+    """The named source; a live one is kept for the session, with what it measured."""
+    if name in _live_sources:
+        return _live_sources[name]
+    found = source_named(name)
+    return _live_sources.setdefault(found.name, found) if found.live else found
+
+
+def sources_here(current: Source) -> list[tuple[str, str]]:
+    """What the list of sources offers: the one in use, the recordings there are, the GPU if there is one, the CPU."""
+    from brrr.device import default_device_kind
+
+    try:
+        from brrr.recordings.recorded import recorded_devices
+
+        recorded = [f"recorded:{device}" for device in recorded_devices()]
+    except BrrrError:  # a damaged recording must not take the other sources away
+        recorded = []
+    names = [*recorded, *(["cuda"] if default_device_kind() == "cuda" else []), "cpu"]
+    titles = {"cuda": "live on this GPU", "cpu": "live on this CPU"}
+    named = dict.fromkeys([*names, current.name])
+    return [(titles.get(name, name.replace("recorded:", "recorded: ")), name) for name in named]

@@ -1,0 +1,242 @@
+"""The explorer's widgets: sliders, checkboxes, the source, the text line, the picture, the table, and measuring.
+
+This module imports ipywidgets; `brrr.explore` loads it when there is something to show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import Any
+
+import ipywidgets as widgets
+
+from brrr import plots
+from brrr.errors import BrrrError
+from brrr.experiment import Value
+from brrr.widget.canvas import Canvas
+from brrr.widget.expected import ASK_ABOVE_S, expected_s
+from brrr.widget.job import Job, Slice
+from brrr.widget.panel_parts import CSS, FULL, Named, about, button, html, live_region, said_html, table_of
+from brrr.widget.scene import Scene
+
+
+class Panel:
+    """One explorer's widgets over a `Scene`; every change of a widget ends in `refresh`.
+
+    `failures` keeps what a callback raised without meaning to, for a test to raise again: Jupyter only logs it.
+    """
+
+    def __init__(self, scene: Scene, sliders: Sequence[str], sources: Sequence[tuple[str, str]],
+                 choose: Callable[[str], Scene]) -> None:  # fmt: skip
+        self.scene, self._names, self._choose = scene, tuple(sliders), choose
+        self.failures: list[BaseException] = []
+        self._canvas = Canvas()
+        self._quiet = False
+        self._job: Job | None = None
+        self._confirmed: object = None
+        self._make_widgets(sources)
+        self._fill()
+
+    # -- building --------------------------------------------------------------------------------------------------
+
+    def _make_widgets(self, sources: Sequence[tuple[str, str]]) -> None:
+        self.badge = html("brrr-badge")
+        self.source = widgets.Dropdown(
+            options=list(sources), value=self.scene.source.name, description="source",
+            style={"description_width": "initial"}, layout={"width": "max-content"},
+        )  # fmt: skip
+        self.source.observe(self._guarded(self._on_source), "value")
+        self.sliders: dict[str, Any] = {name: self._slider(name) for name in self._names}
+        self.text = html("brrr-text")
+        self.image = Named(format="png", layout={**FULL, "object_fit": "contain"})
+        self.image.add_class("brrr-figure")
+        self.lines = widgets.HBox([], layout={"flex_flow": "row wrap", "max_width": f"{plots.WIDTH}px"})
+        self.lines.add_class("brrr-lines")
+        self._make_buttons()
+        head = widgets.HBox([self.source, self.badge], layout={"flex_flow": "row wrap", "align_items": "center"})
+        children = [widgets.HTML(CSS, layout={"display": "none"}), head, *self.sliders.values(), self.text, self.image]
+        self.root = widgets.VBox([*children, self.lines, self.measuring, self.show_table, self.table])
+        self.root.add_class("brrr-explorer")
+
+    def _make_buttons(self) -> None:
+        self.measure = button("Measure", "measure every line shown, at the sliders' values", "primary")
+        self.measure_all = button("Measure all points", "measure every line shown, at every value along x")
+        self.cancel = button("Cancel", "stop before the next measurement")
+        self.progress = widgets.IntProgress(description="", layout={"width": "160px"})
+        self.left = widgets.Label("")
+        self.measure.on_click(self._guarded(lambda _: self._press(self._slices_here())))
+        self.measure_all.on_click(self._guarded(lambda _: self._press(self._slices_all())))
+        self.cancel.on_click(self._guarded(lambda _: self._stop()))
+        parts = [self.measure, self.measure_all, self.cancel, self.progress, self.left]
+        self.measuring = widgets.HBox(parts, layout={"flex_flow": "row wrap", "align_items": "center"})
+        self.measuring.add_class("brrr-measuring")
+        self.show_table = widgets.ToggleButton(value=False, description="Data table", layout={"width": "max-content"},
+                                               tooltip="the numbers of the figure as a table")  # fmt: skip
+        self.show_table.observe(self._guarded(lambda _: self._fill_table()), "value")
+        self.table = html("brrr-table")
+
+    def _slider(self, name: str) -> Any:
+        title = self.scene.experiment.axis(name).title
+        slider = widgets.SelectionSlider(
+            options=self._options(name), value=self.scene.point[name],
+            description=title.split(" (")[0], tooltip=title, continuous_update=True,
+            style={"description_width": "initial"}, layout=FULL,
+        )  # fmt: skip
+        slider.observe(self._guarded(lambda change: self._on_slider(name, change["new"])), "value")
+        return slider
+
+    def _options(self, name: str) -> list[tuple[str, Value]]:
+        return [(plots.readable(value), value) for value in self.scene.values[name]]
+
+    def _fill(self) -> None:
+        """Put the scene's values, lines and badge into the widgets: at the start, and for a new source."""
+        self._quiet = True
+        try:
+            for name, slider in self.sliders.items():
+                slider.options = self._options(name)
+                slider.value = self.scene.point[name]
+            self.lines.children = [self._checkbox(line.name, line.label) for line in self.scene.lines]
+        finally:
+            self._quiet = False
+        badge = escape(self.scene.source_said)
+        self.badge.value = f"<span class='brrr-chip'>{badge}</span>"
+        self.image.tooltip = self.scene.alt
+        self._show_measuring()
+        self._canvas.show(self.scene.frame(), self.scene.curves())
+        self.refresh()
+
+    def _checkbox(self, name: str, label: str) -> Any:
+        index = [line.name for line in self.scene.experiment.lines].index(name)
+        colour = plots.look(index)["color"]
+        shown = "inherit" if colour == "#000000" else colour
+        box = widgets.Checkbox(value=name in self.scene.on, indent=False, description=label)
+        box.observe(self._guarded(lambda change: self._on_line(name, change["new"])), "value")
+        mark = widgets.HTML(f"<span style='color:{shown}' aria-hidden='true'>{plots.glyph(index)}</span>")
+        return widgets.HBox([mark, box], layout={"align_items": "center"})
+
+    # -- reacting --------------------------------------------------------------------------------------------------
+
+    def _guarded(self, react: Callable[[Any], object]) -> Callable[[Any], None]:
+        """A callback that keeps what it raises and says so in the text line, instead of falling silent."""
+
+        def call(event: Any) -> None:
+            if self._quiet:
+                return
+            try:
+                react(event)
+            except Exception as error:
+                self.failures.append(error)
+                self.text.value = live_region(escape(f"{type(error).__name__}: {error}"))
+
+        return call
+
+    def _on_slider(self, name: str, value: Any) -> None:
+        self.scene.move(name, value)
+        if name != self.scene.view.x:
+            self._canvas.show(self.scene.frame(), self.scene.curves())
+        self.refresh()
+
+    def _on_line(self, name: str, on: bool) -> None:
+        self.scene.switch(name, on)
+        self._canvas.show(self.scene.frame(), self.scene.curves())
+        self.refresh()
+
+    def _on_source(self, change: Any) -> None:
+        self._stop()
+        try:
+            self.scene = self._choose(change["new"])
+        except BrrrError as unavailable:  # the one before stays, and its name goes back into the list
+            self._quiet = True
+            self.source.value = self.scene.source.name
+            self._quiet = False
+            self._say(str(unavailable))
+            return
+        self._fill()
+
+    def refresh(self) -> None:
+        """The picture first, for it is what the eye waits for, then the text line and the table."""
+        self.image.value = self._canvas.mark(*self.scene.marks())
+        self.text.value = said_html(self.scene)
+        if self.show_table.value:
+            self._fill_table()
+
+    def _fill_table(self) -> None:
+        self.table.value = table_of(self.scene) if self.show_table.value else ""
+
+    # -- measuring -------------------------------------------------------------------------------------------------
+
+    def _show_measuring(self) -> None:
+        running = self._job is not None and self._job.running
+        self.measuring.layout.display = "flex" if self.scene.source.live else "none"
+        self.measure.disabled = self.measure_all.disabled = running
+        for part in (self.cancel, self.progress, self.left):
+            part.layout.display = "flex" if running else "none"
+
+    def _variants(self) -> list[str]:
+        shown = [self.scene.experiment.line(name).variant for name in self.scene.on]
+        base = [self.scene.experiment.line(self.scene.view.to).variant] if self.scene.view.to else []
+        return list(dict.fromkeys(shown + base))
+
+    def _slices_here(self) -> list[Slice]:
+        point = dict(self.scene.point)
+        return [Slice(v, point) for v in self._variants() if self.scene.experiment.has(v, point)]
+
+    def _slices_all(self) -> list[Slice]:
+        x = self.scene.view.x
+        points = [{**self.scene.point, x: value} for value in self.scene.values[x]]
+        slices = [Slice(v, p) for p in points for v in self._variants() if self.scene.experiment.has(v, p)]
+        return [s for s in slices if self._is_new(s)]
+
+    def _is_new(self, piece: Slice) -> bool:
+        return tuple(piece.point.values()) not in self.scene.source.known(self.scene.experiment, piece.variant)
+
+    def _press(self, slices: list[Slice]) -> None:
+        """Start measuring, or ask first where it would take long on a CPU."""
+        scene = self.scene
+        wanted = [(s.variant, tuple(s.point.values())) for s in slices]
+        if scene.source.name == "cpu" and self._confirmed != wanted:
+            longest = max((expected_s(scene.experiment, scene.source, [s.variant], s.point) for s in slices), default=0)
+            if longest > ASK_ABOVE_S:
+                self._confirmed = wanted
+                total = sum(expected_s(scene.experiment, scene.source, [s.variant], s.point) for s in slices)
+                self._say(f"This takes {about(total)}: press the button again to measure.")
+                return
+        self._confirmed = None
+        self._run(slices)
+
+    def _run(self, slices: list[Slice]) -> None:
+        self.scene.message = ""
+        self.progress.max, self.progress.value = max(1, len(slices)), 0
+        self._job = Job(self.scene.experiment, self.scene.source, slices, self._on_step, self._on_end)
+        self._job.running = True
+        self.left.value = f"0 of {len(slices)}"
+        self._show_measuring()
+        self._job.start()
+
+    def _stop(self) -> None:
+        if self._job is not None and self._job.running:
+            self._job.cancel()
+
+    def _on_step(self, done: int, of: int) -> None:
+        self.progress.value = done
+        self.left.value = f"{done} of {of}"
+        self._redraw()
+
+    def _on_end(self, message: str) -> None:
+        assert self._job is not None
+        if self._job.unexpected is not None:
+            self.failures.append(self._job.unexpected)
+        self._show_measuring()
+        self._redraw()
+        self._say(message)
+
+    def _redraw(self) -> None:
+        self.scene.refresh()
+        self._canvas.show(self.scene.frame(), self.scene.curves())
+        self.refresh()
+
+    def _say(self, message: str) -> None:
+        """A message inside the figure and in the text line; the next movement takes it away."""
+        self.scene.message = message
+        self.refresh()
