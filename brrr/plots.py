@@ -190,7 +190,7 @@ def slider_axis(on: Axes, values: Sequence[Value], scale: Literal["log", "linear
     crowded = sum(len(readable(value)) for value in ticks) > _LETTERS_ACROSS
     on.set_xticklabels([readable(value) for value in ticks], rotation=90 if crowded else 0)
     if crowded:
-        on.tick_params(axis="x", labelsize=min(8.5, 330 / len(ticks)))
+        on.tick_params(axis="x", labelsize=_upright_points(len(ticks)))
     on.set_xlabel(label)
 
 
@@ -237,11 +237,16 @@ def bottom_margin(values: Sequence[Value], scale: str) -> float:
     """The room that the x axis's labels need, in CSS pixels: upright ones need more.
 
     >>> bottom_margin((1, 2), "log"), bottom_margin(tuple(f"category number {n}" for n in range(9)), "category")
-    (72, 156)
+    (72, 187)
     """
     ticks = [readable(value) for value in ticked(values, scale)]
     crowded = sum(map(len, ticks)) > _LETTERS_ACROSS
-    return round(66 + 5.3 * max(map(len, ticks))) if crowded else 72
+    return round(66 + 0.84 * _upright_points(len(ticks)) * max(map(len, ticks))) if crowded else 72
+
+
+def _upright_points(ticks: int) -> float:
+    """The size of upright labels, in points: smaller where there are many, so that they do not touch."""
+    return min(8.5, 330 / ticks)
 
 
 def to_png(drawn: Figure) -> bytes:

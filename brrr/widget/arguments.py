@@ -29,8 +29,19 @@ def slider_names(found: Experiment, at: Mapping[str, Value], sliders: Sequence[s
     return names
 
 
-def view_of(found: Experiment, sliders: Sequence[str], show: str | Mapping[str, str]) -> View:
-    """What lies along x and y."""
+def view_of(
+    found: Experiment,
+    sliders: Sequence[str],
+    show: str | Mapping[str, str],
+    values: Mapping[str, Sequence[Value]] | None = None,
+) -> View:
+    """What lies along x and y, and which values of the axes are kept."""
+    keep = {found.axis(name).name: tuple(kept) for name, kept in (values or {}).items()}
+    for name, kept in keep.items():
+        if not kept:
+            raise ArgumentError("explore", "values", dict(values or {}), f"at least one value of {name!r}")
+        for value in kept:
+            found.axis(name).checked("explore", value)
     wanted = {"y": "time"} if show == "time" else show
     if isinstance(wanted, str) or not set(wanted) <= {"x", "y", "ratio"} or wanted.get("y", "time") != "time":
         expected = '"time", {"ratio": LINE}, or either with {"x": AXIS}'
@@ -39,4 +50,4 @@ def view_of(found: Experiment, sliders: Sequence[str], show: str | Mapping[str, 
     if along not in sliders:
         raise ArgumentError("explore", "show", show, f"an x that has a slider: {', '.join(sliders)}")
     to = wanted.get("ratio", "")
-    return View(along, found.line(to).name if to else "")
+    return View(along, found.line(to).name if to else "", keep)

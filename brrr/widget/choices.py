@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 
 from brrr.errors import ArgumentError, NotRecordedError
@@ -23,12 +23,16 @@ def available(experiment: Experiment, source: Source, lines: Sequence[str] | Non
     return [line for line in can if line.name in wanted] or can
 
 
-def slider_values(experiment: Experiment, source: Source, lines: Sequence[Line]) -> dict[str, tuple[Value, ...]]:
+def slider_values(
+    experiment: Experiment, source: Source, lines: Sequence[Line], keep: Mapping[str, Sequence[Value]]
+) -> dict[str, tuple[Value, ...]]:
     """The values that each slider takes: those of the source at which at least one line may have a point.
 
-    Raises NotRecordedError where an axis has none.
+    `keep` holds, by axis, the values to keep; where the source has none of them, it has no say. Raises
+    NotRecordedError where an axis has none.
     """
     values = {axis.name: source.values(experiment, axis.name) for axis in experiment.axes}
+    values = {name: tuple(v for v in all_ if v in keep.get(name, all_)) or all_ for name, all_ in values.items()}
     if experiment.supports:
         variants = dict.fromkeys(line.variant for line in lines)
         points = [dict(zip(values, each, strict=True)) for each in product(*values.values())]
@@ -39,6 +43,19 @@ def slider_values(experiment: Experiment, source: Source, lines: Sequence[Line])
         if not left:
             raise NotRecordedError(f"explore: {source.name} has no point of {experiment.name!r} along {name!r}")
     return values
+
+
+def looks(experiment: Experiment, lines: Sequence[Line]) -> dict[str, int]:
+    """The number of each line's look: its place in the experiment, so that it looks the same in every figure.
+
+    Where two of the lines would then have the same colour, their places among themselves.
+    """
+    from brrr.plots import COLOURS
+
+    places = {line.name: experiment.lines.index(line) for line in lines}
+    if len({place % len(COLOURS) for place in places.values()}) == min(len(places), len(COLOURS)):
+        return places
+    return {line.name: place for place, line in enumerate(lines)}
 
 
 def snap(axis: Axis, values: Sequence[Value], value: Value) -> Value:

@@ -166,6 +166,7 @@ def explore(
     at: Mapping[str, Value] | None = None,
     lines: Sequence[str] | None = None,
     sliders: Sequence[str] | None = None,
+    values: Mapping[str, Sequence[Value]] | None = None,
     show: str | Mapping[str, str] = "time",
     unlock: Lock | None = None,
     source: str | Source | None = None,
@@ -181,6 +182,7 @@ def explore(
         lines: the lines to offer; without it, all that the source has.
         sliders: the axes that get a slider, at most three; without it, all axes, or those not in `at` if there
             are more than three. The first lies along x.
+        values: for an axis, the values to keep of those that the source has; without it, all.
         show: "time"; or {"ratio": LINE} for the times over those of a line; {"x": AXIS} names the axis along x.
         unlock: a guess; the explorer stays covered until it is answered.
         source: `recorded:h200`, `cuda`, `cpu` or a source; without it, `BRRR_SOURCE`, then a GPU if there is one.
@@ -195,7 +197,7 @@ def explore(
         found.line(line)
     names = slider_names(found, at, sliders)
     chosen = source if source is not None and not isinstance(source, str) else _source(source)
-    scene = Scene(found, chosen, at, lines, view_of(found, names, show))
+    scene = Scene(found, chosen, at, lines, view_of(found, names, show, values))
     return Explorer(scene, names, unlock, at, lines)
 
 

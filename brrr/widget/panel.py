@@ -107,7 +107,7 @@ class Panel:
         self.refresh()
 
     def _checkbox(self, name: str, label: str) -> Any:
-        index = [line.name for line in self.scene.experiment.lines].index(name)
+        index = self.scene.looks[name]
         colour = plots.look(index)["color"]
         shown = "inherit" if colour == "#000000" else colour
         box = widgets.Checkbox(value=name in self.scene.on, indent=False, description=label)

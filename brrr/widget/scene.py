@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from brrr import units
 from brrr.experiment import Axis, Experiment, Line, Value
 from brrr.measurement import Estimate
 from brrr.source import Source
-from brrr.widget.choices import available, over, slider_values, snap
+from brrr.widget.choices import available, looks, over, slider_values, snap
 
 if TYPE_CHECKING:
     from brrr.widget.canvas import Curve, Frame
@@ -26,10 +26,11 @@ _EMPTY_LIMITS = (1e-6, 1.0)  # of the time axis before anything was measured
 
 @dataclass(frozen=True)
 class View:
-    """What the y axis shows (the times, or their ratio to the line `to`) and which axis lies along x."""
+    """What the y axis shows (times, or their ratio to the line `to`), what lies along x, and which values are kept."""
 
     x: str
     to: str = ""
+    keep: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
 
     @property
     def unit(self) -> str:
@@ -49,7 +50,8 @@ class Scene:
         self.experiment, self.source, self.view = experiment, source, view
         self.lines = available(experiment, source, lines)
         self.on = [line.name for line in self.lines if lines or line.shown] or [line.name for line in self.lines[:1]]
-        self.values = slider_values(experiment, source, self.lines)
+        self.values = slider_values(experiment, source, self.lines, view.keep)
+        self.looks = looks(experiment, self.lines)
         self.point = {axis.name: self._start(axis, at) for axis in experiment.axes}
         self.message = ""
         self.refresh()
@@ -183,12 +185,12 @@ class Scene:
         drawn = []
         axis, values = self.x_axis, self.values[self.view.x]
         joined = not self.source.live  # while points are being measured, nothing runs over those that are missing
-        for index, line in enumerate(self.experiment.lines):
+        for line in self.lines:
             if line.name in self.on:
                 points = self._cuts[line.name]
                 xs = tuple(positions(values, axis.scale, list(points)))
                 ys, lows, highs = (tuple(float(getattr(e, p)) for e in points.values()) for p in _PARTS)
-                drawn.append(Curve(line.name, line.label, index, xs, ys, lows, highs, joined=joined))
+                drawn.append(Curve(line.name, line.label, self.looks[line.name], xs, ys, lows, highs, joined=joined))
         return drawn
 
     def marks(self) -> tuple[float, dict[str, float], str]:
@@ -220,7 +222,7 @@ class Scene:
             base = self._reference()
             for key, measured in self._known[line.name].items():
                 estimate = measured.get(line.field)
-                if estimate and (not self.view.to or key in base):
+                if estimate and self._kept(key) and (not self.view.to or key in base):
                     shown = over(estimate, base[key]) if self.view.to else estimate
                     bounds.append(shown.median)
         positive = [bound for bound in bounds if bound > 0]
@@ -228,6 +230,9 @@ class Scene:
             return (0.1, 10.0) if self.view.to else _EMPTY_LIMITS
         low, high = math.floor(math.log10(min(positive) / _ROOM)), math.ceil(math.log10(max(positive) * _ROOM))
         return 10.0**low, 10.0 ** max(high, low + 1)
+
+    def _kept(self, key: tuple[Value, ...]) -> bool:
+        return all(value in self.values[axis.name] for axis, value in zip(self.experiment.axes, key, strict=True))
 
     def _reference(self) -> dict[tuple[Value, ...], Estimate]:
         if not self.view.to:
