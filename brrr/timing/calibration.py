@@ -21,12 +21,11 @@ from brrr.timing.activity import record_activity
 from brrr.timing.gate import eviction_of, gate_of
 from brrr.timing.graph_times import graph_step
 
-ASSUMED_OWN_S = {"hot": 1.0e-6, "cold": 1.49e-6, "long": 4.3e-6}
+ASSUMED_OWN_S = {"hot": 1.013e-6, "cold": 1.485e-6}
 """Own time of the yardstick kernel by CUPTI on an H200, used where the device's own cannot be had."""
 
 YARDSTICK = "brrr_yardstick"
 WORDS = 128 * 128
-LONG_TURNS = 400
 SETTLED_S = 0.02e-6
 CHAINS = (1, 2, 5, 10, 20, 50)
 """Lengths at which the launch penalty of an emptied cache is measured; between them it is interpolated."""
@@ -34,10 +33,7 @@ CHAINS = (1, 2, 5, 10, 20, 50)
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Seconds, on a yardstick kernel: the pair around one, its own time, hot and cold; and the gaps inside a graph.
-
-    Behind a longer kernel the gap is shorter, for the next kernel is fetched meanwhile; so it is measured behind a
-    short one and a long one, and interpolated.
+    """Seconds, on a yardstick kernel: the pair around one, its own time, hot and cold; and the gap inside a graph.
 
     `penalties_s` are what an emptied cache adds to the pair around chains of so many yardsticks, beyond what it adds
     to their own times.
@@ -48,8 +44,6 @@ class Calibration:
     cold_pair_s: float
     cold_own_s: float
     graph_gap_s: float
-    long_own_s: float
-    long_graph_gap_s: float
     first_gap_s: float
     gap_s: float
     penalties_s: tuple[tuple[int, float], ...]
@@ -58,11 +52,6 @@ class Calibration:
     def surplus_s(self, cache: Cache) -> float:
         """What an event pair behind the gate shows beyond the span of the work between its events."""
         return self.pair_s - self.own_s if cache == "hot" else self.cold_pair_s - self.cold_own_s
-
-    def graph_gap_behind_s(self, kernel_s: float) -> float:
-        """The gap inside a graph behind a kernel of this length."""
-        share = (kernel_s - self.own_s) / (self.long_own_s - self.own_s)
-        return self.graph_gap_s + min(max(share, 0.0), 1.0) * (self.long_graph_gap_s - self.graph_gap_s)
 
     def gaps_s(self, kernels: int) -> float:
         """The gaps inside a stream's chain of so many kernels, hot."""
@@ -115,8 +104,6 @@ def calibration(device_index: int, *, profiler: bool = True) -> Calibration:
     cold = {length: _pair_median(yardstick, length, evict) for length in CHAINS}
     own = _own_times(yardstick, evict) if profiler else None
     own_s, cold_own_s = own or (ASSUMED_OWN_S["hot"], ASSUMED_OWN_S["cold"])
-    long = _yardstick(LONG_TURNS)
-    long_own_s = (own and _own_time(long, lambda: None)) or ASSUMED_OWN_S["long"]
     step_s = _settled_step_s(yardstick, own_s)
     return Calibration(
         pair_s=hot[1],
@@ -124,8 +111,6 @@ def calibration(device_index: int, *, profiler: bool = True) -> Calibration:
         cold_pair_s=cold[1],
         cold_own_s=cold_own_s,
         graph_gap_s=step_s - own_s,
-        long_own_s=long_own_s,
-        long_graph_gap_s=_settled_step_s(long, long_own_s) - long_own_s,
         first_gap_s=hot[2] - hot[1] - own_s,
         gap_s=(hot[50] - hot[2]) / 48 - own_s,
         penalties_s=tuple((n, cold[n] - hot[n] - (cold_own_s - own_s)) for n in CHAINS),
@@ -149,15 +134,13 @@ def _settled_step_s(yardstick: Callable[[], None], own_s: float) -> float:
     return now
 
 
-def _yardstick(turns: int = 1) -> Callable[[], None]:
+def _yardstick() -> Callable[[], None]:
     """The yardstick: a kernel that moves 256 KiB, about as long as torch's smallest operators."""
     import torch
 
     data, out = torch.zeros(WORDS * 4, device="cuda"), torch.zeros(WORDS * 4, device="cuda")
     kernel = probe_kernel(YARDSTICK)
-    return lambda: kernel(
-        (128, 1, 1), (128, 1, 1), (data.data_ptr(), PTR), (out.data_ptr(), PTR), (WORDS, U32), (turns, U32)
-    )
+    return lambda: kernel((128, 1, 1), (128, 1, 1), (data.data_ptr(), PTR), (out.data_ptr(), PTR), (WORDS, U32))
 
 
 def _pair_median(call: Callable[[], None], length: int, before: Callable[[], Any] | None = None) -> float:
@@ -182,19 +165,20 @@ def _middle_mean(values: list[int]) -> float:
 
 def _own_times(yardstick: Callable[[], None], evict: Callable[[], None]) -> tuple[float, float] | None:
     """The yardstick's own time by CUPTI, hot and behind an emptied cache; None without a profiler."""
-    hot, cold = _own_time(yardstick, lambda: None), _own_time(yardstick, evict)
-    return (hot, cold) if hot and cold else None
+    times = []
+    for before in (lambda: None, evict):
 
+        def many(before: Callable[[], None] = before) -> None:
+            for _ in range(200):
+                before()
+                yardstick()
 
-def _own_time(yardstick: Callable[[], None], before: Callable[[], None]) -> float | None:
-    def many() -> None:
-        for _ in range(200):
-            before()
-            yardstick()
-
-    try:
-        activities, _ = record_activity(many)
-    except RuntimeError:
-        return None
-    own = [a.end_ns - a.start_ns for a in activities if a.name.startswith(YARDSTICK)]
-    return _middle_mean(own) * 1e-9 if own else None
+        try:
+            activities, _ = record_activity(many)
+        except RuntimeError:
+            return None
+        own = [a.end_ns - a.start_ns for a in activities if a.name.startswith(YARDSTICK)]
+        if not own:
+            return None
+        times.append(_middle_mean(own) * 1e-9)
+    return times[0], times[1]

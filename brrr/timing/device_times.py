@@ -110,7 +110,7 @@ class DeviceTimes:
         hot_span = hot.shifted(-calibrated.surplus_s("hot"))
         found, how = hot_span.shifted(-calibrated.gaps_s(kernels)), "the span less the stream's gaps"
         if step is not None and not step.copies and step.seconds <= hot_span.median + CLOSE_S:
-            by_graph = step.seconds - step.kernels * calibrated.graph_gap_behind_s(step.seconds / step.kernels)
+            by_graph = step.seconds - step.kernels * calibrated.graph_gap_s
             found, how = hot_span.shifted(by_graph - hot_span.median), "its share of a graph less the graph's gaps"
         if self.cache == "cold":
             grown = Estimate.of(self.span).median - hot.median - calibrated.cold_penalty_s(kernels)
