@@ -55,17 +55,9 @@ def test_a_kernel_that_is_wrong_does_not_compile(tmp_path: Path) -> None:
         compiled(broken, "sm_90", tmp_path)
 
 
-def made(**changed: float) -> Calibration:
-    values = {"pair_s": 3.5, "own_s": 1.0, "cold_pair_s": 4.8, "cold_own_s": 1.5, "graph_gap_s": 0.25,
-              "first_gap_s": 1.2, "gap_s": 1.1, **changed}  # fmt: skip
-    return Calibration(**values, penalties_s=((1, 0.8), (5, 1.6), (20, 1.9)), own_from="cupti")
-
-
 def test_what_the_calibration_takes_off() -> None:
-    c = made()
+    c = Calibration(pair_s=3.5, own_s=1.0, cold_pair_s=4.8, cold_own_s=1.5, own_from="cupti")
     assert c.surplus_s("hot") == pytest.approx(2.5) and c.surplus_s("cold") == pytest.approx(3.3)
-    assert c.gaps_s(1) == 0 and c.gaps_s(2) == pytest.approx(1.2) and c.gaps_s(20) == pytest.approx(1.2 + 18 * 1.1)
-    assert [c.cold_penalty_s(n) for n in (1, 3, 5, 20, 500)] == pytest.approx([0.8, 1.2, 1.6, 1.9, 1.9])
 
 
 def test_the_device_is_never_busy_for_longer_than_the_span() -> None:

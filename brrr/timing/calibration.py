@@ -1,9 +1,11 @@
-"""What the event pair behind the gate shows beyond the work itself, and how far kernels lie apart in a graph.
+"""What the event pair behind the gate shows beyond the work itself, and how far kernels lie apart.
 
 A pair of events around one kernel shows more than the kernel's own time: the first event is stamped before the kernel
 is fetched, the second after it has drained. The surplus is measured once a process, on a small elementwise kernel
 whose own time CUPTI tells; where there is no CUPTI, the own time it had on an H200 is assumed. Behind an emptied cache
-the surplus is larger, for the launches themselves then come from memory, so it is measured apart.
+the surplus is larger, for the launches themselves then come from memory, so it is measured apart. What only the
+fall-back without a profiler needs, the gaps, is measured beside each of its measurements: gaps drift by a tenth of a
+microsecond, and a chain of fifty kernels would add that up.
 """
 
 from __future__ import annotations
@@ -21,51 +23,29 @@ from brrr.timing.activity import record_activity
 from brrr.timing.gate import eviction_of, gate_of
 from brrr.timing.graph_times import graph_step
 
-ASSUMED_OWN_S = {"hot": 1.013e-6, "cold": 1.485e-6}
+ASSUMED_OWN_S = {"hot": 0.99e-6, "cold": 1.485e-6}
 """Own time of the yardstick kernel by CUPTI on an H200, used where the device's own cannot be had."""
 
 YARDSTICK = "brrr_yardstick"
 WORDS = 128 * 128
 SETTLED_S = 0.02e-6
-CHAINS = (1, 2, 5, 10, 20, 50)
-"""Lengths at which the launch penalty of an emptied cache is measured; between them it is interpolated."""
+QUEUE_DEPTH = 900
+"""Launches that fit into the queue behind a closed gate, with room to spare: an H200 holds 1020 and blocks by 1100."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Seconds, on a yardstick kernel: the pair around one, its own time, hot and cold; and the gap inside a graph.
-
-    `penalties_s` are what an emptied cache adds to the pair around chains of so many yardsticks, beyond what it adds
-    to their own times.
-    """
+    """Seconds, on a yardstick kernel: the event pair around one, and its own time, hot and behind an emptied cache."""
 
     pair_s: float
     own_s: float
     cold_pair_s: float
     cold_own_s: float
-    graph_gap_s: float
-    first_gap_s: float
-    gap_s: float
-    penalties_s: tuple[tuple[int, float], ...]
     own_from: str
 
     def surplus_s(self, cache: Cache) -> float:
         """What an event pair behind the gate shows beyond the span of the work between its events."""
         return self.pair_s - self.own_s if cache == "hot" else self.cold_pair_s - self.cold_own_s
-
-    def gaps_s(self, kernels: int) -> float:
-        """The gaps inside a stream's chain of so many kernels, hot."""
-        return self.first_gap_s + (kernels - 2) * self.gap_s if kernels >= 2 else 0.0
-
-    def cold_penalty_s(self, kernels: int) -> float:
-        """What launching so many kernels out of an emptied cache costs, interpolated between the measured lengths."""
-        lengths = [length for length, _ in self.penalties_s]
-        at = min(max(kernels, lengths[0]), lengths[-1])
-        above = next(i for i, length in enumerate(lengths) if length >= at)
-        if above == 0:
-            return self.penalties_s[0][1]
-        (low, low_s), (high, high_s) = self.penalties_s[above - 1 : above + 1]
-        return low_s + (high_s - low_s) * (at - low) / (high - low)
 
 
 def pairs_s(call: Callable[[], Any], repeats: int, timeout_s: float, before: Callable[[], Any] | None = None) -> Any:
@@ -98,40 +78,48 @@ def _event_pair() -> tuple[Any, Any]:
 @lru_cache(maxsize=8)
 def calibration(device_index: int, *, profiler: bool = True) -> Calibration:
     """The calibration of a device, measured once a process; `profiler=False` leaves CUPTI out of it."""
-    yardstick = _yardstick()
-    evict = eviction_of(device_index)
-    hot = {length: _pair_median(yardstick, length) for length in CHAINS}
-    cold = {length: _pair_median(yardstick, length, evict) for length in CHAINS}
+    yardstick, evict = _yardstick(), eviction_of(device_index)
     own = _own_times(yardstick, evict) if profiler else None
     own_s, cold_own_s = own or (ASSUMED_OWN_S["hot"], ASSUMED_OWN_S["cold"])
-    step_s = _settled_step_s(yardstick, own_s)
-    return Calibration(
-        pair_s=hot[1],
-        own_s=own_s,
-        cold_pair_s=cold[1],
-        cold_own_s=cold_own_s,
-        graph_gap_s=step_s - own_s,
-        first_gap_s=hot[2] - hot[1] - own_s,
-        gap_s=(hot[50] - hot[2]) / 48 - own_s,
-        penalties_s=tuple((n, cold[n] - hot[n] - (cold_own_s - own_s)) for n in CHAINS),
-        own_from="cupti" if own else "assumed",
-    )
+    pair_s, cold_pair_s = _chain_s(yardstick, 1), _chain_s(yardstick, 1, evict)
+    return Calibration(pair_s, own_s, cold_pair_s, cold_own_s, "cupti" if own else "assumed")
 
 
-def _settled_step_s(yardstick: Callable[[], None], own_s: float) -> float:
-    """What the yardstick adds to a graph, once graphs have settled.
+def graph_gap_s(device_index: int, calibrated: Calibration) -> float:
+    """The gap behind a kernel inside a graph, measured now."""
+    yardstick = _settled_yardstick(device_index)
+    steps = [step.seconds for step in (graph_step(yardstick, calibrated.own_s) for _ in range(2)) if step]
+    return sum(steps) / len(steps) - calibrated.own_s if steps else 0.0
+
+
+def stream_gaps_s(calibrated: Calibration, kernels: int) -> float:
+    """All gaps inside a stream's chain of so many kernels, measured now on a chain of yardsticks."""
+    chain_s = _chain_s(_yardstick(), min(kernels, QUEUE_DEPTH))
+    return chain_s - calibrated.surplus_s("hot") - min(kernels, QUEUE_DEPTH) * calibrated.own_s
+
+
+def cold_penalty_s(device_index: int, calibrated: Calibration, kernels: int) -> float:
+    """What an emptied cache adds to a chain of so many kernels beyond what it adds to their work, measured now."""
+    yardstick, length = _yardstick(), min(kernels, QUEUE_DEPTH)
+    grown = _chain_s(yardstick, length, eviction_of(device_index)) - _chain_s(yardstick, length)
+    return grown - (calibrated.cold_own_s - calibrated.own_s)
+
+
+@lru_cache(maxsize=8)
+def _settled_yardstick(device_index: int) -> Callable[[], None]:
+    """The yardstick, once graphs have settled.
 
     A process's first graphs run with smaller gaps than all later ones (0.09 against 0.26 µs on an H200), so graphs are
     made until two in a row agree.
     """
-    before = 0.0
+    yardstick, before = _yardstick(), 0.0
     for attempt in range(10):
-        step = graph_step(yardstick, own_s)
-        now = step.seconds if step else own_s
+        step = graph_step(yardstick, ASSUMED_OWN_S["hot"])
+        now = step.seconds if step else 0.0
         if attempt >= 3 and abs(now - before) <= SETTLED_S:
             break
         before = now
-    return now
+    return yardstick
 
 
 def _yardstick() -> Callable[[], None]:
@@ -143,24 +131,20 @@ def _yardstick() -> Callable[[], None]:
     return lambda: kernel((128, 1, 1), (128, 1, 1), (data.data_ptr(), PTR), (out.data_ptr(), PTR), (WORDS, U32))
 
 
-def _pair_median(call: Callable[[], None], length: int, before: Callable[[], Any] | None = None) -> float:
+def _chain_s(yardstick: Callable[[], None], length: int, before: Callable[[], Any] | None = None) -> float:
+    """The median of event pairs around a chain of yardsticks."""
+
     def chain() -> None:
         for _ in range(length):
-            call()
+            yardstick()
 
+    repeats = max(1, min(16, QUEUE_DEPTH // (length + 4)))
     samples: list[float] = []
-    for _ in range(8):
-        samples += pairs_s(chain, 16 if length < 10 else 8, 0.5, before) or []
+    for _ in range(max(6, 96 // repeats)):
+        samples += pairs_s(chain, repeats, 0.5, before) or []
     if not samples:
         raise BrrrError("calibration: the gate never held; another program may be using the GPU")
     return median(samples)
-
-
-def _middle_mean(values: list[int]) -> float:
-    """The mean of the middle half: finer than the median where values come in the clock's steps of 32 ns."""
-    ordered = sorted(values)
-    middle = ordered[len(ordered) // 4 : len(ordered) - len(ordered) // 4]
-    return sum(middle) / len(middle)
 
 
 def _own_times(yardstick: Callable[[], None], evict: Callable[[], None]) -> tuple[float, float] | None:
@@ -182,3 +166,10 @@ def _own_times(yardstick: Callable[[], None], evict: Callable[[], None]) -> tupl
             return None
         times.append(_middle_mean(own) * 1e-9)
     return times[0], times[1]
+
+
+def _middle_mean(values: list[int]) -> float:
+    """The mean of the middle half: finer than the median where values come in the clock's steps of 32 ns."""
+    ordered = sorted(values)
+    middle = ordered[len(ordered) // 4 : len(ordered) - len(ordered) // 4]
+    return sum(middle) / len(middle)

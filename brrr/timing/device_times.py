@@ -9,12 +9,9 @@ from typing import Any
 from brrr.measurement import Cache, Estimate
 from brrr.statistics import median
 from brrr.timing import activity
-from brrr.timing.calibration import Calibration, pairs_s
+from brrr.timing.calibration import Calibration, cold_penalty_s, graph_gap_s, pairs_s, stream_gaps_s
 from brrr.timing.gate import eviction_of, gate_of, marker_kernel
 from brrr.timing.graph_times import graph_step
-
-QUEUE_DEPTH = 900
-"""Launches that fit into the queue behind a closed gate, with room to spare: an H200 holds 1020 and blocks by 1100."""
 
 PROFILED_CALLS = 25
 
@@ -31,7 +28,7 @@ class DeviceTimes:
     def __init__(self, call: Callable[[], Any], cache: Cache, host_s: float) -> None:
         import torch
 
-        index = torch.cuda.current_device()
+        self._index = index = torch.cuda.current_device()
         self.call, self.cache, self._gate = call, cache, gate_of(index)
         self._evict = eviction_of(index) if cache == "cold" else None
         self._host_s = host_s
@@ -108,12 +105,15 @@ class DeviceTimes:
         hot = self._hot_pair() if self.cache == "cold" else Estimate.of(self.span, EVENT_TICK_S)
         kernels = self.kernels or 1
         hot_span = hot.shifted(-calibrated.surplus_s("hot"))
-        found, how = hot_span.shifted(-calibrated.gaps_s(kernels)), "the span less the stream's gaps"
         if step is not None and not step.copies and step.seconds <= hot_span.median + CLOSE_S:
-            by_graph = step.seconds - step.kernels * calibrated.graph_gap_s
+            by_graph = step.seconds - step.kernels * graph_gap_s(self._index, calibrated)
             found, how = hot_span.shifted(by_graph - hot_span.median), "its share of a graph less the graph's gaps"
+        else:
+            gaps_s = stream_gaps_s(calibrated, kernels) if kernels > 1 else 0.0
+            found, how = hot_span.shifted(-gaps_s), "the span less the stream's gaps"
         if self.cache == "cold":
-            grown = Estimate.of(self.span).median - hot.median - calibrated.cold_penalty_s(kernels)
+            penalty_s = cold_penalty_s(self._index, calibrated, kernels)
+            grown = Estimate.of(self.span).median - hot.median - penalty_s
             found, how = found.shifted(grown), f"{how}, raised by what the emptied cache added"
         return found, how
 

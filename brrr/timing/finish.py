@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from brrr.machines import clocks
 from brrr.measurement import Estimate, Field
 from brrr.timing import activity
-from brrr.timing.calibration import calibration
-from brrr.timing.device_times import QUEUE_DEPTH
+from brrr.timing.calibration import QUEUE_DEPTH, calibration
 from brrr.timing.gate import sm_clock_hz
 
 if TYPE_CHECKING:

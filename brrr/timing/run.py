@@ -55,8 +55,10 @@ class Run:
         """
         result, host_s, call_s = self.host.one()
         error = workload.verified(result)
+        self._note_nan(result)
+        del result  # its memory is the next call's
         if call_s > SLOW_CALLS * self.budget_s:
-            self._take_single(result, host_s, call_s)
+            self._take_single(host_s, call_s)
         return error
 
     def start_again(self) -> bool:
@@ -77,8 +79,10 @@ class Run:
         start = time.perf_counter()
         if not self._single:
             result, host_s, self.call_s = self.host.one()
+            self._note_nan(result)
+            del result
             if self.call_s > SLOW_CALLS * self.budget_s:
-                self._take_single(result, host_s, self.call_s)
+                self._take_single(host_s, self.call_s)
             else:
                 self._settle(start + WARM_UP_SHARE * self.budget_s)
         if self.cuda:
@@ -101,17 +105,16 @@ class Run:
     def _single(self) -> bool:
         return "single-call" in self.flags
 
-    def _take_single(self, result: Any, host_s: float, call_s: float) -> None:
+    def _take_single(self, host_s: float, call_s: float) -> None:
         """One call is all that the budget affords, so the first call must be the sample.
 
         On a queue it is the second: the first one's issuing has loading and allocating in it, many times its own cost.
         """
         if self.host.waits:
-            result, host_s, call_s = self.host.one()
+            host_s, call_s = self.host.one()[1:]
         self.call_s = call_s
         self.host.take(host_s, call_s)
         self.flags.append("single-call")
-        self._note_nan(result)
 
     def _note_nan(self, result: Any) -> None:
         if _is_nan(result):
