@@ -15,11 +15,14 @@ from typing import Any
 import pytest
 from synthetic import Synthetic
 
+from brrr import source as source_module
 from brrr.errors import ArgumentError, BrrrError, NotRecordedError
 from brrr.experiment import Axis, Experiment, Line, Variant
+from brrr.experiments import experiment as experiment_named
 from brrr.lessons.guessing import Guess, guess
 from brrr.recordings.recorded import Recorded
 from brrr.widget import expected, explorer, job
+from brrr.widget.choices import looks
 from brrr.widget.explorer import COVERED, explore, sweep_all
 
 GPU_LINES = ["transfers", "unsynchronized", "synchronized"]
@@ -32,7 +35,7 @@ def _recordings(synthetic_root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     for name in ("BRRR_SOURCE", "BRRR_STATIC", "BRRR_QUICK"):
         monkeypatch.delenv(name, raising=False)
     yield
-    explorer._live_sources.clear()
+    source_module._live.clear()
 
 
 @pytest.fixture
@@ -173,7 +176,7 @@ def test_the_source_changes_with_its_badge_and_its_lines() -> None:
 
 def test_a_source_that_fails_leaves_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = explore("matmul", at={"size": 256}, source="recorded:h200")
-    monkeypatch.setattr(explorer, "_source", lambda _: Recorded("gone"))
+    monkeypatch.setattr(explorer, "source_named", lambda _: Recorded("gone"))
     shown.panel.source.value = "recorded:cpu"
     assert shown.panel.source.value == "recorded:h200"
     assert "Recorded: device is" in shown.text
@@ -486,3 +489,30 @@ def _everything(widget: Any) -> str:
     """All text in a widget and its children, as a browser would get it."""
     parts = [str(getattr(widget, "value", "")), str(getattr(widget, "description", ""))]
     return " ".join(parts + [_everything(child) for child in getattr(widget, "children", ())])
+
+
+def test_only_the_values_asked_for_are_kept() -> None:
+    shown = explore("matmul", at={"size": 64}, values={"size": [16, 64, 1024]}, source="recorded:h200")
+    assert [value for _, value in shown.sliders["size"].options] == [16, 64, 1024]
+    assert all({x for x, *_ in rows} <= {16, 64, 1024} for rows in shown.data.values())
+    shown.sweep()
+
+
+def test_values_that_the_source_has_not_have_no_say() -> None:
+    everything = explore("matmul", source="recorded:h200").sliders["size"].options
+    assert explore("matmul", values={"size": [7]}, source="recorded:h200").sliders["size"].options == everything
+
+
+@pytest.mark.parametrize("values", [{"size": []}, {"size": [0]}, {"size": ["big"]}, {"width": [1]}])
+def test_values_that_cannot_be(values: dict[str, list[Any]]) -> None:
+    with pytest.raises(ArgumentError):
+        explore("matmul", values=values, source="recorded:h200")
+
+
+def test_a_line_looks_the_same_in_every_figure_unless_two_would_look_alike() -> None:
+    matmul, timers = experiment_named("matmul"), experiment_named("timers")
+    some = [matmul.line("unsynchronized"), matmul.line("synchronized")]
+    assert looks(matmul, some) == {"unsynchronized": 2, "synchronized": 3}
+    names = ["measure", "no sync", "no warm-up", "sync each call", "event pair each call", "transfers included"]
+    drawn = looks(timers, [timers.line(name) for name in names])
+    assert sorted(drawn.values()) == list(range(6)), "two lines of one figure share a colour"

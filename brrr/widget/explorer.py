@@ -18,9 +18,6 @@ from brrr.widget.scene import Row, Scene
 
 COVERED = "Covered: give your guess above to uncover."
 
-_live_sources: dict[str, Source] = {}
-"""Live sources of this session: what one explorer measured, the next one knows."""
-
 
 class Lock(Protocol):
     """What `unlock=` takes: a guess, which knows whether it was answered and calls back when it is."""
@@ -108,7 +105,7 @@ class Explorer:
             raise panel.failures[0]
 
     def _choose(self, name: str) -> Scene:
-        chosen = self._given_source if name == self._given_source.name else _source(name)
+        chosen = self._given_source if name == self._given_source.name else source_named(name)
         before = self.scene
         return Scene(before.experiment, chosen, {**self._at, **_kept(before, chosen)}, self._lines, before.view)
 
@@ -196,7 +193,7 @@ def explore(
     for line in lines or ():
         found.line(line)
     names = slider_names(found, at, sliders)
-    chosen = source if source is not None and not isinstance(source, str) else _source(source)
+    chosen = source if source is not None and not isinstance(source, str) else source_named(source)
     scene = Scene(found, chosen, at, lines, view_of(found, names, show, values))
     return Explorer(scene, names, unlock, at, lines)
 
@@ -219,14 +216,6 @@ def sweep_all() -> int:
 def _kept(before: Scene, chosen: Source) -> dict[str, Value]:
     """The point to keep when the source changes."""
     return {name: value for name, value in before.point.items() if chosen.values(before.experiment, name)}
-
-
-def _source(name: str | None) -> Source:
-    """The named source; a live one is kept for the session, with what it measured."""
-    if name in _live_sources:
-        return _live_sources[name]
-    found = source_named(name)
-    return _live_sources.setdefault(found.name, found) if found.live else found
 
 
 def sources_here(current: Source) -> list[tuple[str, str]]:

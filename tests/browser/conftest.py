@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 
@@ -29,7 +30,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """Chromium without a window, with a profile of its own."""
     sync_api = pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:
-        pytest.skip("no Chromium here: the browser tests need Debian's `chromium` package")
+        lacking = "no Chromium here: the browser tests need Debian's `chromium` package"
+        pytest.fail(lacking, pytrace=False) if os.environ.get("CI") else pytest.skip(lacking)
     ARTIFACTS.mkdir(parents=True, exist_ok=True)
     with sync_api.sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
