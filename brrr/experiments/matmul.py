@@ -13,7 +13,7 @@ from brrr.errors import NotRecordedError
 from brrr.experiment import Axis, Experiment, Line, Point, Variant
 from brrr.measurement import Estimate
 
-SOURCE = "GPU Performance: Parallel Processing vs Overhead (2024), section `matmul`"
+SOURCE = "GPU Performance: Parallel Processing vs Overhead (2024), section 'matmul'"
 SIZES = tuple(2**k for k in range(16))
 ODD_SIZES = (100, 1000, 3000, 6000, 10000)
 QUEUE_MAX = 4096

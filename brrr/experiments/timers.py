@@ -196,7 +196,7 @@ CLAIMS = (
     Claim("injected-work", "period_s and the host-bound flag are right where the truth is built in.", HERE,
           "period_s within 5 % of the larger of host and device work; the flag on each", _injected),
     Claim("no-sync-lies", "A clock stopped without synchronising does not see the GPU's work.",
-          "GPU Performance: Parallel Processing vs Overhead (2024), section `matmul`",
+          "GPU Performance: Parallel Processing vs Overhead (2024), section 'matmul'",
           "host_s of no-sync at most a tenth of kernel_s, 8192 product, hot", _no_sync_lies),
     Claim("common-timers", "On small operators common timers are off by 2 times and more.", HERE,
           "do_bench and event pairs over kernel_s of a 64 x 1024 relu: at least 2x", _common_timers_off),
