@@ -182,7 +182,8 @@ def slider_axis(on: Axes, values: Sequence[Value], scale: Literal["log", "linear
         edge = (places[-1] / places[0]) ** 0.025 if len(places) > 1 else 2.0
         on.set_xlim(places[0] / edge, places[-1] * edge)
     else:
-        margin = 0.025 * (places[-1] - places[0]) or 0.5
+        few = scale == "category" and len(places) <= 6  # their labels lie flat and reach beyond the ends
+        margin = max(0.025 * (places[-1] - places[0]), 0.4 if few else 0.0) or 0.5
         on.set_xlim(places[0] - margin, places[-1] + margin)
     ticks = ticked(values, scale)
     on.xaxis.set_major_locator(FixedLocator(positions(values, scale, ticks)))

@@ -44,6 +44,8 @@ def test_the_queue_is_asynchronous_and_measure_sees_it(queue: CpuQueue) -> None:
     assert m.host_s is not None and m.latency_s is not None and m.period_s is not None
     assert m.host_s.median < SLEEP_S / 4 < SLEEP_S <= m.latency_s.median
     assert m.period_s.median >= SLEEP_S
+    assert m.kernel_s is not None and m.kernels == 1
+    assert SLEEP_S <= m.kernel_s.median <= m.latency_s.median
     assert m.device.startswith("CPU queue on ")
 
 

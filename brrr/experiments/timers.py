@@ -252,7 +252,7 @@ EXPERIMENT = Experiment(
         Line("do_bench", "do-bench", "span_s", "triton do_bench (cold cache)"),
         Line("do_bench_cudagraph", "do-bench-cudagraph", "span_s", "triton do_bench_cudagraph"),
         Line("torch.utils.benchmark", "torch-benchmark", "period_s", "torch.utils.benchmark"),
-        Line("queue measure", "queue-measure", "latency_s", "measure(): latency_s"),
+        Line("queue measure", "queue-measure", "kernel_s", "measure(): kernel_s"),
         Line("queue no sync", "queue-no-sync", "host_s", "no synchronize()"),
         Line("queue no warm-up", "queue-no-warm-up", "latency_s", "first call, no warm-up"),
         Line("queue sync each call", "queue-sync-each-call", "latency_s", "synchronize() each call"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -21,12 +23,14 @@ class CpuQueue:
     done by the worker
 
     The worker shows true overlap only for work that leaves the interpreter free (a NumPy product does, a Python loop
-    does not). An exception of a submitted call is raised by the next `synchronize`.
+    does not). An exception of a submitted call is raised by the next `synchronize`. `worked_s` are the seconds that
+    the worker spent on each of the last calls: what a GPU's profiler would call the kernels' own times.
     """
 
     def __init__(self, depth: int = DEPTH) -> None:
         self._waiting: queue.Queue[tuple[Callable[..., Any], tuple[Any, ...]] | None] = queue.Queue(depth)
         self._error: BaseException | None = None
+        self.worked_s: deque[float] = deque(maxlen=depth)
         self._worker = threading.Thread(target=self._work, name="brrr-cpu-queue", daemon=True)
         self._worker.start()
 
@@ -56,10 +60,12 @@ class CpuQueue:
     def _work(self) -> None:
         while (job := self._waiting.get()) is not None:
             call, args = job
+            start = time.perf_counter_ns()
             try:
                 call(*args)
             except BaseException as error:
                 self._error = self._error or error
             finally:
+                self.worked_s.append((time.perf_counter_ns() - start) * 1e-9)
                 self._waiting.task_done()
         self._waiting.task_done()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from brrr.measurement import Cache, Estimate, Field, Measurement, is_host_bound
 from brrr.statistics import median
+from brrr.timing.cpu_queue import CpuQueue
 from brrr.timing.growth import refuse_growth
-from brrr.timing.host_times import HostTimes
+from brrr.timing.host_times import HostTimes, clock_tick_s
 from brrr.timing.places import Place, name_of, wait_for
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ MIN_SAMPLES = 6
 SLOW_CALLS = 4
 """A call that takes longer than so many budgets is made once."""
 
+WORKED_CALLS = 11
 SLICES = 8
 STEADY = 0.02
 WARM_UP_SHARE = 0.3
@@ -144,6 +146,8 @@ class Run:
             from brrr.timing.finish import finish_on_device
 
             kernels, origin, clock = finish_on_device(self, fields, notes, profiler=self.profiler)
+        elif isinstance(self.place, CpuQueue) and not self._single:
+            kernels, fields["kernel_s"] = self._worked(self.place)
         if self.drifted:
             self.flags.append("unstable")
         host, span, period = fields.get("host_s"), fields.get("span_s"), fields.get("period_s")
@@ -160,6 +164,18 @@ class Run:
             samples={name: tuple(values) for name, values in self._samples().items() if values},
             **fields,
         )
+
+    def _worked(self, queue: CpuQueue) -> tuple[int, Estimate]:
+        """How many jobs a call submits to the toy accelerator, and their own times added up, as the worker saw them."""
+        counts, sums = [], []
+        for _ in range(WORKED_CALLS):
+            queue.synchronize()
+            queue.worked_s.clear()
+            self.fn()
+            queue.synchronize()
+            counts.append(len(queue.worked_s))
+            sums.append(sum(queue.worked_s))
+        return round(median(counts)), Estimate.of(sums, clock_tick_s())
 
     def _prepare_device(self) -> None:
         from brrr.timing.device_times import DeviceTimes
