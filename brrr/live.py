@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 
 from brrr.errors import UnavailableError
@@ -69,3 +69,17 @@ class Live:
 
             kept[key] = run_variant(experiment, variant, full, budget_s=self.budget_s).measurement
         return kept[key]
+
+    def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
+        """Measure the variants that this machine has and that are not known yet, interleaved; keep what succeeds."""
+        from brrr.timing.timers import TimedRun, run_point
+
+        full = experiment.point(**point)
+        key = tuple(full.values())
+        wanted = [v for v in self.variants(experiment) if v in variants and experiment.has(v, full)]
+        missing = [v for v in wanted if key not in self.known(experiment, v)]
+        if len(missing) < 2:
+            return
+        for variant, found in run_point(experiment, missing, full, budget_s=self.budget_s).items():
+            if isinstance(found, TimedRun):
+                self._measured.setdefault((experiment.name, variant), {})[key] = found.measurement

@@ -6,7 +6,7 @@ A recorded source has only the points that were recorded: it never invents one b
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -53,6 +53,12 @@ class Source(Protocol):
 
     def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
         """The measurement at the point; NotRecordedError (naming the nearest) where a recording lacks it."""
+
+    def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
+        """Measure what is not known yet of a point, the variants in turn, so that their ratios come from one run.
+
+        `measure` then gives each; what could not be measured raises there.
+        """
 
 
 _live: dict[str, Source] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from brrr.errors import DeviceMemoryError, NotRecordedError
 from brrr.experiment import Experiment, Point, Value
@@ -22,6 +22,7 @@ class Synthetic:
         self.slice_s, self.too_large, self.error = slice_s, too_large, error
         self.kept: dict[tuple[str, str], dict[tuple[Value, ...], Measurement]] = {}
         self.measured: list[tuple[str, tuple[Value, ...]]] = []
+        self.together: list[tuple[tuple[str, ...], tuple[Value, ...]]] = []
 
     def badge(self, experiment: Experiment) -> Badge:
         return Badge("LIVE" if self.live else "RECORDED", "synthetic device", "2000-01-01", "no torch")
@@ -54,6 +55,9 @@ class Synthetic:
         time.sleep(self.slice_s)
         self.measured.append((variant, key))
         return self.kept.setdefault((experiment.name, variant), {}).setdefault(key, made(experiment, variant, key))
+
+    def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
+        self.together.append((tuple(variants), tuple(point.values())))
 
 
 def _point(experiment: Experiment, key: tuple[Value, ...]) -> dict[str, Value]:

@@ -516,3 +516,11 @@ def test_a_line_looks_the_same_in_every_figure_unless_two_would_look_alike() -> 
     names = ["measure", "no sync", "no warm-up", "sync each call", "event pair each call", "transfers included"]
     drawn = looks(timers, [timers.line(name) for name in names])
     assert sorted(drawn.values()) == list(range(6)), "two lines of one figure share a colour"
+
+
+def test_the_lines_of_a_point_are_measured_together() -> None:
+    source = Synthetic(live=True)
+    shown = explore("matmul", at={"size": 256}, lines=["cpu", "synchronized"], source=source)
+    shown.panel.measure.click()
+    assert source.together == [(("cpu", "gpu"), (256,))]
+    assert source.measured == [("cpu", (256,)), ("gpu", (256,))]

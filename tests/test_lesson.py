@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import fmean, median
@@ -201,6 +201,9 @@ class Made:
 
     def measure(self, experiment: Experiment, variant: str, point: Mapping[str, Value]) -> Measurement:
         return self.known(experiment, variant)[tuple(point.values())]
+
+    def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Mapping[str, Value]) -> None:
+        """All of it is known."""
 
 
 TIMERS = ["no sync", "no warm-up", "sync each call", "event pair each call"]

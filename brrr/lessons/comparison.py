@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from brrr import units
 from brrr.errors import DeviceMemoryError, NotRecordedError, UnavailableError
-from brrr.experiment import Axis, Experiment, Value
+from brrr.experiment import Axis, Experiment, Line, Value
 from brrr.experiments import experiment as experiment_named
 from brrr.lessons.answers import Answer, Choice, Quantity, Ranking
 from brrr.lessons.display import message_html, table_html, table_text
@@ -78,6 +78,8 @@ def compare(
     described, origin = experiment_named(experiment), source or default_source()
     point = reachable(experiment, source=origin, **described.point(**at))
     named = lines if isinstance(lines, Mapping) else {name: name for name in lines}
+    drawn = [each for line in (*named.values(), truth) for each in _twins(described, line)]
+    origin.measure_together(described, [each.variant for each in drawn], point)
     shown = [found for name in named if (found := _time(described, origin, name, named[name], point))]
     if not shown:
         return Comparison(f"{origin.badge(described)} has none of these lines at {_where(point)}.")
@@ -116,11 +118,15 @@ def _exists(experiment: Experiment, source: Source, axis: Axis, value: Value) ->
     return any(experiment.has(variant, point) for variant in source.variants(experiment) for point in points)
 
 
+def _twins(experiment: Experiment, line: str) -> list[Line]:
+    """The line, and the one of the CPU queue that stands in for it."""
+    return [each for each in experiment.lines if each.name in (line, f"queue {line}")]
+
+
 def _time(experiment: Experiment, source: Source, name: str, line: str, point: Mapping[str, Value]) -> Shown | None:
     """The line's time at the point, or its twin's on the CPU queue; None where the source has neither."""
     experiment.line(line)
-    twins = (each for each in experiment.lines if each.name in (line, f"queue {line}"))
-    for drawn in twins:
+    for drawn in _twins(experiment, line):
         if drawn.variant not in source.variants(experiment) or not experiment.has(drawn.variant, point):
             continue
         with suppress(NotRecordedError, UnavailableError, DeviceMemoryError):

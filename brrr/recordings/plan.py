@@ -165,6 +165,9 @@ class _Spy:
     def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
         return _Watched([], self.asked)[tuple(point.values())]
 
+    def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
+        """No claim asks for a measurement."""
+
 
 class _Watched(Mapping[tuple[Value, ...], Measurement]):
     """Every key is there; a single one asked for is remembered, going through all of them is not."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from brrr.errors import ArgumentError, NotRecordedError
@@ -146,6 +146,9 @@ class Recorded:
         if found is None:
             raise NotRecordedError(self._missing(experiment, variant, full, list(known)))
         return found
+
+    def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
+        """Nothing: what was recorded was measured together then."""
 
     def _missing(self, experiment: Experiment, variant: str, point: Point, known: list[tuple[Value, ...]]) -> str:
         where = f"{self.name}: {experiment.name} has no {variant!r} at {_words(experiment, tuple(point.values()))}"

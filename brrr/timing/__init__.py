@@ -26,11 +26,12 @@ def measure(
     None
 
     `device` is "cuda" (torch's current device and stream), "cpu", or a `CpuQueue`, whose worker plays the device; None
-    takes the GPU if torch is loaded and has one. `cache="cold"` empties the L2 before each call and gives only the times
-    that this defines: `kernel_s`, `busy_s` and `span_s`. It takes about `budget_s` seconds, less when all intervals are
-    within 0.5 %, more when a few calls take longer. Flags: `host-bound`, `syncs` (the function waits for the device, so
-    it has no span), `queue-full`, `single-call`, `no-profiler` (`kernel_s` is the calibrated fall-back's), `nan`,
-    `power-capped`, `thermal`, `unstable` (it drifted, measured twice), `shared-gpu` (another program computes there).
+    takes the GPU if torch is loaded and has one. `cache="cold"` empties the L2 before each call and gives only the
+    times that this defines: `kernel_s`, `busy_s` and `span_s`. It takes about `budget_s` seconds, less when all
+    intervals are within 0.5 %, more when a few calls take longer. Flags: `host-bound`, `syncs` (the function waits for
+    the device, so it has no span), `queue-full`, `single-call`, `no-profiler` (`kernel_s` is the calibrated
+    fall-back's), `nan`, `power-capped`, `thermal`, `unstable` (it drifted, measured twice), `shared-gpu` (another
+    program computes there).
 
     Raises ArgumentError for arguments that cannot be used, DeviceMemoryError when `fn` uses up the memory,
     UnavailableError when there is no GPU; what `fn` itself raises passes through.

@@ -63,6 +63,16 @@ class HostTimes:
         self._wait()
         return result, (returned - start) * 1e-9, (time.perf_counter_ns() - start) * 1e-9
 
+    def issuing_s(self) -> float:
+        """What issuing costs right behind another call: after a long wait the first issue is slower than in a loop."""
+        self._wait()
+        self.call()
+        start = time.perf_counter_ns()
+        self.call()
+        returned = time.perf_counter_ns()
+        self._wait()
+        return self._net(returned - start)
+
     def take(self, host_s: float, latency_s: float) -> None:
         """Let one call be the only sample: of a loop of one call the period is its latency."""
         self.host, self.period, self.latency = [host_s], [latency_s], [latency_s]

@@ -110,10 +110,12 @@ class Run:
     def _take_single(self, host_s: float, call_s: float) -> None:
         """One call is all that the budget affords, so the first call must be the sample.
 
-        On a queue it is the second: the first one's issuing has loading and allocating in it, many times its own cost.
+        On a queue it is the second, and what issuing costs is seen behind another call: the first one's issuing has
+        loading and allocating in it, and one after a long wait is slow, each many times its own cost.
         """
         if self.host.waits:
-            host_s, call_s = self.host.one()[1:]
+            call_s = self.host.one()[2]
+            host_s = self.host.issuing_s()
         self.call_s = call_s
         self.host.take(host_s, call_s)
         self.flags.append("single-call")

@@ -40,6 +40,7 @@ class Job:
         self.experiment, self.source, self.slices = experiment, source, list(slices)
         self._step, self._end = step, end
         self._cancelled = self._measuring = False
+        self._together: Point | None = None
         self._said: list[str] = []
         self.unexpected: BaseException | None = None
         self.running = False
@@ -81,6 +82,10 @@ class Job:
         """Measure one slice; what brrr itself refuses (too large, not available) becomes a part of the message."""
         self._measuring = True
         try:
+            if piece.point != self._together:  # the first slice of a point measures them all, interleaved
+                self._together = piece.point
+                others = [each.variant for each in self.slices if each.point == piece.point]
+                self.source.measure_together(self.experiment, others, piece.point)
             self.source.measure(self.experiment, piece.variant, piece.point)
         except BrrrError as known:
             if str(known) not in self._said:
