@@ -12,7 +12,7 @@ from typing import Any
 
 from brrr.errors import UnavailableError
 
-U32, U64, I32, I64, PTR = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
+U32, U64, I64, PTR = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int64, ctypes.c_void_p
 
 
 class Kernel:

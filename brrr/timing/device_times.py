@@ -11,7 +11,7 @@ from brrr.statistics import median
 from brrr.timing import activity
 from brrr.timing.calibration import Calibration, cold_penalty_s, graph_gap_s, pairs_s, stream_gaps_s
 from brrr.timing.gate import eviction_of, gate_of, marker_kernel
-from brrr.timing.graph_times import graph_step
+from brrr.timing.graph_times import graph_step, launches
 
 PROFILED_CALLS = 25
 
@@ -98,6 +98,7 @@ class DeviceTimes:
         """
         span = self.span_estimate(calibrated)
         if span is None or not self.held:
+            self.kernels = launches(self.call)  # tells a call that waits from one that overfills the queue
             return None, "no fallback for a call that waits for the device"
         step = graph_step(self.call, span.median)
         if step is not None:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from brrr.timing.run import Run
 
 POWER_CAP_CLOCK = 0.97
-SYNC_SHARE = 0.9
 
 
 def finish_on_device(
@@ -27,7 +26,10 @@ def finish_on_device(
     times = run.device_times
     clock = sm_clock_hz()
     if profiler:
-        times.profile(run.call_s, run.budget_s / 4)
+        try:
+            times.profile(run.call_s, run.budget_s / 4)
+        except RuntimeError as error:  # another profiler is running, or CUPTI is forbidden here
+            notes.append(f"the profiler failed: {str(error).splitlines()[0]}")
     calibrated = calibration(index, profiler=bool(times.per_call))
     if times.per_call:
         origin = "cupti"

@@ -77,6 +77,15 @@ def captured(call: Callable[[], Any], calls: int) -> Iterator[tuple[Any, list[st
         driver.cuGraphDestroy(graph)
 
 
+def launches(call: Callable[[], Any]) -> int | None:
+    """How many kernels and copies a call launches, counted in a graph of it; None where it cannot be captured."""
+    try:
+        with captured(call, 1) as (_, kinds):
+            return len(kinds)
+    except (RuntimeError, UnavailableError):
+        return None
+
+
 def graph_step(call: Callable[[], Any], call_s: float, kernels: int | None = None) -> Step | None:
     """What one call adds to a graph, from graphs of R and of 2 R calls; None where the call cannot be captured."""
     repeats = max(1, math.ceil(LONG_S / max(call_s, 1e-6)))

@@ -11,7 +11,6 @@ from typing import Any
 from brrr.measurement import Estimate
 from brrr.statistics import median
 
-Clock = Callable[[], int]
 BURST = 8
 """Calls issued between two synchronisations for `host_s`: few enough that the queue is never full."""
 
