@@ -49,6 +49,7 @@ class Run:
         self.spent_s = 0.0
         self.call_s = 0.0
         self.rounds = 0
+        self._clock_hz = 0.0
 
     def checked(self, workload: Workload) -> float:
         """Check a workload's result and return its error; a call that is slow is not made a second time for the clock.
@@ -77,7 +78,7 @@ class Run:
         return self.rounds >= 2 and self._precise()
 
     def warm_up(self) -> None:
-        """Call until two successive calls agree within 2 %, so that loading, compiling and clocks have settled."""
+        """Call until times and clock agree within 2 %: loading, compiling and the clock have then settled."""
         start = time.perf_counter()
         if not self._single:
             result, host_s, self.call_s = self.host.one()
@@ -99,9 +100,18 @@ class Run:
         while not recent or time.perf_counter() < until:
             result, _, self.call_s = self.host.one()
             recent.append(self.call_s)
-            if len(recent) >= 6 and _steady(recent):
+            if len(recent) >= 6 and _steady(recent) and self._clock_is_steady():
                 break
         self._note_nan(result)
+
+    def _clock_is_steady(self) -> bool:
+        """Whether the GPU's clock is within 2 % of what it was when last asked; a CPU's is not asked."""
+        if not self.cuda:
+            return True
+        from brrr.timing.gate import sm_clock_hz
+
+        before, self._clock_hz = self._clock_hz, sm_clock_hz()
+        return abs(self._clock_hz - before) <= STEADY * before
 
     @property
     def _single(self) -> bool:
