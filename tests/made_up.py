@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from brrr.cost import Cost
 from brrr.errors import BrrrError
 from brrr.experiment import Experiment, Value
 from brrr.experiments import experiment
-from brrr.measurement import Estimate, Measurement
+from brrr.measurement import Cache, Estimate, Measurement
 from brrr.recordings.machine import Machine, RunInfo
 from brrr.recordings.plan import Pace, Step, steps
 from brrr.recordings.recorder import Outcome, Recorder, Store
@@ -64,8 +64,10 @@ def made_up(experiment: Experiment, variant: str, point: Mapping[str, Value], sl
 
 
 def measure(step: Step, slower: float = 1.0) -> dict[str, MadeUpRun | BrrrError]:
-    """A measurer for `Recorder`."""
-    return {variant: made_up(step.experiment, variant, step.point, slower) for variant in step.variants}
+    """A measurer for `Recorder`; each measurement is in the cache state that its point asks for."""
+    runs = {variant: made_up(step.experiment, variant, step.point, slower) for variant in step.variants}
+    cache: Cache = "cold" if step.point.get("cache") == "cold" else "hot"
+    return {variant: replace(run, measurement=replace(run.measurement, cache=cache)) for variant, run in runs.items()}
 
 
 def run_info(run_id: str = "run-1", date: str = "2000-01-01T00:00:00+00:00") -> RunInfo:

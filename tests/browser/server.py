@@ -12,11 +12,9 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import made_up
 import nbformat
 import pytest
 
@@ -45,14 +43,11 @@ def running(home: Path) -> Iterator[Lab]:
     """JupyterLab on a free port, with settings of its own; ended by its process id."""
     work = home / "work"
     work.mkdir()
-    recordings = _recordings(home / "recordings")
     _write_settings(home / "settings")
     token, port = secrets.token_hex(16), _free_port()
     url = f"http://127.0.0.1:{port}"
     with (home / "log.txt").open("wb") as log:
-        process = subprocess.Popen(
-            _command(work, port, token), env=_environment(home, recordings), stdout=log, stderr=log
-        )
+        process = subprocess.Popen(_command(work, port, token), env=_environment(home), stdout=log, stderr=log)
     try:
         _wait_for(f"{url}/api/status?token={token}", process, home / "log.txt")
         yield Lab(url, token, work)
@@ -73,30 +68,12 @@ def _command(work: Path, port: int, token: str) -> list[str]:
     return [sys.executable, "-m", "jupyterlab", *(f"--{name}={value}" for name, value in options.items())]
 
 
-def _recordings(folder: Path) -> Path:
-    """The course's recordings; made-up ones where these were not made yet."""
-    ours = ROOT / "data" / "recordings"
-    if (ours / "h200" / "timers.csv").is_file() and (ours / "cpu").is_dir():
-        return ours
-    for machine in (made_up.GPU, made_up.CPU):
-        made_up.record(folder, machine, names=("matmul", "timers"), measure=_measured)
-    return folder
-
-
-def _measured(step: Any) -> dict[str, Any]:
-    """Made-up measurements in the cache state that the point asks for."""
-    runs = {variant: made_up.made_up(step.experiment, variant, step.point) for variant in step.variants}
-    cache = step.point.get("cache", "hot")
-    return {variant: replace(run, measurement=replace(run.measurement, cache=cache)) for variant, run in runs.items()}
-
-
-def _environment(home: Path, recordings: Path) -> dict[str, str]:
+def _environment(home: Path) -> dict[str, str]:
     """The tests' own settings, and the modules of tests/ within reach of a notebook."""
     paths = [str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("BRRR_")}
     return {
         **clean,
-        "BRRR_RECORDINGS": str(recordings),
         "JUPYTER_CONFIG_DIR": str(home / "config"),
         "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
