@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from brrr.errors import ArgumentError, DeviceMemoryError
+from brrr.errors import ArgumentError, DeviceMemoryError, UnavailableError
 from brrr.measurement import FIELDS, Estimate, Measurement, is_host_bound
 from brrr.timing import interleave, measure, measure_together
 from brrr.timing.cpu_queue import CpuQueue
@@ -119,6 +119,14 @@ def test_arguments_that_cannot_be_used(arguments: dict[str, Any], named: str) ->
     with pytest.raises(ArgumentError) as caught:
         measure(call.pop("fn"), **call)
     assert caught.value.argument == named and "expected" in str(caught.value)
+
+
+def test_a_gpu_that_is_not_there_is_named_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    from brrr import device
+
+    monkeypatch.setattr(device, "cuda_problem", lambda: "the driver is on holiday")
+    with pytest.raises(UnavailableError, match=r"^measure: device is 'cuda', .*the driver is on holiday"):
+        measure(sleeper, device="cuda")
 
 
 def test_what_the_function_raises_passes_through_and_nothing_hangs(queue: CpuQueue) -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from brrr.errors import ArgumentError
+from brrr.errors import ArgumentError, UnavailableError
 from brrr.timing.cpu_queue import CpuQueue
 
 Place = Literal["cuda", "cpu"] | CpuQueue
@@ -51,7 +51,10 @@ def placed(device: Any) -> Place:
     if device == "cuda":
         from brrr.device import this_device
 
-        this_device("cuda")  # raises UnavailableError with the reason where there is none
+        try:
+            this_device("cuda")
+        except UnavailableError as error:  # the reason stays, the call named is the one that the user made
+            raise UnavailableError(str(error).replace("this_device: kind", "measure: device", 1)) from None
         return "cuda"
     raise ArgumentError("measure", "device", device, "'cuda', 'cpu' or a CpuQueue")
 
