@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import made_up
 import pytest
@@ -147,3 +148,19 @@ def test_a_damaged_recording_ends_the_command(
     path.write_text(path.read_text()[:-1])
     assert claims_table.main(["--source", "recorded:h200", "matmul"]) == 2
     assert "matmul.csv: is truncated" in capsys.readouterr().err
+
+
+def test_a_size_called_once_does_not_decide_whether_the_lie_is_flat(tmp_path: Path) -> None:
+    """Its issuing, behind a long wait, takes ten times as long; called more than once, the same would decide."""
+
+    def measure(step: Any, flags: tuple[str, ...]) -> dict[str, Any]:
+        runs = dict(made_up.measure(step))
+        if step.point == {"size": 32768} and isinstance(run := runs.get("gpu"), made_up.MadeUpRun):
+            slow = dataclasses.replace(run.measurement, host_s=made_up.estimate(60e-6), flags=flags)
+            runs["gpu"] = dataclasses.replace(run, measurement=slow)
+        return runs
+
+    made_up.record(tmp_path / "once", made_up.GPU, measure=lambda step: measure(step, ("single-call",)))
+    made_up.record(tmp_path / "often", made_up.GPU, measure=lambda step: measure(step, ()))
+    assert statuses(tmp_path / "once")["unsynchronized-flat"] == "holds"
+    assert statuses(tmp_path / "often")["unsynchronized-flat"] == "fails"
