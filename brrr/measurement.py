@@ -55,10 +55,6 @@ class Estimate:
         """The same estimate with a constant (a calibrated overhead, say) added, never below zero."""
         return Estimate(max(0.0, self.median + by), max(0.0, self.low + by), max(0.0, self.high + by), self.n)
 
-    def scaled(self, by: float) -> Estimate:
-        """The same estimate times a positive constant."""
-        return Estimate(self.median * by, self.low * by, self.high * by, self.n)
-
     def __str__(self) -> str:
         return f"{units.seconds(self.median)} ({units.seconds_range(self.low, self.high)}, n={self.n})"
 

@@ -55,18 +55,3 @@ def _low_rank(n: int) -> int:
         rank = k + 1
     # The interval from the k-th to the (n+1-k)-th sorted value misses with probability 2 * P(Binomial(n, 1/2) < k).
     return max(0, rank - 1)
-
-
-def quantile(values: Sequence[float], q: float) -> float:
-    """The q-quantile by linear interpolation, as `numpy.quantile` gives it.
-
-    >>> quantile([0.0, 10.0], 0.9)
-    9.0
-    """
-    ordered = sorted(values)
-    if not ordered or not 0 <= q <= 1:
-        raise ValueError(f"quantile: {len(ordered)} values and q = {q}; expected at least one value and 0 <= q <= 1")
-    at = q * (len(ordered) - 1)
-    below = math.floor(at)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (at - below) * (ordered[above] - ordered[below])

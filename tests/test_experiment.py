@@ -25,7 +25,7 @@ from brrr.experiment import Axis, Experiment, Line, Point, Value, Variant, Workl
 from brrr.experiments import NAMES, experiment
 from brrr.measurement import FIELDS, Estimate, Measurement, is_host_bound
 from brrr.source import Badge, source
-from brrr.statistics import CONFIDENCE, median, median_interval, quantile
+from brrr.statistics import CONFIDENCE, median, median_interval
 
 MATMUL = experiment("matmul")
 SIZE = Axis("size", (1, 2, 4, 100, 1024))
@@ -382,11 +382,6 @@ def test_the_median_is_numpys_and_order_does_not_matter(values: list[float]) -> 
     assert median_interval(values) == median_interval(values[::-1])
 
 
-@given(samples, st.floats(0, 1))
-def test_a_quantile_is_numpys(values: list[float], q: float) -> None:
-    assert quantile(values, q) == pytest.approx(float(numpy.quantile(values, q)), rel=1e-12)
-
-
 def test_an_outlier_moves_no_end_of_the_interval() -> None:
     steady = [1.0 + k / 1000 for k in range(40)]
     assert median_interval([*steady[:-1], 1e3]) == median_interval(steady)
@@ -396,10 +391,6 @@ def test_no_sample_has_no_median() -> None:
     for function in (median, median_interval):
         with pytest.raises(ValueError, match="values is empty"):
             function([])
-    with pytest.raises(ValueError, match="0 values"):
-        quantile([], 0.5)
-    with pytest.raises(ValueError, match=r"q = 1\.5"):
-        quantile([1.0], 1.5)
 
 
 # ---------------------------------------------------------------- measurements, costs
@@ -413,10 +404,9 @@ def test_an_estimate_comes_from_its_samples() -> None:
     assert Estimate(0.0, 0.0, 1.0, 1).relative_half_width == math.inf
 
 
-def test_an_estimate_moves_and_scales_and_stays_above_zero() -> None:
+def test_an_estimate_moves_and_stays_above_zero() -> None:
     e = Estimate(2.0, 1.0, 3.0, 5)
     assert e.shifted(-1.5) == Estimate(0.5, 0.0, 1.5, 5)
-    assert e.scaled(2) == Estimate(4.0, 2.0, 6.0, 5)
 
 
 def exactly(seconds: float) -> Estimate:

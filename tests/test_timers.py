@@ -94,7 +94,7 @@ def test_one_variant_s_error_does_not_stop_the_others(monkeypatch: pytest.Monkey
     def failing(*_: object) -> object:
         raise RuntimeError("no queue today")
 
-    monkeypatch.setattr(matmul_work, "_queued", failing)
+    monkeypatch.setattr(matmul_work, "queued_product", failing)
     found = run_point(experiment("matmul"), ["cpu", "queue"], {"size": 16}, budget_s=0.01)
     assert isinstance(found["cpu"], TimedRun)
     failed = found["queue"]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from brrr import units
-from brrr.cost import Cost, matmul_cost
+from brrr.cost import matmul_cost
 from brrr.errors import DeviceMemoryError
 from brrr.experiment import Point, Variant, Workload
 from brrr.timing.cpu_queue import CpuQueue
@@ -23,12 +23,12 @@ CHUNK = 2048
 def workload(variant: Variant, point: Point) -> Workload:
     """The product of two fresh random n x n matrices on the variant's device."""
     n = int(point["size"])
+    if variant.device == "cpu-queue":
+        return queued_product(n)
     on_gpu = variant.name == "gpu"
     refuse_too_large(3 * n * n * 4, "cuda" if variant.device == "cuda" else "cpu", f"matmul {n}")
     a, b = (_random(n, on_gpu) for _ in range(2))
     cost = matmul_cost(n, n, n, 4)
-    if variant.device == "cpu-queue":
-        return _queued(a, b, cost)
     if variant.device == "cpu":
         return Workload(lambda: a @ b, cost, product_error(a, b), TOLERANCE)
     run: Callable[[], Any] = (lambda: a @ b) if on_gpu else (lambda: (a.cuda() @ b.cuda()).cpu())
@@ -41,16 +41,25 @@ def _random(n: int, on_gpu: bool) -> torch.Tensor:
     return drawn if on_gpu else drawn.cpu()
 
 
-def _queued(a: torch.Tensor, b: torch.Tensor, cost: Cost) -> Workload:
-    queue = CpuQueue()
+def queued_product(n: int) -> Workload:
+    """The product of two fresh random n x n matrices on the toy accelerator, into memory that was spoilt before."""
+    refuse_too_large(3 * n * n * 4, "cpu", f"product {n}")
+    a, b = _random(n, on_gpu=False), _random(n, on_gpu=False)
     out = torch.full_like(a, float("nan"))
+    queue = CpuQueue()
 
     def run() -> torch.Tensor:
         queue.submit(lambda: torch.mm(a, b, out=out))
         return out
 
     return Workload(
-        run, cost, product_error(a, b), TOLERANCE, synchronize=queue.synchronize, close=queue.close, queue=queue
+        run,
+        matmul_cost(n, n, n, 4),
+        product_error(a, b),
+        TOLERANCE,
+        synchronize=queue.synchronize,
+        close=queue.close,
+        queue=queue,
     )
 
 

@@ -10,10 +10,9 @@ import torch
 
 from brrr.cost import Cost, matmul_cost
 from brrr.experiment import Point, Variant, Workload
-from brrr.experiments.matmul_work import product_error, refuse_too_large
+from brrr.experiments.matmul_work import product_error, queued_product, refuse_too_large
 from brrr.measurement import Estimate, Measurement
 from brrr.statistics import median
-from brrr.timing.cpu_queue import CpuQueue
 
 FP32_TOLERANCE = 1e-4
 EXACT = 0.0
@@ -25,7 +24,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     name = str(point["function"])
     kind, _, rest = name.partition("-")
     if kind == "product":
-        return _queued_product(int(rest))
+        return queued_product(int(rest))
     make: dict[str, Callable[[str], Workload]] = {
         "relu": _relu, "copy": _copy, "gemm": _gemm, "softmax": _softmax, "chain": _chain, "mixed": _mixed,
         "syncs": _syncs, "spin": _spin, "spins": _spins, "host": _injected,
@@ -147,7 +146,7 @@ def _syncs(_: str) -> Workload:
 
 
 def _spin(duration: str) -> Workload:
-    from brrr.timing.gate import spin
+    from brrr.timing.gate import spin, timer_tick_s
 
     seconds = float(duration.removesuffix("us")) * 1e-6
     out = torch.zeros(3, dtype=torch.int64, device="cuda")
@@ -158,7 +157,7 @@ def _spin(duration: str) -> Workload:
             spin(seconds, out)
             start, end, _cycles = out.tolist()
             elapsed.append((end - start) * 1e-9)
-        return Measurement(kernel_s=Estimate.of(elapsed, 32e-9), device="global timer")
+        return Measurement(kernel_s=Estimate.of(elapsed, timer_tick_s()), device="global timer")
 
     return _spinning(lambda: spin(seconds, out), out, seconds, truth)
 
@@ -166,7 +165,7 @@ def _spin(duration: str) -> Workload:
 def _spins(text: str) -> Workload:
     """A chain of spin kernels; its truth is the first one's first to the last one's last clock reading."""
     from brrr.timing.calibration import pairs_s
-    from brrr.timing.gate import spin
+    from brrr.timing.gate import spin, timer_tick_s
 
     count, duration = text.split("x")
     seconds = float(duration.removesuffix("us")) * 1e-6
@@ -185,7 +184,8 @@ def _spins(text: str) -> Workload:
             stamps = out.tolist()
             spans.append((stamps[-1][1] - stamps[0][0]) * 1e-9)
             sums.append(sum(end - start for start, end, _ in stamps) * 1e-9)
-        return Measurement(span_s=Estimate.of(spans, 32e-9), kernel_s=Estimate.of(sums, 32e-9), device="global timer")
+        tick = timer_tick_s()
+        return Measurement(span_s=Estimate.of(spans, tick), kernel_s=Estimate.of(sums, tick), device="global timer")
 
     return _spinning(chain, rows[-1], seconds, truth)
 
@@ -251,25 +251,3 @@ def _gap_s(out: torch.Tensor) -> float:
         return median([pair[0] for pair in (pairs_s(spins, 1, 0.1) for _ in range(SAMPLES)) if pair])
 
     return (chain(22) - chain(2)) / 20 - 5e-6
-
-
-def _queued_product(n: int) -> Workload:
-    """A product on the toy accelerator."""
-    refuse_too_large(3 * n * n * 4, "cpu", f"product {n}")
-    a, b = torch.randn(n, n), torch.randn(n, n)
-    out = torch.full((n, n), float("nan"))
-    queue = CpuQueue()
-
-    def run() -> torch.Tensor:
-        queue.submit(lambda: torch.mm(a, b, out=out))
-        return out
-
-    return Workload(
-        run,
-        matmul_cost(n, n, n, 4),
-        product_error(a, b),
-        FP32_TOLERANCE,
-        synchronize=queue.synchronize,
-        close=queue.close,
-        queue=queue,
-    )

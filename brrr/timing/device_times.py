@@ -99,7 +99,7 @@ class DeviceTimes:
         span = self.span_estimate(calibrated)
         if span is None or not self.held:
             self.kernels = launches(self.call)  # tells a call that waits from one that overfills the queue
-            return None, "no fallback for a call that waits for the device"
+            return None, "missing, since no gate held: the call waits for the device, or overfills its queue"
         step = graph_step(self.call, span.median)
         if step is not None:
             self.kernels = step.kernels + step.copies
