@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import product
-from typing import Any, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 from brrr.claim import Claim
 from brrr.cost import Cost
 from brrr.errors import ArgumentError, WrongResultError
 from brrr.measurement import FIELDS, Cache, Field
+
+if TYPE_CHECKING:
+    from brrr.machines.datasheet import Hardware
 
 Value = int | float | str
 Point = Mapping[str, Value]
@@ -100,6 +103,39 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Rate:
+    """What a time is turned into where a rate is shown: an amount of the variant's `Cost` over the time, in `unit`.
+
+    >>> Rate("bytes", "B/s", "bandwidth").unit
+    'B/s'
+    """
+
+    of: Literal["bytes", "flop"]
+    unit: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Guide:
+    """A theoretical line, drawn dashed with its kind as a label: a datasheet's limit, or what a formula predicts.
+
+    `at` names `module:function`, which takes the datasheet (`Hardware`, None where there is none) and a point, and
+    returns the height in the unit of the view that it belongs to (seconds, the experiment's rate, or a ratio), or None.
+    """
+
+    name: str
+    label: str
+    kind: Literal["PREDICTED", "DATASHEET"]
+    view: Literal["time", "rate", "ratio"]
+    at: str
+
+    def height(self, hardware: Hardware | None, point: Point) -> float | None:
+        """Where the line stands at a point; None where it does not apply."""
+        ask = cast("Callable[[Hardware | None, Point], float | None]", _load(self.at))
+        return ask(hardware, point)
+
+
+@dataclass(frozen=True)
 class Workload:
     """What a variant becomes at one point on one device: a callable, its cost, and a check of its result.
 
@@ -141,7 +177,8 @@ class Experiment:
 
     `build` names the function `module:function` that makes a `Workload` from a variant and a point; `supports` names
     one that says whether a variant exists at a point (all do, where it is empty); `cost` names one that gives a
-    variant's `Cost` at a point without building anything, so that a recording can be planned.
+    variant's `Cost` at a point without building anything, so that a recording can be planned. `rate` is what a time
+    may be shown as, `guides` are theoretical lines, `traces` the variants and points whose timeline is recorded.
     """
 
     name: str
@@ -155,6 +192,9 @@ class Experiment:
     supports: str = ""
     anchors: tuple[Mapping[str, Value], ...] = ()
     cost: str = ""
+    rate: Rate | None = None
+    guides: tuple[Guide, ...] = ()
+    traces: tuple[tuple[str, Mapping[str, Value]], ...] = ()
 
     def axis(self, name: str) -> Axis:
         """The axis of that name; ArgumentError with the names that exist."""
