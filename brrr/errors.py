@@ -40,3 +40,7 @@ class WrongResultError(BrrrError, ArithmeticError):
 
 class DeviceMemoryError(BrrrError, MemoryError):
     """A point needs more memory than the device has; the message gives both in bytes."""
+
+
+class CaptureError(BrrrError, RuntimeError):
+    """A function cannot become a CUDA Graph; the message names what in it prevents that, and what to do."""

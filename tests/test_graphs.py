@@ -1,0 +1,49 @@
+"""What of CUDA Graph capture can be said without a GPU: its refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from brrr.errors import ArgumentError, CaptureError, UnavailableError
+from brrr.graphs import _refusal, capture
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the message for a machine without a GPU")
+def test_without_a_gpu_it_says_what_is_shown_instead() -> None:
+    with pytest.raises(UnavailableError, match=r"needs an NVIDIA GPU.*recordings"):
+        capture(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "said"),
+    [
+        ((3,), {}, "fn is 3; expected a function"),
+        ((torch.relu, torch.ones(2)), {}, r"inputs\[0\] is 'a tensor on cpu'; expected a CUDA tensor"),
+        ((torch.relu, [1.0]), {}, r"inputs\[0\] is 'list'"),
+        ((torch.relu,), {"warmup": 0}, "warmup is 0; expected a whole number"),
+        ((torch.relu,), {"warmup": True}, "warmup is True"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_named(arguments: Any, options: Any, said: str) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        capture(*arguments, **options)
+
+
+@pytest.mark.parametrize(
+    ("torch_says", "we_say"),
+    [
+        ("called a synchronizing CUDA operation", "waits for the GPU"),
+        ("CUDA error: operation not permitted when stream is capturing", "waits for the GPU"),
+        ("Offset increment outside graph capture encountered unexpectedly.", "random numbers"),
+        ("CUDA out of memory.", "memory does not suffice"),
+        ("something else altogether", "something else altogether"),
+    ],
+)
+def test_a_refusal_says_why_and_keeps_the_first_words(torch_says: str, we_say: str) -> None:
+    error = _refusal(torch.relu, RuntimeError(torch_says + "\nmore lines"))
+    assert isinstance(error, CaptureError)
+    assert we_say in str(error) and torch_says in str(error) and "more lines" not in str(error)
+    assert "relu" in str(error)
