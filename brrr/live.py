@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from typing import TYPE_CHECKING
 
 from brrr.errors import UnavailableError
 from brrr.experiment import DeviceKind, Experiment, Point, Value
 from brrr.measurement import Measurement
 from brrr.source import Badge, quick
+
+if TYPE_CHECKING:
+    from brrr.tracing.model import Timeline
 
 
 class Live:
@@ -27,6 +31,7 @@ class Live:
         self.device = this_device("cuda" if kind == "cuda" else "cpu")
         self.budget_s = budget_s
         self._measured: dict[tuple[str, str], dict[tuple[Value, ...], Measurement]] = {}
+        self._timelines: dict[tuple[str, str], dict[tuple[Value, ...], Timeline]] = {}
 
     @property
     def name(self) -> str:
@@ -60,11 +65,7 @@ class Live:
         key = tuple(full.values())
         kept = self._measured.setdefault((experiment.name, variant), {})
         if key not in kept:
-            if variant not in self.variants(experiment):
-                raise UnavailableError(
-                    f"Live({self.kind!r}).measure: variant {variant!r} of {experiment.name!r} needs another device; "
-                    f"here there are {', '.join(self.variants(experiment))}"
-                )
+            self._require("measure", experiment, variant)
             from brrr.timing.timers import run_variant
 
             kept[key] = run_variant(experiment, variant, full, budget_s=self.budget_s).measurement
@@ -83,3 +84,28 @@ class Live:
         for variant, found in run_point(experiment, missing, full, budget_s=self.budget_s).items():
             if isinstance(found, TimedRun):
                 self._measured.setdefault((experiment.name, variant), {})[key] = found.measurement
+
+    def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
+        """The points traced so far in this session."""
+        names = [axis.name for axis in experiment.axes]
+        kept = self._timelines.get((experiment.name, variant), {})
+        return tuple(dict(zip(names, key, strict=True)) for key in kept)
+
+    def timeline(self, experiment: Experiment, variant: str, point: Point) -> Timeline:
+        """Check the result, then trace; kept, so that asking again returns the same timeline."""
+        full = experiment.point(**point)
+        key = tuple(full.values())
+        kept = self._timelines.setdefault((experiment.name, variant), {})
+        if key not in kept:
+            self._require("timeline", experiment, variant)
+            from brrr.tracing.workloads import trace_variant
+
+            kept[key] = trace_variant(experiment, variant, full)
+        return kept[key]
+
+    def _require(self, call: str, experiment: Experiment, variant: str) -> None:
+        if variant not in self.variants(experiment):
+            raise UnavailableError(
+                f"Live({self.kind!r}).{call}: variant {variant!r} of {experiment.name!r} needs another device; "
+                f"here there are {', '.join(self.variants(experiment))}"
+            )

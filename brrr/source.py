@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from brrr.errors import ArgumentError
 from brrr.experiment import DeviceKind, Experiment, Point, Value
 from brrr.measurement import Measurement
+
+if TYPE_CHECKING:
+    from brrr.tracing.model import Timeline
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,12 @@ class Source(Protocol):
 
         `measure` then gives each; what could not be measured raises there.
         """
+
+    def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
+        """The points whose timeline is there without tracing, in the order of `Experiment.traces`."""
+
+    def timeline(self, experiment: Experiment, variant: str, point: Point) -> Timeline:
+        """The timeline at the point, traced now where the source is live; else NotRecordedError where there is none."""
 
 
 _live: dict[str, Source] = {}

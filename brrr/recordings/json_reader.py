@@ -81,6 +81,13 @@ class JsonReader:
             self._expected(key, value, "a list of texts")
         return tuple(value)
 
+    def integers(self, key: str) -> list[int]:
+        """The list of whole numbers under the key."""
+        value = self._take(key)
+        if not isinstance(value, list) or not all(type(item) is int for item in value):
+            self._expected(key, value, "a list of whole numbers")
+        return list(value)
+
     def object(self, key: str) -> JsonReader:
         """The object under the key."""
         value = self._take(key)

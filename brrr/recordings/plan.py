@@ -11,14 +11,18 @@ import os
 from collections.abc import ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from brrr.claim import Evidence
 from brrr.cost import Cost
+from brrr.errors import NotRecordedError
 from brrr.experiment import DeviceKind, Experiment, Point, Value, Variant
 from brrr.measurement import FIELDS, Estimate, Measurement
 from brrr.recordings.rows import Row
 from brrr.source import Badge
+
+if TYPE_CHECKING:
+    from brrr.tracing.model import Timeline
 
 Phase = Literal["anchor", "claim", "corner", "middle", "grid"]
 PHASES: tuple[Phase, ...] = ("anchor", "claim", "corner", "middle", "grid")
@@ -167,6 +171,12 @@ class _Spy:
 
     def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
         """No claim asks for a measurement."""
+
+    def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
+        return ()
+
+    def timeline(self, experiment: Experiment, variant: str, point: Point) -> Timeline:
+        raise NotRecordedError("there is no made-up timeline")
 
 
 class _Watched(Mapping[tuple[Value, ...], Measurement]):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from brrr.experiment import Experiment
 from brrr.recordings.machine import FILE
 from brrr.recordings.plan import Pace, Step, steps
 from brrr.recordings.record_text import plan_text, summary
+from brrr.recordings.record_traces import record_traces
 from brrr.recordings.recorded import recordings_root
 from brrr.recordings.recorder import Outcome, Recorder, Store
 from brrr.recordings.rows import Ran
@@ -142,8 +144,21 @@ def _record(options: argparse.Namespace) -> int:
         print(f"The old recording is set aside as {aside}")
     store = Store(folder, machine, experiments)
     recorder = Recorder(store, run, measure_now, Pace(), limit_s=options.minutes * 60, sm_clock_hz=_sm_clock_hz)
+    started_s = time.monotonic()
     outcome = run_recorder(recorder, found, retry=options.retry)
-    return INTERRUPTED if outcome.interrupted else 0
+    if outcome.interrupted:
+        return INTERRUPTED
+    left_s = options.minutes * 60 - (time.monotonic() - started_s)
+    return INTERRUPTED if _trace(options, experiments, folder, left_s) else 0
+
+
+def _trace(options: argparse.Namespace, experiments: Sequence[Experiment], folder: Path, left_s: float) -> bool:
+    """Write the timelines that are listed and missing, in the time that is left; whether Ctrl-C ended it."""
+    only = parse_only(options.only, options.sizes)
+    traced = record_traces(experiments, options.device, folder, only=only, quick=quick(), limit_s=left_s)
+    if traced.text:
+        print(traced.text)
+    return traced.interrupted
 
 
 def run_recorder(recorder: Recorder, found: Sequence[Step], *, retry: bool = False) -> Outcome:

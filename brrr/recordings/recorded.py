@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from brrr.errors import ArgumentError, NotRecordedError
 from brrr.experiment import Axis, Experiment, Point, Value
@@ -16,6 +17,9 @@ from brrr.recordings.machine import FILE, Machine
 from brrr.recordings.recording import Recording
 from brrr.recordings.rows import Row
 from brrr.source import Badge
+
+if TYPE_CHECKING:
+    from brrr.tracing.model import Timeline
 
 
 def recordings_root() -> Path:
@@ -56,6 +60,7 @@ class Recorded:
         self._machine: Machine | None = None
         self._recordings: dict[str, Recording] = {}
         self._newest: dict[tuple[str, str], dict[tuple[Value, ...], Row]] = {}
+        self._timelines: dict[Path, Timeline] = {}
 
     @property
     def name(self) -> str:
@@ -150,13 +155,44 @@ class Recorded:
     def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
         """Nothing: what was recorded was measured together then."""
 
+    def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
+        """The points of `Experiment.traces` whose timeline was recorded."""
+        experiment.variant(variant)
+        listed = [experiment.point(**point) for name, point in experiment.traces if name == variant]
+        return tuple(point for point in listed if self._trace_file(experiment, variant, point).is_file())
+
+    def timeline(self, experiment: Experiment, variant: str, point: Point) -> Timeline:
+        """The timeline recorded at exactly this point; NotRecordedError names the three nearest that there are."""
+        from brrr.tracing.model import Timeline
+
+        full = experiment.point(**point)
+        path = self._trace_file(experiment, variant, full)
+        if path not in self._timelines:
+            if not path.is_file():
+                there = [tuple(traced.values()) for traced in self.traced(experiment, variant)]
+                what = f"{self.name}: {experiment.name} has no timeline of {variant!r} at"
+                raise NotRecordedError(f"{what} {_words(experiment, tuple(full.values()))}"
+                                       f"{_nearest(experiment, full, there) or '; none is recorded'}")  # fmt: skip
+            self._timelines[path] = Timeline.read(path)
+        return self._timelines[path]
+
+    def _trace_file(self, experiment: Experiment, variant: str, point: Point) -> Path:
+        from brrr.tracing.workloads import FOLDER, file_name
+
+        return self.folder / FOLDER / experiment.name / file_name(variant, point)
+
     def _missing(self, experiment: Experiment, variant: str, point: Point, known: list[tuple[Value, ...]]) -> str:
         where = f"{self.name}: {experiment.name} has no {variant!r} at {_words(experiment, tuple(point.values()))}"
         if not known:
             return f"{where}; the variants recorded are {', '.join(self.variants(experiment)) or 'none'}"
-        asked = tuple(point.values())
-        nearest = sorted(known, key=lambda there: _distance(experiment, asked, there))[:3]
-        return f"{where}; nearest recorded: {'; '.join(_words(experiment, there) for there in nearest)}"
+        return where + _nearest(experiment, point, known)
+
+
+def _nearest(experiment: Experiment, point: Point, known: Sequence[tuple[Value, ...]]) -> str:
+    """The three points nearest to the one asked for, as the end of a message; nothing where there is none."""
+    asked = tuple(point.values())
+    nearest = sorted(known, key=lambda there: _distance(experiment, asked, there))[:3]
+    return f"; nearest recorded: {'; '.join(_words(experiment, there) for there in nearest)}" if nearest else ""
 
 
 def _words(experiment: Experiment, point: tuple[Value, ...]) -> str:

@@ -60,7 +60,7 @@ def interleave(runs: Sequence[Run]) -> list[Measurement]:
 
     A run that drifted meanwhile is measured once more; if it drifts again, its measurement carries the flag.
     """
-    with _no_collection():
+    with no_collection():
         _sample(runs)
         _sample([run for run in runs if run.drifted and run.start_again()])
         return [run.finish() for run in runs]
@@ -75,7 +75,7 @@ def _sample(runs: Sequence[Run]) -> None:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Keep Python's garbage collector out of the samples."""
     enabled = gc.isenabled()
     gc.disable()

@@ -6,12 +6,30 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 DEPTH = 1024
 """Calls that may wait; one more makes `submit` wait for room, as a GPU's launch queue does."""
+
+
+@dataclass
+class Ticket:
+    """When a call was put into the queue and run, in nanoseconds of `time.perf_counter_ns`: what a profiler notes.
+
+    `lane` and `kind` say which of several workers ran it, and whether it was work or a copy.
+    """
+
+    name: str
+    submitted_ns: int = 0
+    returned_ns: int = 0
+    started_ns: int = 0
+    ended_ns: int = 0
+    lane: str = "worker"
+    kind: str = "kernel"
 
 
 class CpuQueue:
@@ -28,7 +46,8 @@ class CpuQueue:
     """
 
     def __init__(self, depth: int = DEPTH) -> None:
-        self._waiting: queue.Queue[tuple[Callable[..., Any], tuple[Any, ...]] | None] = queue.Queue(depth)
+        self._waiting: queue.Queue[tuple[Callable[..., Any], tuple[Any, ...], Ticket] | None] = queue.Queue(depth)
+        self._tickets: list[Ticket] | None = None
         self._error: BaseException | None = None
         self.worked_s: deque[float] = deque(maxlen=depth)
         self._worker = threading.Thread(target=self._work, name="brrr-cpu-queue", daemon=True)
@@ -36,7 +55,11 @@ class CpuQueue:
 
     def submit(self, call: Callable[..., Any], *args: Any) -> None:
         """Put `call(*args)` into the queue and return at once: nothing has run yet."""
-        self._waiting.put((call, args))
+        ticket = Ticket(getattr(call, "__name__", "work").replace("<lambda>", "work"), time.perf_counter_ns())
+        self._waiting.put((call, args, ticket))
+        ticket.returned_ns = time.perf_counter_ns()
+        if self._tickets is not None:
+            self._tickets.append(ticket)
 
     def synchronize(self) -> None:
         """Wait until all that was submitted has run; raise the first exception that one of the calls raised."""
@@ -44,6 +67,16 @@ class CpuQueue:
         error, self._error = self._error, None
         if error is not None:
             raise error
+
+    @contextmanager
+    def noting(self) -> Iterator[list[Ticket]]:
+        """Keep the tickets of what is submitted meanwhile; their times are all there after `synchronize`."""
+        tickets: list[Ticket] = []
+        self._tickets = tickets
+        try:
+            yield tickets
+        finally:
+            self._tickets = None
 
     def close(self) -> None:
         """End the worker after what is still waiting."""
@@ -59,13 +92,14 @@ class CpuQueue:
 
     def _work(self) -> None:
         while (job := self._waiting.get()) is not None:
-            call, args = job
-            start = time.perf_counter_ns()
+            call, args, ticket = job
+            ticket.started_ns = time.perf_counter_ns()
             try:
                 call(*args)
             except BaseException as error:
                 self._error = self._error or error
             finally:
-                self.worked_s.append((time.perf_counter_ns() - start) * 1e-9)
+                ticket.ended_ns = time.perf_counter_ns()
+                self.worked_s.append((ticket.ended_ns - ticket.started_ns) * 1e-9)
                 self._waiting.task_done()
         self._waiting.task_done()

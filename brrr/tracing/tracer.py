@@ -1,0 +1,160 @@
+"""`trace`: a few calls of a loop under the profiler, and the same loop without it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+from brrr.errors import ArgumentError, UnavailableError
+from brrr.experiment import DeviceKind
+from brrr.statistics import median
+from brrr.timing import no_collection
+from brrr.timing.cpu_queue import CpuQueue
+from brrr.timing.host_times import HostTimes
+from brrr.timing.places import Place, checked, name_of, wait_for
+from brrr.tracing.model import Span, Timeline
+
+FEWEST_CALLS, MOST_CALLS = 3, 20
+LOOP_S = 0.25
+"""A loop takes about so long at most, unless few calls take longer."""
+MOST_EVENTS = 150
+"""A loop whose device does more than this is traced again with fewer calls."""
+LONG_S = 0.02
+"""A loop that takes longer gives the period itself: it is as long as the timer's own loops."""
+REPEATS_S = 0.15
+WARM_UP_S = 0.02
+SLICES, SLICE_S = 4, 0.02
+
+Traced = tuple[tuple[Span, ...], float]
+
+
+def trace(fn: Callable[[], Any], *, calls: int | None = None, device: Place | None = None) -> Timeline:
+    """Trace a loop of `calls` calls of a function of no arguments: who did what, when, and who waited.
+
+    >>> found = trace(lambda: sum(range(1000)), device="cpu", calls=3)
+    >>> found.calls, found.streams, found.idle_share
+    (3, (), None)
+
+    Args:
+        fn: the function; it is called some ten times besides, without the profiler, for the periods.
+        calls: how many calls to trace; None takes 3 to 20, so that the loop takes about a quarter of a second at most
+            and the device does some 150 things in it.
+        device: "cuda", "cpu" or a `CpuQueue`; None takes the GPU if torch is loaded and has one.
+
+    Raises ArgumentError for arguments that cannot be used and, on a GPU, for a function that launches nothing there;
+    UnavailableError where there is no GPU or no profiler, or another profiler is running. What `fn` raises passes
+    through. Times come from torch's profiler (CUPTI), on a `CpuQueue` from the queue itself; see `Timeline` for how
+    each share is computed.
+    """
+    place = _checked(fn, calls, device)
+    loop = Loop(fn, place)
+    with no_collection():
+        loop.warm_up()
+        count = calls or loop.fitting()
+        loop.time(count)
+        spans, seconds = loop.traced(count)
+        per_call = sum(span.on_device for span in spans) / count
+        if calls is None and per_call * count > MOST_EVENTS and count > 1:
+            count = max(1, int(MOST_EVENTS / per_call))
+            loop.time(count, again=True)
+            spans, seconds = loop.traced(count)
+        loop.time(count)
+    return Timeline(spans, _kind(place), name_of(place), date.today().isoformat(), _torch_version(), count,
+                    loop.period_s, median(loop.loops), seconds / count,
+                    "LIVE, CPU QUEUE" if isinstance(place, CpuQueue) else "LIVE")  # fmt: skip
+
+
+class Loop:
+    """A function called in a loop with one synchronisation at the end: timed without the profiler, and traced.
+
+    >>> loop = Loop(lambda: sum(range(1000)), "cpu")
+    >>> loop.warm_up(); loop.time(3)
+    >>> loop.period_s > 0
+    True
+    """
+
+    def __init__(self, fn: Callable[[], Any], place: Place) -> None:
+        self.fn, self.place = fn, place
+        self.wait = wait_for(place) or _nothing
+        self.times = HostTimes(fn, wait_for(place))
+        self.loops: list[float] = []
+        self.call_s = 0.0
+
+    def warm_up(self) -> None:
+        """Three calls, and more until a fiftieth of a second is over; two where a call is slow."""
+        until = time.perf_counter() + WARM_UP_S
+        done = 0
+        while done < FEWEST_CALLS or time.perf_counter() < until:
+            self.call_s = self.times.one()[2]
+            done += 1
+            if self.call_s > LOOP_S and done >= 2:
+                return
+
+    def fitting(self) -> int:
+        """How many calls to trace: those that fit into a quarter of a second, but 3 to 20; one where they are long."""
+        if self.call_s > LOOP_S:
+            return 1
+        return max(FEWEST_CALLS, min(MOST_CALLS, int(LOOP_S / max(self.call_s, 1e-9))))
+
+    def time(self, calls: int, *, again: bool = False) -> None:
+        """Sample the periods without the profiler, that of a long loop and that of this one; `again` begins anew."""
+        if again:
+            self.loops = []
+        if calls * self.call_s <= LONG_S:
+            for _ in range(SLICES):
+                self.times.round(SLICE_S)
+        for _ in range(max(1, min(9, int(REPEATS_S / max(calls * self.call_s, 1e-9))))):
+            self.loops.append(self.once(calls) / calls)
+
+    def once(self, calls: int) -> float:
+        """Seconds of the loop, synchronisation included."""
+        self.wait()
+        start = time.perf_counter_ns()
+        for _ in range(calls):
+            self.fn()
+        self.wait()
+        return (time.perf_counter_ns() - start) * 1e-9
+
+    @property
+    def period_s(self) -> float:
+        """Seconds a call, in a loop so long that its one synchronisation hardly counts."""
+        return median(self.times.period or self.loops)
+
+    def traced(self, calls: int) -> Traced:
+        """The loop's spans, and its seconds while it was traced."""
+        self.wait()
+        if isinstance(self.place, CpuQueue):
+            from brrr.tracing.queue_trace import traced_loop
+
+            return traced_loop(self.fn, self.place, calls)
+        from brrr.tracing.profiled import profiled_loop
+
+        return profiled_loop(self.fn, self.wait, calls, cuda=self.place == "cuda")
+
+
+def _checked(fn: Any, calls: Any, device: Any) -> Place:
+    if calls is not None and (isinstance(calls, bool) or not isinstance(calls, int) or calls < 1):
+        raise ArgumentError("trace", "calls", calls, "a positive whole number, or None")
+    try:
+        return checked([fn], device, "hot", 1.0)
+    except ArgumentError as wrong:
+        hint = "Wrap the call: lambda: f(x)" if wrong.argument == "fn" else ""
+        raise ArgumentError("trace", wrong.argument, wrong.value, wrong.expected, hint) from None
+    except UnavailableError as missing:
+        raise UnavailableError(str(missing).replace("measure:", "trace:", 1)) from None
+
+
+def _kind(place: Place) -> DeviceKind:
+    return "cpu-queue" if isinstance(place, CpuQueue) else "cuda" if place == "cuda" else "cpu"
+
+
+def _torch_version() -> str:
+    from brrr.device import this_device
+
+    return this_device("cpu").torch_version or ""
+
+
+def _nothing() -> None:
+    """A CPU's call has ended when it returns."""

@@ -1,0 +1,64 @@
+"""The timeline in a real browser, live on the toy accelerator: the slider, the button, the variants, both themes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from page import NotebookPage
+from server import ARTIFACTS
+
+pytestmark = pytest.mark.browser
+
+SET_UP = "import os\nos.environ['BRRR_QUICK'] = '1'\nfrom brrr.tracing import timeline"
+SHOWN = 'timeline("run_ahead", variant="queue", source="cpu")'
+CHOICE = 'timeline("overlap", source="cpu")'
+
+
+@pytest.fixture(scope="module")
+def opened(browser: Any, lab: Any) -> Iterator[NotebookPage]:
+    """A notebook with two timelines."""
+    page = NotebookPage(browser, lab, lab.write("timeline.ipynb", SET_UP, SHOWN, CHOICE))
+    page.run_all()
+    yield page
+    assert page.errors == []
+    page.close()
+
+
+def test_the_first_point_is_there_at_once(opened: NotebookPage) -> None:
+    shown = opened.explorer()
+    assert "a call without tracing: the worker works" in shown.text
+    assert "LIVE, CPU QUEUE" in shown.root.inner_text()
+    title = shown.root.locator("img.brrr-figure").get_attribute("title")
+    assert "A timeline with the lanes Python: calls, submit (queue), worker" in title
+    opened.photograph("timeline-light", ARTIFACTS, shown.root)
+
+
+def test_another_point_is_traced_on_the_button(opened: NotebookPage) -> None:
+    shown = opened.explorer()
+    (handle,) = shown.handles()
+    shown.press(handle, "End")
+    assert "Not traced yet" in shown.text
+    text, picture = shown.text, shown.picture
+    shown.root.get_by_role("button", name="Trace this point").click()
+    shown.wait_for_change(text, picture)
+    assert "the worker works" in shown.text
+    assert not shown.root.get_by_role("button", name="Trace this point").is_visible()
+    opened.photograph("timeline-traced", ARTIFACTS, shown.root)
+    shown.press(handle, "Home")
+    assert "the worker works" in shown.text
+
+
+def test_variants_are_chosen_from_a_list(opened: NotebookPage) -> None:
+    shown = opened.explorer(1)
+    text, picture = shown.text, shown.picture
+    shown.root.locator("select").select_option(index=2)
+    shown.wait_for_change(text, picture)
+    text, picture = shown.text, shown.picture
+    shown.root.get_by_role("button", name="Trace this point").click()
+    shown.wait_for_change(text, picture)
+    assert "Copies" in shown.text
+    opened.theme("dark")
+    opened.photograph("timeline-dark", ARTIFACTS, shown.root)
+    opened.theme("light")

@@ -1,0 +1,258 @@
+"""Timelines: the shares and sentences of ones made by hand, and tracing on the CPU and on its queue."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import timelines
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brrr.errors import ArgumentError, UnavailableError
+from brrr.timing.cpu_queue import CpuQueue
+from brrr.tracing import Timeline, trace
+from brrr.tracing.intervals import gaps, length, together, union
+from brrr.tracing.tracer import Loop
+
+INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)).map(lambda x: (x[0], x[0] + x[1])), max_size=8)
+
+
+# ---- intervals, against counting nanosecond by nanosecond ----
+
+
+def covered(intervals: list[tuple[int, int]]) -> set[int]:
+    return {at for start, end in intervals for at in range(start, end)}
+
+
+@given(INTERVALS)
+def test_union_and_gaps_part_the_time(intervals: list[tuple[int, int]]) -> None:
+    assert length(intervals) == len(covered(intervals))
+    assert covered(union(intervals)) == covered(intervals)
+    assert covered(gaps(intervals, 0, 90)) == set(range(90)) - covered(intervals)
+    assert covered(gaps(intervals, 10, 30)) == set(range(10, 30)) - covered(intervals)
+
+
+@given(st.lists(INTERVALS, max_size=4))
+def test_together_counts_where_two_groups_meet(groups: list[list[tuple[int, int]]]) -> None:
+    expected = sum(1 for at in range(90) if sum(at in covered(group) for group in groups) >= 2)
+    assert together(groups) == expected
+
+
+# ---- shares ----
+
+
+def test_the_shares_of_a_host_bound_loop() -> None:
+    found = timelines.host_bound()
+    assert found.busy_s == pytest.approx(1e-6)
+    assert found.idle_share == pytest.approx(0.8)  # 1 - 1 µs / 5 µs
+    assert found.profiled_idle_share == pytest.approx(0.9)  # 1 - 1 µs / 10 µs
+    assert found.inflation == pytest.approx(10 / 5.5)
+    assert (found.transfer_share, found.overlap_share) == (0.0, 0.0)
+    assert found.calls_ahead == 0 and not found.waits_in_calls
+
+
+def test_overlapping_work_is_busy_once() -> None:
+    found = timelines.pipeline()
+    assert found.busy_s == pytest.approx(30e-6)
+    assert found.idle_share == pytest.approx(0.25)
+    assert found.transfer_s == pytest.approx(22e-6)
+    assert found.transfer_share == pytest.approx(22 / 30)
+    assert found.transfer_share_of_period == pytest.approx(22 / 40)
+    assert found.overlap_share == pytest.approx(7 / 30)  # 5 to 10 and 18 to 20 µs
+
+
+def test_kernels_side_by_side_are_no_overlap() -> None:
+    spans = [replace(span, kind="kernel") for span in timelines.pipeline().spans if span.on_device]
+    assert timelines.timeline(spans, 1, 40e-6, 50e-6).overlap_share == 0.0
+
+
+def test_who_is_ahead() -> None:
+    found = timelines.device_bound()
+    # when the host returns from the tenth call, at 100 µs, the first kernel (5 to 105 µs) is still running
+    assert found.calls_ahead == 9
+    assert found.idle_share == 0.0
+
+
+def test_a_wait_in_every_call_is_noticed() -> None:
+    found = timelines.host_bound(3)
+    waits = [replace(s, kind="wait", name="cudaStreamSynchronize") for s in found.spans if s.kind == "operator"]
+    assert timelines.timeline([*found.spans, *waits], 3, 5e-6, 1e-5).waits_in_calls
+    assert not timelines.timeline([*found.spans, *waits[:2]], 3, 5e-6, 1e-5).waits_in_calls
+
+
+def test_lanes_and_arrows() -> None:
+    found = timelines.host_bound(4)
+    assert found.lanes == ("python", "operator", "launch", "stream 1") and found.streams == ("stream 1",)
+    assert [(a.kind, a.call, b.call) for a, b in found.arrows] == [("launch", call, call) for call in range(4)]
+
+
+def test_shortening_keeps_arrows_and_shares() -> None:
+    found = timelines.host_bound(10).shortened(4)
+    assert found.calls == 4 and [(a.kind, a.call, b.call) for a, b in found.arrows][-1] == ("launch", 3, 3)
+    assert found.idle_share == pytest.approx(0.8)
+
+
+# ---- words ----
+
+
+def test_the_text_says_who_waits() -> None:
+    assert timelines.host_bound().text == (
+        "10 calls, 5 µs a call without the profiler: the GPU works 1 µs of it and is idle 80 % of the time. "
+        "As pictured it is idle 90 %; the profiler makes the loop 1.8x as long. The GPU waits for the CPU most of the "
+        "time."
+    )
+    ahead = timelines.device_bound().text
+    assert "The CPU runs ahead by up to 9 calls, and the GPU seldom waits." in ahead and "adds little" in ahead
+
+
+def test_the_text_says_what_is_copied_and_what_overlaps() -> None:
+    text = timelines.pipeline().text
+    assert "Copies to and from it are under way in 73 % of its busy time, 55 % of the whole time." in text
+    assert "Copies run beside other work in 23 % of its busy time." in text
+    assert "Copies" not in timelines.host_bound().text
+
+
+def test_a_queue_is_called_what_it_is() -> None:
+    text = replace(timelines.host_bound(), kind="cpu-queue").text
+    assert "the worker is idle" not in text and "GPU" not in text and "profiler" not in text
+    assert "The worker waits for the CPU most of the time." in text
+
+
+# ---- tracing on this machine ----
+
+
+@pytest.fixture(scope="module")
+def on_cpu() -> Timeline:
+    import torch
+
+    x = torch.randn(128, 128)
+    return trace(lambda: torch.relu(x @ x), device="cpu", calls=5)
+
+
+def test_a_cpu_has_host_lanes_only(on_cpu: Timeline) -> None:
+    assert on_cpu.lanes == ("python", "operator") and on_cpu.streams == ()
+    assert on_cpu.calls == 5 and on_cpu.idle_share is None and on_cpu.busy_s is None
+    assert [s.call for s in on_cpu.spans if s.kind == "call"] == list(range(5))
+    names = [s.name for s in on_cpu.spans if s.kind == "operator"]
+    assert names == ["matmul", "relu"] * 5  # what they call in turn (mm, clamp_min) is left out
+    for call in range(5):
+        python, *operators = [s for s in on_cpu.spans if s.call == call]
+        assert all(python.start_ns <= s.start_ns <= s.end_ns <= python.end_ns for s in operators)
+    assert on_cpu.period_s > 0 and "the CPU does each call itself" in on_cpu.text
+
+
+def test_the_profiler_leaves_nothing_on_the_error_output(capfd: pytest.CaptureFixture[str]) -> None:
+    trace(lambda: sorted(range(100)), device="cpu", calls=3)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_queue_shows_submits_work_and_arrows() -> None:
+    a = np.random.default_rng(0).standard_normal((200, 200))
+    with CpuQueue() as queue:
+        found = trace(lambda: queue.submit(np.dot, a, a), device=queue, calls=6)
+    assert found.kind == "cpu-queue" and found.lanes == ("python", "launch", "worker")
+    work = [span for span in found.spans if span.on_device]
+    assert [span.call for span in work] == list(range(6)) and {span.name for span in work} == {"dot"}
+    assert [(a.name, a.call) for a, _ in found.arrows] == [("submit", call) for call in range(6)]
+    assert all(a.start_ns <= b.start_ns and b.end_ns > b.start_ns for a, b in found.arrows)
+    assert all(one.end_ns <= two.start_ns for one, two in pairwise(work))
+    assert found.badge.kind == "LIVE, CPU QUEUE" and found.idle_share is not None
+    assert [span.name for span in found.spans if span.kind == "wait"] == ["synchronize"]
+
+
+def test_the_idle_share_of_a_queue_is_what_was_put_there() -> None:
+    """The host takes 4 ms a call and the worker 1 ms of it: three quarters are idle (a sleep may take longer)."""
+    with CpuQueue() as queue:
+
+        def call() -> None:
+            queue.submit(time.sleep, 0.001)
+            time.sleep(0.004)
+
+        found = trace(call, device=queue)
+    assert found.idle_share == pytest.approx(0.75, abs=0.15)
+    assert found.calls_ahead <= 1 and "waits for the CPU" in found.text
+
+
+def test_the_number_of_calls_follows_their_length() -> None:
+    def fitting(call_s: float) -> int:
+        loop = Loop(lambda: None, "cpu")
+        loop.call_s = call_s
+        return loop.fitting()
+
+    assert [fitting(s) for s in (1e-6, 0.02, 0.1, 0.3)] == [20, 12, 3, 1]
+
+
+def test_many_things_in_a_call_mean_fewer_calls() -> None:
+    with CpuQueue() as queue:
+        found = trace(lambda: [queue.submit(abs, -1) for _ in range(50)], device=queue)
+    assert found.calls == 3 and sum(span.on_device for span in found.spans) == 150
+
+
+def test_what_the_function_raises_passes_through() -> None:
+    with pytest.raises(ZeroDivisionError):
+        trace(lambda: 1 / 0, device="cpu")
+    calls: list[int] = []
+
+    def later() -> None:
+        calls.append(1)
+        if len(calls) > 40:
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        trace(later, device="cpu", calls=1000)
+    assert trace(lambda: None, device="cpu", calls=1).calls == 1, "the profiler was left running"
+
+
+@pytest.mark.parametrize("calls", [0, -1, 2.5, True, "3"])
+def test_a_wrong_number_of_calls_is_refused(calls: object) -> None:
+    with pytest.raises(ArgumentError, match=r"trace: calls is .*; expected a positive whole number"):
+        trace(lambda: None, calls=calls, device="cpu")  # type: ignore[arg-type]
+
+
+def test_wrong_arguments_name_trace() -> None:
+    with pytest.raises(ArgumentError, match=r"trace: fn is 3; expected a function of no arguments.*Wrap"):
+        trace(3, device="cpu")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="trace: device is 'tpu'"):
+        trace(lambda: None, device="tpu")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"trace: fn is .*function of no arguments"):
+        trace(lambda x: x, device="cpu")  # type: ignore[misc,arg-type]
+
+
+def test_without_a_gpu_cuda_is_refused() -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    with pytest.raises(UnavailableError, match="trace: device"):
+        trace(lambda: None, device="cuda")
+
+
+def test_a_second_profiler_is_refused() -> None:
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU]), pytest.raises(UnavailableError, match=r"another session.*Leave"):
+        trace(lambda: None, device="cpu")
+    assert trace(lambda: None, device="cpu", calls=2).calls == 2
+
+
+def test_a_profiler_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch.profiler
+
+    def refuse(self: object) -> None:
+        raise RuntimeError("CUPTI says no\nand more")
+
+    monkeypatch.setattr(torch.profiler.profile, "start", refuse)
+    with pytest.raises(UnavailableError, match=r"the profiler cannot start: CUPTI says no. Recorded timelines"):
+        trace(lambda: None, device="cpu")
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    heavy = "torch", "matplotlib", "ipywidgets", "numpy"
+    code = f"import sys, brrr.tracing; print([m for m in {heavy!r} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

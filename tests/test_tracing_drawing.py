@@ -1,0 +1,142 @@
+"""The drawn timeline: what stands in the figure is what happened."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import timelines
+
+from brrr import plots
+from brrr.tracing import Timeline
+from brrr.tracing.drawing import MOST_ARROWS, arrows_shown, calls_shown, draw, idle_gaps, window_ns
+from brrr.tracing.model import LAUNCH, PYTHON, Span
+
+
+def parts(figure: Any, gid: str) -> list[tuple[float, float]]:
+    """Start and end along x of every bar, box or arrow in the collection of that name."""
+    found = [c for c in figure.axes[0].collections if c.get_gid() == gid]
+    return [(p.get_extents().x0, p.get_extents().x1) for c in found for p in c.get_paths()]
+
+
+def words(figure: Any) -> list[str]:
+    return [text.get_text() for text in [*figure.axes[0].texts, *figure.texts]]
+
+
+def test_bars_stand_where_the_spans_are() -> None:
+    found = timelines.host_bound(4)
+    figure = draw(found)
+    kernels = [span.interval for span in found.spans if span.kind == "kernel"]
+    assert [(round(a), round(b)) for a, b in parts(figure, "stream 1 kernel")] == kernels
+    calls = [span.interval for span in found.spans if span.kind == "call"]
+    assert [(round(a), round(b)) for a, b in parts(figure, "python call")] == calls
+
+
+def test_the_device_s_idle_time_is_shaded_and_said() -> None:
+    found = timelines.host_bound(4)
+    figure = draw(found)
+    shaded = [(round(a), round(b)) for a, b in parts(figure, "idle")]
+    assert shaded == idle_gaps(found, found.end_ns) == [(0, 6000), (7000, 16000), (17000, 26000), (27000, 36000),
+                                                        (37000, 44000)]  # fmt: skip
+    assert sum("idle" in text for text in words(figure)) == 5 and "idle 9 µs" in words(figure)
+
+
+def test_idle_is_where_no_stream_works() -> None:
+    assert idle_gaps(timelines.pipeline(), 40_000) == [(30_000, 40_000)]
+    assert idle_gaps(replace(timelines.pipeline(), kind="cpu"), 40_000) == []
+
+
+def test_arrows_go_from_launch_to_kernel() -> None:
+    found = timelines.host_bound(4)
+    heads = [span.start_ns for span in found.spans if span.kind == "kernel"]
+    launches = [span.interval for span in found.spans if span.kind == "launch"]
+    drawn = parts(draw(found), "arrows")
+    assert [round(head) for _, head in drawn] == heads
+    assert all(start <= tail <= end for (start, end), (tail, _) in zip(launches, drawn, strict=True))
+
+
+def test_arrows_are_thinned_out_where_they_would_touch() -> None:
+    crowded = timelines.host_bound(200)
+    shown = arrows_shown(crowded, crowded.end_ns)
+    assert 0 < len(shown) <= MOST_ARROWS and len(crowded.arrows) == 200
+    heads = [work.start_ns for _, work in shown]
+    pixel = crowded.end_ns / (plots.WIDTH - 180)
+    assert min(b - a for a, b in pairwise(heads)) > 10 * pixel
+
+
+def test_a_launch_of_many_kernels_has_one_arrow() -> None:
+    spans = [Span(LAUNCH, "launch", "cudaGraphLaunch", 0, 1000, 0)]
+    spans += [Span("stream 1", "kernel", "k", 2000 * n, 2000 * n + 1500, 0, 0) for n in range(1, 9)]
+    found = timelines.timeline(spans, 1, 2e-5, 2e-5)
+    assert len(found.arrows) == 8 and len(arrows_shown(found, found.end_ns)) == 1
+
+
+def test_a_call_stands_on_host_and_device_alike() -> None:
+    text = words(draw(timelines.device_bound(4)))
+    assert [text.count(number) for number in "12345"] == [2, 2, 2, 2, 0]  # once in each lane
+    assert [f"call {n}" in words(draw(timelines.host_bound(4))) for n in (1, 4)] == [True, True]
+
+
+def test_a_few_calls_are_shown_and_the_heading_says_so() -> None:
+    found = timelines.host_bound(20)
+    assert calls_shown(found, None) == 8 and calls_shown(found, 3) == 3 and calls_shown(found, 99) == 20
+    assert window_ns(found, 3) == 29_800 and window_ns(found, 20) == found.end_ns
+    assert "first 3 of 20 calls" in words(draw(found, 3))
+    assert "eager: 20 calls" in words(draw(found, 20, title="eager"))
+    assert calls_shown(replace(found, calls=1), None) == 1
+
+
+def test_time_begins_at_zero_in_readable_units() -> None:
+    axes = draw(timelines.device_bound(4)).axes[0]
+    assert axes.get_xlim()[0] == 0
+    axes.figure.draw_without_rendering()
+    labels = [label.get_text() for label in axes.get_xticklabels()]
+    assert labels[0] == "0" and "100 µs" in labels
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "Python: calls", "launches (CUDA API)", "GPU stream 1",
+    ]  # fmt: skip
+
+
+def test_lanes_stay_in_place_between_timelines() -> None:
+    lanes = ("python", "operator", "launch", "stream 1", "stream 2")
+    figures = [draw(found, lanes=lanes) for found in (timelines.host_bound(), timelines.device_bound())]
+    one, two = ([label.get_text() for label in figure.axes[0].get_yticklabels()] for figure in figures)
+    assert one == two and len(one) == 5
+    assert len({figure.axes[0].get_position().bounds for figure in figures}) == 1
+
+
+@pytest.mark.parametrize("make", [timelines.host_bound, timelines.device_bound, timelines.pipeline])
+def test_badge_and_legend_hide_nothing(make: Any) -> None:
+    found: Timeline = make()
+    figure = draw(found)
+    assert "RECORDED · synthetic device · 2000-01-01 · torch 2.11.0" in words(figure)
+    axes = figure.axes[0]
+    legend = axes.get_legend()
+    said = [text.get_text() for text in legend.get_texts()]
+    assert said[-1] == "idle" and len(set(said)) == len(said)
+    figure.draw_without_rendering()
+    box, lanes = legend.get_window_extent(), axes.get_window_extent()
+    heading = next(text for text in figure.texts if "call" in text.get_text()).get_window_extent()
+    assert box.y0 >= lanes.y1 and box.y1 <= heading.y0 and box.x1 <= figure.bbox.x1
+    for label in axes.get_yticklabels():
+        assert label.get_window_extent().x0 >= 0, f"{label.get_text()} runs out of the figure"
+
+
+def test_what_is_very_short_can_be_seen() -> None:
+    spans = [Span(PYTHON, "call", "call", 0, 10**9, 0), Span("stream 1", "kernel", "k", 5, 6, 0)]
+    ((start, end),) = parts(draw(timelines.timeline(spans, 1, 1.0, 1.0)), "stream 1 kernel")
+    assert (end - start) / 10**9 * (plots.WIDTH - 180) > 1
+
+
+def test_an_empty_timeline_is_drawn() -> None:
+    assert draw(timelines.timeline([Span(PYTHON, "call", "call", 0, 0, 0)], 1, 1e-6, 1e-6)).axes
+
+
+def test_it_shows_itself_in_a_notebook() -> None:
+    found = timelines.host_bound()
+    data, metadata = found._repr_mimebundle_()
+    assert data["text/plain"] == found.text and metadata["image/png"]["width"] == plots.WIDTH
+    assert metadata["image/png"]["alt"].startswith("A timeline with the lanes Python: calls, operators (torch)")
+    assert found.picture(calls=2).png.startswith(b"\x89PNG")

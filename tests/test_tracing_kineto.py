@@ -1,0 +1,214 @@
+"""From the profiler's events to spans: events as torch gives them, made by hand, in two versions of its interface."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from brrr.errors import ArgumentError, UnavailableError
+from brrr.tracing import profiled
+from brrr.tracing.assemble import CALL, LOOP, spans_of
+from brrr.tracing.kineto import Raw, raw_events, short_name
+from brrr.tracing.model import Span
+
+US = 1000
+ZERO = 1_700_000_000_000_000_000
+
+
+@dataclass
+class Event:
+    """What torch's `_KinetoEvent` answers; `activity` only in newer versions."""
+
+    said: str
+    start: int
+    end: int
+    gpu: bool = False
+    stream: int = 7
+    correlation: int = 0
+    linked: int = 0
+    activity: str = ""
+    annotation: bool = False
+    thread: int = 1
+
+    def name(self) -> str:
+        return self.said
+
+    def start_ns(self) -> int:
+        return ZERO + self.start * US
+
+    def duration_ns(self) -> int:
+        return (self.end - self.start) * US
+
+    def device_type(self) -> Any:
+        return SimpleNamespace(name="CUDA" if self.gpu else "CPU")
+
+    def device_index(self) -> int:
+        return 0
+
+    def device_resource_id(self) -> int:
+        return self.stream if self.gpu else 4711
+
+    def correlation_id(self) -> int:
+        return self.correlation
+
+    def linked_correlation_id(self) -> int:
+        return self.linked
+
+    def start_thread_id(self) -> int:
+        return self.thread
+
+    def is_user_annotation(self) -> bool:
+        return self.annotation
+
+
+class Newer(Event):
+    """An event that also tells its activity type."""
+
+    def activity_type(self) -> str:
+        return self.activity
+
+
+def results(events: list[Event]) -> Any:
+    return SimpleNamespace(events=lambda: events)
+
+
+def recorded(make: type[Event]) -> list[Event]:
+    """A kernel before the loop, two calls (a kernel; a copy on another stream), a wait, a kernel after the loop."""
+    return [
+        make("cudaLaunchKernel", 1, 2, correlation=1, activity="cuda_runtime"),
+        make("fill", 3, 4, gpu=True, correlation=1, activity="kernel"),
+        make(LOOP, 10, 60, correlation=2, activity="cpu_op"),
+        make(CALL, 10, 20, correlation=3, activity="cpu_op"),
+        make("aten::relu", 11, 19, correlation=4, activity="cpu_op"),
+        make("aten::clamp_min", 12, 18, correlation=5, activity="cpu_op"),
+        make("cudaLaunchKernel", 13, 15, correlation=90, linked=5, activity="cuda_runtime"),
+        make("void at::native::relu_kernel<4>(int)", 16, 26, gpu=True, correlation=90, linked=5, activity="kernel"),
+        make("mine", 10, 20, gpu=True, annotation=True, activity="gpu_user_annotation"),
+        make(CALL, 22, 40, correlation=6, activity="cpu_op"),
+        make("mine", 22, 40, correlation=7, annotation=True, activity="user_annotation"),
+        make("aten::copy_", 23, 39, correlation=8, activity="cpu_op"),
+        make("cudaMemcpyAsync", 24, 30, correlation=91, linked=8, activity="cuda_runtime"),
+        make("Memcpy HtoD (Pinned -> Device)", 25, 45, gpu=True, stream=13, correlation=91, activity="gpu_memcpy"),
+        make("Memset (Device)", 46, 47, gpu=True, stream=13, correlation=555, linked=8, activity="gpu_memset"),
+        make("Stream Sync", 40, 50, gpu=True, activity="cuda_sync"),
+        make("cudaDeviceSynchronize", 41, 59, correlation=93, activity="cuda_runtime"),
+        make("cudaLaunchKernel", 70, 71, correlation=94, activity="cuda_runtime"),
+        make("after", 72, 73, gpu=True, correlation=94, activity="kernel"),
+    ]
+
+
+@pytest.mark.parametrize("make", [Event, Newer])
+def test_lanes_calls_and_causes(make: type[Event]) -> None:
+    spans = spans_of(raw_events(results(recorded(make))))
+    shown = [(s.lane, s.kind, s.name, s.start_ns // US, s.end_ns // US, s.call) for s in spans]
+    assert shown == [
+        ("python", "call", "call", 0, 10, 0),
+        ("operator", "operator", "relu", 1, 9, 0),
+        ("launch", "launch", "cudaLaunchKernel", 3, 5, 0),
+        ("stream 1", "kernel", "relu_kernel", 6, 16, 0),
+        ("python", "call", "call", 12, 30, 1),
+        ("operator", "operator", "copy_", 13, 29, 1),
+        ("launch", "launch", "cudaMemcpyAsync", 14, 20, 1),
+        ("stream 2", "copy in", "Memcpy HtoD (Pinned -> Device)", 15, 35, 1),
+        ("launch", "wait", "cudaDeviceSynchronize", 31, 49, -1),
+        ("stream 2", "memset", "Memset (Device)", 36, 37, 1),
+    ]
+    causes = {s.name: spans[s.cause].name for s in spans if s.cause >= 0}
+    assert causes == {
+        "relu_kernel": "cudaLaunchKernel",
+        "Memcpy HtoD (Pinned -> Device)": "cudaMemcpyAsync",
+        "Memset (Device)": "copy_",  # its launch was not recorded: the operator that the profiler links it with
+    }
+
+
+def test_a_kernel_that_seems_to_begin_before_the_loop_moves_the_start() -> None:
+    """The two clocks agree to about a microsecond only."""
+    events = [
+        Event(LOOP, 10, 60), Event(CALL, 10, 20), Event("cuLaunchKernelEx", 10, 12, correlation=5),
+        Event("triton_kernel", 9, 15, gpu=True, correlation=5),
+    ]  # fmt: skip
+    spans = spans_of(raw_events(results(events)))
+    assert [(s.kind, s.start_ns // US) for s in spans] == [("kernel", 0), ("call", 1), ("launch", 1)]
+    assert spans[spans[0].cause].name == "cuLaunchKernelEx"
+
+
+def test_all_kernels_of_a_graph_come_from_its_launch() -> None:
+    events = [Event(LOOP, 0, 60), Event(CALL, 0, 9), Event("cudaGraphLaunch", 1, 5, correlation=5)]
+    events += [Event(f"kernel {n}", 10 + n, 11 + n, gpu=True, correlation=5) for n in range(3)]
+    spans = spans_of(raw_events(results(events)))
+    work = [s for s in spans if s.on_device]
+    assert [spans[s.cause].name for s in work] == ["cudaGraphLaunch"] * 3 and {s.call for s in work} == {0}
+
+
+def test_operators_of_another_thread_are_shown() -> None:
+    """The backward pass runs on a thread of its own, while the call waits for it."""
+    events = [Event(LOOP, 0, 60), Event(CALL, 0, 50), Event("aten::sum", 1, 5), Event("aten::mm", 3, 9, thread=2)]
+    names = [s.name for s in spans_of(raw_events(results(events))) if s.kind == "operator"]
+    assert names == ["sum", "mm"]
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("ampere_sgemm_128x64_nn", "ampere_sgemm_128x64_nn"),
+        ("void at::native::(anonymous namespace)::softmax<float>(float*)", "softmax"),
+        ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64>(Params)", "cutlass_80_simt_sgemm_128x64"),
+        ("triton_poi_fused_add_0", "triton_poi_fused_add_0"),
+        ("aten::add_", "add_"),
+        ("(odd)", "(odd)"),
+        ("k" * 200, "k" * 60),
+    ],
+)
+def test_short_names(name: str, short: str) -> None:
+    assert short_name(name) == short
+
+
+# ---- sessions that fail ----
+
+
+@pytest.fixture
+def a_gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Sessions that are said to run on a GPU and record what the test puts there; returns the list of them."""
+    sessions: list[list[Raw]] = []
+    monkeypatch.setattr(profiled, "_require_profiler", lambda cuda: None)
+    monkeypatch.setattr(profiled, "_session", lambda *_: (sessions.pop(0), 1e-3))
+    monkeypatch.setattr(profiled, "SETTLE_S", 0.0)
+    return sessions
+
+
+def loop(*more: Event) -> list[Raw]:
+    return raw_events(results([Event(LOOP, 10, 60), Event(CALL, 10, 20), *more]))
+
+
+PROBE = (Event("cudaLaunchKernel", 1, 2, correlation=1), Event("fill", 3, 4, gpu=True, correlation=1))
+
+
+def run() -> tuple[tuple[Span, ...], float]:
+    return profiled.profiled_loop(lambda: None, lambda: None, 1, cuda=True)
+
+
+def test_a_function_without_kernels_is_told_from_a_profiler_that_fails(a_gpu: list[list[Raw]]) -> None:
+    a_gpu += [loop(*PROBE)]
+    with pytest.raises(ArgumentError, match=r"launches work on the GPU; in 1 calls nothing ran there.*device='cpu'"):
+        run()
+    a_gpu += [loop()] * profiled.ATTEMPTS
+    with pytest.raises(UnavailableError, match=r"not even a kernel of its own.*nsys"):
+        run()
+
+
+def test_a_recording_that_failed_once_is_made_again(a_gpu: list[list[Raw]]) -> None:
+    launched = (Event("cudaLaunchKernel", 11, 12, correlation=9), Event("gemm", 13, 19, gpu=True, correlation=9))
+    a_gpu += [loop(), loop(*PROBE, *launched)]
+    spans, seconds = run()
+    assert [s.name for s in spans if s.on_device] == ["gemm"] and seconds == 1e-3 and not a_gpu
+
+
+def test_a_torch_without_a_profiler_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch.profiler
+
+    monkeypatch.setattr(torch.profiler, "supported_activities", set)
+    with pytest.raises(UnavailableError, match=r"has no profiler for CUDA.*pytorch.org"):
+        profiled.profiled_loop(lambda: None, lambda: None, 1, cuda=True)

@@ -1,0 +1,387 @@
+"""The widget, the sources and `brrr record`: which timelines there are, what is shown, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import made_up
+import pytest
+import timelines
+
+from brrr import source as source_module
+from brrr.errors import ArgumentError, BrrrError, NotRecordedError, RecordingError, UnavailableError
+from brrr.experiment import Axis, Experiment, Line, Variant
+from brrr.live import Live
+from brrr.recordings import record
+from brrr.recordings.record_traces import record_traces, wanted
+from brrr.recordings.recorded import Recorded
+from brrr.tracing import Timeline, timeline, view
+from brrr.tracing.workloads import FOLDER, file_name, trace_variant
+from brrr.widget import explorer
+from brrr.widget.explorer import COVERED, sweep_all
+
+SIZES = (8, 64, 512)
+
+
+def experiment(**changed: Any) -> Experiment:
+    """`matmul` with timelines of the GPU's variant, of the queue's and of the CPU's."""
+    from brrr.experiments import experiment as named
+
+    traces = tuple((name, {"size": n}) for name in ("gpu", "gpu-transfers", "queue", "cpu") for n in SIZES)
+    return replace(named("matmul"), traces=traces, **changed)
+
+
+@pytest.fixture
+def matmul(monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    found = experiment()
+    monkeypatch.setattr(view, "experiment_named", lambda name: found)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("BRRR_SOURCE", "BRRR_STATIC", "BRRR_QUICK"):
+        monkeypatch.delenv(name, raising=False)
+    yield
+    source_module._live.clear()
+
+
+@pytest.fixture
+def root(writable_root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Made-up recordings with timelines: the larger the size, the less the GPU waits."""
+    monkeypatch.setenv("BRRR_RECORDINGS", str(writable_root))
+    for size, kernel in zip(SIZES, (1000, 5000, 50_000), strict=True):
+        found = timelines.host_bound(kernel_ns=kernel) if kernel < 9000 else timelines.device_bound()
+        folder = writable_root / "h200" / FOLDER / "matmul"
+        found.write(folder / file_name("gpu", {"size": size}))
+        if size != 512:
+            found.write(folder / file_name("gpu-transfers", {"size": size}))
+    return writable_root
+
+
+@pytest.fixture
+def displayed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    found: list[Any] = []
+    monkeypatch.setattr(explorer, "_display", lambda data, metadata=None: found.append((data, metadata)))
+    return found
+
+
+class Lock:
+    """A guess that is answered when the test says so."""
+
+    def __init__(self) -> None:
+        self.answered = False
+        self.calls: list[Any] = []
+
+    def on_answer(self, call: Any) -> None:
+        self.calls.append(call)
+
+    def answer(self) -> None:
+        self.answered = True
+        for call in self.calls:
+            call(self)
+
+
+# ---- sources ----
+
+
+def test_a_recorded_source_has_the_timelines_that_were_recorded(root: Path, matmul: Experiment) -> None:
+    source = Recorded("h200", root)
+    assert source.traced(matmul, "gpu") == tuple({"size": size} for size in SIZES)
+    assert source.traced(matmul, "gpu-transfers") == ({"size": 8}, {"size": 64})
+    assert source.traced(matmul, "cpu") == ()
+    found = source.timeline(matmul, "gpu", {"size": 8})
+    assert found.badge.kind == "RECORDED" and found.idle_share == pytest.approx(0.8)
+    assert source.timeline(matmul, "gpu", {"size": 8}) is found
+
+
+def test_a_point_that_was_not_traced_names_the_nearest(root: Path, matmul: Experiment) -> None:
+    source = Recorded("h200", root)
+    with pytest.raises(NotRecordedError, match="no timeline of 'gpu' at size=128; nearest recorded: size=64; size=512"):
+        source.timeline(matmul, "gpu", {"size": 128})
+    with pytest.raises(NotRecordedError, match="no timeline of 'cpu' at size=8; none is recorded"):
+        source.timeline(matmul, "cpu", {"size": 8})
+
+
+def test_a_damaged_timeline_is_named(root: Path, matmul: Experiment) -> None:
+    path = root / "h200" / FOLDER / "matmul" / file_name("gpu", {"size": 8})
+    path.write_text(path.read_text().replace("stream 1", "stream 2"))
+    with pytest.raises(RecordingError, match=r"gpu@size=8.json: the checksum"):
+        Recorded("h200", root).timeline(matmul, "gpu", {"size": 8})
+
+
+def test_a_live_source_traces_and_keeps() -> None:
+    source, found = Live("cpu"), experiment()
+    assert source.traced(found, "queue") == ()
+    first = source.timeline(found, "queue", {"size": 64})
+    assert first.kind == "cpu-queue" and source.timeline(found, "queue", {"size": 64}) is first
+    assert source.traced(found, "queue") == ({"size": 64},)
+    assert source.timeline(found, "cpu", {"size": 64}).kind == "cpu"
+    with pytest.raises(UnavailableError, match="timeline: variant 'gpu' of 'matmul' needs another device"):
+        source.timeline(found, "gpu", {"size": 64})
+
+
+def test_a_wrong_result_is_not_traced() -> None:
+    wrong = experiment(build="test_tracing_view:wrong_workload")
+    with pytest.raises(BrrrError, match="the relative error is nan"):
+        trace_variant(wrong, "cpu", {"size": 8})
+
+
+def wrong_workload(variant: Variant, point: Any) -> Any:
+    """A product whose result is not a number."""
+    from brrr.cost import Cost
+    from brrr.experiment import Workload
+
+    return Workload(lambda: float("nan"), Cost(1, 1), lambda result: result, 1e-3)
+
+
+def test_a_first_call_has_no_loop() -> None:
+    with pytest.raises(UnavailableError, match="first call"):
+        trace_variant(experiment(), "gpu-first", {"size": 8})
+
+
+# ---- the widget ----
+
+
+def test_it_shows_what_was_recorded(root: Path, matmul: Experiment) -> None:
+    shown = timeline("matmul", variant="gpu", source="recorded:h200")
+    label = matmul.variant("gpu").label
+    assert shown.text.startswith(f"{label}, matrix size n 8: 10 calls, 5 µs a call without the profiler")
+    assert "GPU waits for the CPU" in shown.text and shown.timeline is not None
+    assert shown.panel.badge.value.count("RECORDED · synthetic device · 2000-01-01")
+    assert shown.picture().alt.startswith(f"{label}, matrix size n 8. A timeline with the lanes")
+    assert bytes(shown.panel.image.value).startswith(b"\x89PNG")
+
+
+def test_the_slider_moves_over_the_traced_points(root: Path, matmul: Experiment) -> None:
+    shown = timeline("matmul", variant="gpu", at={"size": 400}, source="recorded:h200")
+    assert [value for _, value in shown.sliders["size"].options] == list(SIZES)
+    assert shown.reel.point == {"size": 512} and "runs ahead by up to 9 calls" in shown.text
+    before = shown.panel.image.value
+    shown.set(size=50)
+    assert shown.reel.point == {"size": 64} and shown.sliders["size"].value == 64
+    assert "size n 64" in shown.panel.text.value and shown.panel.image.value != before
+
+
+def test_lanes_do_not_jump(root: Path, matmul: Experiment) -> None:
+    shown = timeline("matmul", variant="gpu", source="recorded:h200")
+    assert shown.reel.lanes == ("python", "operator", "launch", "stream 1")
+    shown.set(size=512)  # its timeline has no operators
+    assert shown.timeline is not None and "operator" not in shown.timeline.lanes
+    assert shown.reel.lanes == ("python", "operator", "launch", "stream 1")
+
+
+def test_variants_to_choose_from(root: Path, matmul: Experiment) -> None:
+    shown = timeline("matmul", at={"size": 512}, source="recorded:h200")
+    assert shown.reel.variants == ("gpu", "gpu-transfers")
+    assert shown.panel.variants.layout.display == "flex"
+    shown.panel.variants.value = "gpu-transfers"
+    assert shown.reel.point == {"size": 64} == {"size": shown.sliders["size"].value}
+    assert matmul.variant("gpu-transfers").label in shown.text and not shown.panel.failures
+    one = timeline("matmul", variants=["gpu-transfers"], source="recorded:h200")
+    assert one.reel.variants == ("gpu-transfers",) and one.panel.variants.layout.display == "none"
+
+
+def test_a_cover_waits_for_the_guess(root: Path, matmul: Experiment, displayed: list[Any]) -> None:
+    lock = Lock()
+    shown = timeline("matmul", variant="gpu", unlock=lock, source="recorded:h200")
+    assert shown.covered and shown.text == COVERED and shown.timeline is None
+    with pytest.raises(ArgumentError, match="unanswered guess"):
+        shown.picture()
+    shown._ipython_display_()
+    ((data, _),) = displayed
+    assert data["text/plain"] == COVERED and shown._panel is None, "a widget already holds data"
+    lock.answer()
+    assert shown._root.children == (shown.panel.root,) and "10 calls" in shown.text
+
+
+def test_the_edition_for_reading_has_text_and_picture(
+    root: Path, matmul: Experiment, displayed: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRRR_STATIC", "1")
+    timeline("matmul", variant="gpu", source="recorded:h200")._ipython_display_()
+    (text, _), (picture, metadata) = displayed
+    assert text["text/markdown"].startswith(experiment().variant("gpu").label)
+    assert "image/png" in picture and metadata["image/png"]["alt"]
+    displayed.clear()
+    timeline("matmul", variant="cpu", source="recorded:cpu")._ipython_display_()
+    ((text, _),) = displayed
+    assert "No timeline" in text["text/plain"]
+
+
+def test_without_a_timeline_it_says_so_and_lives(root: Path, matmul: Experiment) -> None:
+    shown = timeline("matmul", variant="gpu", source="recorded:cpu")
+    assert "No timeline" in shown.text and "`brrr record matmul`" in shown.text and shown.timeline is None
+    assert shown.panel.image.layout.display == "none" and shown.panel.trace.layout.display == "none"
+    shown.sweep()
+    with pytest.raises(ArgumentError, match="a point that was traced"):
+        shown.picture()
+
+
+def test_an_experiment_that_was_not_recorded_says_so_too(
+    writable_root: Path, matmul: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRRR_RECORDINGS", str(writable_root))
+    (writable_root / "h200" / "matmul.csv").unlink()
+    shown = timeline("matmul", source="recorded:h200")
+    assert "No timeline" in shown.text and shown.panel.badge.value == ""
+
+
+def test_live_it_traces_the_first_point_and_the_others_on_the_button(matmul: Experiment) -> None:
+    shown = timeline("matmul", variant="gpu", source="cpu")
+    assert shown.reel.variants == ("queue", "cpu"), "the queue stands in for the GPU"
+    assert shown.timeline is None, "nothing is traced before it is shown"
+    panel = shown.panel
+    assert shown.timeline is not None and panel.trace.layout.display == "none"
+    assert "LIVE, CPU QUEUE" in panel.badge.value
+    shown.set(size=64)
+    assert shown.timeline is None and "Not traced yet" in panel.text.value
+    assert panel.trace.layout.display == "block" and "Not traced yet" in panel.image.tooltip
+    blank = panel.image.value
+    panel.trace.click()
+    assert shown.timeline is not None and panel.image.value != blank and not panel.failures
+    assert panel.trace.layout.display == "none" and "A timeline with the lanes" in panel.image.tooltip
+
+
+def test_what_cannot_be_traced_becomes_the_text(matmul: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = timeline("matmul", variant="queue", source="cpu")
+    panel = shown.panel
+
+    def refuse(*_: object) -> Timeline:
+        raise UnavailableError("trace: another session is running")
+
+    monkeypatch.setattr(shown.reel.source, "timeline", refuse)
+    monkeypatch.setattr(shown.reel.source, "traced", lambda *_: ())
+    panel.trace.click()
+    assert "another session is running" in panel.text.value and not panel.failures
+    monkeypatch.setattr(shown.reel.source, "timeline", lambda *_: 1 / 0)
+    panel.trace.click()
+    assert "ZeroDivisionError" in panel.text.value
+    with pytest.raises(ZeroDivisionError):
+        shown.sweep()
+
+
+def test_a_quick_grid_is_small(matmul: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRRR_QUICK", "1")
+    quick = max(n for n in matmul.axis("size").quick if not isinstance(n, str))
+    shown = timeline("matmul", variant="queue", source="cpu")
+    assert all(value <= quick for value in shown.reel.values if value is not None)  # type: ignore[operator]
+
+
+def test_a_sweep_of_the_session_moves_it_too(root: Path, matmul: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explorer, "sweepable", set())
+    monkeypatch.setattr(explorer, "explorers", set())
+    shown = timeline("matmul", source="recorded:h200")
+    seen: list[tuple[str, object]] = []
+    png = shown.reel.png
+    monkeypatch.setattr(shown.reel, "png", lambda: (seen.append((shown.reel.variant, shown.reel.value)), png())[1])
+    assert sweep_all() == 1
+    assert {("gpu", 8), ("gpu", 512), ("gpu-transfers", 8), ("gpu-transfers", 64)} <= set(seen)
+    assert (shown.reel.variant, shown.reel.value) == ("gpu", 8)
+
+
+def test_two_axes_one_held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    traces = tuple(("a", {"size": n, "how": how}) for how in ("one", "two") for n in (1, 2, 4))
+    made = Experiment(
+        name="grid", title="Grid", question="?", build="nothing:nothing", traces=traces,
+        axes=(Axis("size", (1, 2, 4)), Axis("how", ("one", "two"), scale="category")),
+        variants=(Variant("a", "A", "cuda"),), lines=(Line("a", "a", "latency_s", "line A"),),
+    )  # fmt: skip
+    monkeypatch.setattr(view, "experiment_named", lambda name: made)
+    made_up.record(tmp_path, made_up.GPU)
+    source = Recorded("h200", tmp_path)
+    monkeypatch.setattr(source, "variants", lambda experiment: ("a",))
+    monkeypatch.setattr(source, "badge", lambda experiment: None)
+    for variant, point in traces:
+        timelines.host_bound().write(tmp_path / "h200" / FOLDER / "grid" / file_name(variant, point))
+    shown = timeline("grid", at={"how": "two"}, source=source)
+    assert shown.reel.point == {"size": 1, "how": "two"} and list(shown.sliders) == ["size"]
+    along = timeline("grid", at={"size": 3, "how": "two"}, source=source)
+    assert along.reel.point == {"size": 2, "how": "two"} or along.reel.point == {"size": 4, "how": "two"}
+    other = timeline("grid", at={"size": 4}, source=source)
+    assert list(other.sliders) == ["how"] and other.reel.values == ("one", "two")
+    assert other.set(how="two").reel.point == {"size": 4, "how": "two"}
+    other.sweep()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"variant": "tpu"}, "variant is 'tpu'"),
+        ({"variants": ["gpu", "tpu"]}, "variant is 'tpu'"),
+        ({"variant": "gpu", "variants": ["cpu"]}, "timeline: variants is"),
+        ({"at": {"width": 3}}, "axis is 'width'"),
+        ({"at": {"size": -1}}, "timeline: size is -1"),
+        ({"calls": 0}, "timeline: calls is 0"),
+        ({"source": "recorded:none"}, "Recorded: device is 'none'"),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, Any], message: str, root: Path, matmul: Experiment) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        timeline("matmul", **arguments)
+    with pytest.raises(ArgumentError, match="the slider's axis: size"):
+        timeline("matmul", source="recorded:h200").set(width=3)
+
+
+# ---- recording ----
+
+
+def tracer(experiment: Experiment, variant: str, point: Any) -> Timeline:
+    if point["size"] == 64:
+        raise UnavailableError("trace: no room")
+    return timelines.host_bound()
+
+
+def test_recording_writes_what_is_missing_and_notes_what_fails(tmp_path: Path) -> None:
+    first = record_traces([experiment()], "cuda", tmp_path, tracer=tracer)
+    names = sorted(path.name for path in (tmp_path / FOLDER / "matmul").iterdir())
+    assert names == sorted(file_name(v, {"size": n}) for v in ("gpu", "gpu-transfers", "cpu") for n in (8, 512))
+    assert len(first.written) == 6 and len(first.failed) == 3 and first.left == 0
+    assert "6 timelines written." in first.text and "NOT TRACED matmul gpu at size=64: trace: no room" in first.text
+    again = record_traces([experiment()], "cuda", tmp_path, tracer=tracer)
+    assert again.written == [] and len(again.failed) == 3
+
+
+def test_recording_keeps_to_the_device_and_to_only() -> None:
+    found = experiment()
+    assert {v for v, _ in wanted(found, "cpu", {})} == {"queue", "cpu"}
+    assert wanted(found, "cuda", {"size": ["64"], "variant": ["gpu"]}) == [("gpu", {"size": 64})]
+    assert wanted(found, "cuda", {"width": ["64"]}) == []
+
+
+def test_recording_stops_when_the_time_is_over(tmp_path: Path) -> None:
+    outcome = record_traces([experiment()], "cpu", tmp_path, limit_s=-1.0, tracer=tracer)
+    assert outcome.written == [] and outcome.left == 6 and "6 timelines are left" in outcome.text
+
+
+def test_an_interrupt_keeps_what_is_there(tmp_path: Path) -> None:
+    def interrupted(experiment: Experiment, variant: str, point: Any) -> Timeline:
+        if point["size"] == 512:
+            raise KeyboardInterrupt
+        return timelines.host_bound()
+
+    outcome = record_traces([experiment()], "cpu", tmp_path, tracer=interrupted)
+    assert outcome.interrupted and len(outcome.written) == 2 and outcome.left == 4
+
+
+def test_the_command_records_points_then_timelines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import brrr.experiments
+
+    found = experiment()
+    monkeypatch.setattr(brrr.experiments, "experiment", lambda name: found)
+    command = ["matmul", "--device", "cpu", "--out", str(tmp_path), "--only", "size=8", "--budget", "0.01"]
+    assert record.main(command) == 0
+    assert "2 timelines written." in capsys.readouterr().out
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    source = Recorded(folder.name, tmp_path)
+    assert source.traced(found, "queue") == source.traced(found, "cpu") == ({"size": 8},)
+    assert source.timeline(found, "queue", {"size": 8}).kind == "cpu-queue"
+    assert json.loads((folder / FOLDER / "matmul" / "queue@size=8.json").read_text())["what"] == "timeline"
+    assert record.main(command) == 0
+    assert "timelines" not in capsys.readouterr().out, "what is there is traced again"
