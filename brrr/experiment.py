@@ -121,6 +121,7 @@ class Guide:
 
     `at` names `module:function`, which takes the datasheet (`Hardware`, None where there is none) and a point, and
     returns the height in the unit of the view that it belongs to (seconds, the experiment's rate, or a ratio), or None.
+    `lines` names the lines that a limit bounds, where it does not bound all of them.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Guide:
     kind: Literal["PREDICTED", "DATASHEET"]
     view: Literal["time", "rate", "ratio"]
     at: str
+    lines: tuple[str, ...] = ()
 
     def height(self, hardware: Hardware | None, point: Point) -> float | None:
         """Where the line stands at a point; None where it does not apply."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from brrr import units
 from brrr.experiment import Value
@@ -28,9 +28,16 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 760, 440
 """Size of a figure on the page, in CSS pixels; the picture itself has SHARP times as many each way."""
 SHARP = 2
+LEGEND_ROW = 16
+"""A row of a legend, in CSS pixels."""
 _DPI = 100
 _LETTERS_ACROSS = 70  # more do not fit side by side under the x axis
+_LETTER = 0.8  # CSS pixels of a letter a point of its size, on the average
+_LABEL_BEYOND = 30  # CSS pixels by which the y axis's label may reach beyond the axis
+_LEGEND_LETTERS = 118  # so many fit side by side above the axes, their signs and gaps included
 INK, FAINT, PAPER = "#24292f", "#6a737d", "#ffffff"
+GUIDE = "#57606a"  # of theoretical lines: no measured line has it
+GUIDE_DASHES: Any = ((0, (5, 2.5)), (0, (1.5, 1.5)), (0, (7, 2, 1.5, 2)), (0, (10, 3)))
 
 # Okabe and Ito's palette, told apart also by readers who do not see every colour; its yellow is left out, because it
 # does not stand out from white paper.
@@ -99,10 +106,10 @@ def axes(on: Figure, left: float = 0.118, bottom: float = 0.165, right: float = 
         return on.add_axes((left, bottom, right - left, top - bottom))
 
 
-def stamp(on: Figure, badge: Badge) -> None:
-    """Write the badge (LIVE or RECORDED, device, date, torch) into the figure's lower right corner."""
+def stamp(on: Figure, badge: Badge, height: float = 0.02) -> None:
+    """Write the badge (LIVE or RECORDED, device, date, torch) at the figure's right, at a height from its foot."""
     with rc_context(STYLE):
-        on.text(0.985, 0.02, str(badge), ha="right", va="bottom", fontsize=8, color=FAINT)
+        on.text(0.985, height, str(badge), ha="right", va="bottom", fontsize=8, color=FAINT)
 
 
 def look(index: int, *, predicted: bool = False) -> dict[str, Any]:
@@ -140,16 +147,44 @@ def draw_line(
         return on.plot(xs, ys, label=shown, markeredgewidth=0, zorder=3, **look(index, predicted=predicted))[0]
 
 
-def legend(on: Axes) -> None:
-    """The lines' names above the axes, where they hide no point: in two columns, from nine lines on in three."""
-    lines = len(on.get_legend_handles_labels()[0])
-    if not lines:
+def draw_guide(on: Axes, xs: Sequence[float], ys: Sequence[float], index: int, label: str = "") -> Any:
+    """Draw theoretical line number `index`: dashed, in ink, so that it is never taken for a measured one."""
+    dashes = GUIDE_DASHES[index % len(GUIDE_DASHES)]
+    with rc_context(STYLE):
+        return on.plot(xs, ys, label=label, color=GUIDE, linewidth=1.5, linestyle=dashes, zorder=2.5)[0]
+
+
+def legend(on: Axes, left: float = -0.118) -> None:
+    """The lines' names above the axes, where they hide no point: in as many columns as their longest names allow."""
+    labels = on.get_legend_handles_labels()[1]
+    if not labels:
         return
     with rc_context(STYLE):
         on.legend(
-            ncols=2 if lines <= 8 else 3, fontsize=8.5, handlelength=1.9, columnspacing=1.6, labelspacing=0.3,
-            loc="lower left", bbox_to_anchor=(-0.118, 1.0), borderaxespad=0.4,
+            ncols=legend_columns(labels), fontsize=8.5, handlelength=2.3, columnspacing=1.6, labelspacing=0.3,
+            loc="lower left", bbox_to_anchor=(left, 1.0), borderaxespad=0.4,
         )  # fmt: skip
+
+
+def legend_columns(labels: Sequence[str]) -> int:
+    """Two columns, three for many short names, one where two names would not fit side by side.
+
+    >>> legend_columns(["eager", "CUDA graph"]), legend_columns(["eager"] * 9), legend_columns(["a long name " * 6] * 2)
+    (2, 3, 1)
+    """
+    longest = max(map(len, labels), default=0)
+    if len(labels) > 8 and longest <= _LEGEND_LETTERS // 3 - 4:
+        return 3
+    return 2 if longest <= _LEGEND_LETTERS // 2 - 4 else 1
+
+
+def legend_rows(labels: Sequence[str]) -> int:
+    """How many rows the legend takes.
+
+    >>> legend_rows(["eager", "CUDA graph", "PyCUDA"])
+    2
+    """
+    return -(-len(labels) // legend_columns(labels))
 
 
 def value_axis(on: Axes, unit: str, label: str) -> None:
@@ -161,8 +196,23 @@ def value_axis(on: Axes, unit: str, label: str) -> None:
     on.yaxis.set_major_locator(LogLocator(10, subs=subs, numticks=12))
     on.yaxis.set_minor_locator(NullLocator())
     on.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_label(value, unit)))
-    on.set_ylabel(label)
-    on.yaxis.set_label_coords(-0.105, 0.5)
+    room = on.bbox.height / SHARP + _LABEL_BEYOND
+    letters = max(1, len(label))
+    points = min(10.0, max(7.5, room / (_LETTER * letters)))
+    most = int(room / (_LETTER * points))
+    on.set_ylabel(label if letters <= most else f"{label[: most - 1]}…", fontsize=points)
+    on.yaxis.set_label_coords(-0.112, 0.5)
+
+
+def bar_axis(on: Axes, unit: str, label: str) -> None:
+    """The x axis of bars: at most five ticks with their unit, on a log axis one a decade."""
+    if on.get_xscale() == "log":
+        on.xaxis.set_major_locator(LogLocator(10, numticks=7))
+    else:
+        on.xaxis.set_major_locator(MaxNLocator(5))
+    on.xaxis.set_minor_locator(NullLocator())
+    on.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_label(value, unit)))
+    on.set_xlabel(label)
 
 
 def tick_label(value: float, unit: str) -> str:
@@ -224,11 +274,13 @@ def ticked(values: Sequence[Value], scale: str, most: int = 10) -> list[Value]:
 
 
 def readable(value: Value) -> str:
-    """A slider's value as a person reads it: whole numbers whole, no exponents.
+    """A slider's value as a person reads it: whole numbers whole, large powers of two as such.
 
-    >>> readable(32768), readable(0.25), readable("eager")
-    ('32768', '0.25', 'eager')
+    >>> readable(32768), readable(2**24), readable(0.25), readable("eager")
+    ('32768', '2^24', '0.25', 'eager')
     """
+    if isinstance(value, int) and value >= 2**17 and value & (value - 1) == 0:
+        return f"2^{value.bit_length() - 1}"
     if isinstance(value, float):
         return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.4g}"
     return str(value)

@@ -218,7 +218,7 @@ def test_many_categories_fit_under_the_axis() -> None:
         ({"at": {"size": 0}}, "explore: size is 0; expected a positive whole number"),
         ({"at": {"size": -4}}, "size is -4"),
         ({"at": {"size": 2.5}}, "size is 2.5"),
-        ({"sliders": []}, r"sliders is \[\]; expected one to 3 different axes of size"),
+        ({"sliders": []}, r"at is \{\}; expected a value for the axis 'size', which has no slider"),
         ({"sliders": ["size", "size"]}, "different axes"),
         ({"show": "speed"}, "show is 'speed'; expected \"time\""),
         ({"show": {"ratio": "fast"}}, "line is 'fast'"),

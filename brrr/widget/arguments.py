@@ -1,18 +1,30 @@
-"""What the arguments of `explore` mean: which axes get a slider, and what lies along x and y."""
+"""What the arguments of `explore` mean: which axes get a slider, what is shown, and what lies along x and y."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from brrr.errors import ArgumentError
 from brrr.experiment import Experiment, Value
-from brrr.widget.scene import View
+from brrr.widget.published_panels import published_panels
+from brrr.widget.view import Form, Shows, View
 
 MOST_SLIDERS = 3
+Show = str | Mapping[str, str | Mapping[str, str]]
+
+_WORDS: Mapping[str, dict[str, str | Mapping[str, str]]] = {
+    "time": {}, "rate": {"y": "rate"}, "ladder": {"ladder": "time"}, "stack": {"stack": {}},
+}  # fmt: skip
+_KINDS = ("y", "ratio", "speedup", "ladder", "stack")
+_EXPECTED = (
+    '"time", "rate", "ladder", "stack", {"ratio": LINE}, {"speedup": {LINE: BASE}}, {"ladder": "rate"} or '
+    '{"stack": {LINE: PART}}; over lines also {"x": AXIS}, as in {"y": "rate", "x": AXIS}'
+)
 
 
 def slider_names(found: Experiment, at: Mapping[str, Value], sliders: Sequence[str] | None) -> list[str]:
-    """Which axes get a slider; all others must stand in `at`."""
+    """Which axes get a slider; all others must stand in `at`. An empty list, given on purpose, is a figure without."""
     axes = [axis.name for axis in found.axes]
     if sliders is None:
         names = axes if len(axes) <= MOST_SLIDERS else [name for name in axes if name not in at]
@@ -20,8 +32,9 @@ def slider_names(found: Experiment, at: Mapping[str, Value], sliders: Sequence[s
         names = [found.axis(name).name for name in sliders]
     pinned = [name for name in axes if name not in names]
     hint = "Pin the other axes with at=, as at={" + f"{axes[-1]!r}: {found.axes[-1].values[0]!r}" + "}."
-    if not 1 <= len(names) <= MOST_SLIDERS or len(set(names)) != len(names):
-        expected = f"one to {MOST_SLIDERS} different axes of {', '.join(axes)}"
+    too_few = not names and sliders is None
+    if too_few or len(names) > MOST_SLIDERS or len(set(names)) != len(names):
+        expected = f"at most {MOST_SLIDERS} different axes of {', '.join(axes)}"
         raise ArgumentError("explore", "sliders", names, expected, hint)
     for name in pinned:
         if name not in at:
@@ -32,22 +45,89 @@ def slider_names(found: Experiment, at: Mapping[str, Value], sliders: Sequence[s
 def view_of(
     found: Experiment,
     sliders: Sequence[str],
-    show: str | Mapping[str, str],
+    show: Show,
     values: Mapping[str, Sequence[Value]] | None = None,
+    lines: Sequence[str] | None = None,
+    published: str | None = None,
 ) -> View:
-    """What lies along x and y, and which values of the axes are kept."""
+    """What is shown, in which form, along which axis, and which values of the axes are kept."""
+    wanted = _wanted(show)
+    along = str(wanted.get("x", next(iter(sliders), found.axes[0].name)))
+    if along not in (sliders or [axis.name for axis in found.axes]):
+        raise ArgumentError("explore", "show", show, f"an x that has a slider: {', '.join(sliders)}")
+    bases = {found.line(line).name: found.line(base).name for line, base in _mapping(wanted, "speedup").items()}
+    parts = _parts(found, wanted, lines)
+    for line in lines or ():
+        if (bases or parts) and line not in (bases or parts):
+            expected = f"lines that `show` names: {', '.join(bases or parts)}"
+            raise ArgumentError("explore", "lines", list(lines or ()), expected)
+    form = next((name for name in ("ladder", "stack") if name in wanted), "lines")
+    to = str(wanted.get("ratio", ""))
+    view = View(
+        along, found.line(to).name if to else "", _kept(found, values), cast(Shows, _shows(wanted)), cast(Form, form),
+        bases, parts, published or "",
+    )  # fmt: skip
+    return _with_panels(view)
+
+
+def _wanted(show: Show) -> Mapping[str, str | Mapping[str, str]]:
+    """`show` as a mapping; ArgumentError where it is none of the known ones."""
+    if isinstance(show, str):
+        if show not in _WORDS:
+            raise ArgumentError("explore", "show", show, _EXPECTED)
+        return _WORDS[show]
+    kinds = [name for name in show if name in _KINDS]
+    known = len(kinds) <= 1 and set(show) <= {"x", *_KINDS}
+    times = [show[name] for name in ("y", "ladder") if name in show]
+    if not known or any(value not in ("time", "rate") for value in times):
+        raise ArgumentError("explore", "show", dict(show), _EXPECTED)
+    if "x" in show and ("ladder" in show or "stack" in show):
+        hint = "Bars stand at the sliders' point and have no x: leave it out."
+        raise ArgumentError("explore", "show", dict(show), _EXPECTED, hint)
+    for name in ("ratio", "x"):
+        if not isinstance(show.get(name, ""), str):
+            raise ArgumentError("explore", "show", dict(show), _EXPECTED)
+    return show
+
+
+def _mapping(wanted: Mapping[str, str | Mapping[str, str]], name: str) -> Mapping[str, str]:
+    """A value of `show` that must be a mapping of names; empty where it is not asked for."""
+    value = wanted.get(name, {})
+    if not isinstance(value, Mapping) or (name in wanted and name == "speedup" and not value):
+        raise ArgumentError("explore", "show", dict(wanted), _EXPECTED)
+    return value
+
+
+def _parts(
+    found: Experiment, wanted: Mapping[str, str | Mapping[str, str]], lines: Sequence[str] | None
+) -> dict[str, str]:
+    """The rungs of a stack with their parts' names: as `show` gives them, else the lines' own labels."""
+    if "stack" not in wanted:
+        return {}
+    given = _mapping(wanted, "stack") or dict.fromkeys(lines or [line.name for line in found.lines], "")
+    return {found.line(name).name: part for name, part in given.items()}
+
+
+def _shows(wanted: Mapping[str, str | Mapping[str, str]]) -> str:
+    if "ratio" in wanted or "speedup" in wanted:
+        return "ratio" if "ratio" in wanted else "speedup"
+    return str(wanted.get("y") or wanted.get("ladder") or "time")
+
+
+def _kept(found: Experiment, values: Mapping[str, Sequence[Value]] | None) -> dict[str, tuple[Value, ...]]:
     keep = {found.axis(name).name: tuple(kept) for name, kept in (values or {}).items()}
     for name, kept in keep.items():
         if not kept:
             raise ArgumentError("explore", "values", dict(values or {}), f"at least one value of {name!r}")
         for value in kept:
             found.axis(name).checked("explore", value)
-    wanted = {"y": "time"} if show == "time" else show
-    if isinstance(wanted, str) or not set(wanted) <= {"x", "y", "ratio"} or wanted.get("y", "time") != "time":
-        expected = '"time", {"ratio": LINE}, or either with {"x": AXIS}'
-        raise ArgumentError("explore", "show", show, expected)
-    along = wanted.get("x", sliders[0])
-    if along not in sliders:
-        raise ArgumentError("explore", "show", show, f"an x that has a slider: {', '.join(sliders)}")
-    to = wanted.get("ratio", "")
-    return View(along, found.line(to).name if to else "", keep)
+    return keep
+
+
+def _with_panels(view: View) -> View:
+    """The view, if its published panels exist and are of what it shows."""
+    published_panels(view.published)
+    if view.published and view.shows not in ("ratio", "speedup"):
+        hint = 'The published tables are speed-ups: show={"speedup": {LINE: BASE}} stands above them.'
+        raise ArgumentError("explore", "published", view.published, "nothing, where times or rates are shown", hint)
+    return view

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
-from textwrap import fill
 from typing import Any, Literal
 
 from matplotlib import rc_context
@@ -19,9 +17,13 @@ from PIL import Image
 from brrr import plots
 from brrr.experiment import Value
 from brrr.source import Badge
+from brrr.widget.blit import Blit
+from brrr.widget.published_drawing import BELOW, draw_published
+from brrr.widget.published_panels import PublishedPanel
 
 _STRIP = 26  # pixels to each side of the marked place: half a marker, its edge and the guide line
-_COLOURS = 256
+_ROWS_WITHIN = 4  # rows of the legend that find room in a figure of the usual height
+_APART = 0.35  # half the length of a theoretical line over one category
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,8 @@ class Curve:
     ys: tuple[float, ...]
     lows: tuple[float, ...]
     highs: tuple[float, ...]
-    predicted: bool = False
     joined: bool = True
+    guide: str = ""  # PREDICTED or DATASHEET, of a theoretical line
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,32 @@ class Frame:
     limits: tuple[float, float]
     badge: Badge
     legend_rows: int = 4
+    published: tuple[PublishedPanel, ...] = ()
+
+    @property
+    def live_height(self) -> float:
+        """The height of the live panel, which lies on top, in CSS pixels: a long legend does not press the axes."""
+        return plots.HEIGHT + plots.LEGEND_ROW * max(0, self.legend_rows - _ROWS_WITHIN)
+
+    @property
+    def height(self) -> float:
+        """The figure's height in CSS pixels: of the live panel, and of the published ones below it."""
+        return self.live_height + (BELOW if self.published else 0)
+
+    @property
+    def share(self) -> float:
+        """The live panel's share of that height."""
+        return self.live_height / self.height
+
+    @property
+    def inner(self) -> tuple[float, float]:
+        """Bottom and top of the live axes, as shares of the figure's height."""
+        below = self.height - self.live_height + plots.bottom_margin(self.values, self.scale)
+        above = 14 + plots.LEGEND_ROW * self.legend_rows
+        return below / self.height, 1 - above / self.height
 
 
-class Canvas:
+class Canvas(Blit):
     """The kept figure. First `show` a frame and its lines, then `mark` places on them as often as you like.
 
     >>> badge = Badge("RECORDED", "a GPU", "2024-01-01", "")
@@ -64,15 +89,14 @@ class Canvas:
     """
 
     def __init__(self) -> None:
-        self._drawn_with: tuple[Frame, tuple[tuple[str, int, bool], ...]] | None = None
+        super().__init__()
+        self._drawn_with: tuple[Frame, tuple[tuple[str, int, str], ...]] | None = None
         self._curves: list[Curve] = []
         self._moving: list[Any] = []
-        self._canvas: Any = None  # matplotlib leaves it untyped
-        self.redraws = 0
 
     def show(self, frame: Frame, curves: Sequence[Curve]) -> None:
         """Draw lines; the axes and the legend too, where these are not the ones that stand already."""
-        drawn_with = (frame, tuple((c.label, c.index, c.predicted) for c in curves))
+        drawn_with = (frame, tuple((c.label, c.index, c.guide) for c in curves))
         self._curves = list(curves)
         if drawn_with != self._drawn_with:
             self._draw_frame(frame)
@@ -91,33 +115,35 @@ class Canvas:
             if curve.name in heights:
                 self._draw_mark(x, heights[curve.name], curve.index)
         if message:
-            self._draw_message(message)
-            return _encoded(self._reduced(self._rgb()))
-        return _encoded(self._touched_up(x))
+            self.draw_message(self._axes, message)
+            return self.encoded()
+        return self.encoded(self._touched_up(x))
 
     def _draw_frame(self, frame: Frame) -> None:
         """The axes, the legend and the badge: all that no slider moves."""
-        self.redraws += 1
-        self._figure = plots.figure()
-        self._canvas = self._figure.canvas
+        self.new_figure(frame.height)
         self._scale = frame.scale
         self._places = plots.positions(frame.values, frame.scale)
-        self._axes = plots.axes(
-            self._figure,
-            bottom=plots.bottom_margin(frame.values, frame.scale) / plots.HEIGHT,
-            top=1 - (14 + 16 * frame.legend_rows) / plots.HEIGHT,
-        )
+        bottom, top = frame.inner
+        self._axes = plots.axes(self._figure, bottom=bottom, top=top)
         self._axes.set_ylim(*frame.limits)
         plots.value_axis(self._axes, frame.unit, frame.y_label)
         plots.slider_axis(self._axes, frame.values, frame.scale, frame.x_label)
         for curve in self._curves:
-            plots.draw_line(self._axes, [], [], curve.index, curve.label, predicted=curve.predicted)
+            self._plotted(curve, [], [], named=True)
         plots.legend(self._axes)
-        plots.stamp(self._figure, frame.badge)
+        plots.stamp(self._figure, frame.badge, 1 - frame.share + 9 / frame.height)
+        draw_published(self._figure, frame.published, frame.share, self._axes.get_xlim(), frame.limits)
         self._guide = self._axes.axvline(frame_start(frame), color=plots.FAINT, linewidth=1, animated=True)
         self._canvas.draw()
         self._empty = self._canvas.copy_from_bbox(self._figure.bbox)
         self._moving = []
+
+    def _plotted(self, curve: Curve, xs: Sequence[float], ys: Sequence[float], *, named: bool = False) -> Any:
+        """The line's artist; `named`, it appears in the legend."""
+        if curve.guide:
+            return plots.draw_guide(self._axes, xs, ys, curve.index, f"{curve.guide} {curve.label}" if named else "")
+        return plots.draw_line(self._axes, xs, ys, curve.index, curve.label if named else "")
 
     def _draw_curves(self) -> None:
         """The lines with their intervals over the empty axes; then the palette of what is there now."""
@@ -130,18 +156,30 @@ class Canvas:
         for artist in self._moving:
             self._axes.draw_artist(artist)
         self._with_curves = self._canvas.copy_from_bbox(self._figure.bbox)
-        self._palette = self._rgb().quantize(_COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-        self._base = self._palette
+        self._base = self.new_palette()
 
     def _curve_artists(self, curve: Curve) -> list[Any]:
         if not curve.xs:
             return []
-        line = plots.draw_line(self._axes, *_with_gaps(curve, self._places), curve.index, "", predicted=curve.predicted)
+        if curve.guide:
+            return self._guide_artists(curve)
+        line = self._plotted(curve, *_with_gaps(curve, self._places))
         drawn = [self._interval(curve), line]
         if self._scale == "category":  # there is nothing between two categories
             line.set_linestyle("")
         elif curve.joined:
             drawn.insert(0, self._bridge(curve))
+        for artist in drawn:
+            artist.set_animated(True)
+        return drawn
+
+    def _guide_artists(self, curve: Curve) -> list[Any]:
+        """A theoretical line over its points; over categories, a piece at each."""
+        if self._scale != "category":
+            drawn = [self._plotted(curve, curve.xs, curve.ys)]
+        else:
+            pairs = zip(curve.xs, curve.ys, strict=True)
+            drawn = [self._plotted(curve, [x - _APART, x + _APART], [y, y]) for x, y in pairs]
         for artist in drawn:
             artist.set_animated(True)
         return drawn
@@ -152,10 +190,12 @@ class Canvas:
         return self._axes.plot(curve.xs, curve.ys, color=colour, linewidth=0.7, alpha=0.6, zorder=2)[0]
 
     def _interval(self, curve: Curve) -> Any:
-        """A thin bar from low to high at each point."""
+        """A thin bar from low to high at each point, cut off where an end is not on the axis."""
+        least, most = self._axes.get_ylim()
+        lows, highs = [max(low, least) for low in curve.lows], [min(high, most) for high in curve.highs]
         with rc_context(plots.STYLE):
             return self._axes.vlines(
-                curve.xs, curve.lows, curve.highs, color=plots.look(curve.index)["color"], linewidth=1.2, zorder=2
+                curve.xs, lows, highs, color=plots.look(curve.index)["color"], linewidth=1.2, zorder=2
             )  # fmt: skip
 
     def _draw_mark(self, x: float, y: float, index: int) -> None:
@@ -167,34 +207,13 @@ class Canvas:
         self._axes.draw_artist(mark)
         mark.remove()
 
-    def _draw_message(self, message: str) -> None:
-        box = {"boxstyle": "round,pad=0.6", "facecolor": "#fff8e6", "edgecolor": "#d4a72c"}
-        with rc_context(plots.STYLE):
-            text = self._axes.text(
-                0.5, 0.5, fill(message, 78), transform=self._axes.transAxes, ha="center", va="center",
-                fontsize=9.5, bbox=box, animated=True, zorder=9,
-            )  # fmt: skip
-        self._axes.draw_artist(text)
-        text.remove()
-
-    def _rgb(self) -> Image.Image:
-        return self._whole().convert("RGB")
-
-    def _whole(self) -> Image.Image:
-        """What is drawn now, without copying it."""
-        size = self._canvas.get_width_height()
-        return Image.frombuffer("RGBA", size, self._canvas.buffer_rgba(), "raw", "RGBA", 0, 1)
-
-    def _reduced(self, picture: Image.Image) -> Image.Image:
-        return picture.quantize(palette=self._palette, dither=Image.Dither.NONE)
-
     def _touched_up(self, x: float) -> Image.Image:
         """The kept picture with the strip around `x` taken from what was just drawn."""
         width, height = self._canvas.get_width_height()
         middle = round(self._axes.transData.transform((x, self._axes.get_ylim()[0]))[0])
         box = (max(0, middle - _STRIP), 0, min(width, middle + _STRIP), height)
         touched = self._base.copy()
-        touched.paste(self._reduced(self._whole().crop(box).convert("RGB")), box)
+        touched.paste(self.reduced(self.whole().crop(box).convert("RGB")), box)
         return touched
 
 
@@ -207,10 +226,3 @@ def _with_gaps(curve: Curve, places: Sequence[float]) -> tuple[list[float], list
     """The line over all places of the axis, broken where it has no point."""
     known = dict(zip(curve.xs, curve.ys, strict=True))
     return list(places), [known.get(x, float("nan")) for x in places]
-
-
-def _encoded(picture: Image.Image) -> bytes:
-    """A PNG, packed as lightly as it goes: the picture travels over a local socket."""
-    stream = BytesIO()
-    picture.save(stream, format="png", compress_level=1)
-    return stream.getvalue()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 
 from brrr.errors import ArgumentError, NotRecordedError
@@ -11,16 +11,31 @@ from brrr.measurement import Estimate
 from brrr.source import Source
 
 
-def available(experiment: Experiment, source: Source, lines: Sequence[str] | None) -> list[Line]:
+def available(
+    experiment: Experiment, source: Source, lines: Sequence[str] | None, only: Sequence[str] = ()
+) -> list[Line]:
     """The lines asked for that this source can show; all that it can show, where it has none of them.
 
     `queue unsynchronized` stands in for `unsynchronized` where there is no GPU, and so with every line of the queue.
+    `only` names, in order, the lines that alone make sense in this view: then there may be none.
     """
     here = source.variants(experiment)
     can = [line for line in experiment.lines if line.variant in here]
     names = {line.name for line in can}
-    wanted = {name if name in names else f"queue {name}" for name in lines or ()}
+    wanted = [found for name in lines or only if (found := stand_in(name, names))]
+    if only:
+        order = [stand_in(name, names) for name in only]
+        return [experiment.line(name) for name in order if name is not None and name in wanted]
     return [line for line in can if line.name in wanted] or can
+
+
+def stand_in(name: str, names: Collection[str]) -> str | None:
+    """The line itself where it is among the names, else the queue's of the same name, if that is.
+
+    >>> stand_in("unsynchronized", {"cpu", "queue unsynchronized"})
+    'queue unsynchronized'
+    """
+    return next((each for each in (name, f"queue {name}") if each in names), None)
 
 
 def slider_values(
@@ -33,7 +48,7 @@ def slider_values(
     """
     values = {axis.name: source.values(experiment, axis.name) for axis in experiment.axes}
     values = {name: tuple(v for v in all_ if v in keep.get(name, all_)) or all_ for name, all_ in values.items()}
-    if experiment.supports:
+    if experiment.supports and lines:
         variants = dict.fromkeys(line.variant for line in lines)
         points = [dict(zip(values, each, strict=True)) for each in product(*values.values())]
         there = [point for point in points if any(experiment.has(variant, point) for variant in variants)]
@@ -77,4 +92,5 @@ def over(one: Estimate, other: Estimate) -> Estimate:
     >>> over(Estimate(4.0, 3.0, 5.0, 9), Estimate(2.0, 1.0, 2.5, 7))
     Estimate(median=2.0, low=1.2, high=5.0, n=7)
     """
-    return Estimate(one.median / other.median, one.low / other.high, one.high / other.low, min(one.n, other.n))
+    high = one.high / other.low if other.low > 0 else float("inf")  # a clock's tick may reach down to zero
+    return Estimate(one.median / other.median, one.low / other.high, high, min(one.n, other.n))

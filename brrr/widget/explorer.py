@@ -12,9 +12,10 @@ from brrr.experiments import experiment as experiment_named
 from brrr.lessons.display import static
 from brrr.source import Source
 from brrr.source import source as source_named
-from brrr.widget.arguments import slider_names, view_of
+from brrr.widget.arguments import Show, slider_names, view_of
 from brrr.widget.choices import snap
 from brrr.widget.scene import Row, Scene
+from brrr.widget.stack import Part, stacked
 
 COVERED = "Covered: give your guess above to uncover."
 
@@ -33,7 +34,8 @@ class Lock(Protocol):
 class Explorer:
     """What `explore` returns; it shows itself as the last expression of a cell.
 
-    `text` is the line in front of the figure, `data` what is drawn, `sliders` the sliders by name, `panel` all widgets.
+    `text` is the line in front of the figure, `data` what is drawn, `guides` the theoretical lines, `parts` those of a
+    stack, `sliders` the sliders by name, `panel` all widgets.
     """
 
     def __init__(self, scene: Scene, sliders: Sequence[str], unlock: Lock | None, at: Mapping[str, Value],
@@ -57,8 +59,21 @@ class Explorer:
 
     @property
     def data(self) -> dict[str, list[Row]]:
-        """What is drawn: for each line its points as (x, median, low, high), seconds or ratios; {} if covered."""
+        """What is drawn: for each line its points as (x, median, low, high), in the figure's unit; {} if covered.
+
+        Of a ladder or a stack, each line's value where the sliders stand.
+        """
         return {} if self.covered else self.scene.data
+
+    @property
+    def guides(self) -> dict[str, list[tuple[Value, float]]]:
+        """The theoretical lines that are drawn, each as (x, height); {} if covered."""
+        return {} if self.covered else self.scene.guide_data
+
+    @property
+    def parts(self) -> list[Part]:
+        """The parts of a stack where the sliders stand; [] for other figures, and if covered."""
+        return stacked(self.scene) if self.scene.view.form == "stack" and not self.covered else []
 
     @property
     def scene(self) -> Scene:
@@ -130,11 +145,9 @@ class Explorer:
         if self.covered:
             raise ArgumentError("Explorer.picture", "unlock", "unanswered guess", "an answered one")
         from brrr.plots import WIDTH, Picture
-        from brrr.widget.canvas import Canvas
+        from brrr.widget.pictures import png_of
 
-        canvas = Canvas()
-        canvas.show(self.scene.frame(), self.scene.curves())
-        return Picture(canvas.mark(*self.scene.marks()), f"{self.scene.alt}. {self.scene.text}", WIDTH)
+        return Picture(png_of(self.scene), f"{self.scene.alt}. {self.scene.text}", WIDTH)
 
     def _shown(self) -> Any:
         """The root widget: the panel, or the cover that turns into it. While covered, no data is in any widget."""
@@ -153,8 +166,21 @@ class Explorer:
             self._root.children = (self.panel.root,)
 
 
+class Sweepable(Protocol):
+    """What `sweep_all` moves: anything with sliders."""
+
+    @property
+    def covered(self) -> bool:
+        """Whether it waits for a guess."""
+
+    def sweep(self) -> None:
+        """Move every slider to its ends and raise what a callback raised."""
+
+
 explorers: WeakSet[Explorer] = WeakSet()
 """The explorers of this session, for `sweep_all`."""
+sweepable: WeakSet[Sweepable] = WeakSet()
+"""What else has sliders: `sweepable.add(self)` in its constructor, and `sweep_all` moves it too."""
 
 
 def explore(
@@ -164,7 +190,8 @@ def explore(
     lines: Sequence[str] | None = None,
     sliders: Sequence[str] | None = None,
     values: Mapping[str, Sequence[Value]] | None = None,
-    show: str | Mapping[str, str] = "time",
+    show: Show = "time",
+    published: str | None = None,
     unlock: Lock | None = None,
     source: str | Source | None = None,
 ) -> Explorer:
@@ -178,13 +205,24 @@ def explore(
         at: where the sliders start, and where the axes without a slider stand; values snap to the source's.
         lines: the lines to offer; without it, all that the source has.
         sliders: the axes that get a slider, at most three; without it, all axes, or those not in `at` if there
-            are more than three. The first lies along x.
+            are more than three. The first lies along x. [] is a figure that stands still.
         values: for an axis, the values to keep of those that the source has; without it, all.
-        show: "time"; or {"ratio": LINE} for the times over those of a line; {"x": AXIS} names the axis along x.
+        show: what is drawn.
+
+            - "time", or "rate" for the experiment's bytes or FLOP over the time;
+            - {"ratio": LINE} for the times over those of a line;
+            - {"speedup": {LINE: BASE, ...}} for how many times faster than its base each line is;
+            - "ladder" (of rates: {"ladder": "rate"}) for one bar a line where the sliders stand;
+            - {"stack": {LINE: PART, ...}}, from the cheapest line to the dearest, for what each adds, under the
+              part's name; "stack" takes the order from `lines` and the names from the lines' labels;
+            - of the first three, with {"x": AXIS} for another axis along x, as in {"y": "rate", "x": "batch"}.
+
+            The experiment's theoretical lines of that view are drawn dashed.
+        published: "pseudo_linear" draws the published speed-ups of other machines below, in panels of their own.
         unlock: a guess; the explorer stays covered until it is answered.
         source: `recorded:h200`, `cuda`, `cpu` or a source; without it, `BRRR_SOURCE`, then a GPU if there is one.
 
-    Raises ArgumentError for an experiment, axis, line or value that does not exist.
+    Raises ArgumentError for an experiment, axis, line, value or view that does not exist.
     """
     found = experiment_named(name)
     at = dict(at or {})
@@ -194,7 +232,8 @@ def explore(
         found.line(line)
     names = slider_names(found, at, sliders)
     chosen = source if source is not None and not isinstance(source, str) else source_named(source)
-    scene = Scene(found, chosen, at, lines, view_of(found, names, show, values))
+    view = view_of(found, names, show, values, lines, published)
+    scene = Scene(found, chosen, at, lines, view)
     return Explorer(scene, names, unlock, at, lines)
 
 
@@ -206,10 +245,10 @@ def _display(data: Mapping[str, Any], metadata: Mapping[str, Any] | None = None)
 
 
 def sweep_all() -> int:
-    """Sweep every explorer of this session; returns how many there were. The tests of the notebooks end with it."""
-    found = list(explorers)
-    for explorer in found:
-        explorer.sweep()
+    """Sweep all that has sliders in this session; returns how many there were. A lesson's tests end with it."""
+    found: list[Sweepable] = [*explorers, *sweepable]
+    for each in found:
+        each.sweep()
     return len(found)
 
 

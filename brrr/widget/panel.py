@@ -14,11 +14,12 @@ import ipywidgets as widgets
 from brrr import plots
 from brrr.errors import BrrrError
 from brrr.experiment import Value
-from brrr.widget.canvas import Canvas
 from brrr.widget.expected import ASK_ABOVE_S, expected_s
 from brrr.widget.job import Job, Slice
-from brrr.widget.panel_parts import CSS, FULL, Named, about, button, html, live_region, said_html, table_of
+from brrr.widget.panel_parts import CSS, FULL, Named, about, button, html, live_region, said_html
+from brrr.widget.pictures import ScenePicture
 from brrr.widget.scene import Scene
+from brrr.widget.table import table_of
 
 
 class Panel:
@@ -31,7 +32,7 @@ class Panel:
                  choose: Callable[[str], Scene]) -> None:  # fmt: skip
         self.scene, self._names, self._choose = scene, tuple(sliders), choose
         self.failures: list[BaseException] = []
-        self._canvas = Canvas()
+        self._canvas = ScenePicture(scene)
         self._quiet = False
         self._job: Job | None = None
         self._confirmed: object = None
@@ -61,7 +62,9 @@ class Panel:
 
     def _make_buttons(self) -> None:
         self.measure = button("Measure", "measure every line shown, at the sliders' values", "primary")
-        self.measure_all = button("Measure all points", "measure every line shown, at every value along x")
+        self.measure_all = button(
+            "Measure all points", f"measure every line shown, at every value of {self.scene.view.x}"
+        )
         self.cancel = button("Cancel", "stop before the next measurement")
         self.progress = widgets.IntProgress(description="", layout={"width": "160px"})
         self.left = widgets.Label("")
@@ -96,14 +99,15 @@ class Panel:
             for name, slider in self.sliders.items():
                 slider.options = self._options(name)
                 slider.value = self.scene.point[name]
-            self.lines.children = [self._checkbox(line.name, line.label) for line in self.scene.lines]
+            stack = self.scene.view.form == "stack"  # its parts are made of all its lines
+            self.lines.children = [] if stack else [self._checkbox(line.name, line.label) for line in self.scene.lines]
         finally:
             self._quiet = False
         badge = escape(self.scene.source_said)
         self.badge.value = f"<span class='brrr-chip'>{badge}</span>"
         self.image.tooltip = self.scene.alt
         self._show_measuring()
-        self._canvas.show(self.scene.frame(), self.scene.curves())
+        self._canvas.show(self.scene)
         self.refresh()
 
     def _checkbox(self, name: str, label: str) -> Any:
@@ -133,13 +137,13 @@ class Panel:
 
     def _on_slider(self, name: str, value: Any) -> None:
         self.scene.move(name, value)
-        if name != self.scene.view.x:
-            self._canvas.show(self.scene.frame(), self.scene.curves())
+        if name != self.scene.view.x and not self.scene.view.is_bars:
+            self._canvas.show(self.scene)
         self.refresh()
 
     def _on_line(self, name: str, on: bool) -> None:
         self.scene.switch(name, on)
-        self._canvas.show(self.scene.frame(), self.scene.curves())
+        self._canvas.show(self.scene)
         self.refresh()
 
     def _on_source(self, change: Any) -> None:
@@ -156,7 +160,7 @@ class Panel:
 
     def refresh(self) -> None:
         """The picture first, for it is what the eye waits for, then the text line and the table."""
-        self.image.value = self._canvas.mark(*self.scene.marks())
+        self.image.value = self._canvas.png(self.scene)
         self.text.value = said_html(self.scene)
         if self.show_table.value:
             self._fill_table()
@@ -174,9 +178,10 @@ class Panel:
             part.layout.display = "flex" if running else "none"
 
     def _variants(self) -> list[str]:
-        shown = [self.scene.experiment.line(name).variant for name in self.scene.on]
-        base = [self.scene.experiment.line(self.scene.view.to).variant] if self.scene.view.to else []
-        return list(dict.fromkeys(shown + base))
+        """Of the lines shown, and of those that they are compared with."""
+        shown = [self.scene.experiment.line(name) for name in self.scene.on]
+        bases = [base for line in shown if (base := self.scene.quantity.base(line))]
+        return list(dict.fromkeys(line.variant for line in shown + bases))
 
     def _slices_here(self) -> list[Slice]:
         point = dict(self.scene.point)
@@ -233,7 +238,7 @@ class Panel:
 
     def _redraw(self) -> None:
         self.scene.refresh()
-        self._canvas.show(self.scene.frame(), self.scene.curves())
+        self._canvas.show(self.scene)
         self.refresh()
 
     def _say(self, message: str) -> None:

@@ -1,4 +1,4 @@
-"""What the explorer's panel is built of: its style, its text line, its table, its cover, and small widgets."""
+"""What the explorer's panel is built of: its style, its text line, its cover, and small widgets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import ipywidgets as widgets
 from traitlets import Unicode
 
 from brrr import plots, units
-from brrr.lessons.display import table_html
 from brrr.widget.scene import Scene
 
 CSS = f"""<style>
@@ -23,6 +22,7 @@ CSS = f"""<style>
   outline: 1px solid rgba(128, 128, 128, .35); }}
 .brrr-lines .widget-checkbox {{ width: auto; margin-right: 14px; }}
 .brrr-lines .widget-html {{ margin: 0 2px; }}
+.brrr-table {{ overflow-x: auto; max-width: {plots.WIDTH}px; }}
 .brrr-table table {{ font-variant-numeric: tabular-nums; line-height: 1.5; }}
 .brrr-table td {{ white-space: nowrap; }}
 .brrr-cover {{ border: 1px dashed currentColor; border-radius: 8px; padding: 2.2em 1em; text-align: center;
@@ -41,30 +41,10 @@ class Named(widgets.Image):  # type: ignore[misc]  # ipywidgets is untyped
     description = Unicode("").tag(sync=True)
 
 
-def table_of(scene: Scene) -> str:
-    """The lines that are switched on as an HTML table: a row for each value along x, with its 95 % interval."""
-    axis, names = scene.x_axis, scene.on
-    data = {name: {row[0]: row for row in rows} for name, rows in scene.data.items()}
-    shown = units.ratio if scene.view.to else units.seconds
-    between = _ratio_range if scene.view.to else units.seconds_range
-    rows = []
-    for x in scene.values[axis.name]:
-        found = [data[name].get(x) for name in names]
-        if any(found):
-            cells = ["" if r is None else f"{shown(r[1])} ({between(r[2], r[3])})" for r in found]
-            rows.append([plots.readable(x), *cells])
-    header = [axis.name, *(scene.experiment.line(name).label for name in names)]
-    return table_html(header, rows, f"{scene.y_label}: median (95 % interval). {scene.source_said}")
-
-
 def cover() -> Any:
     """What stands in an explorer's place until the guess is given: no number, no line."""
     text = "<div class='brrr-cover' role='status'>Give your guess above to uncover.</div>"
     return widgets.VBox([widgets.HTML(CSS + text)])
-
-
-def _ratio_range(low: float, high: float) -> str:
-    return f"{units.ratio(low)} to {units.ratio(high)}"
 
 
 def about(seconds: float) -> str:
@@ -75,7 +55,8 @@ def about(seconds: float) -> str:
 
 def said_html(scene: Scene) -> str:
     """The text line, with its values in bold."""
-    said = "; ".join(f"{escape(label)}: <b>{escape(value)}</b>" for label, value in scene.readings())
+    readings = scene.readings()
+    said = "; ".join(f"{escape(label)}: <b>{escape(value)}</b>{escape(beside)}" for label, value, beside in readings)
     return live_region(f"At {escape(scene.place)}{': ' if said else ''}{said}. {escape(scene.remark)}")
 
 

@@ -1,17 +1,20 @@
-"""What an explorer shows, without any widget: which point, which lines, their data, the text line and the picture."""
+"""What an explorer shows, without any widget: which point, which lines, their data and the axes they stand on."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from brrr import units
 from brrr.experiment import Axis, Experiment, Line, Value
 from brrr.measurement import Estimate
 from brrr.source import Source
-from brrr.widget.choices import available, looks, over, slider_values, snap
+from brrr.widget import wording
+from brrr.widget.choices import available, looks, slider_values, snap
+from brrr.widget.guides import Guides, label
+from brrr.widget.published_panels import PublishedPanel, published_panels
+from brrr.widget.quantities import Points, quantity
+from brrr.widget.view import View
 
 if TYPE_CHECKING:
     from brrr.widget.canvas import Curve, Frame
@@ -20,22 +23,10 @@ Row = tuple[Value, float, float, float]
 """One point of a line: where it is on the x axis, then median, low and high."""
 
 _ROOM = 1.5  # at least this factor between a point and the end of the y axis, so that its mark is whole
+_FEW = 8  # lines for all of which the legend has room, switched on or not
 _PARTS = ("median", "low", "high")
-_EMPTY_LIMITS = (1e-6, 1.0)  # of the time axis before anything was measured
-
-
-@dataclass(frozen=True)
-class View:
-    """What the y axis shows (times, or their ratio to the line `to`), what lies along x, and which values are kept."""
-
-    x: str
-    to: str = ""
-    keep: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
-
-    @property
-    def unit(self) -> str:
-        """The unit of the y axis."""
-        return "x" if self.to else "s"
+_EMPTY_LIMITS = {"s": (1e-6, 1.0), "x": (0.1, 10.0)}  # of an axis before anything was measured
+_EMPTY_RATES = (1e6, 1e12)
 
 
 class Scene:
@@ -48,9 +39,14 @@ class Scene:
         self, experiment: Experiment, source: Source, at: Mapping[str, Value], lines: Sequence[str] | None, view: View
     ) -> None:
         self.experiment, self.source, self.view = experiment, source, view
-        self.lines = available(experiment, source, lines)
-        self.on = [line.name for line in self.lines if lines or line.shown] or [line.name for line in self.lines[:1]]
+        self.quantity = quantity(experiment, source, view)
+        self.lines = available(experiment, source, lines, view.only)
+        all_on = lines or view.only
+        self.on = [line.name for line in self.lines if all_on or line.shown] or [line.name for line in self.lines[:1]]
         self.values = slider_values(experiment, source, self.lines, view.keep)
+        names = [line.name for line in self.lines]
+        self.guides = Guides(experiment, source, self.quantity.guide_view, self.values, names)
+        self.published: tuple[PublishedPanel, ...] = published_panels(view.published)
         self.looks = looks(experiment, self.lines)
         self.point = {axis.name: self._start(axis, at) for axis in experiment.axes}
         self.message = ""
@@ -66,7 +62,7 @@ class Scene:
 
     @property
     def x_axis(self) -> Axis:
-        """The axis that lies along x."""
+        """The axis that lies along x; of bars, the one that "Measure all points" goes along."""
         return self.experiment.axis(self.view.x)
 
     def move(self, axis: str, value: Value) -> None:
@@ -83,89 +79,81 @@ class Scene:
 
     def refresh(self) -> None:
         """Read the source again, after something was measured."""
-        self._known = {line.name: self.source.known(self.experiment, line.variant) for line in self.lines}
-        self._frame = self._make_frame()
+        self._points = {line.name: self.quantity.points(line) for line in self.lines}
+        self.everywhere = {line: self._in_reach(points) for line, points in self._points.items()}
+        self._limits = self._make_limits()
         self._cut()
 
     def _cut(self) -> None:
         """Each line along x at the values of the other axes."""
-        cut = {line.name: self._along_x(line) for line in self.lines}
-        if self.view.to:
-            base = self._along_x(self.experiment.line(self.view.to))
-            cut = {name: {x: over(e, base[x]) for x, e in line.items() if x in base} for name, line in cut.items()}
-        self._cuts = cut
+        self._cuts = {line.name: self._along_x(line) for line in self.lines}
 
     def _along_x(self, line: Line) -> dict[Value, Estimate]:
         names = [axis.name for axis in self.experiment.axes]
-        known = self._known.get(line.name) or self.source.known(self.experiment, line.variant)
         found: dict[Value, Estimate] = {}
-        for key, measured in known.items():
-            estimate = measured.get(line.field)
+        for key, estimate in self._points[line.name].items():
             at = dict(zip(names, key, strict=True))
-            if estimate and all(at[name] == self.point[name] for name in names if name != self.view.x):
+            if all(at[name] == self.point[name] for name in names if name != self.view.x):
                 found[at[self.view.x]] = estimate
-        order = list(self.values[self.view.x])
-        return {x: found[x] for x in order if x in found}
+        return {x: found[x] for x in self.values[self.view.x] if x in found}
 
     @property
     def data(self) -> dict[str, list[Row]]:
-        """What is drawn: for each line switched on, its points as (x, median, low, high)."""
+        """What is drawn: for each line switched on, its points as (x, median, low, high); of bars the point's only."""
+        if self.view.is_bars:
+            x = self.point[self.view.x]
+            return {name: [(x, e.median, e.low, e.high)] for name, e in self.here().items()}
         return {name: [(x, e.median, e.low, e.high) for x, e in self._cuts[name].items()] for name in self.on}
+
+    @property
+    def guide_data(self) -> dict[str, list[tuple[Value, float]]]:
+        """The theoretical lines that are drawn: for each its heights as (x, height); of bars at the point only."""
+        return {label(guide): list(self._guide_along_x(guide.name)) for guide in self.guides.drawn}
+
+    def _guide_along_x(self, name: str) -> Iterable[tuple[Value, float]]:
+        guide = next(each for each in self.guides.drawn if each.name == name)
+        x = self.view.x
+        for value in [self.point[x]] if self.view.is_bars else self.values[x]:
+            height = self.guides.at(guide, {**self.point, x: value})
+            if height is not None:
+                yield value, height
 
     def here(self) -> dict[str, Estimate]:
         """For each line switched on, its value where the slider stands; lines without one there are left out."""
         x = self.point[self.view.x]
         return {name: self._cuts[name][x] for name in self.on if x in self._cuts[name]}
 
+    def _in_reach(self, points: Points) -> Points:
+        """Those at values that the sliders take: what fixed axes must hold."""
+        reach = [frozenset(self.values[axis.name]) for axis in self.experiment.axes]
+        return {key: e for key, e in points.items() if all(v in r for v, r in zip(key, reach, strict=True))}
+
+    # -- in words --------------------------------------------------------------------------------------------------
+
     @property
     def place(self) -> str:
         """The point in words: `size 4096`."""
-        from brrr.plots import readable
+        return wording.place(self)
 
-        return ", ".join(f"{name} {readable(value)}" for name, value in self.point.items())
-
-    def readings(self) -> list[tuple[str, str]]:
-        """For each line with a value where the slider stands, its label and that value."""
-        return [(self.experiment.line(name).label, self._said(estimate)) for name, estimate in self.here().items()]
+    def readings(self) -> list[wording.Reading]:
+        """What the text line names where the slider stands, each with its value."""
+        return wording.readings(self)
 
     @property
     def text(self) -> str:
         """One line that says what the figure shows at the slider's value."""
-        said = "; ".join(f"{label}: {value}" for label, value in self.readings())
+        said = "; ".join(f"{label}: {value}{beside}" for label, value, beside in self.readings())
         return f"At {self.place}{': ' if said else ''}{said}. {self.remark}".rstrip()
 
     @property
     def remark(self) -> str:
         """What stands behind the readings: a comparison, which lines have no value here, and a message."""
-        here = self.here()
-        parts = (self._comparison(here), self._absent([name for name in self.on if name not in here]), self.message)
-        return " ".join(part for part in parts if part)
-
-    def _said(self, estimate: Estimate) -> str:
-        return units.ratio(estimate.median) if self.view.to else units.seconds(estimate.median)
-
-    def _absent(self, names: Sequence[str]) -> str:
-        if not self.on:
-            return "No line is switched on."
-        if not names:
-            return ""
-        said = "Not measured yet" if self.source.live else "Not recorded here"
-        return f"{said}: {'; '.join(self.experiment.line(name).label for name in names)}."
-
-    def _comparison(self, here: Mapping[str, Estimate]) -> str:
-        """Slowest over fastest, where there are two to compare."""
-        if len(here) < 2 or self.view.to:
-            return ""
-        slow = max(here, key=lambda name: here[name].median)
-        fast = min(here, key=lambda name: here[name].median)
-        factor = units.ratio(here[slow].median / here[fast].median)
-        longest, shortest = (self.experiment.line(name).label for name in (slow, fast))
-        return f"Longest over shortest: {factor} ({longest} over {shortest})."
+        return wording.remark(self)
 
     @property
     def alt(self) -> str:
         """The alternative text of the picture: the same wherever the sliders stand, for the text line says the rest."""
-        return f"Line chart of {self.y_label} against {self.x_axis.title}. {self.source_said}"
+        return wording.alt(self)
 
     @property
     def source_said(self) -> str:
@@ -175,10 +163,12 @@ class Scene:
     @property
     def y_label(self) -> str:
         """What the y axis shows."""
-        return f'time over that of "{self.view.to}"' if self.view.to else "time"
+        return self.quantity.label
+
+    # -- for the canvas --------------------------------------------------------------------------------------------
 
     def curves(self) -> list[Curve]:
-        """The lines as the canvas takes them."""
+        """The lines, then the theoretical ones, as the canvas takes them."""
         from brrr.plots import positions
         from brrr.widget.canvas import Curve
 
@@ -191,6 +181,10 @@ class Scene:
                 xs = tuple(positions(values, axis.scale, list(points)))
                 ys, lows, highs = (tuple(float(getattr(e, p)) for e in points.values()) for p in _PARTS)
                 drawn.append(Curve(line.name, line.label, self.looks[line.name], xs, ys, lows, highs, joined=joined))
+        for index, guide in enumerate(self.guides.drawn):
+            rows = list(self._guide_along_x(guide.name))
+            xs, ys = tuple(positions(values, axis.scale, [x for x, _ in rows])), tuple(y for _, y in rows)
+            drawn.append(Curve(f"guide {guide.name}", guide.label, index, xs, ys, (), (), guide=guide.kind))
         return drawn
 
     def marks(self) -> tuple[float, dict[str, float], str]:
@@ -199,44 +193,35 @@ class Scene:
 
         axis = self.x_axis
         (place,) = positions(self.values[axis.name], axis.scale, [self.point[axis.name]])
-        return place, {name: e.median for name, e in self.here().items()}, self.message
+        return place, {name: e.median for name, e in self.here().items()}, wording.in_figure(self)
 
     def frame(self) -> Frame:
         """The axes, limits and badge: the same while a slider moves."""
-        return self._frame
-
-    def _make_frame(self) -> Frame:
+        from brrr.plots import legend_rows
         from brrr.widget.canvas import Frame
 
         axis = self.x_axis
-        limits, rows = self._limits(), -(-len(self.lines) // (2 if len(self.lines) <= 8 else 3))
-        badge = self.source.badge(self.experiment)
+        few = len(self.lines) <= _FEW  # then switching one off leaves the axes where they are
+        named = [line.label for line in self.lines if few or line.name in self.on]
+        rows = legend_rows(named + [label(guide) for guide in self.guides.drawn])
         return Frame(
-            tuple(self.values[axis.name]), axis.scale, axis.title, self.view.unit, self.y_label, limits, badge, rows
-        )
+            tuple(self.values[axis.name]), axis.scale, axis.title, self.quantity.unit, self.y_label, self._limits,
+            self.source.badge(self.experiment), rows, self.published,
+        )  # fmt: skip
 
-    def _limits(self) -> tuple[float, float]:
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The ends of the axis of values: the same wherever the sliders stand."""
+        return self._limits
+
+    def _make_limits(self) -> tuple[float, float]:
         """From one power of ten to another around every point of every line, at all values of all sliders."""
-        bounds: list[float] = []
-        for line in self.lines:
-            base = self._reference()
-            for key, measured in self._known[line.name].items():
-                estimate = measured.get(line.field)
-                if estimate and self._kept(key) and (not self.view.to or key in base):
-                    shown = over(estimate, base[key]) if self.view.to else estimate
-                    bounds.append(shown.median)
-        positive = [bound for bound in bounds if bound > 0]
-        if not positive:
-            return (0.1, 10.0) if self.view.to else _EMPTY_LIMITS
+        bounds = [e.median for points in self.everywhere.values() for e in points.values()]
+        if not bounds:
+            bounds = list(_EMPTY_LIMITS.get(self.quantity.unit, _EMPTY_RATES))
+        for guide in self.guides.drawn:
+            bounds += self.guides.all_heights(guide)
+        bounds += [y for panel in self.published for curve in panel.curves for y in curve.ys]
+        positive = [bound for bound in bounds if 0 < bound < math.inf]
         low, high = math.floor(math.log10(min(positive) / _ROOM)), math.ceil(math.log10(max(positive) * _ROOM))
         return 10.0**low, 10.0 ** max(high, low + 1)
-
-    def _kept(self, key: tuple[Value, ...]) -> bool:
-        return all(value in self.values[axis.name] for axis, value in zip(self.experiment.axes, key, strict=True))
-
-    def _reference(self) -> dict[tuple[Value, ...], Estimate]:
-        if not self.view.to:
-            return {}
-        line = self.experiment.line(self.view.to)
-        known = self.source.known(self.experiment, line.variant)
-        return {key: estimate for key, m in known.items() if (estimate := m.get(line.field))}

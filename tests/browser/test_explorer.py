@@ -187,3 +187,43 @@ def test_measure_live_on_this_cpu(browser: Any, lab: Any) -> None:
     page.photograph("live-cpu", ARTIFACTS)
     assert page.errors == []
     page.close()
+
+
+VIEWS = {
+    "rate": 'show="rate", lines=["prepared", "aten", "module", "graph"]',
+    "speedup": 'show={"speedup": {"prepared": "module", "graph": "module"}}, published="pseudo_linear"',
+    "ladder": 'show="ladder"',
+    "stack": 'show={"stack": views.PARTS}',
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_moves_by_key_and_mouse(
+    view: str, browser: Any, lab: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells = (
+        f"{SET_UP}\nimport views\nviews.install()",
+        f'explore("views", at={{"width": 1024, "batch": 64}}, {VIEWS[view]}, source=views.Recorded())',
+    )
+    page = NotebookPage(browser, lab, lab.write(f"{view}.ipynb", *cells))
+    page.run_all()
+    explorer = page.explorer()
+    page.photograph(f"view-{view}-light", ARTIFACTS)
+    for handle in explorer.handles():
+        explorer.press(handle, "End")
+        explorer.press(handle, explorer.inward(handle))
+        explorer.drag(handle, 0.2)
+    explorer.root.get_by_role("button", name="Data table").click()
+    explorer.root.locator(".brrr-table tbody tr").first.wait_for()
+    page.theme("dark")
+    page.photograph(f"view-{view}-dark", ARTIFACTS)
+    page.theme("light")
+    handle = explorer.handles()[0]
+    explorer.press(handle, "Home")
+    explorer.press(handle, "End")
+    times = explorer.latencies_ms(handle, 12)
+    with capsys.disabled():
+        print(f"\n{view}, table open: key press to picture, median {median(times):.0f} ms, {max(times):.0f} at most")
+    assert median(times) < 5 * TARGET_MS
+    assert page.errors == []
+    page.close()

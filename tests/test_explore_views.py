@@ -1,0 +1,559 @@
+"""The explorer's other views: rates, speed-ups, ladders, stacks, theoretical lines and published panels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import BytesIO
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import views
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.colors import to_rgb
+from PIL import Image
+from synthetic import Synthetic
+
+from brrr import plots
+from brrr.errors import ArgumentError
+from brrr.experiment import Guide, Line, Variant
+from brrr.measurement import Estimate
+from brrr.widget import explorer
+from brrr.widget.bars import BarCanvas
+from brrr.widget.bars_of import bar_frame, bars_of
+from brrr.widget.choices import over
+from brrr.widget.explorer import Explorer, explore, sweep_all, sweepable
+from brrr.widget.guides import ABOVE, hardware_of
+from brrr.widget.published_panels import published_panels
+from brrr.widget.stack import parts_of
+
+SPEEDUP = {"speedup": {"prepared": "module", "graph": "module"}}
+AT = {"width": 1024, "batch": 1024}
+
+
+@pytest.fixture(autouse=True)
+def _experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explorer, "experiment_named", lambda name: views.EXPERIMENT)
+    for name in ("BRRR_SOURCE", "BRRR_STATIC", "BRRR_QUICK"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def shown(source: Any = None, **options: Any) -> Explorer:
+    """An explorer over the made-up experiment."""
+    return explore("views", source=source or views.Recorded(), **{"at": AT, **options})
+
+
+def changed(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
+    """Let `explore` find the made-up experiment with other fields."""
+    other = replace(views.EXPERIMENT, **fields)
+    monkeypatch.setattr(explorer, "experiment_named", lambda name: other)
+
+
+# ---- rates ----
+
+
+def test_a_rate_is_the_cost_over_the_time_and_its_interval_is_turned_round() -> None:
+    rates, times = shown(show="rate"), shown()
+    for (x, rate, low, high), (at, time, shortest, longest) in zip(
+        rates.data["module"], times.data["module"], strict=True
+    ):
+        amount = 4.0 * float(x) * 1024
+        assert x == at
+        assert (rate, low, high) == pytest.approx((amount / time, amount / longest, amount / shortest))
+    assert "nn.ReLU()(x), the module's own call: 145 GB/s" in rates.text
+    assert "Highest over lowest: " in rates.text
+    assert rates.scene.frame().unit == "B/s"
+    assert "Line chart of bandwidth against width" in rates.scene.alt
+
+
+def test_a_time_down_to_zero_gives_a_rate_without_upper_end() -> None:
+    e = shown(views.Recorded(spread=1.0), show="rate", lines=["module"])
+    assert e.data["module"][0][3] == float("inf")
+    assert e.picture().png.startswith(b"\x89PNG")
+    e.panel.show_table.value = True
+    e.sweep()
+
+
+def test_a_variant_without_cost_has_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "cost", lambda variant, point: None)
+    e = shown(show="rate")
+    assert e.data["module"] == []
+    assert "Not recorded here: PyCUDA prepared call" in e.text
+    e.sweep()
+
+
+def test_the_y_axis_of_a_rate_reads_in_its_unit() -> None:
+    drawn = plots.figure()
+    on = plots.axes(drawn)
+    on.set_ylim(1e9, 1e12)
+    plots.value_axis(on, "B/s", "bandwidth")
+    drawn.canvas.draw()
+    said = [tick.get_text() for tick in on.get_yticklabels() if 1e9 <= tick.get_position()[1] <= 1e12]
+    assert said == ["1 GB/s", "10 GB/s", "100 GB/s", "1 TB/s"]
+
+
+# ---- theoretical lines ----
+
+
+def test_a_datasheet_s_line_is_said_drawn_and_in_the_table() -> None:
+    e = shown(show="rate")
+    assert "DATASHEET link limit: 63 GB/s" in e.text
+    assert e.guides == {"DATASHEET link limit": [(width, 63.02e9) for width in views.WIDTHS]}
+    assert [(c.guide, c.label) for c in e.scene.curves() if c.guide] == [("DATASHEET", "link limit")]
+    e.panel.show_table.value = True
+    assert "DATASHEET link limit" in e.panel.table.value
+    assert e.panel.table.value.count(">63 GB/s<") == len(views.WIDTHS)
+    low, high = e.scene.frame().limits
+    assert low < 63e9 < high
+
+
+def test_a_rate_over_the_datasheet_is_never_printed_bare() -> None:
+    e = shown(show="rate", lines=["prepared", "module"])
+    assert f"the module's own call: 145 GB/s ({ABOVE})" in e.text
+    assert "PyCUDA prepared call: 39.3 GB/s;" in e.text
+    e.panel.show_table.value = True
+    above = [row for row in e.data["module"] if row[1] > 63e9]
+    assert 0 < len(above) < len(views.WIDTHS)
+    assert e.panel.table.value.count("), above the limit<") == len(above)
+    assert f"{ABOVE.capitalize()}. bandwidth: median" in e.panel.table.value
+    bars = bars_of(e.set(width=1024).scene, bar_frame(e.scene))[0]
+    assert [("above the limit" in bar.said) for bar in bars] == [False, True]
+
+
+def test_a_limit_bounds_only_its_own_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    (link, *_) = views.EXPERIMENT.guides
+    changed(monkeypatch, guides=(replace(link, lines=("prepared",)),))
+    assert ABOVE not in shown(show="rate", lines=["prepared", "module"]).text
+    assert shown(show="rate", lines=["module"]).guides == {}
+
+
+def test_without_a_datasheet_there_is_no_line_and_the_text_says_so() -> None:
+    e = shown(views.Recorded(device="a GPU of my own"), show="rate")
+    assert e.guides == {}
+    assert "No datasheet of this device is known, so there is no line for: link limit." in e.text
+    assert hardware_of(views.Recorded(), views.EXPERIMENT) is not None
+
+
+def test_a_prediction_belongs_to_its_view_only() -> None:
+    assert list(shown().guides) == ["PREDICTED launch floor"]
+    assert list(shown(show=SPEEDUP).guides) == ["PREDICTED by FLOP"]
+    assert dict(shown(show=SPEEDUP).guides["PREDICTED by FLOP"])[1024] == 1024.0
+    assert "PREDICTED by FLOP: 1020x" in shown(show=SPEEDUP).text
+    assert "Dashed: PREDICTED by FLOP." in shown(show=SPEEDUP).scene.alt
+
+
+def test_heights_that_are_none_leave_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed(monkeypatch, guides=(Guide("half", "half", "PREDICTED", "time", "views:half"),))
+    monkeypatch.setattr(
+        views, "half", lambda _, point: 1e-6 if int(point["width"]) > 500 else float("nan"), raising=False
+    )
+    e = shown()
+    assert [x for x, _ in e.guides["PREDICTED half"]] == [512, 1024, 2048, 4096, 8192, 16384, 24576]
+    assert "PREDICTED half" not in e.set(width=64).text
+    e.sweep()
+
+
+def test_theoretical_lines_over_categories(monkeypatch: pytest.MonkeyPatch) -> None:
+    from brrr.experiment import Axis
+
+    axes = (Axis("width", ("64", "128"), scale="category"), Axis("batch", (64, 1024)))
+    changed(monkeypatch, axes=axes, guides=(Guide("floor", "floor", "PREDICTED", "time", "views:floor"),), cost="")
+    e = shown(at={"batch": 64})
+    assert "PREDICTED floor: 1 µs" in e.text
+    assert e.picture().png.startswith(b"\x89PNG")
+    e.sweep()
+
+
+def test_a_guide_is_dashed_in_ink_and_no_line_looks_so() -> None:
+    on = plots.axes(plots.figure())
+    line = plots.draw_guide(on, [1, 2], [3, 3], 0, "DATASHEET link limit")
+    assert line.is_dashed()
+    assert line.get_color() not in plots.COLOURS
+    assert line.get_label() == "DATASHEET link limit"
+
+
+# ---- speed-ups ----
+
+
+def test_a_speed_up_is_the_base_s_time_over_the_line_s() -> None:
+    e, times = shown(show=SPEEDUP), shown()
+    assert list(e.data) == ["prepared", "graph"]
+    base = {x: Estimate(*rest, 31) for x, *rest in times.data["module"]}
+    mine = {x: Estimate(*rest, 31) for x, *rest in times.data["prepared"]}
+    for x, middle, low, high in e.data["prepared"]:
+        wanted = over(base[x], mine[x])
+        assert (middle, low, high) == pytest.approx((wanted.median, wanted.low, wanted.high))
+    assert "PyCUDA prepared call: 0.271x, slower than nn.ReLU()(x), the module's own call" in e.text
+    assert e.scene.frame().unit == "x"
+    assert e.scene.y_label == "speed-up over nn.ReLU()(x), the module's own call"
+
+
+@pytest.mark.parametrize(
+    ("graph_s", "said"), [(7e-6, "2x faster than"), (14e-6, "not told apart from"), (28e-6, "0.5x, slower than")]
+)
+def test_a_speed_up_says_faster_slower_or_neither(graph_s: float, said: str) -> None:
+    source = views.Recorded(fixed={"graph": graph_s}, grows=0.0)
+    assert said in shown(source, show={"speedup": {"graph": "module"}}).text
+
+
+def test_each_line_may_have_its_own_base() -> None:
+    e = shown(show={"speedup": {"graph": "module", "prepared": "aten"}})
+    assert e.scene.y_label == "speed-up, each over its own base"
+    assert "than torch.ops.aten.relu" in e.text
+    assert "than nn.ReLU()(x), the module's own call" in e.text
+
+
+def test_the_base_is_measured_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Synthetic(live=True, name="toy")
+    e = shown(source, show={"speedup": {"graph": "module"}})
+    e.panel.measure.click()
+    assert {variant for variant, _ in source.measured} == {"graph", "module"}
+    assert len(e.data["graph"]) == 1
+
+
+def test_the_queue_stands_in_for_line_and_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    queues = tuple(Variant(f"q-{n}", n, "cpu-queue") for n in ("graph", "module"))
+    lines = tuple(Line(f"queue {n}", f"q-{n}", "period_s", f"queue {n}") for n in ("graph", "module"))
+    gpu = views.EXPERIMENT
+    changed(monkeypatch, variants=gpu.variants + queues, lines=gpu.lines + lines)
+    source = Synthetic(missing=tuple(v.name for v in gpu.variants))
+    e = shown(source, show={"speedup": {"graph": "module"}}, at={"width": 64, "batch": 64})
+    assert list(e.data) == ["queue graph"]
+    assert e.data["queue graph"]
+    assert "than queue module" in e.text
+
+
+def test_a_source_with_none_of_the_lines_says_so_and_lives() -> None:
+    e = shown(views.Recorded(missing=("graph",)), show={"speedup": {"graph": "module"}})
+    assert e.data == {}
+    assert "recorded:made-up has none of the lines of this figure: CUDA Graph, one replay of one node." in e.text
+    assert e.picture().png.startswith(b"\x89PNG")
+    e.sweep()
+
+
+# ---- published panels ----
+
+
+def test_published_tables_stand_below_in_panels_of_their_own() -> None:
+    e, plain = shown(show=SPEEDUP, published="pseudo_linear"), shown(show=SPEEDUP)
+    a, b = e.scene.published
+    assert (a.badge, b.badge) == ("PUBLISHED · unnamed GPU A", "PUBLISHED · unnamed GPU B")
+    assert [c.label for c in a.curves] == ["eager"]
+    assert [c.label for c in b.curves] == ["eager", "CUDA graph"]
+    assert (a.curves[0].xs[-1], a.curves[0].ys[-1]) == (24576.0, 69.13806393385168)
+    size, smaller = (Image.open(BytesIO(x.picture().png)).size for x in (e, plain))
+    assert size[0] == smaller[0]
+    assert size[1] > smaller[1]
+    assert "Below, of other machines: PUBLISHED · unnamed GPU A, PUBLISHED · unnamed GPU B." in e.text
+    assert "PUBLISHED · unnamed GPU B: eager from 0.441x to 35x over width 128 to 6144" in e.scene.alt
+    low, high = e.scene.frame().limits
+    assert all(low < y < high for panel in (a, b) for curve in panel.curves for y in curve.ys)
+
+
+def test_published_panels_have_the_live_limits_and_stay_while_sliders_move() -> None:
+    e = shown(show=SPEEDUP, published="pseudo_linear")
+    canvas = e.panel._canvas._canvas
+    live, *below = canvas._figure.axes
+    assert len(below) == 2
+    assert all(axes.get_ylim() == live.get_ylim() for axes in below)
+    assert all(axes.get_xlim()[0] <= live.get_xlim()[0] for axes in below)
+    e.set(width=64)
+    e.set(batch=64)
+    assert e.panel._canvas.redraws == 1
+    e.panel.show_table.value = True
+    assert e.panel.table.value.count("PUBLISHED") == 2
+    assert "69.1x" in e.panel.table.value
+
+
+@pytest.mark.parametrize("show", ["time", "rate", "ladder", "stack"])
+def test_published_speed_ups_go_with_speed_ups_only(show: str) -> None:
+    with pytest.raises(ArgumentError, match="published is 'pseudo_linear'; expected nothing, where times or rates"):
+        shown(show=show, published="pseudo_linear")
+
+
+def test_an_unknown_published_table_is_named() -> None:
+    with pytest.raises(ArgumentError, match="published is 'mlp'; expected one of pseudo_linear"):
+        shown(show=SPEEDUP, published="mlp")
+    assert published_panels("") == ()
+
+
+# ---- the ladder ----
+
+
+def test_a_ladder_has_a_bar_for_each_line_in_the_experiment_s_order() -> None:
+    e = shown(show="ladder")
+    frame = bar_frame(e.scene)
+    bars, rules = bars_of(e.scene, frame)
+    assert frame.rows == tuple(views.RUNGS.values())
+    assert [bar.end for bar in bars] == [rows[0][1] for rows in e.data.values()]
+    assert [bar.interval for bar in bars] == [rows[0][2:] for rows in e.data.values()]
+    assert [rule.at for rule in rules] == [1e-6]
+    for name, rows in e.data.items():
+        assert f"{views.RUNGS[name]}: {plots.units.seconds(rows[0][1])}" in e.text
+    times = [rows[0][1] for rows in e.data.values()]
+    assert f"Longest over shortest: {plots.units.ratio(max(times) / min(times))}" in e.text
+
+
+def test_sliders_move_a_ladder_s_bars_and_not_its_axes() -> None:
+    e = shown(show="ladder")
+    before, frame, picture, text = e.data, bar_frame(e.scene), e.panel.image.value, e.panel.text.value
+    e.set(width=24576, batch=16384)
+    assert e.data != before
+    assert e.panel._canvas.redraws == 1
+    assert bar_frame(e.scene) == frame
+    assert (e.panel.image.value, e.panel.text.value) != (picture, text)
+    assert all(low < bar.end < high for low, high in [frame.limits] for bar in bars_of(e.scene, frame)[0] if bar.end)
+    e.sweep()
+
+
+def test_a_line_switched_off_leaves_the_ladder() -> None:
+    e = shown(show="ladder", lines=["prepared", "module", "graph"])
+    e.panel.lines.children[1].children[1].value = False
+    assert bar_frame(e.scene).rows == (views.RUNGS["prepared"], views.RUNGS["graph"])
+    assert e.panel._canvas.redraws == 2
+    assert len(e.data) == 2
+
+
+def test_a_bar_that_was_not_recorded_says_so() -> None:
+    class Gap(views.Recorded):
+        def known(self, experiment: Any, variant: str) -> Any:
+            return {} if variant == "graph" else super().known(experiment, variant)
+
+    e = shown(Gap(), show="ladder", lines=["module", "graph"])
+    bars, _ = bars_of(e.scene, bar_frame(e.scene))
+    assert (bars[1].end, bars[1].said) == (None, "not recorded here")
+    assert "Not recorded here: CUDA Graph, one replay of one node." in e.text
+    e.sweep()
+
+
+def test_a_short_range_gets_a_linear_axis_from_zero_and_a_long_one_a_log_axis() -> None:
+    near = bar_frame(shown(views.Recorded(grows=0.0), show="ladder", lines=["module", "graph"]).scene)
+    assert (near.log, near.limits[0], near.title) == (False, 0.0, "time")
+    far = bar_frame(shown(show="ladder").scene)
+    assert far.log
+    assert far.title == "time (log scale)"
+
+
+def test_a_ladder_of_rates() -> None:
+    e = shown(show={"ladder": "rate"})
+    assert e.data["module"][0][1] == pytest.approx({r[0]: r[1] for r in shown(show="rate").data["module"]}[1024])
+    assert "DATASHEET link limit: 63 GB/s" in e.text
+    assert ABOVE in e.text
+    assert e.panel.text.value.count("GB/s") >= 11
+
+
+def test_the_ladder_s_table_has_every_bar_and_its_ratio() -> None:
+    e = shown(show="ladder")
+    e.panel.show_table.value = True
+    assert e.panel.table.value.count("<tr>") == 1 + len(views.RUNGS) + 1
+    assert "width 1024, batch 1024. time: median" in e.panel.table.value
+    assert ">1x<" in e.panel.table.value
+    assert "PREDICTED launch floor" in e.panel.table.value
+
+
+def test_a_live_ladder_is_measured_where_the_sliders_stand() -> None:
+    source = Synthetic(live=True, name="toy")
+    e = shown(source, show="ladder", lines=["module", "graph"])
+    assert e.data == {}
+    assert "Not measured yet" in e.text
+    e.panel.measure.click()
+    assert set(e.data) == {"module", "graph"}
+    e.panel.measure_all.click()
+    assert len(source.measured) == 2 * len(views.WIDTHS)
+    e.sweep()
+
+
+def test_names_of_rows_and_values_fit_into_the_picture() -> None:
+    e = shown(show="ladder", at={"width": 24576, "batch": 16384})
+    canvas = BarCanvas()
+    canvas.show(bar_frame(e.scene))
+    whole = canvas._figure.bbox
+    names = [label.get_window_extent() for label in canvas._axes.get_yticklabels()]
+    assert all(whole.x0 <= box.x0 and box.x1 <= whole.x1 for box in names)
+    assert all(upper.y0 >= lower.y1 for upper, lower in pairwise(names))
+    for bar in bars_of(e.scene, bar_frame(e.scene))[0]:
+        box = canvas._said(bar, bar.end or 0.0).get_window_extent(canvas._canvas.get_renderer())
+        assert box.x1 <= whole.x1, bar
+
+
+def test_a_bar_has_its_colour_however_short_it_was_before() -> None:
+    """The palette is of the frame, not of the first picture: a part of zero there has its colour later."""
+    times = dict.fromkeys(views.PARTS, 2e-06)
+    flat = shown(views.Recorded(grows=0.0, fixed=times), show={"stack": views.PARTS})
+    steep = shown(views.Recorded(grows=0.0), show={"stack": views.PARTS})
+    canvas = BarCanvas()
+    frame = bar_frame(steep.scene)
+    canvas.show(frame)
+    canvas.draw(*bars_of(flat.scene, frame))
+    picture = Image.open(BytesIO(canvas.draw(*bars_of(steep.scene, frame)))).convert("RGB")
+    seen = {colour for _, colour in picture.getcolors(1 << 20)}
+    for look in frame.looks[1:]:
+        wanted = tuple(round(255 * part) for part in to_rgb(plots.look(look or 0)["color"]))
+        assert min(max(abs(a - b) for a, b in zip(wanted, each, strict=True)) for each in seen) < 12, look
+
+
+# ---- the stack ----
+
+
+def estimate(median: float, spread: float = 0.01) -> Estimate:
+    return Estimate(median, median * (1 - spread), median * (1 + spread), 9)
+
+
+def test_a_stack_s_parts_are_successive_differences() -> None:
+    e = shown(views.Recorded(grows=0.0), show={"stack": views.PARTS})
+    assert [part.line for part in e.parts] == list(views.PARTS)
+    assert [part.label for part in e.parts] == list(views.PARTS.values())
+    times = [e.data[name][0][1] for name in views.PARTS]
+    assert [part.end for part in e.parts] == pytest.approx(times)
+    assert sum(part.share for part in e.parts) == pytest.approx(1)
+    assert "the launch itself: 2 µs, 14 %; the dispatcher: 2 µs, 14 %" in e.text
+    assert "All parts together: 14 µs (nn.ReLU()(x), the module's own call)." in e.text
+    assert list(e.panel.lines.children) == []
+    e.panel.show_table.value = True
+    assert e.panel.table.value.count("<tr>") == 1 + len(views.PARTS)
+    assert ">the launch itself<" in e.panel.table.value
+
+
+def test_a_negative_difference_is_zero_and_said() -> None:
+    within = parts_of([("a", "A", estimate(2.0)), ("b", "B", estimate(1.99)), ("c", "C", estimate(3.0))])
+    assert [part.value for part in within] == [2.0, 0.0, 1.0]
+    assert within[1].note == "B is shown as zero: its difference is negative, within the noise."
+    beyond = parts_of([("a", "A", estimate(2.0)), ("b", "B", estimate(1.5)), ("c", "C", estimate(3.0))])
+    assert [part.value for part in beyond] == [2.0, 0.0, 1.0]
+    assert "by more than the noise" in beyond[1].note
+    e = shown(views.Recorded(grows=0.0, fixed={"aten": 3.99e-6}), show={"stack": views.PARTS})
+    assert "allocating the result: 0 s, 0 %" in e.text
+    assert "allocating the result is shown as zero: its difference is negative, within the noise." in e.text
+
+
+def test_a_rung_that_is_missing_is_inside_the_next_part_and_said() -> None:
+    e = shown(views.Recorded(grows=0.0, missing=("aten",)), show={"stack": views.PARTS})
+    assert "torch.nn.functional's Python: 4 µs, 29 %" in e.text
+    assert "torch.nn.functional's Python contains what was not measured: allocating the result." in e.text
+
+
+@given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=8), st.floats(0, 0.5))
+def test_parts_never_shrink_and_make_the_largest(medians: list[float], spread: float) -> None:
+    parts = parts_of([(str(n), str(n), estimate(median, spread)) for n, median in enumerate(medians)])
+    assert len(parts) == len(medians)
+    assert parts[-1].end == max(medians)
+    assert all(part.value >= 0 and 0 <= part.low <= part.high for part in parts)
+    assert sum(part.share for part in parts) == pytest.approx(1)
+
+
+def test_a_stack_in_the_order_and_the_names_of_the_lines() -> None:
+    e = shown(show="stack", lines=["prepared", "aten", "module"])
+    assert [part.label for part in e.parts] == [views.RUNGS[n] for n in ("prepared", "aten", "module")]
+
+
+def test_sliders_move_a_stack_and_not_its_axes() -> None:
+    e = shown(show={"stack": views.PARTS})
+    frame, before = bar_frame(e.scene), e.parts
+    e.set(width=24576, batch=16384)
+    assert e.parts != before
+    assert bar_frame(e.scene) == frame
+    assert e.panel._canvas.redraws == 1
+    assert (frame.unit, frame.limits) == ("%", (0.0, 100.0))  # the totals differ too much for an axis of times
+    bars, _ = bars_of(e.scene, frame)
+    assert max(bar.end for bar in bars if bar.end) == pytest.approx(100)
+    e.sweep()
+
+
+def test_totals_close_together_stand_on_an_axis_of_times() -> None:
+    e = shown(views.Recorded(grows=0.0), show={"stack": views.PARTS})
+    frame = bar_frame(e.scene)
+    assert frame.unit == "s"
+    bars, _ = bars_of(e.scene, frame)
+    assert max(bar.end for bar in bars if bar.end) == pytest.approx(14e-6)
+    assert frame.rows == ("all together", *views.PARTS.values())
+
+
+def test_other_views_have_no_parts() -> None:
+    assert shown().parts == []
+
+
+# ---- arguments, static mode, sweeping ----
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"show": "bars"}, 'show is \'bars\'; expected "time", "rate", "ladder", "stack"'),
+        ({"show": {"speedup": {}}}, r'expected "time", "rate"'),
+        ({"show": {"speedup": "module"}}, r'expected "time", "rate"'),
+        ({"show": {"speedup": {"grph": "module"}}}, "line is 'grph'; expected one of prepared"),
+        ({"show": {"speedup": {"graph": "modul"}}}, "line is 'modul'; expected one of prepared"),
+        ({"show": {"stack": {"grph": "x"}}}, "line is 'grph'"),
+        ({"show": {"ladder": "time", "x": "width"}}, "Bars stand at the sliders' point and have no x"),
+        ({"show": {"ladder": "speed"}}, r'expected "time", "rate"'),
+        ({"show": {"y": "rate", "ratio": "module"}}, r'expected "time", "rate"'),
+        ({"show": {"ratio": {"a": "b"}}}, r'expected "time", "rate"'),
+        ({"show": {"y": "rate", "x": "height"}}, "expected an x that has a slider: width, batch"),
+        ({"show": SPEEDUP, "lines": ["aten"]}, "expected lines that `show` names: prepared, graph"),
+    ],
+)  # fmt: skip
+def test_wrong_views_are_named(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        shown(**options)
+
+
+@pytest.mark.parametrize("show", ["rate", {"ladder": "rate"}])
+def test_an_experiment_without_a_rate_refuses_one(show: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed(monkeypatch, rate=None)
+    with pytest.raises(ArgumentError, match="an experiment that names a rate and a cost"):
+        shown(show=show)
+
+
+def test_rate_and_speed_up_along_another_axis() -> None:
+    assert [row[0] for row in shown(show={"y": "rate", "x": "batch"}).data["module"]] == [64, 1024, 16384]
+    assert [row[0] for row in shown(show={**SPEEDUP, "x": "batch"}).data["graph"]] == [64, 1024, 16384]
+
+
+VIEWS = ["rate", "ladder", "stack", {"ladder": "rate"}, {"stack": views.PARTS}, SPEEDUP]
+
+
+@pytest.mark.parametrize("show", VIEWS, ids=str)
+def test_every_view_is_static_on_demand(show: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Any] = []
+    monkeypatch.setattr(explorer, "_display", lambda data, metadata=None: found.append((data, metadata)))
+    monkeypatch.setenv("BRRR_STATIC", "1")
+    e = shown(show=show)
+    e._ipython_display_()
+    assert [set(data) for data, _ in found] == [{"text/plain", "text/markdown"}, {"text/plain", "image/png"}]
+    assert e.text in found[1][1]["image/png"]["alt"]
+    assert e._panel is None
+
+
+@pytest.mark.parametrize("show", VIEWS, ids=str)
+def test_every_view_sweeps_with_its_table_and_another_source(show: Any) -> None:
+    e = shown(show=show)
+    e.panel.show_table.value = True
+    e.sweep()
+    assert e.panel._canvas.redraws == 1
+
+
+def test_covered_views_tell_nothing() -> None:
+    class Lock:
+        answered = False
+
+        def on_answer(self, call: Any) -> None:
+            """Never in this test."""
+
+    e = shown(show={"stack": views.PARTS}, unlock=Lock())
+    assert (e.data, e.guides, e.parts) == ({}, {}, [])
+
+
+def test_what_else_has_sliders_is_swept_too() -> None:
+    class Timeline:
+        covered = False
+        swept = 0
+
+        def sweep(self) -> None:
+            self.swept += 1
+
+    made = Timeline()
+    sweepable.add(made)
+    assert sweep_all() >= 1
+    assert made.swept == 1
+    sweepable.discard(made)

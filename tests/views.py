@@ -1,0 +1,122 @@
+"""A made-up experiment for every view of the explorer: rates, speed-ups, ladders, stacks, and theoretical lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from brrr.cost import Cost
+from brrr.errors import NotRecordedError
+from brrr.experiment import Axis, Experiment, Guide, Line, Point, Rate, Value, Variant
+from brrr.machines.datasheet import Hardware
+from brrr.measurement import Estimate, Measurement
+from brrr.source import Badge
+
+RUNGS = {
+    "prepared": "PyCUDA prepared call",
+    "out": "torch.ops.aten, out= given, no allocation",
+    "aten": "torch.ops.aten.relu",
+    "functional": "torch.nn.functional.relu",
+    "inference": "functional under inference_mode",
+    "autograd": "functional, the input requires a gradient",
+    "module": "nn.ReLU()(x), the module's own call",
+    "script": "TorchScript, the module scripted and frozen",
+    "compiled": "torch.compile, default mode, warm",
+    "graph": "CUDA Graph, one replay of one node",
+}
+PARTS = {
+    "prepared": "the launch itself", "out": "the dispatcher", "aten": "allocating the result",
+    "functional": "torch.nn.functional's Python", "autograd": "autograd's bookkeeping", "module": "nn.Module's call",
+}  # fmt: skip
+LINK_BYTES_PER_S = 63e9
+WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 24576)
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """Four bytes for each element of a width x batch array."""
+    return Cost(
+        flop=float(point["width"]) * float(point["batch"]), bytes=4.0 * float(point["width"]) * float(point["batch"])
+    )
+
+
+def link(hardware: Hardware | None, point: Point) -> float | None:
+    """The datasheet's link, where there is a datasheet."""
+    return hardware.host_link.bytes_per_s if hardware and hardware.host_link else None
+
+
+def by_flop(hardware: Hardware | None, point: Point) -> float:
+    """The speed-up that counting FLOP promises."""
+    return float(point["width"])
+
+
+def floor(hardware: Hardware | None, point: Point) -> float:
+    """A least time."""
+    return 1e-6
+
+
+EXPERIMENT = Experiment(
+    name="views",
+    title="Views",
+    question="?",
+    axes=(Axis("width", WIDTHS, label="width (columns of the made-up array)"), Axis("batch", (64, 1024, 16384))),
+    variants=tuple(Variant(name, label, "cuda") for name, label in RUNGS.items()),
+    lines=tuple(Line(name, name, "period_s", label) for name, label in RUNGS.items()),
+    build="nothing:nothing",
+    cost="views:cost",
+    rate=Rate("bytes", "B/s", "bandwidth"),
+    guides=(
+        Guide("link", "link limit", "DATASHEET", "rate", "views:link"),
+        Guide("flop", "by FLOP", "PREDICTED", "ratio", "views:by_flop"),
+        Guide("floor", "launch floor", "PREDICTED", "time", "views:floor"),
+    ),
+)
+
+
+@dataclass
+class Recorded:
+    """Made-up times in seconds: a cost for each rung, and a share that grows with the work."""
+
+    device: str = "NVIDIA H200"
+    name: str = "recorded:made-up"
+    live: bool = False
+    missing: tuple[str, ...] = ()
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    spread: float = 0.02
+    grows: float = 1e-10
+
+    def badge(self, experiment: Experiment) -> Badge:
+        return Badge("RECORDED", self.device, "2000-01-01", "no torch")
+
+    def variants(self, experiment: Experiment) -> tuple[str, ...]:
+        return tuple(v.name for v in experiment.variants if v.name not in self.missing)
+
+    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
+        return experiment.axis(axis).values
+
+    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
+        if variant in self.missing:
+            return {}
+        points = [tuple(point.values()) for point in experiment.points()]
+        return {key: Measurement(period_s=self.time(variant, key), device=self.device) for key in points}
+
+    def time(self, variant: str, key: tuple[Value, ...]) -> Estimate:
+        """The made-up time of a rung at a point."""
+        rank = list(RUNGS).index(variant) + 1
+        middle = self.fixed.get(variant, 2e-6 * rank) + self.grows * float(key[0]) * float(key[1]) / rank
+        return Estimate(middle, middle * (1 - self.spread), middle * (1 + self.spread), 31)
+
+    def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
+        known = self.known(experiment, variant).get(tuple(point.values()))
+        if known is None:
+            raise NotRecordedError(f"{variant} was not recorded")
+        return known
+
+    def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
+        """Nothing: all is known."""
+
+
+def install() -> None:
+    """Let `explore("views", ...)` find the experiment above, in a notebook of a browser test."""
+    from brrr.widget import explorer
+
+    explorer.experiment_named = lambda name: EXPERIMENT  # type: ignore[assignment]
