@@ -44,6 +44,7 @@ class Run:
         self.host = HostTimes(fn, wait_for(place))
         self.precision = PRECISION if self.cuda else LIVE_CPU_PRECISION
         self.profiler = True
+        self.on_device = self.cuda  # whether the device's own times are wanted
         self.device_times: Any = None
         self.flags: list[str] = []
         self.spent_s = 0.0
@@ -88,7 +89,7 @@ class Run:
                 self._take_single(host_s, self.call_s)
             else:
                 self._settle(start + WARM_UP_SHARE * self.budget_s)
-        if self.cuda:
+        if self.on_device:
             self._prepare_device()
         if self._single:
             self.rounds, self.spent_s = 1, self.budget_s

@@ -1,4 +1,9 @@
-"""Every timer under one interface: run a variant of an experiment at a point, by the timer that the variant names."""
+"""Every timer under one interface: run a variant of an experiment at a point, by the timer that the variant names.
+
+`measure` gives all six times; `measure-no-profiler` does without CUPTI; `measure-host` gives only those of the host's
+clock, for a function that works on several streams of its own, which no event pair on the current one encloses.
+`first-call` and `call-again` time the first call in a fresh process and the one after it; the others are naive timers.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,7 @@ from brrr.experiment import Experiment, Point, Variant, Workload
 from brrr.measurement import Estimate, Field, Measurement
 from brrr.timing import interleave
 from brrr.timing import naive as naive_timers
+from brrr.timing.first_call import FreshCalls, fresh_calls
 from brrr.timing.places import Place, name_of
 from brrr.timing.run import Run
 
@@ -43,10 +49,14 @@ def run_point(
     found: dict[str, TimedRun | BrrrError] = {}
     ready: list[tuple[str, Workload, float, Run]] = []
     opened: dict[str, Workload] = {}
+    fresh: dict[str, FreshCalls] = {}
     try:
         for name in variants:
             variant = experiment.variant(name)
             try:
+                if variant.timer in FRESH:
+                    found[name] = _fresh(experiment, variant, point, budget_s, fresh)
+                    continue
                 prepared = _prepare(experiment, variant, point, budget_s, opened)
             except Exception as error:
                 found[name] = as_brrr_error(error, f"{experiment.name} {name} at {dict(point)}")
@@ -63,13 +73,13 @@ def run_point(
     return {name: found[name] for name in variants}
 
 
+FRESH = ("first-call", "call-again")
+"""Timers that start processes of their own."""
+
+
 def _prepare(
     experiment: Experiment, variant: Variant, point: Point, budget_s: float, opened: dict[str, Workload]
 ) -> TimedRun | tuple[Workload, float, Run]:
-    if variant.timer == "first-call":
-        from brrr.timing.first_call import first_call
-
-        return first_call(experiment, variant, point)
     workload = _opened(experiment, variant, point, opened)
     run = Run(workload.run, _place(variant, workload), _cache_of(variant, point), budget_s)
     if variant.timer == "no-warm-up":  # its first call must be the timed one, so the check comes second
@@ -77,9 +87,22 @@ def _prepare(
         return TimedRun(_reading(run, "latency_s", samples), workload.cost, workload.check())
     if variant.timer.startswith("measure"):
         run.profiler = variant.timer == "measure"
+        run.on_device = run.cuda and variant.timer != "measure-host"
         return workload, run.checked(workload), run
     error = workload.check()
     return TimedRun(TIMERS[variant.timer](variant, workload, run), workload.cost, error)
+
+
+def _fresh(
+    experiment: Experiment, variant: Variant, point: Point, budget_s: float, calls: dict[str, FreshCalls]
+) -> TimedRun:
+    """The first call in fresh processes, or the one after it; variants with the same `work` share the processes."""
+    key = variant.work or f"variant {variant.name}"
+    if key not in calls:
+        calls[key] = fresh_calls(experiment, variant, point, budget_s)
+    times = calls[key].again if variant.timer == "call-again" else calls[key].first
+    measurement = Measurement(latency_s=Estimate.of(times), device=variant.device, samples={"latency_s": times})
+    return TimedRun(measurement, calls[key].cost, calls[key].error)
 
 
 def _opened(experiment: Experiment, variant: Variant, point: Point, opened: dict[str, Workload]) -> Workload:

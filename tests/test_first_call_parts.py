@@ -1,0 +1,192 @@
+"""The parts of a first call: each in a process of its own, with what must come before it outside the clock."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from brrr.claim import Verdict
+from brrr.errors import BrrrError, UnavailableError
+from brrr.experiment import Experiment, Value
+from brrr.experiments import experiment
+from brrr.experiments.first_call import (
+    CONTEXT,
+    CONVOLUTION,
+    COPY,
+    IMPORT,
+    KERNEL,
+    MATMUL,
+    MEMORY,
+    ON_CPU,
+    ON_CUDA,
+    PARTS,
+)
+from brrr.measurement import Estimate, Measurement
+from brrr.source import Badge
+from brrr.timing import first_call as module
+from brrr.timing.timers import TimedRun, run_point
+
+FIRST = experiment("first_call")
+
+
+def fresh(part: str, variant: str = "cpu-first") -> dict[str, Any]:
+    """What a fresh process says of a part."""
+    command = [sys.executable, "-m", "brrr.timing.first_call", "first_call", variant, f"part={part}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def test_which_part_exists_where() -> None:
+    assert set(ON_CPU) < set(PARTS)
+    for part in PARTS:
+        at = {"part": part}
+        assert FIRST.has("cuda-first", at) == FIRST.has("cuda-again", at) == (part in ON_CUDA)
+        assert FIRST.has("cpu-first", at) == FIRST.has("cpu-again", at) == (part in ON_CPU)
+    assert FIRST.has("cuda-no-compiler", {"part": KERNEL})
+    assert not FIRST.has("cuda-no-compiler", {"part": COPY})
+    assert set(FIRST.axes[0].quick) <= set(ON_CPU)
+
+
+@pytest.mark.parametrize("part", [MEMORY, KERNEL, MATMUL, CONVOLUTION])
+def test_a_part_on_the_cpu_is_right_and_timed_twice(part: str) -> None:
+    answer = fresh(part)
+    assert 0 < answer["seconds"] < 60
+    assert 0 < answer["again"] < 60
+    assert answer["error"] <= 1e-4
+
+
+def test_importing_is_paid_once_and_is_not_prepared() -> None:
+    answer = fresh(IMPORT)
+    print(f"import torch: {answer['seconds']:.3f} s, again {answer['again']:.6f} s")
+    assert answer["again"] < answer["seconds"] / 10
+
+
+def test_what_comes_before_is_outside_the_clock() -> None:
+    """The first sine needs torch, whose import takes far longer."""
+    assert fresh(KERNEL)["seconds"] < fresh(IMPORT)["seconds"]
+
+
+def test_a_wrong_part_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from brrr.errors import WrongResultError
+
+    for part in (KERNEL, MATMUL, CONVOLUTION, MEMORY):
+        workload = FIRST.workload("cpu-first", {"part": part})
+        workload.others["prepare"]()
+        result = workload.run()
+        workload.verified(result)
+        with pytest.raises(WrongResultError):
+            workload.verified(result[:-1] if part == MEMORY else result + 0.01)
+
+
+def test_both_calls_of_a_point_come_from_the_same_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def answers(command: list[str], what: str) -> dict[str, Any]:
+        asked.append(command)
+        return {"seconds": 2.0 + len(asked), "again": 0.001, "flop": 0.0, "bytes": 0.0, "error": 0.0}
+
+    monkeypatch.setattr(module, "_answer", answers)
+    found = run_point(FIRST, ["cpu-first", "cpu-again"], {"part": KERNEL})
+    assert len(asked) == module.PROCESSES
+    first, again = (_latency(found[name]) for name in ("cpu-first", "cpu-again"))
+    assert (first.median, first.n) == (5.0, 5)
+    assert again.median == 0.001
+    run_point(FIRST, ["cpu-first"], {"part": KERNEL})
+    assert len(asked) == 2 * module.PROCESSES, "measured again means measured anew"
+    run_point(FIRST, ["cpu-first"], {"part": KERNEL}, budget_s=0.03)
+    assert len(asked) == 2 * module.PROCESSES + module.FEW_PROCESSES
+
+
+def _latency(found: TimedRun | BrrrError) -> Estimate:
+    assert isinstance(found, TimedRun)
+    assert found.measurement.latency_s is not None
+    return found.measurement.latency_s
+
+
+def test_a_process_that_fails_costs_only_its_own_variant(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(command: list[str], what: str) -> dict[str, Any]:
+        return module_answer([sys.executable, "-c", "raise SystemExit('no kernel image')"], what)
+
+    module_answer = module._answer
+    monkeypatch.setattr(module, "_answer", fails)
+    found = run_point(FIRST, ["cpu-first"], {"part": KERNEL})["cpu-first"]
+    assert isinstance(found, UnavailableError)
+    assert "first_call cpu-first: the fresh process failed: no kernel image" in str(found)
+
+
+def test_a_process_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TIMEOUT_S", 0.2)
+    with pytest.raises(UnavailableError, match=r"did not end within 0\.2 s"):
+        module._answer([sys.executable, "-c", "import time; time.sleep(60)"], "it")
+
+
+# ---- the claims ----
+
+
+class MadeUp:
+    """A source with these seconds for a (line, part)."""
+
+    live, name = False, "made up"
+
+    def __init__(self, seconds: Mapping[tuple[str, str], float]) -> None:
+        self.seconds = seconds
+
+    def badge(self, experiment: Experiment) -> Badge:
+        return Badge("RECORDED", "synthetic", "2000-01-01", "")
+
+    def variants(self, experiment: Experiment) -> tuple[str, ...]:
+        return tuple(variant.name for variant in experiment.variants)
+
+    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
+        line = next(line.name for line in experiment.lines if line.variant == variant)
+        times = {part: s for (name, part), s in self.seconds.items() if name == line}
+        return {(part,): Measurement(latency_s=Estimate(s, 0.95 * s, 1.05 * s, 5)) for part, s in times.items()}
+
+
+GPU = {
+    ("first", CONTEXT): 0.3,
+    ("again", CONTEXT): 5e-6,
+    ("first", MEMORY): 1e-3,
+    ("first", COPY): 1e-3,
+    ("first", KERNEL): 5e-3,
+    ("again", KERNEL): 2e-5,
+    ("no compiler", KERNEL): 5.1e-3,
+    ("eager", KERNEL): 1e-4,
+    ("eager", CONTEXT): 2.0,
+}
+
+
+def statuses(**changed: float) -> dict[str, str]:
+    seconds = {**GPU, **{tuple(key.split("__")): value for key, value in changed.items()}}
+    table: dict[str, Verdict] = {c.name: c.verdict(FIRST, MadeUp(seconds)) for c in FIRST.claims}  # type: ignore[arg-type]
+    return {name: verdict.status for name, verdict in table.items()}
+
+
+def test_the_claims_on_a_machine_that_loads_and_does_not_compile() -> None:
+    assert statuses() == {
+        "context-is-most": "holds",
+        "once-per-process": "holds",
+        "first-sine-long": "holds",
+        "compiled-at-first-use": "fails",
+        "loaded-at-first-use": "holds",
+    }
+
+
+@pytest.mark.parametrize(
+    ("changed", "claim", "status"),
+    [
+        ({f"first__{COPY}": 3.0}, "context-is-most", "fails"),
+        ({f"again__{CONTEXT}": 0.2}, "once-per-process", "fails"),
+        ({f"again__{KERNEL}": 4e-3}, "first-sine-long", "fails"),
+        ({f"no compiler__{KERNEL}": 1e-3}, "compiled-at-first-use", "holds"),
+        ({f"eager__{KERNEL}": 5e-3}, "loaded-at-first-use", "fails"),
+    ],
+)
+def test_other_machines_get_other_verdicts(changed: dict[str, float], claim: str, status: str) -> None:
+    assert statuses(**changed)[claim] == status

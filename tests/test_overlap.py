@@ -1,0 +1,208 @@
+"""The `overlap` experiment: what exists where, what is checked, and what its claims say of made-up machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+
+from brrr.claim import Verdict
+from brrr.errors import NotRecordedError, WrongResultError
+from brrr.experiment import Experiment, Point, Value
+from brrr.experiments import experiment
+from brrr.experiments.overlap import QUEUE_MAX, SHAPED_MIN, balanced
+from brrr.experiments.overlap_data import shared
+from brrr.experiments.overlap_toy import Toy
+from brrr.measurement import Estimate, Measurement
+from brrr.recordings.plan import claimed_points, prioritized
+from brrr.source import Badge
+
+OVERLAP = experiment("overlap")
+TOYS = [variant.name for variant in OVERLAP.variants if variant.device == "cpu-queue"]
+LINK, SINE = 55e9, 0.52e-9 / 270
+"""A made-up machine: bytes a second each way, and seconds that one sine of one element takes."""
+
+
+def test_the_description_loads_no_torch_work() -> None:
+    assert "torch" not in experiment("overlap").__module__
+    assert {line.variant for line in OVERLAP.lines} == {variant.name for variant in OVERLAP.variants}
+
+
+def test_what_exists_where() -> None:
+    largest = {"elements": 2**28, "sines": 1}
+    assert OVERLAP.has("pipeline", largest)
+    assert not OVERLAP.has("serial-pageable", largest)
+    assert not OVERLAP.has("queue-pipeline", largest)
+    assert OVERLAP.has("queue-pipeline", {"elements": QUEUE_MAX, "sines": 128})
+    assert not OVERLAP.has("pipeline-two", {"elements": SHAPED_MIN // 2, "sines": 1})
+
+
+def test_bytes_are_those_that_cross_the_link() -> None:
+    point = {"elements": 1000, "sines": 4}
+    bytes_of = {name: OVERLAP.cost_at(name, point).bytes for name in ("serial", "upload", "download", "both")}  # type: ignore[union-attr]
+    assert bytes_of == {"serial": 8000, "upload": 4000, "download": 4000, "both": 8000}
+    assert OVERLAP.cost_at("pipeline", point).flop == 4000  # type: ignore[union-attr]
+    assert OVERLAP.cost_at("both", point).flop == 0  # type: ignore[union-attr]
+
+
+# ---- the toy accelerator runs, and is checked ----
+
+
+@pytest.mark.parametrize("name", TOYS)
+@pytest.mark.parametrize("point", [{"elements": 1000, "sines": 1}, {"elements": 300_001, "sines": 5}])
+def test_every_toy_variant_is_right(name: str, point: dict[str, Value]) -> None:
+    workload = OVERLAP.workload(name, point)
+    try:
+        assert workload.check() < 1e-5
+        assert workload.check() < 1e-5
+    finally:
+        workload.close()
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_a_wrong_result_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sine too many; of what only copies, a copy that does not arrive."""
+    point: dict[str, Value] = {"elements": 5000, "sines": 128}
+    if name in ("queue-upload", "queue-both"):
+        monkeypatch.setattr("brrr.lanes.host_copy", lambda target, source: None)
+    else:
+        monkeypatch.setattr(Toy, "sines", lambda self, values: [values.sin_() for _ in range(129)])
+    workload = OVERLAP.workload(name, point)
+    with pytest.raises(WrongResultError):
+        workload.check()
+    workload.close()
+
+
+def test_the_data_are_shared_while_somebody_holds_them_and_fresh_afterwards() -> None:
+    first = shared(1000, 2, "cpu")
+    assert shared(1000, 2, "cpu") is first
+    x = first.x.clone()
+    del first
+    assert not torch.equal(shared(1000, 2, "cpu").x, x)
+
+
+def test_a_chunk_in_the_wrong_place_is_an_error() -> None:
+    data = shared(4000, 128, "cpu")
+    right = data.reference.float()
+    assert data.error(right) < 1e-6
+    assert data.error(right.roll(1000)) > 1e-2
+    assert not data.error(torch.full_like(right, float("nan"))) <= 1e-5
+
+
+def test_the_toy_timeline_shows_the_overlap_and_the_waits() -> None:
+    from brrr.tracing.workloads import trace_variant
+
+    point: dict[str, Value] = {"elements": 2**20, "sines": 40}
+    streams, pipeline = (trace_variant(OVERLAP, name, point) for name in ("queue-streams", "queue-pipeline"))
+    print(f"overlap: streams {streams.overlap_share:.0%}, pipeline {pipeline.overlap_share:.0%}")
+    assert streams.overlap_share < 0.02
+    assert pipeline.overlap_share > 0.2
+    assert set(pipeline.streams) == {"upload queue", "compute queue", "download queue"}
+    assert {span.kind for span in pipeline.device_spans()} == {"copy in", "kernel", "copy out"}
+
+
+# ---- the claims ----
+
+
+class MadeUp:
+    """A source with a formula for a line's period, for the variants of one device."""
+
+    live, name = False, "made up"
+
+    def __init__(self, kind: str = "cuda", **slower: float) -> None:
+        self.kind, self.slower = kind, slower
+
+    def badge(self, experiment: Experiment) -> Badge:
+        return Badge("RECORDED", "synthetic", "2000-01-01", "")
+
+    def variants(self, experiment: Experiment) -> tuple[str, ...]:
+        return tuple(variant.name for variant in experiment.variants if variant.device == self.kind)
+
+    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
+        if variant not in self.variants(experiment):
+            return {}
+        points = (point for point in experiment.points() if experiment.has(variant, point))
+        return {tuple(point.values()): self._measured(variant, point) for point in points}
+
+    def _measured(self, variant: str, point: Point) -> Measurement:
+        seconds = self.period_s(variant.removeprefix("queue-"), float(point["elements"]), float(point["sines"]))
+        seconds *= self.slower.get(variant.replace("-", "_"), 1.0)
+        return Measurement(period_s=Estimate(seconds, 0.999 * seconds, 1.001 * seconds, 9))
+
+    def period_s(self, variant: str, elements: float, sines: float) -> float:
+        way, work = 4 * elements / LINK, sines * elements * SINE
+        if variant in ("upload", "download"):
+            return way
+        if variant == "compute":
+            return work
+        if variant == "both":
+            return 1.08 * way
+        if variant == "pipeline":
+            return max(1.1 * way, work)
+        return (2 * way + work) * (3.0 if "pageable" in variant or "source" in variant else 1.0)
+
+    def timeline(self, experiment: Experiment, variant: str, point: Point) -> Any:
+        raise NotRecordedError("no timeline")
+
+
+def verdicts(source: MadeUp) -> dict[str, Verdict]:
+    return {claim.name: claim.verdict(OVERLAP, source) for claim in OVERLAP.claims}  # type: ignore[arg-type]
+
+
+def test_the_claims_hold_on_a_machine_that_overlaps() -> None:
+    found = verdicts(MadeUp())
+    statuses = {name: verdict.status for name, verdict in found.items()}
+    assert statuses == {
+        "streams-little-benefit": "holds",
+        "streams-help-transfers": "fails",
+        "pipeline-speedup": "holds",
+        "pipeline-limit": "holds",
+        "pinning": "holds",
+        "timeline": "not measured",
+    }
+    assert "at 268435456 elements and 40 sines" in found["pipeline-speedup"].measured
+    assert "67108864 elements" in found["pinning"].measured
+
+
+@pytest.mark.parametrize(
+    ("slower", "claim", "status"),
+    [
+        ({"pipeline": 1.5}, "pipeline-speedup", "fails"),
+        ({"pipeline": 1.2}, "pipeline-limit", "fails"),
+        ({"serial_pageable": 0.3}, "pinning", "fails"),
+        ({"source_streams": 0.5}, "streams-little-benefit", "fails"),
+        ({"source_streams": 0.5}, "streams-help-transfers", "holds"),
+    ],
+)
+def test_other_machines_get_other_verdicts(slower: dict[str, float], claim: str, status: str) -> None:
+    assert verdicts(MadeUp(**slower))[claim].status == status
+
+
+def test_where_nothing_balances_the_speedup_is_not_measured() -> None:
+    found = verdicts(MadeUp(compute=100.0))["pipeline-speedup"]
+    assert found.status == "not measured"
+    assert "no number of sines takes as long as sending" in found.measured
+
+
+def test_the_toy_is_judged_by_its_own_lines() -> None:
+    found = verdicts(MadeUp("cpu-queue"))
+    assert found["pipeline-speedup"].status == "holds"
+    assert found["streams-little-benefit"].status == "holds"
+    assert found["pinning"].status == "not measured"
+
+
+def test_the_balance_is_found_from_the_measurements() -> None:
+    from brrr.claim import Evidence
+
+    assert balanced(Evidence(OVERLAP, MadeUp())) == (2**28, 40)  # type: ignore[arg-type]
+    assert balanced(Evidence(OVERLAP, MadeUp(compute=2.0))) in ((2**28, 16), (2**28, 32))  # type: ignore[arg-type]
+
+
+def test_what_the_claims_need_is_recorded_first_and_exists() -> None:
+    points = claimed_points(OVERLAP)
+    assert (2**28, 1) in points
+    assert (2**26, 4) in points, "the source's own versions end there"
+    first = [point for point, phase in prioritized(OVERLAP) if phase == "anchor"]
+    assert {"elements": 2**28, "sines": 40} in first

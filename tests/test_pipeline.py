@@ -1,0 +1,261 @@
+"""The pipeline on a machine without a GPU: the right result, and the right order, on three kinds of lanes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from brrr import chunks as module
+from brrr.chunks import default_chunks
+from brrr.errors import ArgumentError, DeviceMemoryError, UnavailableError
+from brrr.lanes import PlainLane, ThreadLane
+from brrr.lessons.exercise_pipeline import Trial, best
+from brrr.lessons.simulated_lanes import Event, Machine, SimulatedLane
+from brrr.pipeline import Pipeline, host_array
+
+DEVICES = ("cpu", "cpu-queue")
+
+
+def squared(chunk: torch.Tensor) -> None:
+    """In place, on one thread."""
+    array = chunk.numpy()
+    np.multiply(array, array, out=array)
+
+
+def arrays(elements: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(elements), torch.full((elements,), float("nan"))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("buffers", [1, 2, 3, 5])
+@pytest.mark.parametrize(("elements", "chunks"), [(1, 1), (10, 3), (10, 10), (1000, 7), (10_007, 2), (100_003, 13)])
+def test_every_element_passes_once(device: Any, buffers: int, elements: int, chunks: int) -> None:
+    pipeline = Pipeline(squared, elements, chunks=chunks, buffers=buffers, device=device)
+    x, out = arrays(elements)
+    try:
+        pipeline(x, out)
+        pipeline.synchronize()
+        assert torch.equal(out, x * x)
+        assert pipeline.chunks <= chunks
+    finally:
+        pipeline.close()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_calls_may_follow_each_other_without_waiting(device: Any) -> None:
+    """Each call has its own arrays; with a chunk more than there are buffers, each call begins at another buffer."""
+    pipeline = Pipeline(squared, 40_000, chunks=4, buffers=3, device=device)
+    calls = [arrays(40_000) for _ in range(12)]
+    for x, out in calls:
+        pipeline(x, out)
+    pipeline.synchronize()
+    pipeline.close()
+    assert all(torch.equal(out, x * x) for x, out in calls)
+
+
+def test_a_call_returns_before_its_work_is_done() -> None:
+    gate = threading.Event()
+    pipeline = Pipeline(lambda chunk: gate.wait(10), 4, chunks=2, device="cpu-queue")
+    x, out = arrays(4)
+    pipeline(x, out)
+    assert bool(out.isnan().all()), "compute is held, so nothing can have come back"
+    gate.set()
+    pipeline.synchronize()
+    pipeline.close()
+    assert torch.equal(out, x)
+
+
+def test_the_upload_goes_on_while_compute_is_held_and_stops_when_no_buffer_is_free() -> None:
+    gate = threading.Event()
+    lanes = ThreadLane(), ThreadLane(), ThreadLane()
+    pipeline = Pipeline(lambda chunk: gate.wait(10), 8, chunks=8, buffers=3, device="cpu-queue", lanes=lanes)
+    pipeline(*arrays(8))
+    until = time.monotonic() + 10
+    while len(lanes[0].worked_s) < 3 and time.monotonic() < until:
+        time.sleep(0.001)
+    time.sleep(0.02)  # a fourth upload would have happened by now
+    uploaded = len(lanes[0].worked_s)
+    gate.set()
+    pipeline.synchronize()
+    pipeline.close()
+    assert uploaded == 3
+    assert len(lanes[0].worked_s) == 8
+
+
+def test_what_compute_raises_comes_out_of_synchronize() -> None:
+    def fails(chunk: torch.Tensor) -> None:
+        raise ValueError("no")
+
+    pipeline = Pipeline(fails, 4, chunks=2, device="cpu-queue")
+    pipeline(*arrays(4))
+    with pytest.raises(ValueError, match="no"):
+        pipeline.synchronize()
+    pipeline.close()
+
+
+def test_the_defaults_are_chunks_of_a_good_size() -> None:
+    assert default_chunks(1) == 1
+    for nbytes in (2**20, 2**22, 2**24 + 4, 10**8, 2**30, 2**34):
+        size = nbytes / default_chunks(nbytes)
+        assert size <= module.CHUNK_BYTES
+        assert default_chunks(nbytes) == 1 or size >= module.SMALLEST_CHUNK_BYTES
+    pipeline = Pipeline(squared, 30_000_001, device="cpu")
+    assert pipeline.chunk_elements % module.ALIGNED == 0
+    assert pipeline.chunk_elements * pipeline.chunks >= 30_000_001
+    assert pipeline.device_bytes == pipeline.buffers * pipeline.chunk_elements * 4
+
+
+# ---- the schedule, on the machine on paper ----
+
+
+class PaperLane(PlainLane):
+    """A simulated lane as the pipeline wants it; a copy and a call are both one piece of work."""
+
+    def __init__(self, lane: SimulatedLane, place: Callable[[Any], tuple[int, int]]) -> None:
+        self.lane, self.place = lane, place
+
+    def event(self) -> list[Event]:  # type: ignore[override]
+        return []
+
+    def record(self, event: list[Event]) -> None:  # type: ignore[override]
+        event[:] = [self.lane.record()]
+
+    def wait(self, event: list[Event]) -> None:  # type: ignore[override]
+        self.lane.wait(event[0] if event else None)
+
+    def copy(self, target: Any, source: Any) -> None:
+        self.lane.submit(*self.place(target if self.lane.name == "upload" else source))
+
+    def run(self, call: Any, *args: Any) -> None:
+        self.lane.submit(*self.place(args[0]))
+
+    def synchronize(self) -> None:
+        self.lane.synchronize()
+
+
+def on_paper(trial: Trial) -> Machine:
+    """What the course's own pipeline does on the machine on paper; buffers are told apart by their addresses."""
+    machine = Machine(dict(zip(("upload", "compute", "download"), trial.durations, strict=True)))
+    buffers: dict[int, int] = {}
+
+    def place(buffer: torch.Tensor) -> tuple[int, int]:
+        number = buffers.setdefault(buffer.data_ptr(), len(buffers))
+        return sum(ran.buffer == number for ran in machine.ran) // 3, number
+
+    up, work, down = (PaperLane(lane, place) for lane in machine.lanes())
+    pipeline = Pipeline(
+        squared, trial.chunks, chunks=trial.chunks, buffers=trial.buffers, device="cpu", lanes=(up, work, down)
+    )
+    pipeline(*arrays(trial.chunks))
+    pipeline.synchronize()
+    return machine
+
+
+@pytest.mark.parametrize("durations", [(1.0, 1.0, 1.0), (1.0, 1.0, 3.0), (1.0, 3.0, 1.0), (3.0, 1.0, 1.0)])
+@pytest.mark.parametrize("buffers", [1, 2, 3, 4])
+def test_the_schedule_is_the_best_one_and_no_buffer_is_overwritten(
+    buffers: int, durations: tuple[float, float, float]
+) -> None:
+    trial = Trial(9, buffers, durations)
+    machine = on_paper(trial)
+    assert machine.end == pytest.approx(trial.run(best).end, rel=0.01)
+    by_buffer: dict[int, list[Any]] = {}
+    for ran in machine.ran:
+        by_buffer.setdefault(ran.buffer, []).append(ran)
+    assert len(by_buffer) == buffers
+    for rans in by_buffer.values():
+        times = [time for ran in rans for time in (ran.start, ran.end)]
+        assert times == sorted(times), "in its buffer, one thing follows the other"
+    if buffers >= 3 and durations == (1.0, 1.0, 1.0):
+        assert machine.end == pytest.approx(trial.chunks + 2, rel=0.05)
+
+
+# ---- errors ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"elements": 0}, "elements is 0; expected a whole number, at least 1"),
+        ({"elements": True}, "elements is True"),
+        ({"elements": 2.5}, "elements is 2.5"),
+        ({"chunks": 0}, "chunks is 0; expected a whole number, at least 1"),
+        ({"chunks": 11}, "chunks is 11; expected at most one for each of the 10 elements"),
+        ({"buffers": 0}, "buffers is 0"),
+        ({"device": "tpu"}, "device is 'tpu'; expected 'cuda', 'cpu' or 'cpu-queue'"),
+        ({"compute": 3}, "compute is 3; expected a function that changes a chunk in place"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(arguments: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"compute": squared, "elements": 10, "device": "cpu", **arguments}
+    with pytest.raises(ArgumentError, match="Pipeline: ") as raised:
+        Pipeline(given.pop("compute"), given.pop("elements"), **given)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [torch.zeros(9), torch.zeros(10, dtype=torch.float64), torch.zeros(20)[::2], torch.zeros(2, 5), np.zeros(10)],
+    ids=["length", "type", "strides", "shape", "numpy"],
+)
+@pytest.mark.parametrize("name", ["x", "out"])
+def test_arrays_that_do_not_fit_are_refused(name: str, wrong: Any) -> None:
+    pipeline = Pipeline(squared, 10, device="cpu")
+    given = {"x": torch.zeros(10), "out": torch.zeros(10), name: wrong}
+    with pytest.raises(ArgumentError, match=f"Pipeline: {name} is .*expected a contiguous tensor of 10 elements"):
+        pipeline(given["x"], given["out"])
+
+
+def test_pageable_memory_is_refused_where_pinned_was_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = Pipeline(squared, 10, device="cpu")
+    pipeline.pinned = True  # as on a GPU
+    monkeypatch.setattr(torch.Tensor, "is_pinned", lambda self: False)
+    with pytest.raises(ArgumentError, match=r"x is 'pageable memory'.*host_array.*pinned=False"):
+        pipeline(*arrays(10))
+
+
+def test_refused_pinned_memory_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: Any, **__: Any) -> None:
+        raise RuntimeError("CUDA error: out of memory\nmore lines")
+
+    monkeypatch.setattr(torch, "empty", refuses)
+    with pytest.raises(
+        UnavailableError, match=r"4 kB of pinned memory were refused \(CUDA error: out of memory\)"
+    ) as e:
+        host_array(1000)
+    assert "pinned=False" in str(e.value)
+
+
+def test_buffers_that_do_not_fit_are_refused_before_anything_is_allocated() -> None:
+    with pytest.raises(DeviceMemoryError, match=r"the buffers need .*B and .* is free on the CPU; use more chunks"):
+        Pipeline(squared, 2**45, chunks=1, device="cpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_without_a_gpu_it_says_so() -> None:
+    with pytest.raises(UnavailableError, match=r"device is 'cuda', and .*'cpu-queue'"):
+        Pipeline(squared, 10, device="cuda")
+    assert Pipeline(squared, 10).device == "cpu"
+
+
+def test_the_link_of_a_thread_lane_takes_its_time_and_no_work_is_counted_as_waiting() -> None:
+    lane, other = ThreadLane(link_bytes_per_s=1e6), ThreadLane()
+    x, out = arrays(2500)
+    event = lane.event()
+    other.wait(event)  # never recorded: holds nothing
+    lane.copy(out, x)
+    lane.record(event)
+    other.wait(event)
+    other.run(lambda: None)
+    other.synchronize()
+    for each in (lane, other):
+        each.close()
+    assert torch.equal(out, x)
+    assert lane.worked_s[0] >= 0.0099, "10 kB at 1 MB/s"
+    assert sum(other.worked_s) < lane.worked_s[0]
