@@ -1,0 +1,52 @@
+"""A made-up source for tests of claims: each variant's times are formulas of the size; clearly no measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from brrr.experiment import Experiment, Point, Value
+from brrr.measurement import Estimate, Measurement
+from brrr.source import Badge
+
+Formula = Callable[[int], float]
+
+
+@dataclass
+class Made:
+    """For each variant a formula for each of its fields, from the size to seconds; `kernels` counts, if given."""
+
+    times: Mapping[str, Mapping[str, Formula]]
+    sizes: tuple[int, ...]
+    device: str = "NVIDIA H200"
+    spread: float = 0.01
+    kernels: Mapping[str, int] = field(default_factory=dict)
+    missing: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    timelines: Mapping[str, Any] = field(default_factory=dict)
+    name: str = "made up"
+    live: bool = False
+
+    def badge(self, experiment: Experiment) -> Badge:
+        return Badge("RECORDED", self.device, "2000-01-01", "")
+
+    def variants(self, experiment: Experiment) -> tuple[str, ...]:
+        return tuple(variant.name for variant in experiment.variants if variant.name in self.times)
+
+    def known(self, experiment: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
+        sizes = [size for size in self.sizes if size not in self.missing.get(variant, ())]
+        return {(size,): self._measured(variant, size) for size in sizes if variant in self.times}
+
+    def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
+        axis = experiment.axes[0].name
+        return tuple({axis: size} for size in self.sizes if variant in self.timelines)
+
+    def timeline(self, experiment: Experiment, variant: str, point: Point) -> Any:
+        return self.timelines[variant]
+
+    def _measured(self, variant: str, size: int) -> Measurement:
+        fields = {name: self._estimate(formula(size)) for name, formula in self.times[variant].items()}
+        return Measurement(**fields, kernels=self.kernels.get(variant))  # type: ignore[arg-type]
+
+    def _estimate(self, middle: float) -> Estimate:
+        return Estimate(middle, (1 - self.spread) * middle, (1 + self.spread) * middle, 40)

@@ -1,0 +1,274 @@
+"""The copies: byte-exact workloads, their cost, their claims on made-up machines, and the exercise about trips."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import made_up
+import numpy as np
+import pytest
+import torch
+from formulas import Formula, Made
+
+from brrr.claim import Evidence, Verdict
+from brrr.errors import DeviceMemoryError, NotRecordedError, WrongResultError
+from brrr.experiments import experiment, transfers_work
+from brrr.experiments.transfers import LINK_LINES, both_bytes_per_s, link_bytes_per_s
+from brrr.experiments.transfers_work import random_bytes, spoilt, wrong_share
+from brrr.lessons.checking import check
+from brrr.lessons.exercise_road import LENGTHS, Factory, Goods, as_given, cost_of
+from brrr.machines.datasheet import hardware
+from brrr.recordings.recorded import Recorded
+from brrr.timing.timers import run_point
+
+TRANSFERS = experiment("transfers")
+KB, GB = 2**10, 2**30
+SIZES = (KB, 2**12, 2**14, 2**17, 2**20, 2**24, GB)
+
+
+def moving(bytes_per_s: float, floor_s: float, issued_s: float | None = None) -> dict[str, Formula]:
+    """A copy with a floor and a bandwidth; it returns after `issued_s`, or when all is done."""
+    whole: Formula = lambda size: floor_s + size / bytes_per_s  # noqa: E731
+    return {
+        "period_s": lambda size: size / bytes_per_s,
+        "latency_s": whole,
+        "host_s": whole if issued_s is None else lambda size: issued_s,
+    }
+
+
+GOOD = {
+    "h2d-pageable": moving(12e9, 9e-6),
+    "h2d-pinned": moving(55e9, 8e-6, issued_s=4e-6),
+    "d2h-pageable": moving(10e9, 9e-6),
+    "d2h-pinned": moving(55e9, 8e-6, issued_s=4e-6),
+    "both-pinned": {"period_s": lambda size: size / 50e9},
+    "device": {"period_s": lambda size: 2 * size / 4.2e12},
+}
+
+
+def verdict(name: str, times: Mapping[str, Any], **options: Any) -> Verdict:
+    claim = next(claim for claim in TRANSFERS.claims if claim.name == name)
+    return claim.verdict(TRANSFERS, Made(times, SIZES, **options))  # type: ignore[arg-type]
+
+
+def changed(**variants: Any) -> dict[str, Any]:
+    return {**GOOD, **{name.replace("_", "-"): value for name, value in variants.items()}}
+
+
+@pytest.mark.parametrize("claim", [claim.name for claim in TRANSFERS.claims])
+def test_every_claim_holds_on_a_good_link_and_lacks_figures_on_an_empty_source(claim: str) -> None:
+    assert verdict(claim, GOOD).status == "holds", verdict(claim, GOOD)
+    assert verdict(claim, {}).status == "not measured"
+
+
+WORSE = [
+    ("pinned-beats-pageable", changed(h2d_pageable=moving(54e9, 9e-6)), "fails"),
+    ("pinned-beats-pageable", changed(d2h_pageable=moving(55e9 / 1.2, 9e-6)), "undecided"),
+    ("latency-floor", changed(h2d_pinned=moving(1e9, 1e-6)), "fails"),
+    ("link-share", changed(d2h_pinned=moving(40e9, 8e-6)), "fails"),
+    ("link-share", changed(h2d_pinned=moving(0.8 * 63.02e9, 8e-6)), "undecided"),
+    ("both-directions", changed(both_pinned={"period_s": lambda size: 2 * size / 56e9}), "fails"),
+    ("both-directions", changed(both_pinned={"period_s": lambda size: 2 * size / 1.6 / 55e9}), "undecided"),
+    ("pageable-waits", changed(h2d_pinned=moving(55e9, 8e-6)), "fails"),
+    ("pageable-waits", changed(h2d_pageable=moving(12e9, 9e-6, issued_s=4e-6)), "fails"),
+    ("link-is-the-narrow-place", changed(device={"period_s": lambda size: 2 * size / 100e9}), "fails"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("claim", "times", "status"), WORSE)
+def test_another_machine_gets_another_verdict(claim: str, times: Mapping[str, Any], status: str) -> None:
+    assert verdict(claim, times).status == status, verdict(claim, times)
+
+
+def test_the_floor_names_the_size_that_has_grown() -> None:
+    times = changed(h2d_pinned=moving(2**19 / 8e-6, 8e-6))
+    assert "twice as long only from 1.05 MB on" in verdict("latency-floor", times).measured
+
+
+def test_more_than_the_link_carries_is_a_wrong_account() -> None:
+    found = verdict("link-share", changed(h2d_pinned=moving(70e9, 8e-6), d2h_pinned=moving(70e9, 8e-6)))
+    assert found.status == "fails"
+    assert "the account is wrong" in found.measured
+
+
+def test_without_a_datasheet_the_share_is_not_measured() -> None:
+    assert verdict("link-share", GOOD, device="Some GPU").status == "not measured"
+
+
+def test_the_toy_accelerator_stands_in() -> None:
+    toy = {"queue-pageable": moving(5e9, 90e-6), "queue-pinned": moving(20e9, 80e-6, issued_s=1e-6)}
+    for claim in ("pinned-beats-pageable", "latency-floor", "pageable-waits"):
+        assert verdict(claim, toy, device="a CPU").status == "holds"
+    assert verdict("both-directions", toy, device="a CPU").status == "not measured"
+
+
+# ---- the workloads ----
+
+
+@pytest.mark.parametrize("size", [1, 1003, 2**20 + 5, 9 * 2**20])
+def test_copies_on_this_machine_are_exact(size: int) -> None:
+    found = run_point(TRANSFERS, ["cpu", "queue-pageable", "queue-pinned"], {"nbytes": size}, budget_s=0.01)
+    for run in found.values():
+        assert not isinstance(run, Exception), run
+        assert run.error == 0.0
+        assert run.measurement.latency_s is not None
+
+
+@pytest.mark.parametrize("variant", ["cpu", "queue-pageable", "queue-pinned"])
+def test_a_copy_that_does_nothing_is_found_out(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = TRANSFERS.workload(variant, {"nbytes": 5 * 2**20})
+    try:
+        assert workload.check() == 0.0
+        monkeypatch.setattr(torch.Tensor, "copy_", lambda self, *_, **__: self)
+        lazy = TRANSFERS.workload(variant, {"nbytes": 5 * 2**20})
+        with pytest.raises(WrongResultError, match="relative error is 1"):
+            lazy.check()
+        lazy.close()
+    finally:
+        workload.close()
+
+
+def test_one_wrong_byte_is_one_wrong_byte() -> None:
+    source = random_bytes(1003, "cpu")
+    copy = source.clone()
+    assert wrong_share((source, copy))(None) == 0.0
+    copy[-1] ^= 1
+    assert wrong_share((source, copy))(None) == 1 / 1003
+    assert wrong_share((source, spoilt(source, "cpu")))(None) == 1.0
+    assert random_bytes(64, "cpu").tolist() != random_bytes(64, "cpu").tolist()
+
+
+def test_a_copy_that_does_not_fit_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(transfers_work.MAKE, "cpu", lambda *_: pytest.fail("it was made"))
+    with pytest.raises(DeviceMemoryError, match="choose a smaller size"):
+        TRANSFERS.workload("cpu", {"nbytes": 2**50})
+
+
+def test_what_crosses_and_what_the_guides_say() -> None:
+    moved = {v.name: TRANSFERS.cost_at(v.name, {"nbytes": 1000}) for v in TRANSFERS.variants}
+    twice = {name for name, cost in moved.items() if cost is not None and cost.bytes == 2000}
+    assert twice == {"both-pinned", "device", "cpu"}
+    assert {cost.bytes for name, cost in moved.items() if cost is not None and name not in twice} == {1000}
+    h200 = hardware("h200")
+    assert link_bytes_per_s(h200, {"nbytes": 1}) == 63.02e9
+    assert both_bytes_per_s(h200, {"nbytes": 1}) == 2 * 63.02e9
+    assert link_bytes_per_s(None, {"nbytes": 1}) is None is both_bytes_per_s(hardware("cpu"), {"nbytes": 1})
+    assert {TRANSFERS.line(name).name for name in LINK_LINES} == set(LINK_LINES)
+    assert [guide.height(h200, {"nbytes": 1}) for guide in TRANSFERS.guides] == [63.02e9, 2 * 63.02e9]
+
+
+def test_the_toy_ends_earlier_than_the_rest() -> None:
+    assert not TRANSFERS.has("queue-pinned", {"nbytes": GB})
+    assert all(TRANSFERS.has(v.name, {"nbytes": GB}) for v in TRANSFERS.variants if v.device != "cpu-queue")
+    assert all(TRANSFERS.has(v.name, {"nbytes": KB}) for v in TRANSFERS.variants)
+
+
+# ---- exercise 02-road ----
+
+
+@pytest.fixture
+def _no_recording(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+    monkeypatch.setenv("BRRR_SOURCE", "recorded:h200")
+
+
+def mended(parts: list[Any], factory: Factory) -> list[Any]:
+    goods = factory.send(np.concatenate(parts))
+    for _ in range(4):
+        goods = factory.sin(goods)
+    return np.split(factory.fetch(goods), np.cumsum([len(part) for part in parts])[:-1])
+
+
+def each_once(parts: list[Any], factory: Factory) -> list[Any]:
+    results = []
+    for part in parts:
+        goods = factory.send(part)
+        for _ in range(4):
+            goods = factory.sin(goods)
+        results.append(factory.fetch(goods))
+    return results
+
+
+def at_home(parts: list[Any], factory: Factory) -> list[Any]:
+    return [np.sin(np.sin(np.sin(np.sin(part)))) for part in parts]
+
+
+def too_few(parts: list[Any], factory: Factory) -> list[Any]:
+    goods = factory.sin(factory.send(np.concatenate(parts)))
+    return np.split(factory.fetch(goods), np.cumsum([len(part) for part in parts])[:-1])
+
+
+def in_double(parts: list[Any], factory: Factory) -> list[Any]:
+    return mended([part.astype("float64") for part in parts], factory)
+
+
+def not_split(parts: list[Any], factory: Factory) -> Any:
+    return [np.concatenate(mended(parts, factory))]
+
+
+def left_there(parts: list[Any], factory: Factory) -> list[Any]:
+    return [factory.sin(factory.send(part)) for part in parts]
+
+
+def never(parts: list[Any], factory: Factory) -> list[Any]:
+    return [np.full(len(part), np.nan) for part in parts]
+
+
+WRONG_ROADS = [
+    (as_given, "64 trips for 8 parts", "fetch only what you want to read"),
+    (each_once, "16 trips for 8 parts", "Join them"),
+    (at_home, "did not compute all", "factory.sin"),
+    (too_few, "not the sine", "Four sines"),
+    (in_double, "but carries", "4 bytes an element"),
+    (not_split, "returned 1 results", "np.split"),
+    (left_there, "still in the factory", "Fetch"),
+    (never, "not the sine", "Four sines"),
+    (lambda parts, factory: None, "NoneType", "np.split"),
+    (lambda parts, factory: factory.send(parts), "TypeError", ""),
+    (lambda parts, factory: factory.sin(parts[0]), "takes what send() or sin() returned", ""),
+    (lambda parts, factory: factory.send(factory.send(parts[0])), "are in the factory already", ""),
+    (7, "not a function", "process=process"),
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("_no_recording")
+def test_one_trip_each_way_is_right_without_any_recording() -> None:
+    mark = check("02-road", process=mended)
+    assert mark.right, mark
+    assert "2 trips with 48 kB in place of 64 trips" in mark.text
+    assert "on the road" not in mark.text
+
+
+@pytest.mark.usefixtures("_no_recording")
+@pytest.mark.parametrize(("process", "said", "hint"), WRONG_ROADS)
+def test_each_wrong_way_has_its_own_hint(process: Any, said: str, hint: str) -> None:
+    mark = check("02-road", process=process)
+    assert mark.status == "wrong"
+    assert said in mark.text
+    assert hint in mark.hint
+
+
+def test_what_the_trips_are_worth_comes_from_measurements() -> None:
+    way_s = cost_of(Evidence(TRANSFERS, Made(GOOD, SIZES)))  # type: ignore[arg-type]
+    assert way_s(0) == pytest.approx(9e-6, rel=0.02)
+    assert way_s(1e9) == pytest.approx(1e9 / 12e9, rel=0.01)
+    with pytest.raises(NotRecordedError):
+        cost_of(Evidence(TRANSFERS, Made(GOOD, (KB,))))  # type: ignore[arg-type]
+    with pytest.raises(NotRecordedError):
+        cost_of(Evidence(TRANSFERS, Made({}, SIZES)))  # type: ignore[arg-type]
+
+
+def test_goods_cannot_be_read_in_the_factory() -> None:
+    assert "fetch them" in repr(Factory().send(np.zeros(sum(LENGTHS))))
+    assert isinstance(Factory().send([1.0, 2.0]), Goods)
+
+
+def test_the_recording_keeps_what_was_copied_and_what_it_cost(tmp_path: Path) -> None:
+    """The axis is not called `bytes`: the recording has a column of that name already, for the cost."""
+    made_up.record(tmp_path, made_up.GPU, names=("transfers",))
+    rows = Recorded("h200", tmp_path).rows(TRANSFERS, "both-pinned")
+    assert {point: row.cost.bytes for point, row in rows.items()} == {
+        (size,): 2 * size for size in TRANSFERS.axis("nbytes").values
+    }
