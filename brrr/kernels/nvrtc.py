@@ -65,10 +65,16 @@ def load(source_name: str, device_index: int) -> Any:
     from cuda.bindings import driver
 
     torch.zeros(1, device=f"cuda:{device_index}")  # makes torch's primary context current in this thread
+    return check(driver.cuModuleLoadData(compiled_for(source_name, device_index)), f"loading {source_name}")
+
+
+def compiled_for(source_name: str, device_index: int) -> bytes:
+    """The machine code of a `.cu` file beside this one for a device."""
+    import torch
+
     major, minor = torch.cuda.get_device_capability(device_index)
     source = (Path(__file__).parent / source_name).read_text(encoding="utf-8")
-    code = compile_cubin(source, source_name, f"sm_{major}{minor}")
-    return check(driver.cuModuleLoadData(code), f"loading {source_name}")
+    return compile_cubin(source, source_name, f"sm_{major}{minor}")
 
 
 @lru_cache(maxsize=128)

@@ -1,0 +1,152 @@
+"""ReLU launched by hand in two ways: by PyCUDA's prepared call and by NVIDIA's cuda-bindings.
+
+Both launch the kernels of `relu.cu`, compiled by NVRTC, on torch's context and torch's current stream.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from brrr.errors import ArgumentError, UnavailableError
+from brrr.kernels.nvrtc import I64, PTR, compiled_for, kernel
+
+if TYPE_CHECKING:
+    import torch
+
+SOURCE = "relu.cu"
+KERNEL = "brrr_relu4"
+THREADS = 256
+PER_THREAD = 4
+WORD = 16
+"""The kernel reads and writes words of so many bytes."""
+
+
+class Launch(Protocol):
+    """ReLU of `x` into `out`, which may be `x` itself; returns `out`, which is not there yet when the call returns."""
+
+    def __call__(self, x: torch.Tensor, out: torch.Tensor) -> torch.Tensor: ...
+
+
+def by_bindings(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """ReLU by `cuLaunchKernel` through cuda-bindings.
+
+    >>> by_bindings(x, out)  # doctest: +SKIP
+    tensor([0.0000, 1.2500], device='cuda:0')
+
+    Both are contiguous float32 tensors of one size on the same GPU; ArgumentError for any others.
+    """
+    check(x, out)
+    relu = kernel(SOURCE, KERNEL, x.device.index)
+    relu((blocks(x.numel()), 1, 1), (THREADS, 1, 1), (x.data_ptr(), PTR), (out.data_ptr(), PTR), (x.numel(), I64))
+    return out
+
+
+def by_pycuda(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """ReLU by PyCUDA's prepared call, whose arguments were described once, so that each launch only packs them.
+
+    >>> by_pycuda(x, out)  # doctest: +SKIP
+    tensor([0.0000, 1.2500], device='cuda:0')
+
+    Arguments and errors as those of `by_bindings`; UnavailableError where there is no PyCUDA, or where torch's current
+    stream is not its default one: PyCUDA can launch on its own streams and on the default one, no others.
+    """
+    check(x, out)
+    _require_default_stream()
+    relu = prepared(KERNEL, x.device.index)
+    relu.prepared_call((blocks(x.numel()), 1), (THREADS, 1, 1), x.data_ptr(), out.data_ptr(), x.numel())
+    return out
+
+
+def prepared_launch(x: torch.Tensor, out: torch.Tensor) -> Any:
+    """A function of no arguments that launches ReLU of `x` into `out` by PyCUDA, everything looked up beforehand.
+
+    Arguments and errors as those of `by_pycuda`; they are checked once, here.
+    """
+    check(x, out)
+    _require_default_stream()
+    call = prepared(KERNEL, x.device.index).prepared_call
+    grid, block = (blocks(x.numel()), 1), (THREADS, 1, 1)
+    source, target, count = x.data_ptr(), out.data_ptr(), x.numel()
+    return lambda: call(grid, block, source, target, count)
+
+
+def bindings_launch(x: torch.Tensor, out: torch.Tensor) -> Any:
+    """A function of no arguments that launches ReLU of `x` into `out` by cuda-bindings; checked once, here."""
+    check(x, out)
+    relu = kernel(SOURCE, KERNEL, x.device.index)
+    grid, block = (blocks(x.numel()), 1, 1), (THREADS, 1, 1)
+    args = (x.data_ptr(), PTR), (out.data_ptr(), PTR), (x.numel(), I64)
+    return lambda: relu(grid, block, *args)
+
+
+def blocks(count: int) -> int:
+    """So many blocks cover `count` elements.
+
+    >>> blocks(1), blocks(1024), blocks(1025)
+    (1, 1, 2)
+    """
+    return -(-count // (THREADS * PER_THREAD))
+
+
+def check(x: torch.Tensor, out: torch.Tensor) -> None:
+    """ArgumentError for tensors that the kernel cannot take: it looks at addresses and a count, and at nothing else."""
+    import torch
+
+    for name, tensor in (("x", x), ("out", out)):
+        if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cuda":
+            where = tensor.device if isinstance(tensor, torch.Tensor) else type(tensor).__name__
+            raise ArgumentError("relu", name, str(where), "a tensor on a GPU", "Move it there with .cuda()")
+        if tensor.dtype != torch.float32 or not tensor.is_contiguous():
+            raise ArgumentError("relu", name, f"{tensor.dtype}, strides {tensor.stride()}", "float32, contiguous")
+        if tensor.data_ptr() % WORD:
+            raise ArgumentError("relu", name, hex(tensor.data_ptr()), "an address that 16 divides", "Use .clone()")
+    if x.numel() != out.numel() or x.device != out.device or not x.numel():
+        found = f"{tuple(out.shape)} on {out.device}"
+        raise ArgumentError("relu", "out", found, f"as many elements as x, {x.numel()} on {x.device}, and one or more")
+
+
+@lru_cache(maxsize=16)
+def prepared(name: str, device_index: int) -> Any:
+    """A kernel of `relu.cu` as PyCUDA's prepared function; UnavailableError where there is no PyCUDA.
+
+    It lives in torch's own context: `pycuda.autoprimaryctx` takes the primary one, and gives it back at exit, before
+    which the functions must be gone. (`pycuda.autoinit` would make a second context and fight with torch's.)
+    """
+    import atexit
+
+    import torch
+
+    torch.zeros(1, device=f"cuda:{device_index}")  # torch makes the primary context, with its own settings
+    driver = _pycuda(device_index)
+    module = driver.module_from_buffer(compiled_for(SOURCE, device_index))
+    function = module.get_function(name)
+    function.prepare("PPq" if name != "brrr_nothing" else "")
+    atexit.unregister(prepared.cache_clear)  # last registered, first called: before PyCUDA lets go of the context
+    atexit.register(prepared.cache_clear)
+    return function
+
+
+def _pycuda(device_index: int) -> Any:
+    try:
+        import pycuda.autoprimaryctx as primary
+        import pycuda.driver as driver
+    except ImportError as error:
+        raise UnavailableError(
+            f"PyCUDA is not here ({error}); only its line is missing. `pip install pycuda` adds it"
+        ) from None
+    except Exception as error:  # pycuda raises its own errors where the driver refuses
+        reason = f"{type(error).__name__}: {error}"
+        raise UnavailableError(f"PyCUDA found no GPU ({reason}); only its line is missing") from None
+    if primary.device.pci_bus_id() != driver.Device(device_index).pci_bus_id():
+        raise UnavailableError(f"PyCUDA uses another GPU than cuda:{device_index}; set CUDA_DEVICE={device_index}")
+    return driver
+
+
+def _require_default_stream() -> None:
+    import torch
+
+    if torch.cuda.current_stream().cuda_stream:
+        raise UnavailableError(
+            "PyCUDA launches on torch's default stream only, and another one is current; leave its `with` block"
+        )

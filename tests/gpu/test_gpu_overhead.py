@@ -1,0 +1,189 @@
+"""Lesson 03 on a real GPU: the hand-launched kernel, every rung of the ladder, the tests; no assertion on speed."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from brrr.errors import ArgumentError, UnavailableError
+from brrr.experiment import Experiment, Value
+from brrr.experiments import experiment
+from brrr.kernels import relu
+from brrr.lessons.checking import check
+from brrr.lessons.exercise_chatty import chatty
+from brrr.scaling import scaling_test
+from brrr.timing.timers import TimedRun, run_point
+
+needs_pycuda = pytest.mark.skipif(importlib.util.find_spec("pycuda") is None, reason="PyCUDA is not here")
+LAUNCHES = [
+    pytest.param(relu.by_bindings, id="bindings"),
+    pytest.param(relu.by_pycuda, id="pycuda", marks=needs_pycuda),
+]
+POINTS: list[tuple[str, dict[str, Value]]] = [
+    ("adds", {"elements": 1}), ("adds", {"elements": 2**20}), ("host_cost", {"elements": 1024, "operators": 1}),
+    ("host_cost", {"elements": 1024, "operators": 16}), ("host_cost", {"elements": 2**20, "operators": 1}),
+    ("run_ahead", {"elements": 1024}), ("run_ahead", {"elements": 2**22}), ("scaling", {"batch": 1}),
+    ("scaling", {"batch": 1024}),
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------- the kernel
+
+
+@pytest.mark.parametrize("launch", LAUNCHES)
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 31, 1023, 1024, 1025, 4097, 2**20 + 3])
+def test_the_kernel_is_torchs_relu_to_the_bit(launch: Callable[..., torch.Tensor], count: int) -> None:
+    x = torch.randn(count, device="cuda")
+    guarded = torch.full((count + 8,), 7.0, device="cuda")
+    out = launch(x, guarded[:count])
+    assert torch.equal(out, torch.relu(x))
+    assert bool((guarded[count:] == 7).all()), "the kernel wrote behind its end"
+
+
+@pytest.mark.parametrize("launch", LAUNCHES)
+def test_numbers_that_are_none_and_those_without_end(launch: Callable[..., torch.Tensor]) -> None:
+    x = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 0.0, -1e-45, 1e-45], device="cuda")
+    found = launch(x, torch.empty_like(x))
+    assert torch.equal(found.isnan(), x.isnan()) and torch.equal(found[1:], torch.relu(x)[1:])
+
+
+@pytest.mark.parametrize("launch", LAUNCHES)
+def test_in_place_and_on_torchs_own_stream(launch: Callable[..., torch.Tensor]) -> None:
+    """Work queued by torch before and after must be in order with the kernel, without any waiting between them."""
+    for _ in range(20):
+        x = torch.randn(2**20, device="cuda")
+        expected = torch.relu(x * 2) + 1
+        y = x * 2
+        launch(y, y)
+        assert torch.equal(y + 1, expected)
+
+
+@pytest.mark.parametrize("launch", LAUNCHES)
+def test_tensors_that_it_cannot_take(launch: Callable[..., torch.Tensor]) -> None:
+    x = torch.zeros(16, device="cuda")
+    for source, out in ((x.half(), x), (x[::2], x[:8]), (x[1:], x[1:]), (x, x[:8]), (x[:0], x[:0]), (x, x.cpu())):
+        with pytest.raises(ArgumentError, match=r"relu: (x|out) is "):
+            launch(source, out)
+
+
+@needs_pycuda
+def test_pycuda_refuses_another_stream() -> None:
+    x = torch.zeros(16, device="cuda")
+    with torch.cuda.stream(torch.cuda.Stream()), pytest.raises(UnavailableError, match="default stream only"):
+        relu.by_pycuda(x, x)
+    torch.cuda.synchronize()
+    assert torch.equal(relu.by_pycuda(x, x), x)
+
+
+def test_the_bindings_follow_torchs_stream() -> None:
+    x, out = torch.randn(2**20, device="cuda"), torch.zeros(2**20, device="cuda")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        relu.by_bindings(x, out)
+    stream.synchronize()
+    assert torch.equal(out, torch.relu(x))
+
+
+@needs_pycuda
+def test_a_program_with_pycuda_and_torch_ends_cleanly() -> None:
+    code = """
+import torch
+from brrr.kernels import relu
+x = torch.randn(5000, device="cuda")
+assert torch.equal(relu.by_pycuda(x, torch.empty_like(x)), torch.relu(x))
+assert torch.equal(relu.by_bindings(x, torch.empty_like(x)), torch.relu(x))
+keep = relu.prepared_launch(x, x)
+keep()
+print("the last line", float((x @ x).isfinite()))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0 and "the last line 1.0" in done.stdout, done.stderr
+    assert "abort" not in done.stderr.lower() and "PyCUDA" not in done.stderr, done.stderr
+
+
+@needs_pycuda
+def test_the_nothing_kernel_launches() -> None:
+    relu.prepared("brrr_nothing", torch.cuda.current_device()).prepared_call((1, 1), (1, 1, 1))
+    torch.cuda.synchronize()
+
+
+# ---------------------------------------------------------------- the experiments
+
+
+@pytest.mark.parametrize(("name", "point"), POINTS, ids=str)
+def test_every_variant_is_checked_and_timed(name: str, point: dict[str, Value]) -> None:
+    found: Experiment = experiment(name)
+    variants = [v.name for v in found.variants if v.device == "cuda" and found.has(v.name, point)]
+    for variant, run in run_point(found, variants, point, budget_s=0.03).items():
+        if variant == "pycuda" and importlib.util.find_spec("pycuda") is None:
+            assert isinstance(run, UnavailableError)
+            continue
+        assert isinstance(run, TimedRun), f"{variant}: {run}"
+        m = run.measurement
+        assert m.host_s is not None and m.period_s is not None, f"{variant}: {m.details()}"
+        print(f"{name} {variant}: {m}; period {m.period_s}; idle {m.idle_share}")
+
+
+def test_torch_is_as_it_was_after_the_ladder() -> None:
+    x = torch.randn(1000, device="cuda", requires_grad=True)
+    (gradient,) = torch.autograd.grad(torch.relu(x).sum(), x)
+    assert torch.equal(gradient, (x > 0).float())
+    assert not torch.is_inference_mode_enabled() and torch.is_grad_enabled()
+
+
+def test_one_kernel_for_each_operator_of_the_script() -> None:
+    """The script's fuser is off: else it would do less than the other rungs."""
+    found = experiment("host_cost")
+    for variant, kernels in (("script", 16), ("module", 16), ("graph", 16), ("compile", 1)):
+        run = run_point(found, [variant], {"elements": 1024, "operators": 16}, budget_s=0.03)[variant]
+        assert isinstance(run, TimedRun)
+        assert run.measurement.kernels == kernels, f"{variant}: {run.measurement.details()}"
+
+
+# ---------------------------------------------------------------- scaling_test and the exercise
+
+
+def test_the_tests_verdicts_where_the_truth_is_known() -> None:
+    weights = torch.randn(8192, 8192, device="cuda")
+
+    def tiny(batch: int) -> Callable[[], Any]:
+        x = torch.randn(batch, 64, device="cuda")
+        return lambda: torch.relu(torch.relu(x))
+
+    def large(batch: int) -> Callable[[], Any]:
+        x = torch.randn(batch, 4096, device="cuda")
+        return lambda: torch.relu(x)
+
+    def skinny(batch: int) -> Callable[[], Any]:
+        x = torch.randn(batch, 8192, device="cuda")
+        return lambda: x @ weights
+
+    wanted = ((tiny, 4, "overhead-bound"), (large, 65536, "scales with the work"))
+    for make, batch, regime in wanted:
+        found = scaling_test(make, batch, device="cuda")
+        print(found)
+        assert found.regime == regime
+    found = scaling_test(skinny, 4, device="cuda")
+    print(found)
+    assert found.regime != "overhead-bound" and found.idle_share is not None and found.idle_share < 0.5
+
+
+def test_the_chatty_loop_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRRR_SOURCE", "cuda")
+
+    def quiet(x: torch.Tensor) -> torch.Tensor:
+        return (x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True)
+
+    mark = check("03-chatty", quiet=quiet)
+    print(mark)
+    assert mark.right
+    assert check("03-chatty", quiet=chatty).status == "wrong"
+    on_cpu = check("03-chatty", quiet=lambda x: quiet(x.cpu()))
+    assert on_cpu.status == "wrong" and "on cpu" in on_cpu.text

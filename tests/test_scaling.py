@@ -1,0 +1,221 @@
+"""`scaling_test`: what it measures, how it judges, what it refuses, and the bytes that it counts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+from brrr.cost import Cost
+from brrr.counting import Counting, bytes_of
+from brrr.errors import ArgumentError, NotRecordedError
+from brrr.experiment import Experiment, Value
+from brrr.measurement import Estimate, Measurement
+from brrr.scaling import MEANS, Scaling, scaling_test
+from brrr.source import Badge
+
+
+def sleeping(seconds: Callable[[int], float]) -> Callable[[int], Callable[[], None]]:
+    """A function whose time is known at every batch."""
+    return lambda batch: lambda: time.sleep(seconds(batch))
+
+
+def same_bytes(batch: int) -> Cost:
+    return Cost(float(batch), 1e6)
+
+
+def more_bytes(batch: int) -> Cost:
+    return Cost(float(batch), 1e6 * batch)
+
+
+# ---------------------------------------------------------------- live
+
+
+@pytest.mark.parametrize(
+    ("seconds", "cost", "regime"),
+    [
+        (lambda batch: 4e-3, more_bytes, "overhead-bound"),
+        (lambda batch: 4e-3, same_bytes, "inconclusive: skinny GEMM"),
+        (lambda batch: 4e-3, None, "inconclusive: bytes unknown"),
+        (lambda batch: 2e-3 * batch, more_bytes, "scales with the work"),
+        (lambda batch: 2e-3 * batch, same_bytes, "scales with the work"),
+        (lambda batch: 4e-3 + 2e-3 * batch, more_bytes, "between"),
+    ],
+)
+def test_functions_whose_times_are_known(seconds: Any, cost: Any, regime: str) -> None:
+    found = scaling_test(sleeping(seconds), 4, device="cpu", cost=cost, budget_s=0.1)
+    assert found.regime == regime, found
+    assert repr(found).startswith("Batch 4 to 8: the time grows ") and MEANS[found.regime] in repr(found)
+    assert "GPU" not in repr(found), "a CPU has no idle time of a device to tell"
+
+
+def test_a_factor_of_eight() -> None:
+    found = scaling_test(sleeping(lambda batch: 1e-3 * batch), 2, factor=8, device="cpu", cost=more_bytes, budget_s=0.1)
+    assert found.bytes_growth == 8 and found.regime == "scales with the work"
+    assert "Batch 2 to 16" in repr(found) and "8x would be in proportion" in repr(found)
+
+
+def test_the_bytes_of_torch_functions_are_counted() -> None:
+    weights = torch.zeros(64, 64)
+
+    def skinny(batch: int) -> Callable[[], torch.Tensor]:
+        x = torch.zeros(batch, 64)
+        return lambda: x @ weights
+
+    found = scaling_test(skinny, 1, device="cpu", budget_s=0.02)
+    assert found.bytes_growth == pytest.approx((64 * 64 + 4 * 64) / (64 * 64 + 2 * 64))
+
+
+def test_numpy_is_not_seen() -> None:
+    found = scaling_test(lambda batch: lambda: numpy.zeros(batch) + 1, 4, device="cpu", budget_s=0.02)
+    assert found.bytes_growth is None
+
+
+# ---------------------------------------------------------------- the judgement
+
+
+def measured(period: float, busy: float | None = None, host: float | None = None, half: float = 0.01) -> Measurement:
+    def e(seconds: float | None) -> Estimate | None:
+        return None if seconds is None else Estimate(seconds, (1 - half) * seconds, (1 + half) * seconds, 40)
+
+    return Measurement(period_s=e(period), busy_s=e(busy), span_s=e(busy), host_s=e(host))
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "bytes_growth", "regime"),
+    [
+        (measured(40e-6, 8e-6, 40e-6), measured(40e-6, 16e-6, 40e-6), 2.0, "overhead-bound"),
+        (measured(40e-6, 8e-6, 40e-6), measured(40e-6, 8e-6, 40e-6), 1.01, "overhead-bound"),
+        (measured(40e-6, 8e-6, 40e-6), measured(40e-6, 8e-6, 40e-6), None, "overhead-bound"),
+        (measured(17e-6, 16e-6, 5e-6), measured(17e-6, 16e-6, 5e-6), 1.01, "not overhead: skinny GEMM"),
+        (measured(17e-6, 16e-6, 5e-6), measured(17e-6, 16e-6, 5e-6), 2.0, "not overhead: device not full"),
+        (measured(17e-6, 16e-6, 5e-6), measured(34e-6, 33e-6, 5e-6), 2.0, "scales with the work"),
+        (measured(17e-6, 16e-6, 5e-6), measured(120e-6, 119e-6, 5e-6), 2.0, "scales with the work"),
+        (measured(40e-6, 8e-6, 40e-6), measured(60e-6, 58e-6, 40e-6), 2.0, "between"),
+        (measured(40e-6, half=0.5), measured(60e-6, half=0.5), 2.0, "inconclusive: too noisy"),
+        (measured(40e-6, half=0.2), measured(39e-6, half=0.2), 2.0, "overhead-bound"),
+        (measured(40e-6), measured(40e-6), 1.1, "inconclusive: skinny GEMM"),
+    ],
+)
+def test_how_it_judges(small: Measurement, large: Measurement, bytes_growth: float | None, regime: str) -> None:
+    assert Scaling(8, 2, small, large, bytes_growth).regime == regime
+
+
+def test_the_sentence() -> None:
+    found = Scaling(64, 2, measured(40e-6, 8e-6, 40e-6), measured(42e-6, 16e-6, 40e-6), 2.0, "LIVE · a GPU")
+    assert str(found.text) == (
+        "Batch 64 to 128: the time grows 1.05x (1.03x to 1.07x; 2x would be in proportion), the bytes 2x; the GPU is "
+        "idle for 80 % of the time: overhead-bound. What a call costs before the work begins sets the time."
+        "\nLIVE · a GPU"
+    )
+
+
+# ---------------------------------------------------------------- on an experiment
+
+
+class Pairs:
+    """A recording of `scaling` with a GPU's variants: times by variant, at three batches."""
+
+    name, live = "recorded:made-up", False
+
+    def __init__(self, *variants: str) -> None:
+        self.there = variants
+        self.together: list[tuple[str, ...]] = []
+
+    def badge(self, experiment: Experiment) -> Badge:
+        return Badge("RECORDED", "a made-up GPU", "2000-01-01", "")
+
+    def variants(self, experiment: Experiment) -> tuple[str, ...]:
+        return self.there
+
+    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
+        return (1, 64, 4096)
+
+    def measure(self, experiment: Experiment, variant: str, point: Mapping[str, Value]) -> Measurement:
+        if variant not in self.there:
+            raise NotRecordedError(variant)
+        return measured(17e-6, None if variant.startswith("cpu") else 16e-6, 5e-6)
+
+    def measure_together(self, experiment: Experiment, variants: Any, point: Mapping[str, Value]) -> None:
+        self.together.append(tuple(variants))
+
+
+def test_a_pair_of_variants_is_judged_from_a_source() -> None:
+    source: Any = Pairs("gemm", "gemm-double")
+    found = scaling_test("scaling", 50, variant="gemm", source=source)
+    assert (found.batch, found.regime) == (64, "not overhead: skinny GEMM")
+    assert found.bytes_growth == pytest.approx((4096 + 256) / (4096 + 128))
+    assert source.together == [("gemm", "gemm-double")] and "RECORDED · a made-up GPU" in repr(found)
+
+
+def test_the_cpu_stands_in_and_stops_where_it_stops() -> None:
+    source: Any = Pairs("cpu-gemm", "cpu-gemm-double")
+    found = scaling_test("scaling", 4096, variant="gemm", source=source)
+    assert (found.batch, found.regime) == (64, "inconclusive: skinny GEMM")
+
+
+def test_live_on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRRR_QUICK", "1")
+    found = scaling_test("scaling", 1, variant="chain", source="cpu")
+    assert found.batch == 1 and found.bytes_growth == 2 and "LIVE" in found.badge
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch": 0}, r"batch is 0; expected a positive whole number"),
+        ({"batch": 2.5}, r"batch is 2\.5"),
+        ({"batch": True}, r"batch is True"),
+        ({"factor": 1}, r"factor is 1; expected a whole number, 2 or more"),
+        ({"make": 3}, r"make is 3; expected a function of the batch"),
+        ({"make": lambda batch: batch}, r"expected a function that make\(batch\) returns. End it with"),
+        ({"make": "scalin"}, r"expected one of matmul"),
+        ({"make": "scaling", "variant": "chian"}, r"variant is 'chian'; expected one of chain, gemm, cpu-chain"),
+        ({"make": "matmul", "variant": "cpu"}, r"variant is 'cpu'; expected one with a twin"),
+        ({"make": "scaling", "variant": "gemm", "factor": 4, "source": Pairs("gemm")}, r"factor is 4; expected 2"),
+    ],
+)
+def test_arguments_that_are_none(arguments: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"make": sleeping(lambda batch: 1e-3), "batch": 4, **arguments}
+    make = given.pop("make")
+    with pytest.raises(ArgumentError, match=message):
+        scaling_test(make, **given)
+
+
+def test_what_the_function_raises_passes_through() -> None:
+    with pytest.raises(ZeroDivisionError):
+        scaling_test(lambda batch: lambda: 1 / 0, 4, device="cpu")
+
+
+# ---------------------------------------------------------------- bytes
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda x: x + x, 3 * 400),
+        (lambda x: x.view(10, 10), 0),
+        (lambda x: x.view(10, 10).t(), 0),
+        (lambda x: x.mul_(2), 3 * 400),
+        (lambda x: torch.empty_like(x), 0),
+        (lambda x: x.sum(), 404),
+        (lambda x: torch.relu(torch.relu(x)), 4 * 400),
+        (lambda x: 3, 0),
+    ],
+)
+def test_bytes(call: Callable[[torch.Tensor], Any], expected: float) -> None:
+    x = torch.ones(100)
+    found = bytes_of(lambda: call(x))
+    assert found == pytest.approx(expected, abs=400 if expected == 3 * 400 else 0)
+
+
+def test_the_counting_ends() -> None:
+    with Counting() as seen:
+        torch.ones(10).add(1)
+    before = seen.bytes
+    torch.ones(10).add(1)
+    assert seen.bytes == before > 0
