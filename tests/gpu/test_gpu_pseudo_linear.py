@@ -1,0 +1,126 @@
+"""The pseudo-linear experiments and kernels on a real GPU; what is fast or slow is printed, not asserted."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from brrr.errors import BrrrError
+from brrr.experiment import Value
+from brrr.experiments import experiment
+from brrr.experiments import pseudo_linear_work as work
+from brrr.experiments.pseudo_linear_check import inexact_share, pseudo_error, whole_numbers
+from brrr.kernels.pseudo_linear import pseudo_linear
+from brrr.live import Live
+from brrr.timing import measure_together
+from brrr.timing.timers import TimedRun, run_point
+from brrr.transition import find_transition, pays
+
+PSEUDO = experiment("pseudo_linear")
+FLAWS = experiment("pseudo_linear_flaws")
+SHAPES = [(1, 1), (3, 7), (65, 67), (1000, 1031), (32768, 64), (33, 24576), (5, 100003), (1_000_003, 3), (2048, 4096)]
+ALLOWED = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 2e-3}
+
+
+@pytest.mark.parametrize("dtype", ALLOWED, ids=str)
+@pytest.mark.parametrize(("batch", "width"), SHAPES)
+def test_the_kernels_against_float64(batch: int, width: int, dtype: torch.dtype) -> None:
+    x, g = (torch.randn(batch, width, device="cuda", dtype=dtype) for _ in range(2))
+    w, b = (torch.randn(width, device="cuda", dtype=dtype) for _ in range(2))
+    leaves = [each.requires_grad_() for each in (x, w, b)]
+    y = pseudo_linear(*leaves)
+    result = (y.detach(), *torch.autograd.grad(y, leaves, g))
+    error = pseudo_error(x, w, b, g)(result)
+    assert error <= ALLOWED[dtype], error
+
+
+def test_the_same_input_gives_the_same_bits() -> None:
+    x, g, w, b = (torch.randn(*shape, device="cuda") for shape in ((5000, 333), (5000, 333), (333,), (333,)))
+    leaves = [each.requires_grad_() for each in (x, w, b)]
+    first, *others = (torch.autograd.grad(pseudo_linear(*leaves), leaves, g) for _ in range(5))
+    assert all(torch.equal(one, other) for again in others for one, other in zip(first, again, strict=True))
+
+
+@pytest.mark.parametrize(("batch", "width"), [(2**31 // 4096 + 3, 4096), (2**31 + 5, 1)])
+def test_more_than_two_to_the_31_elements(batch: int, width: int) -> None:
+    if torch.cuda.mem_get_info()[0] < 30 * 2**30:
+        pytest.skip("needs 30 GB of GPU memory")
+    x = torch.ones(batch, width, device="cuda", dtype=torch.bfloat16)
+    x[-1] = 3
+    w, b = torch.full((width,), 2.0, device="cuda"), torch.ones(width, device="cuda")
+    leaves = [each.requires_grad_() for each in (x, w, b)]
+    y = pseudo_linear(*leaves)
+    assert bool((y[-1] == 7).all()) and bool((y[: batch // 2] == 3).all()) and bool((y[-1000:-1] == 3).all())
+    dx, dw, db = torch.autograd.grad(y, leaves, torch.ones_like(y))
+    assert bool((dx[-1] == 2).all()) and bool((dx[:1000] == 2).all())
+    torch.testing.assert_close(dw, torch.full_like(dw, batch + 2.0), rtol=1e-4, atol=0)
+    torch.testing.assert_close(db, torch.full_like(db, float(batch)), rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("direction", ["forward", "forward+backward"])
+@pytest.mark.parametrize(("width", "batch"), [(64, 128), (256, 128), (1024, 2048), (6144, 128)])
+def test_every_way_is_right_and_measured(width: int, batch: int, direction: str) -> None:
+    point: dict[str, Value] = {"width": width, "batch": batch, "direction": direction}
+    names = [v.name for v in PSEUDO.variants if v.device == "cuda" and PSEUDO.has(v.name, point)]
+    found = run_point(PSEUDO, names, point, budget_s=0.05)
+    wrong = {name: run for name, run in found.items() if isinstance(run, BrrrError)}
+    assert wrong == {}
+    for name, run in found.items():
+        assert isinstance(run, TimedRun)
+        assert "single-call" not in run.measurement.flags, f"{name}: compiling was taken for its time"
+        print(f"{name:<22} {run.measurement} (error {run.error:.1e})")
+
+
+def test_every_stage_of_the_flawed_benchmark_is_right() -> None:
+    names = [v.name for v in FLAWS.variants if v.device == "cuda"]
+    found = run_point(FLAWS, names, {"width": 160, "batch": 2048}, budget_s=0.05)
+    assert {name: run for name, run in found.items() if isinstance(run, BrrrError)} == {}
+
+
+def test_a_width_after_another_is_compiled_and_not_run_eager() -> None:
+    """torch runs eager without a word after eight compilations of one function; here the limit is raised."""
+    from torch._dynamo.utils import counters
+
+    torch._dynamo.reset()  # other tests have compiled these shapes already
+    for width in range(32, 32 + 12 * 8, 8):
+        inputs = work.Inputs(width, 64, False, "cuda")
+        layer = work.compiled(work.pseudo, inputs)
+        before = counters["stats"]["unique_graphs"]
+        work.compile_now(lambda layer=layer, inputs=inputs: layer(inputs.x, *inputs.parameters("pseudo")))  # type: ignore[misc]
+        assert counters["stats"]["unique_graphs"] == before + 1, width
+
+
+def test_products_of_whole_numbers_are_exact() -> None:
+    x, w = (whole_numbers(rows, 4096, 4096, "cuda") for rows in (8192, 4096))
+    share = inexact_share(torch.nn.functional.linear, x, w)
+    print(f"inexact entries of cuBLAS's product: {share:.2%}")
+    assert share == 0.0
+
+
+def test_where_graphs_stop_paying_agrees_with_a_grid_measured_now() -> None:
+    at: dict[str, Value] = {"batch": 2048, "direction": "forward"}
+    live = Live("cuda", budget_s=0.1)
+    predicate = pays("pseudo graph", over="pseudo eager", at_least=1.05)
+    found = find_transition(PSEUDO, "width", predicate, at=at, source=live, high=8192)
+    print(found)
+    assert found.below
+    assert len(found.measured) <= 12
+    for width in (64, 8192):
+        live.measure_together(PSEUDO, ["pseudo-eager", "pseudo-graph"], {"width": width, **at})
+        times = [live.measure(PSEUDO, f"pseudo-{way}", {"width": width, **at}).period_s for way in ("eager", "graph")]
+        assert times[0] is not None and times[1] is not None
+        assert predicate({"pseudo eager": times[0], "pseudo graph": times[1]}) is (width == 64)
+
+
+def test_the_fused_kernel_beside_the_others() -> None:
+    """Printed for the record: how far the fused kernel is from the memory's bandwidth, and from torch.compile's."""
+    torch._dynamo.reset()  # other tests may have used up the compilations of this function
+    width, batch = 8192, 8192
+    x, w, b = (torch.randn(*shape, device="cuda") for shape in ((batch, width), (width,), (width,)))
+    fused = torch.compile(work.pseudo, dynamic=False)
+    functions = [lambda: pseudo_linear(x, w, b), lambda: fused(x, w, b), lambda: x * w + b]
+    for run in functions:
+        run()
+    for name, m in zip(("Triton", "torch.compile", "eager"), measure_together(functions, device="cuda"), strict=True):
+        assert m.busy_s is not None
+        print(f"{name}: {2 * x.numel() * 4 / m.busy_s.median / 1e12:.2f} TB/s")

@@ -1,0 +1,473 @@
+"""The pseudo-linear experiments: costs, theory, what is run and checked, claims, exercises, compared speed-ups."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import made_up
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brrr.claim import Verdict
+from brrr.claims_table import claims
+from brrr.cost import Cost
+from brrr.errors import ArgumentError, BrrrError, DeviceMemoryError, NotRecordedError, WrongResultError
+from brrr.experiment import Value
+from brrr.experiments import experiment, pseudo_linear_flaws
+from brrr.experiments import pseudo_linear_check as checks
+from brrr.experiments import pseudo_linear_flaws_work as flaws_work
+from brrr.experiments import pseudo_linear_theory as theory
+from brrr.experiments import pseudo_linear_work as work
+from brrr.lessons.checking import check
+from brrr.lessons.guessing import forget, guess
+from brrr.lessons.speedup_comparison import compare_speedup
+from brrr.machines.datasheet import hardware
+from brrr.measurement import Measurement
+from brrr.recordings.machine import Machine
+from brrr.recordings.plan import Step
+from brrr.recordings.recorded import Recorded
+from brrr.timing.timers import TimedRun, run_point
+
+PSEUDO = experiment("pseudo_linear")
+FLAWS = experiment("pseudo_linear_flaws")
+QUEUE = [variant.name for variant in PSEUDO.variants if variant.device == "cpu-queue"]
+H200 = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
+
+# ---- theory ----
+
+
+@given(st.integers(1, 300), st.integers(1, 300))
+def test_costs_are_what_the_operators_need(width: int, batch: int) -> None:
+    product, rows = 2 * batch * width * width, batch * width
+    assert theory.linear_cost(width, batch) == Cost(product + rows, 4 * (2 * rows + width * width + width))
+    assert theory.linear_cost(width, batch, backward=True).flop == 3 * product + 2 * rows
+    assert theory.pseudo_cost(width, batch) == Cost(2 * rows, 4 * (2 * rows + 2 * width))
+    # forward x and y; backward g, x and dx; w twice, b, dw and db are vectors
+    both = theory.pseudo_cost(width, batch, backward=True)
+    assert both == Cost(6 * rows, 4 * (5 * rows + 4 * width))
+
+
+def test_the_roofline_predicts_about_a_fiftieth_of_the_width_on_an_h200() -> None:
+    for width in (8192, 16384, 24576):
+        point = {"width": width, "batch": 32768, "direction": "forward"}
+        predicted = theory.speedup_by_roofline(hardware("h200"), point)
+        assert predicted is not None
+        assert 45 < width / predicted < 65
+    assert theory.speedup_by_roofline(None, {"width": 64, "batch": 1}) is None
+    assert theory.speedup_by_flop(None, {"width": 64, "batch": 1}) == 64
+
+
+def test_every_guide_has_a_height_with_a_datasheet() -> None:
+    point = {"width": 4096, "batch": 2048, "direction": "forward+backward"}
+    heights = {guide.name: guide.height(hardware("h200"), point) for guide in PSEUDO.guides}
+    assert heights["flop"] == 4096
+    assert heights["bandwidth"] == 4.8e12
+    assert 10 < heights["roofline"] < 4096  # type: ignore[operator]
+
+
+def test_what_exists_where() -> None:
+    def names(width: int, batch: int, direction: str) -> set[str]:
+        point: dict[str, Value] = {"width": width, "batch": batch, "direction": direction}
+        return {v.name for v in PSEUDO.variants if v.device == "cuda" and PSEUDO.has(v.name, point)}
+
+    pseudo = {v.name for v in PSEUDO.variants if v.name.startswith("pseudo")}
+    for width, batch in itertools.product(PSEUDO.axis("width").values, PSEUDO.axis("batch").values):
+        assert names(int(width), int(batch), "forward") >= pseudo | {"linear-eager"}
+    assert "linear-integers" in names(4096, 32768, "forward")
+    assert "linear-integers" not in names(4096, 32768, "forward+backward") | names(4096, 2048, "forward")
+    assert "pseudo-compile" not in names(512, 2048, "forward+backward")
+    assert not {"linear-graph", "linear-compile"} & names(16384, 32768, "forward")
+    assert not PSEUDO.has("queue-pseudo-eager", {"width": 4096, "batch": 2048, "direction": "forward"})
+
+
+# ---- what is run, on the toy accelerator ----
+
+
+@pytest.mark.parametrize("direction", ["forward", "forward+backward"])
+@pytest.mark.parametrize(("width", "batch"), [(1, 1), (3, 1), (1, 5), (17, 31), (64, 128)])
+def test_every_way_on_the_toy_accelerator_is_right(width: int, batch: int, direction: str) -> None:
+    for variant in QUEUE:
+        made = PSEUDO.workload(variant, {"width": width, "batch": batch, "direction": direction})
+        assert made.check() < 1e-5
+        made.close()
+
+
+def test_they_are_measured_together_and_share_their_input() -> None:
+    found = run_point(PSEUDO, QUEUE, {"width": 32, "batch": 16, "direction": "forward"}, budget_s=0.02)
+    assert all(isinstance(run, TimedRun) and run.measurement.period_s for run in found.values())
+    one, same, other = (work.Inputs.of(8, batch, False, "cpu") for batch in (4, 4, 5))
+    assert one is same
+    assert one is not other
+
+
+def test_the_next_point_draws_new_data() -> None:
+    before = work.Inputs.of(8, 4, False, "cpu").x.clone()
+    assert not torch.equal(before, work.Inputs.of(8, 4, False, "cpu").x)
+
+
+def test_a_layer_that_has_not_run_is_refused() -> None:
+    made = PSEUDO.workload("queue-pseudo-graph", {"width": 8, "batch": 4, "direction": "forward+backward"})
+    result = made.run()
+    made.synchronize()  # type: ignore[misc]
+    assert made.verified(result) < 1e-6
+    for part in result:
+        part.fill_(float("nan"))
+    with pytest.raises(WrongResultError):
+        made.verified(result)
+    made.close()
+
+
+def test_too_large_a_point_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    point: dict[str, Value] = {"width": 24576, "batch": 32768, "direction": "forward"}
+    tensors = 3 * 24576 * 32768 * 4
+    assert work.needed_bytes(PSEUDO.variant("pseudo-eager"), point) == tensors + 4 * 24576
+    assert work.needed_bytes(PSEUDO.variant("linear-eager"), point) == tensors + 4 * 24576**2
+    monkeypatch.setattr("psutil.virtual_memory", lambda: type("Memory", (), {"available": 10**9}))
+    with pytest.raises(DeviceMemoryError, match=r"pseudo of width 24576, batch 32768 needs 9\.66 GB and 1 GB is free"):
+        PSEUDO.workload("queue-pseudo-eager", point)
+
+
+# ---- the checks can fail ----
+
+
+@pytest.mark.parametrize("spoilt", range(4))
+@pytest.mark.parametrize("wrong", ["TF32", "NaN", "one row"])
+def test_a_wrong_linear_layer_is_found_out(spoilt: int, wrong: str) -> None:
+    x, g, w, b = torch.randn(300, 64), torch.randn(300, 64), torch.randn(64, 64), torch.randn(64)
+    right = [x @ w.t() + b, g @ w, g.t() @ x, g.sum(0)]
+    error = checks.linear_error(x, w, b, g)
+    assert error(tuple(right)) < 1e-5
+    result = right[spoilt].clone()
+    if wrong == "TF32":
+        result = (result.view(torch.int32) & ~0x1FFF).view(torch.float32)  # ten bits of the fraction are left
+    elif wrong == "NaN":
+        result.view(-1)[-1] = float("nan")
+    else:
+        result[0] = 0
+    assert not error((*right[:spoilt], result, *right[spoilt + 1 :])) <= work.TOLERANCE
+
+
+def test_nothing_is_the_worst_of_errors_but_nan() -> None:
+    assert checks.worst([1.0, 3.0, 2.0]) == 3.0
+    for order in itertools.permutations([1.0, math.nan, 2.0]):
+        assert math.isnan(checks.worst(order))
+    assert math.isnan(checks.relative_error(torch.zeros(3, 2), lambda rows: torch.zeros(3, 2)[rows].double()))
+
+
+def quarters(m: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    top, left = m.shape[0] // 2, m.shape[1] // 2
+    return m[:top, :left], m[:top, left:], m[top:, :left], m[top:, left:]
+
+
+def joined(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
+    return torch.cat([torch.cat([a, b], 1), torch.cat([c, d], 1)])
+
+
+def strassen(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """x wᵀ by seven products of quarters (V. Strassen, 1969)."""
+    (a, b, c, d), (e, f, g, h) = quarters(x), quarters(w.t())
+    p = [(a + d) @ (e + h), (c + d) @ e, a @ (f - h), d @ (g - e), (a + b) @ h, (c - a) @ (e + f), (b - d) @ (g + h)]
+    return joined(p[0] + p[3] - p[4] + p[6], p[2] + p[4], p[1] + p[3], p[0] - p[1] + p[2] + p[5])
+
+
+def winograd(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """x wᵀ by seven products and fifteen sums (S. Winograd, 1971)."""
+    (a, b, c, d), (e, f, g, h) = quarters(x), quarters(w.t())
+    s1, t1 = c + d, f - e
+    s2, t2 = s1 - a, h - t1
+    p = [a @ e, b @ g, (b - s2) @ h, d @ (t2 - g), s1 @ t1, s2 @ t2, (a - c) @ (h - f)]
+    u2 = p[0] + p[5]
+    u3 = u2 + p[6]
+    return joined(p[0] + p[1], u2 + p[4] + p[2], u3 - p[3], u3 + p[4])
+
+
+CLEVER: Mapping[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "Strassen": strassen,
+    "Winograd": winograd,
+    "Strassen, transposed": lambda x, w: strassen(w, x).t(),
+    "Winograd, transposed": lambda x, w: winograd(w, x).t(),
+}
+
+
+@pytest.mark.parametrize(("rows", "width"), [(64, 64), (128, 256)])
+def test_whole_numbers_tell_fewer_multiplications_from_all_of_them(rows: int, width: int) -> None:
+    x, w = (checks.whole_numbers(count, width, width, "cpu") for count in (rows, width))
+    assert float(x.max()) ** 2 * width < 2**24
+    assert checks.inexact_share(lambda a, b: a @ b.t(), x, w) == 0.0
+    assert checks.inexact_share(lambda a, b: a.flip(1) @ b.flip(1).t(), x, w) == 0.0  # another order of summation
+    for name, product in CLEVER.items():
+        exact = product(x.double(), w.double())
+        assert torch.equal(exact, x.double() @ w.double().t()), f"{name} is not a product"
+        assert checks.inexact_share(product, x, w) > 0.2, name
+    assert checks.inexact_share(lambda a, b: a @ b.t() + 1, x, w) == 1.0
+
+
+# ---- the flaws ----
+
+
+def posted(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, flaws: frozenset[str], linear: bool) -> Any:
+    x, weight, bias = x.double(), weight.double(), bias.double()
+    y = x @ weight.t() + bias if linear else x * weight + bias
+    y = y + x if "x" in flaws else y
+    return torch.relu(y) if "relu" in flaws else y
+
+
+@pytest.mark.parametrize("variant", [v.name for v in FLAWS.variants if v.device == "cpu-queue"])
+def test_each_stage_computes_what_it_says(variant: str) -> None:
+    made = FLAWS.workload(variant, {"width": 16, "batch": 32})
+    assert made.check() < 1e-5
+    made.close()
+    flaws = pseudo_linear_flaws.flaws_of(variant)
+    bench = flaws_work.Bench(16, 32, "linear" in variant, flaws, "cpu")
+    before, result = bench.x.clone(), bench.run()
+    expected = posted(bench.x, bench.weight, bench.bias, flaws, "linear" in variant)
+    torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=1e-5)
+    assert torch.equal(before, bench.x) is ("data" not in flaws)
+    assert not bench.error(result + 0.01) <= flaws_work.TOLERANCE
+    assert not bench.error(result * float("nan")) <= flaws_work.TOLERANCE
+
+
+def test_the_stages_lose_one_flaw_after_the_other() -> None:
+    stages = [pseudo_linear_flaws.FLAWS[stage][1] for stage in pseudo_linear_flaws.CUMULATIVE]
+    assert [len(flaws) for flaws in stages] == [3, 2, 1, 0]
+    assert all(more > less for more, less in itertools.pairwise(stages))
+    alone = [pseudo_linear_flaws.FLAWS[stage][1] for stage in pseudo_linear_flaws.ALONE]
+    assert {stages[0] - flaws for flaws in alone} == {frozenset({flaw}) for flaw in stages[0]}
+    for stage in pseudo_linear_flaws.FLAWS:  # both layers of a stage differ in nothing but the layer and its `+ x`
+        linear, pseudo = (FLAWS.line(f"{layer} {stage}").variant for layer in ("linear", "pseudo"))
+        assert pseudo_linear_flaws.flaws_of(linear) == pseudo_linear_flaws.flaws_of(pseudo) - {"x"}
+
+
+# ---- claims, on made-up machines ----
+
+
+def gpu(
+    step: Step, *, peak: float = 50e12, bandwidth: float = 4.2e12, host_s: float = 5e-6, exact: bool = True
+) -> dict[str, made_up.MadeUpRun | BrrrError]:
+    """A GPU with a peak, a bandwidth, and a time for each order: eager pseudo is two of them."""
+    runs: dict[str, made_up.MadeUpRun | BrrrError] = {}
+    for name in step.variants:
+        cost = step.experiment.cost_at(name, step.point) or Cost(1, 1)
+        eager = step.experiment.name == "pseudo_linear_flaws" or name == "pseudo-eager"
+        orders = 1.0 if "pseudo" not in name or not eager else 2.0
+        if step.experiment.name == "pseudo_linear_flaws":
+            orders += len(pseudo_linear_flaws.flaws_of(name))
+        passes = 2.0 if name in ("pseudo-eager", "pseudo-graph") else 1.0
+        busy = 1e-6 * orders + max(cost.flop / peak, passes * cost.bytes / bandwidth)
+        period = max(busy, 3e-6 if "graph" in name else host_s * orders)
+        if name == "linear-integers" and not exact:
+            runs[name] = WrongResultError("an entry is not exact")
+            continue
+        times = {field: made_up.estimate(busy) for field in ("busy_s", "span_s", "kernel_s")}
+        measured = Measurement(**times, period_s=made_up.estimate(period), host_s=made_up.estimate(host_s * orders))
+        runs[name] = made_up.MadeUpRun(measured, cost)
+    return runs
+
+
+def verdicts(root: Path, name: str = "pseudo_linear", **machine: Any) -> dict[str, Verdict]:
+    made_up.record(root, H200, names=[name], measure=lambda step: gpu(step, **machine))
+    table = claims(name, Recorded("h200", root))
+    return {claim.name: verdict for claim, verdict in table.rows}
+
+
+def test_the_claims_on_a_gpu_as_it_is(tmp_path: Path) -> None:
+    found = verdicts(tmp_path)
+    fails = {name for name, verdict in found.items() if verdict.status != "holds"}
+    assert fails == {"the-width", "clever-multiplication"}
+    assert found["clever-multiplication"].status == "fails"
+    assert "exact at width 4096 and 16384" in found["clever-multiplication"].measured
+    assert re.search(r"forward, width 24576: \d+x, [\d.]+ % of|of the width", found["the-width"].measured)
+    assert "up to width" in found["graphs-stop-paying"].measured
+
+
+def test_a_rate_beyond_the_peak_speaks_for_fewer_multiplications(tmp_path: Path) -> None:
+    found = verdicts(tmp_path, peak=100e12)["clever-multiplication"]
+    assert found.status == "holds"
+    assert "150 % of the fp32 peak" in found.measured
+
+
+def test_a_product_that_is_not_exact_decides_nothing(tmp_path: Path) -> None:
+    found = verdicts(tmp_path, exact=False)["clever-multiplication"]
+    assert found.status == "not measured"
+    assert "did not come out exact" in found.measured
+
+
+def test_a_stand_in_far_below_the_bandwidth_leaves_the_guess_open(tmp_path: Path) -> None:
+    found = verdicts(tmp_path, bandwidth=1e12)
+    assert found["clever-multiplication"].status == "undecided"
+    assert found["as-the-roofline-says"].status == "fails"
+
+
+def test_without_overhead_nothing_is_lost_when_narrow(tmp_path: Path) -> None:
+    found = verdicts(tmp_path, host_s=1e-9, bandwidth=1e15)
+    assert found["graphs-help-narrow"].status == "fails"
+    assert found["fused-halves-traffic"].status == "fails"
+    assert found["as-the-roofline-says"].status == "fails"
+
+
+def test_the_claims_of_the_flaws(tmp_path: Path) -> None:
+    found = verdicts(tmp_path, "pseudo_linear_flaws")
+    assert {name for name, verdict in found.items() if verdict.status != "holds"} == set()
+    assert "as posted" in found["all-three"].measured
+    fast = verdicts(tmp_path / "fast", "pseudo_linear_flaws", host_s=1e-9, bandwidth=1e16)
+    assert fast["stray-x"].status == "holds" or "x at width 1024" in fast["stray-x"].measured
+
+
+def test_a_recording_of_a_cpu_is_judged_by_the_toy_accelerator(tmp_path: Path) -> None:
+    made_up.record(tmp_path, made_up.CPU, names=["pseudo_linear", "pseudo_linear_flaws"])
+    for name in ("pseudo_linear", "pseudo_linear_flaws"):
+        rows = claims(name, Recorded("cpu", tmp_path)).rows
+        assert sum(verdict.status != "not measured" for _, verdict in rows) >= 5
+    rows = claims("pseudo_linear", Recorded("cpu", tmp_path)).rows
+    assert {c.name: v.measured for c, v in rows}[
+        "clever-multiplication"
+    ] == "there is no datasheet of Synthetic CPU here"
+
+
+# ---- exercises ----
+
+
+def mended(randn: Any, weight: Any, bias: Any, relu: Any, synchronize: Any, clock: Any) -> float:
+    x = randn(64, 256)
+    synchronize()
+    start = clock()
+    for _ in range(100):
+        weight * x + bias
+    synchronize()
+    return float(clock() - start) / 100
+
+
+def each_call_apart(randn: Any, weight: Any, bias: Any, relu: Any, synchronize: Any, clock: Any) -> float:
+    total = 0.0
+    for _ in range(10):
+        x = randn(64, 256)
+        synchronize()
+        start = clock()
+        y = bias + x * weight
+        synchronize()
+        total += clock() - start
+        relu(y)
+    return total / 10
+
+
+@pytest.mark.parametrize("benchmark", [mended, each_call_apart])
+def test_a_mended_benchmark_is_right(benchmark: Any) -> None:
+    mark = check("03b-mend", benchmark=benchmark)
+    assert mark.right, mark
+
+
+def variant_of(source: str, old: str, new: str) -> Any:
+    names: dict[str, Any] = {}
+    assert old in source
+    exec(source.replace(old, new), names)
+    return names["benchmark"]
+
+
+SOURCE = """
+def benchmark(randn, weight, bias, relu, synchronize, clock):
+    x = randn(64, 256)
+    synchronize()
+    start = clock()
+    for _ in range(100):
+        x * weight + bias
+    synchronize()
+    return (clock() - start) / 100
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("        x * weight + bias", "        x = randn(64, 256)\n        x * weight + bias", "data is made inside"),
+        ("x * weight + bias", "x * weight + bias + x", "adds `x` once more"),
+        ("x * weight + bias", "x + x * weight", "adds `x` once more"),
+        ("x * weight + bias", "relu(x * weight + bias)", "ReLU is still timed"),
+        ("x * weight + bias", "x * weight", "layer itself is not computed"),
+        ("    synchronize()\n    return", "    return", "clock stops while"),
+        ("x = randn(64, 256)\n    synchronize()", "x = randn(64, 256)", "clock starts while"),
+        (" / 100", "", "not the time of one call"),
+        ("(clock() - start) / 100", "20e-6", "times nothing"),
+        ("(clock() - start) / 100", "None", "returned None"),
+        ("(clock() - start) / 100", "float('nan')", "returned nan"),
+        ("x * weight + bias", "x @ weight", "raised TypeError"),
+        ("x * weight + bias", "x * 2", "raised TypeError"),
+    ],
+)
+def test_each_mistake_is_named(old: str, new: str, said: str) -> None:
+    mark = check("03b-mend", benchmark=variant_of(SOURCE, old, new))
+    assert mark.status == "wrong"
+    assert said in mark.text
+    assert check("03b-mend", benchmark=variant_of(SOURCE, "range", "range")).right
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Recordings of the made-up GPU, as the lesson's source."""
+    made_up.record(tmp_path, H200, names=["pseudo_linear", "pseudo_linear_flaws"], measure=gpu)
+    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+    monkeypatch.setenv("BRRR_SOURCE", "recorded:h200")
+    forget()
+    return tmp_path
+
+
+def test_the_width_is_marked_by_the_recording(root: Path) -> None:
+    from brrr.lessons.exercise_width import transition
+
+    found = transition()
+    low, high = int(found.low), int(found.high)
+    for width, status in ((low, "wrong"), (low + 1, "right"), (high, "right"), (high + 1, "wrong"), (1e9, "wrong")):
+        assert check("03b-width", width=width).status == status
+    assert "Too narrow" in check("03b-width", width=1).hint
+    for junk in ("512", None, True, -4, 0, [1], math.nan):
+        assert "Write a width" in check("03b-width", width=junk).hint
+    assert check("03b-width", width=...).status == "not answered"
+
+
+def test_without_a_crossing_the_exercise_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made_up.record(tmp_path, H200, names=["pseudo_linear"], measure=lambda step: gpu(step, peak=1e9, host_s=1e-9))
+    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+    monkeypatch.setenv("BRRR_SOURCE", "recorded:h200")
+    with pytest.raises(NotRecordedError, match="does not show where it starts to pay"):
+        check("03b-width", width=100)
+
+
+# ---- compared speed-ups ----
+
+
+def test_a_guessed_factor_stands_beside_the_measured_one(root: Path) -> None:
+    g = guess("How much faster?", unit="x")
+    at: dict[str, Value] = {"width": 8000, "batch": 30000, "direction": "forward"}
+    pairs = {"pseudo eager": "linear eager", "pseudo triton": "linear eager"}
+    assert "Not answered yet" in repr(compare_speedup(g, "pseudo_linear", pairs, **at))
+    g.answer("10 x")
+    found = compare_speedup(g, "pseudo_linear", pairs, **at)
+    assert found.text.startswith("At width 8192, batch 32768, direction forward, you said 10x, measured ")
+    assert [row[:2] for row in found.rows] == [("pseudo", "Linear"), ("pseudo, fused (Triton)", "Linear")]
+    assert "NVIDIA H200" in found.badge
+    graphs = compare_speedup(g, "pseudo_linear", {"pseudo graph": "linear graph"}, **{**at, "width": 24576})
+    assert "At width 8192" in graphs.text  # the widest at which both were recorded
+
+
+def test_only_a_factor_can_be_compared(root: Path) -> None:
+    at: dict[str, Value] = {"width": 64, "batch": 128, "direction": "forward"}
+    with pytest.raises(ArgumentError, match="a guess of a factor"):
+        compare_speedup(guess("How long?", unit="s"), "pseudo_linear", {"pseudo eager": "linear eager"}, **at)
+    with pytest.raises(ArgumentError, match="line is 'pseudo lazy'"):
+        compare_speedup(guess("?", unit="x").answer("2"), "pseudo_linear", {"pseudo lazy": "linear eager"}, **at)
+
+
+def test_the_toy_accelerator_stands_in_for_a_gpu(tmp_path: Path) -> None:
+    made_up.record(tmp_path, made_up.CPU, names=["pseudo_linear"])
+    g = guess("How much faster, really?", unit="x").answer("2x")
+    pairs = {"pseudo eager": "linear eager", "pseudo compile": "linear eager"}
+    found = compare_speedup(g, "pseudo_linear", pairs, source=Recorded("cpu", tmp_path), width=8192, batch=32768,
+                            direction="forward")  # fmt: skip
+    assert len(found.rows) == 1
+    assert "width 512, batch 32768" in found.text

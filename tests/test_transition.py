@@ -1,0 +1,309 @@
+"""`find_transition` and the bisection under it, on curves whose crossing is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import made_up
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brrr.bisection import Answer, SameAnswer, Search, numbers_between, values_between, whole_numbers_between
+from brrr.cost import Cost
+from brrr.errors import ArgumentError, NotRecordedError
+from brrr.experiment import Axis, Experiment, Line, Point, Value, Variant
+from brrr.measurement import Estimate, Measurement
+from brrr.recordings.recorded import Recorded
+from brrr.source import Badge
+from brrr.transition import find_transition, pays
+
+WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096, 6144, 8192, 16384, 24576)
+TOY = Experiment(
+    name="toy",
+    title="A known crossing",
+    question="Where?",
+    axes=(Axis("width", WIDTHS), Axis("batch", (1, 2)), Axis("kind", ("a", "b"), scale="category")),
+    variants=(Variant("new", "new", "cuda"), Variant("old", "old", "cuda"), Variant("queue-new", "toy", "cpu-queue"),
+              Variant("queue-old", "toy", "cpu-queue")),
+    lines=(Line("new", "new", "period_s", "new"), Line("old", "old", "period_s", "old"),
+           Line("queue new", "queue-new", "period_s", "new"), Line("queue old", "queue-old", "period_s", "old")),
+    build="nowhere:workload",
+)  # fmt: skip
+AT: dict[str, Value] = {"batch": 1, "kind": "a"}
+TWICE = pays("new", over="old", at_least=2)
+
+
+class Known:
+    """A source whose ratio of `old` over `new` is a known function; each interval holds the truth."""
+
+    name = "known"
+
+    def __init__(self, ratio: object, noise: float = 0.01, *, live: bool = False, shift: Sequence[float] = (0.0,),
+                 variants: tuple[str, ...] = ("new", "old")) -> None:  # fmt: skip
+        self.ratio, self.noise, self.live, self.shift, self.here = ratio, noise, live, list(shift), variants
+        self.measured: list[float] = []
+
+    def badge(self, experiment: Experiment) -> Badge:
+        return Badge("LIVE" if self.live else "RECORDED", "made up", "", "")
+
+    def variants(self, experiment: Experiment) -> tuple[str, ...]:
+        return self.here
+
+    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
+        return experiment.axis(axis).values
+
+    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
+        return {} if self.live else {(width, 1, "a"): self._at(variant, width, 0.0) for width in WIDTHS}
+
+    def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
+        width = float(point["width"])
+        if variant.endswith("new"):
+            self.measured.append(width)
+        return self._at(variant, width, self.shift[len(self.measured) % len(self.shift)])
+
+    def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
+        pass
+
+    def _at(self, variant: str, width: float, shift: float) -> Measurement:
+        true_s = 1e-6 if variant.endswith("new") else 1e-6 * self.ratio(width)  # type: ignore[operator]
+        low, high = true_s * (1 - self.noise) ** 2, true_s * (1 + self.noise) ** 2
+        middle = true_s * (1 + self.noise * shift)  # the median is off; the interval still holds the truth
+        return Measurement(period_s=Estimate(middle, low, high, 9))
+
+
+def crossing_at(place: float, steepness: float = 1.0) -> object:
+    return lambda width: 2 * (width / place) ** steepness
+
+
+# ---- the search ----
+
+
+@given(
+    st.floats(65, 24000),
+    st.floats(0.2, 3) | st.floats(-3, -0.2),
+    st.floats(0.0, 0.2),
+    st.lists(st.floats(-1, 1), min_size=1, max_size=7),
+    st.booleans(),
+    st.integers(3, 12),
+)
+def test_the_bracket_holds_the_crossing_and_takes_no_more_than_was_allowed(
+    place: float, steepness: float, noise: float, shift: list[float], live: bool, most: int
+) -> None:
+    source = Known(crossing_at(place, steepness), noise, live=live, shift=shift)
+    try:
+        found = find_transition(TOY, "width", TWICE, at=AT, source=source, most=most)
+    except ArgumentError:  # the noise hides an end: the ratio there is too close to the threshold
+        ends = [2 * (end / place) ** steepness / 2 for end in (WIDTHS[0], WIDTHS[-1])]
+        widest = 1.001 * ((1 + noise) / (1 - noise)) ** 2
+        assert any(1 / widest < end < widest for end in ends)
+        return
+    assert float(found.low) <= place <= float(found.high)
+    assert found.below is (steepness < 0)
+    assert found.monotone
+    assert len(found.measured) <= most
+    assert live or len(source.measured) == len(found.measured)
+
+
+@given(st.floats(70, 20000), st.booleans())
+def test_without_noise_a_live_bracket_is_a_tenth_wide_and_a_recorded_one_has_nothing_inside(
+    place: float, live: bool
+) -> None:
+    found = find_transition(TOY, "width", TWICE, at=AT, source=Known(crossing_at(place), 0.0, live=live))
+    assert float(found.low) <= place <= float(found.high)
+    if live:
+        assert float(found.high) <= 1.1 * float(found.low)
+    else:
+        assert WIDTHS.index(int(found.high)) == WIDTHS.index(int(found.low)) + 1
+
+
+@given(st.integers(2, 900), st.integers(0, 40), st.booleans())
+def test_an_open_stretch_is_closed_in_from_both_sides(place: int, half: int, log: bool) -> None:
+    def ask(value: float) -> Answer:
+        return None if abs(value - place) <= half else value < place
+
+    search = Search(ask, whole_numbers_between(1.1, log=log), 12)
+    try:
+        low, high, below = search.run(1, 1000)
+    except SameAnswer:
+        assert place <= half + 1 or place + half >= 1000
+        return
+    assert below is True
+    assert low < place - half <= place + half < high
+    assert len(search.asked) <= 12
+
+
+def test_an_open_value_is_asked_once_more_and_only_live() -> None:
+    asked: list[tuple[str, float]] = []
+
+    def ask(value: float) -> Answer:
+        asked.append(("first", value))
+        return None if value == 32 else value < 40
+
+    def again(value: float) -> Answer:
+        asked.append(("again", value))
+        return value < 40
+
+    search = Search(ask, whole_numbers_between(1.1), 12, again)
+    low, high, _ = search.run(1, 1024)
+    assert asked.count(("again", 32)) == 1
+    assert [name for name, _ in asked].count("again") == 1
+    assert low < 40 <= high <= 1.1 * low
+    assert len(search.asked) == len(asked) <= 12
+
+
+def test_a_second_change_outside_the_bracket_is_told() -> None:
+    for change_back in (range(2, 6), range(500, 2000)):  # below the bracket, and above it
+        search = Search(lambda x, back=change_back: (x < 100) is not (x in back), whole_numbers_between(1.1), 12)
+        low, high, _ = search.run(1, 10000)
+        assert low < 100 <= high
+        assert not search.monotone
+
+
+def test_ends_that_agree_are_refused_with_the_side() -> None:
+    with pytest.raises(SameAnswer, match="yes at 1 and at 8"):
+        Search(lambda x: True, values_between([1, 2, 8]), 5).run(1, 8)
+    with pytest.raises(SameAnswer, match="no clear answer at 1"):
+        Search(lambda x: None, values_between([1, 2, 8]), 9).run(1, 8)
+
+
+def test_the_next_value_is_between_or_none() -> None:
+    assert whole_numbers_between(1.0)(3, 4) is None
+    assert whole_numbers_between(1.0)(3, 5) == 4
+    assert whole_numbers_between(1.1, log=False)(0, 100) == 50
+    assert numbers_between(1.1)(1.0, 4.0) == 2.0
+    assert numbers_between(1.1)(1.0, 1.05) is None
+
+
+# ---- the predicate ----
+
+
+@pytest.mark.parametrize(
+    ("old", "answer"),
+    [((2.2, 2.1, 2.3), True), ((1.8, 1.7, 1.9), False), ((2.0, 1.9, 2.1), None), ((2.4, 1.9, 2.5), None)],
+)
+def test_pays_tells_only_what_the_intervals_tell(old: tuple[float, float, float], answer: Answer) -> None:
+    readings = {"new": Estimate(1.0, 1.0, 1.0, 9), "old": Estimate(*old, 9)}
+    assert TWICE(readings) is answer
+
+
+@pytest.mark.parametrize("factor", [0, -1, math.nan, math.inf, "2", True, None])
+def test_pays_wants_a_factor(factor: object) -> None:
+    with pytest.raises(ArgumentError, match="at_least is"):
+        pays("new", over="old", at_least=factor)  # type: ignore[arg-type]
+
+
+# ---- the errors ----
+
+
+def test_what_cannot_be_searched_is_refused_with_the_reason() -> None:
+    source = Known(crossing_at(500))
+    with pytest.raises(ArgumentError, match="axis is 'kind'; expected a numeric axis: width, batch"):
+        find_transition(TOY, "kind", TWICE, at={"width": 64, "batch": 1}, source=source)
+    with pytest.raises(ArgumentError, match="a value for each other axis: batch, kind"):
+        find_transition(TOY, "width", TWICE, source=source)
+    with pytest.raises(ArgumentError, match="most is 2"):
+        find_transition(TOY, "width", TWICE, at=AT, source=source, most=2)
+    with pytest.raises(ArgumentError, match="line is 'newest'"):
+        find_transition(TOY, "width", pays("newest", over="old"), at=AT, source=source)
+    with pytest.raises(NotRecordedError, match="has no line new"):
+        find_transition(TOY, "width", TWICE, at=AT, source=Known(crossing_at(500), variants=("old",)))
+    with pytest.raises(NotRecordedError, match=r"has 0 values of 'width' with new, old at .*at least two"):
+        find_transition(TOY, "width", TWICE, at={"batch": 2, "kind": "a"}, source=source)
+    with pytest.raises(ArgumentError, match=r"yes at 64 and at 24576\. Look beyond"):
+        find_transition(TOY, "width", TWICE, at=AT, source=Known(crossing_at(3)))
+    with pytest.raises(ArgumentError, match="no at 64 and at 24576"):
+        find_transition(TOY, "width", TWICE, at=AT, source=Known(crossing_at(1e6)))
+
+
+# ---- the sentence, the limits, the stand-in ----
+
+
+def test_it_prints_as_one_sentence() -> None:
+    text = str(find_transition(TOY, "width", TWICE, at=AT, source=Known(crossing_at(700))))
+    assert text.startswith('"new" is at least 2x as fast as "old" not up to width 512, and from 1024 on: ')
+    assert text.endswith(" measurements · RECORDED · made up")
+    falling = find_transition(TOY, "width", TWICE, at=AT, source=Known(crossing_at(700, -1)))
+    assert '"old" up to width 512, and no longer from 1024 on' in str(falling)
+    assert falling.holds(700)
+    assert not falling.holds(512)
+    noisy = find_transition(TOY, "width", TWICE, at=AT, source=Known(crossing_at(1024, 0.5), 0.02))
+    assert noisy.undecided == (1024,)
+    assert "not up to width 512, and from 2048 on (open at 1024)" in str(noisy)
+
+
+def test_low_and_high_bound_the_search() -> None:
+    recorded = Known(crossing_at(700))
+    find_transition(TOY, "width", TWICE, at=AT, source=recorded, low=200, high=5000)
+    assert min(recorded.measured) == 256
+    assert max(recorded.measured) == 4096
+    live = Known(crossing_at(700), live=True)
+    found = find_transition(TOY, "width", TWICE, at=AT, source=live, low=300, high=900)
+    assert (min(live.measured), max(live.measured)) == (300, 900)
+    assert 300 < float(found.low) < 700 < float(found.high) < 900
+
+
+def test_the_toy_accelerator_stands_in() -> None:
+    source = Known(crossing_at(700), variants=("queue-new", "queue-old"))
+    assert find_transition(TOY, "width", TWICE, at=AT, source=source).high == 1024
+
+
+def test_any_function_of_the_readings_is_a_predicate() -> None:
+    def slow(readings: Mapping[str, Estimate]) -> bool:
+        return readings["old"].median > 5e-6
+
+    found = find_transition(TOY, "width", slow, at=AT, source=Known(crossing_at(700)))
+    assert (found.low, found.high) == (1024, 2048)
+    assert str(found).startswith("slow not up to width 1024, and from 2048 on")
+
+
+# ---- against the full grid of a recording ----
+
+
+def _like_a_gpu(step: made_up.Step) -> dict[str, object]:
+    """Eager: two kernels with a gap between them, or twice the host's time; a graph: no gap, less of the host."""
+    runs: dict[str, object] = {}
+    for name in step.variants:
+        cost = step.experiment.cost_at(name, step.point) or Cost(0, 0)
+        kernels = 2 * (1e-6 + cost.bytes / 4e12)
+        period = max(12e-6, kernels + 1e-6) if name == "pseudo-eager" else max(4e-6, kernels)
+        period = period if "pseudo" in name else max(6e-6, cost.flop / 5e13)
+        times = made_up.estimate(period)
+        runs[name] = made_up.MadeUpRun(Measurement(period_s=times, latency_s=times, host_s=times), cost)
+    return runs
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    root = tmp_path_factory.mktemp("recordings")
+    made_up.record(root, made_up.GPU, names=["pseudo_linear"], measure=_like_a_gpu)
+    return Recorded("h200", root)
+
+
+def test_where_graphs_stop_paying_agrees_with_the_full_grid(recorded: Recorded) -> None:
+    from brrr.claim import Evidence
+    from brrr.experiments import experiment
+
+    at: dict[str, Value] = {"batch": 2048, "direction": "forward"}
+    predicate = pays("pseudo graph", over="pseudo eager", at_least=1.05)
+    found = find_transition("pseudo_linear", "width", predicate, at=at, source=recorded)
+    evidence = Evidence(experiment("pseudo_linear"), recorded)
+    eager, graph = (evidence.curve(f"pseudo {way}", "width", **at) for way in ("eager", "graph"))
+    grid = {width: predicate({"pseudo eager": eager[width], "pseudo graph": graph[width]}) for width in eager}
+    assert {True, False} <= set(grid.values())
+    assert found.below is True
+    assert all(answer is not False for width, answer in grid.items() if width <= found.low)
+    assert all(answer is not True for width, answer in grid.items() if width >= found.high)
+    assert len(found.measured) <= 12
+
+
+def test_it_replays_from_a_folder(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRRR_RECORDINGS", str(Path(recorded.root)))
+    twice = pays("pseudo eager", over="linear eager", at_least=2)
+    found = find_transition(
+        "pseudo_linear", "width", twice, at={"batch": 128, "direction": "forward"}, source="recorded:h200"
+    )
+    assert "Synthetic H200" in str(found)
+    assert not found.below
