@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "ArgumentError": "brrr.errors",
     "BrrrError": "brrr.errors",
+    "CaptureError": "brrr.errors",
     "Cost": "brrr.cost",
     "CpuQueue": "brrr.timing.cpu_queue",
     "DeviceMemoryError": "brrr.errors",
@@ -25,21 +26,34 @@ _WHERE = {
     "Live": "brrr.live",
     "Measurement": "brrr.measurement",
     "NotRecordedError": "brrr.errors",
+    "Pipeline": "brrr.pipeline",
     "Recorded": "brrr.recordings.recorded",
     "RecordingError": "brrr.errors",
+    "Scaling": "brrr.scaling",
+    "Timeline": "brrr.tracing",
+    "Transition": "brrr.transition",
     "UnavailableError": "brrr.errors",
     "WrongResultError": "brrr.errors",
+    "capture": "brrr.graphs",
     "check": "brrr.lesson",
     "claims": "brrr.claims_table",
     "compare": "brrr.lesson",
+    "compare_speedup": "brrr.lessons.speedup_comparison",
+    "compare_values": "brrr.lessons.value_comparison",
     "doctor": "brrr.machines.checkup",
     "explore": "brrr.widget.explorer",
     "factory": "brrr.factory_drawing",
+    "find_transition": "brrr.transition",
     "guess": "brrr.lesson",
     "hardware": "brrr.device",
+    "host_array": "brrr.pipeline",
     "measure": "brrr.timing",
     "measure_together": "brrr.timing",
+    "pays": "brrr.transition",
     "reachable": "brrr.lesson",
+    "scaling_test": "brrr.scaling",
+    "timeline": "brrr.tracing.view",
+    "trace": "brrr.tracing",
 }
 
 __all__ = [*sorted(_WHERE), "__version__"]
@@ -64,17 +78,28 @@ if TYPE_CHECKING:
     from brrr.device import hardware as hardware
     from brrr.errors import ArgumentError as ArgumentError
     from brrr.errors import BrrrError as BrrrError
+    from brrr.errors import CaptureError as CaptureError
     from brrr.errors import DeviceMemoryError as DeviceMemoryError
     from brrr.errors import NotRecordedError as NotRecordedError
     from brrr.errors import RecordingError as RecordingError
     from brrr.errors import UnavailableError as UnavailableError
     from brrr.errors import WrongResultError as WrongResultError
     from brrr.experiment import Experiment as Experiment
+    from brrr.graphs import capture as capture
     from brrr.live import Live as Live
     from brrr.machines.checkup import doctor as doctor
     from brrr.measurement import Estimate as Estimate
     from brrr.measurement import Measurement as Measurement
+    from brrr.pipeline import Pipeline as Pipeline
+    from brrr.pipeline import host_array as host_array
     from brrr.recordings.recorded import Recorded as Recorded
+    from brrr.scaling import Scaling as Scaling
+    from brrr.scaling import scaling_test as scaling_test
     from brrr.timing import measure as measure
     from brrr.timing import measure_together as measure_together
     from brrr.timing.cpu_queue import CpuQueue as CpuQueue
+    from brrr.tracing import Timeline as Timeline
+    from brrr.tracing import trace as trace
+    from brrr.transition import Transition as Transition
+    from brrr.transition import find_transition as find_transition
+    from brrr.transition import pays as pays

@@ -118,6 +118,12 @@ def test_the_text_says_what_is_copied_and_what_overlaps() -> None:
     assert "Copies" not in timelines.host_bound().text
 
 
+def test_calls_that_overlap_each_other_are_not_said_to_work_longer_than_they_take() -> None:
+    text = replace(timelines.pipeline(), period_s=20e-6).text
+    assert "20 µs a call without the profiler: its work is on the GPU for 30 µs, for in a loop the calls" in text
+    assert "works" not in text
+
+
 def test_a_queue_is_called_what_it_is() -> None:
     text = replace(timelines.host_bound(), kind="cpu-queue").text
     assert "the worker is idle" not in text and "GPU" not in text and "profiler" not in text

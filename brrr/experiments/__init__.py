@@ -7,7 +7,20 @@ from importlib import import_module
 from brrr.errors import ArgumentError
 from brrr.experiment import Experiment
 
-NAMES = ("matmul", "timers")
+NAMES = (
+    "matmul",
+    "timers",
+    "transfers",
+    "nested_sine",
+    "overlap",
+    "first_call",
+    "pseudo_linear",
+    "pseudo_linear_flaws",
+    "adds",
+    "host_cost",
+    "run_ahead",
+    "scaling",
+)
 
 
 def experiment(name: str) -> Experiment:

@@ -20,6 +20,14 @@ EXERCISES: Mapping[str, str] = {
     "00-orders": "brrr.lessons.exercise_orders:grade",
     "01-timer": "brrr.lessons.exercise_timer:grade",
     "01-crossover": "brrr.lessons.exercise_crossover:grade",
+    "02-road": "brrr.lessons.exercise_road:grade",
+    "02-sines": "brrr.lessons.exercise_sines:grade",
+    "02b-pipeline": "brrr.lessons.exercise_pipeline:grade",
+    "02b-chunks": "brrr.lessons.exercise_chunks:grade",
+    "03-chatty": "brrr.lessons.exercise_chatty:grade",
+    "03-ahead": "brrr.lessons.exercise_ahead:grade",
+    "03b-mend": "brrr.lessons.exercise_benchmark:grade",
+    "03b-width": "brrr.lessons.exercise_width:grade",
 }
 """Each exercise, and the `module:function` that marks it; the function's keyword arguments are the answers it takes."""
 

@@ -8,6 +8,8 @@ from brrr.tracing.model import LAUNCH, OPERATOR, PYTHON, WORKER, Timeline
 
 RUNS_AHEAD = 2
 """Calls ahead from which the host is said to run ahead: one call is always under way while the next is issued."""
+OVERLAPPING = 1.05
+"""Busy time over period from which the calls of a loop must overlap each other on the device."""
 SELDOM, MOSTLY = 0.1, 0.5
 """Idle shares up to which the device seldom waits, and from which it mostly waits."""
 
@@ -44,6 +46,9 @@ def period(found: Timeline) -> str:
 def busy(found: Timeline) -> str:
     """Busy time and idle share, the profiler's cost left out."""
     assert found.busy_s is not None and found.idle_share is not None
+    if found.busy_s > OVERLAPPING * found.period_s:
+        works = f"its work is on {device(found)} for {units.seconds(found.busy_s)}"
+        return f"{works}, for in a loop the calls overlap, and {device(found)} is never idle."
     return (
         f"{device(found)} works {units.seconds(found.busy_s)} of it and is idle {share(found.idle_share)} of the time."
     )

@@ -19,6 +19,7 @@ SOLUTIONS = sorted((NOTEBOOKS / "solutions").glob("[0-9]*.ipynb"))
 KEEP = """
 import brrr.widget.explorer
 brrr.widget.explorer.explorers = set()  # keeps them: nbval forgets the result of a cell
+brrr.widget.explorer.sweepable = set()
 """
 
 ANSWER_ALL = """
@@ -26,12 +27,14 @@ from brrr.lessons.guessing import Guess
 for asked in [value for value in list(globals().values()) if isinstance(value, Guess)]:
     assert not asked.answered, asked
     form = asked.form
-    asked.answer(getattr(form, "items", None) or getattr(form, "options", ["1 ms"])[0])
+    unit = getattr(form, "unit", "s")
+    number = f"1 {'ms' if unit == 's' else unit}"
+    asked.answer(getattr(form, "items", None) or getattr(form, "options", [number])[0])
 """
 
 SWEEP = """
-from brrr.widget.explorer import explorers, sweep_all
-assert not any(explorer.covered for explorer in explorers)
+from brrr.widget.explorer import explorers, sweepable, sweep_all
+assert not any(each.covered for each in [*explorers, *sweepable])
 swept = sweep_all()
 assert swept == {count}, f"{{swept}} explorers were swept; the lesson has {count}"
 """
@@ -52,7 +55,7 @@ def calls(notebook: Any, name: str) -> int:
 def with_sweep(notebook: Any) -> Any:
     """The lesson, then all guesses answered, the comparisons once more, and every slider moved to its ends."""
     compared = [cell.source for cell in notebook.cells if "compare" in cell.metadata.get("tags", [])]
-    cells = [ANSWER_ALL, *compared, SWEEP.format(count=calls(notebook, "explore"))]
+    cells = [ANSWER_ALL, *compared, SWEEP.format(count=calls(notebook, "explore") + calls(notebook, "timeline"))]
     notebook.cells = [_code(KEEP), *notebook.cells, *map(_code, cells)]
     return notebook
 

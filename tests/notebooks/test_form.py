@@ -80,6 +80,11 @@ def test_each_rule_can_be_broken(rule: Callable[[Any], list[str]], notebook: Any
     assert found in "\n".join(rule(notebook))
 
 
+def test_a_figure_without_sliders_is_no_explorer() -> None:
+    standing = _code('explore("a", sliders=[])\n' * 3 + 'explore("a", sliders=["b"])\n' * 3)
+    assert rules.too_long(_notebook(standing)) == []
+
+
 def test_the_order_allows_a_second_round() -> None:
     again = [*_in_order()[:5], *_in_order()[1:5], *_in_order()[5:]]
     assert rules.out_of_order(_notebook(*again)) == []

@@ -1,0 +1,171 @@
+# ---
+# jupyter:
+#   brrr:
+#     needs: [cuda]
+# ---
+
+# %% [markdown] tags=["question"]
+# # 02b · Why do three streams not help?
+#
+# Sending, computing and fetching use different parts of a GPU: one copy engine for each direction, and the cores. So
+# somebody put the three on three streams, and saw hardly any benefit. **Can they happen at the same time at all?**
+#
+# This lesson is for engineers. It builds on 01 (the queue) and 02 (the road, and pinned memory).
+
+# %% tags=["question"]
+from brrr import check, claims, compare_speedup, compare_values, explore, factory, guess, timeline
+
+factory()
+
+# %% [markdown] tags=["guess"]
+# ## Guess: three streams
+#
+# ```python
+# with stream(up):   there.copy_(x, non_blocking=True)
+# up.synchronize()
+# with stream(work): there = sines(there)
+# work.synchronize()
+# with stream(down): y = there.cpu()
+# down.synchronize()
+# ```
+#
+# Against it: the same in one stream, without the waits. Sending, computing and fetching take about equally long. Without
+# a GPU, the toy accelerator plays its part: three workers, and a road on which copies take a set time.
+
+# %% tags=["guess"]
+g = guess("Three streams instead of one make this faster by a factor of ...", unit="x")
+
+# %% tags=["run"]
+timeline("overlap", variants=["streams", "serial"], at={"elements": 2**24, "sines": 40}, unlock=g)
+
+# %% tags=["compare"]
+pairs = {"streams": "serial", "source streams": "source serial"}
+compare_speedup(g, "overlap", pairs, elements=2**24, sines=40)
+
+# %% [markdown] tags=["explain"]
+# A stream is a queue of its own, a promise that two things *may* run at the same time. Three things stand in the way:
+#
+# - **The office waits.** `synchronize()` holds back the one who writes the orders. While it waits, nobody issues
+#   anything else. What should wait is the *compute stream*, for an *event* that the upload stream reaches.
+# - **There is nothing to overlap with.** Even with events, the first sine needs the array that is being sent, all of
+#   it. Only a part that has arrived can be worked on while the next one is on the road: **chunks**.
+# - **The goods lie at no ramp.** A copy from or to pageable memory makes the caller wait, whatever `non_blocking` says.
+
+# %% [markdown] tags=["guess"]
+# ## Guess: a pipeline
+#
+# So: pinned memory; the array in chunks, each in one of three buffers in the GPU's memory; and for each chunk
+#
+# ```python
+# up.wait_event(free[buffer])       # the buffer's last download has ended
+# with stream(up):   buffer.copy_(chunk_of_x, non_blocking=True);  filled.record()
+# work.wait_event(filled)
+# with stream(work): sines_in_place(buffer);                       done.record()
+# down.wait_event(done)
+# with stream(down): chunk_of_y.copy_(buffer, non_blocking=True);  free[buffer].record()
+# ```
+#
+# The host waits for nothing, not even between one call and the next.
+
+# %% tags=["guess"]
+p = guess("Where the three take equally long, the pipeline beats the one stream by a factor of ...", unit="x")
+
+# %% tags=["run"]
+timeline("overlap", variants=["pipeline", "serial"], at={"elements": 2**24, "sines": 40}, unlock=p)
+
+# %% tags=["compare"]
+pairs = {
+    "pipeline": "serial",
+    "two buffers": "serial",
+    "small chunks": "serial",
+    "pipeline pageable": "serial pageable",
+}
+compare_speedup(p, "overlap", pairs, elements=2**26, sines=40)
+
+# %% [markdown] tags=["explain"]
+# Three equal parts at the same time would be three times as fast. What takes some of it away:
+#
+# - **Filling and emptying.** The first chunk passes three lanes before anything comes out: n chunks take n + 2 steps. In
+#   a loop of calls, the next call's first chunk follows at once.
+# - **The road is shared.** Both directions at once are a little slower than one alone; and the copies and the cores
+#   use the same GPU memory.
+# - **The office.** Each chunk needs its orders. With small chunks of many kernels, writing them takes longer than the
+#   work; with large ones, the filling counts. Three lanes need three buffers: with two, the upload waits for the download.
+#
+# The same thing as a tool: `brrr.pipeline.Pipeline`. It remembers what is easy to forget: the allocator must know which
+# streams use a buffer, and nobody may allocate in the loop.
+#
+# ## And the first call?
+#
+# The source's other lesson is the warm-up: its very first call took far longer. Each part of a process's first call
+# was timed in fresh processes of its own: what must come before it was done outside the clock.
+
+# %% tags=["guess"]
+parts = ["import torch", "CUDA context", "memory", "copy", "first kernel", "matrix product", "convolution"]
+f = guess("Put the parts in order, the longest first time at the top.", ranking=parts)
+
+# %% tags=["run"]
+explore("first_call", lines=["first", "again", "no compiler", "eager"], unlock=f)
+
+# %% tags=["compare"]
+compare_values(f, "first_call", ["first", "cpu first"], "part")
+
+# %% [markdown] tags=["explain"]
+# One line is the first day, the other every other day. The *context* is the GPU's side of the process: once a
+# process, and no warm-up in the program can make it shorter. A *kernel* must be loaded before it runs for the first time,
+# a *library* makes its handle, the *allocator* asks the driver for memory that it then keeps.
+#
+# Is anything compiled? Two more lines tell, for the first sine: in one, the driver's compiler was switched off; in the
+# other, all kernels were loaded together with the context. (Without a GPU, you see what a CPU's first day costs.)
+
+# %% [markdown] tags=["explore"]
+# ## Explore: where does the pipeline pay?
+#
+# How many times faster than one stream, for more and more sines of each number. Where is the peak, and why there? What
+# happens to it with small arrays, with pageable memory, with chunks too small, with a buffer too few?
+
+# %% tags=["explore"]
+lines = ["pipeline", "streams", "two buffers", "small chunks", "large chunks"]
+gains = {**dict.fromkeys(lines, "serial"), "pipeline pageable": "serial pageable"}
+explore("overlap", at={"elements": 2**26, "sines": 40}, show={"speedup": gains, "x": "sines"})
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: mend the pipeline
+#
+# This one computes the right result, one chunk after the other. A lane's `submit(chunk, buffer)` issues its work,
+# `record()` returns an event, `wait(event)` lets the lane wait for it (`wait(None)` does nothing), `synchronize()` lets
+# the host wait. It runs on a machine on paper, with lanes of different speeds. A chunk stays in its buffer; a buffer may be
+# filled again when its last download has ended; and when you return, all must be there. Then write `pipeline=pipeline`.
+
+
+# %% tags=["your-turn", "exercise:02b-pipeline"]
+def pipeline(chunks, buffers, upload, compute, download):
+    for chunk in range(chunks):
+        for lane in (upload, compute, download):
+            lane.submit(chunk, chunk % buffers)
+            lane.synchronize()
+
+
+check("02b-pipeline", pipeline=...)
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: how many chunks?
+#
+# Sending, computing and fetching each take 1 s for the whole array, so n chunks take (n + 2) steps of 1/n s. How many
+# are **enough** for a time at most 10 % above that of endlessly many? Now let each chunk cost 0.02 s more in each step.
+# Which number is **best**?
+
+# %% tags=["your-turn", "exercise:02b-chunks"]
+check("02b-chunks", enough=..., best=...)
+
+# %% [markdown] tags=["claims"]
+# ## What the source said, and what holds here
+#
+# The story is from *GPU Performance: Parallel Processing vs Overhead* (2024), measured on another GPU. First your source
+# (live, measure the points first), then the recording.
+
+# %% tags=["claims"]
+claims("overlap")
+
+# %% tags=["claims", "nbval-check-output"]
+print(claims("overlap", source="recorded:h200"), claims("first_call", source="recorded:h200"), sep="\n\n")
