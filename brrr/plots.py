@@ -31,6 +31,7 @@ SHARP = 2
 LEGEND_ROW = 16
 """A row of a legend, in CSS pixels."""
 _DPI = 100
+_LABEL_AT = 0.022  # where the y axis's label stands, as a share of the figure's width
 _LETTERS_ACROSS = 70  # more do not fit side by side under the x axis
 _LETTER = 0.8  # CSS pixels of a letter a point of its size, on the average
 _LABEL_BEYOND = 30  # CSS pixels by which the y axis's label may reach beyond the axis
@@ -201,7 +202,8 @@ def value_axis(on: Axes, unit: str, label: str) -> None:
     points = min(10.0, max(7.5, room / (_LETTER * letters)))
     most = int(room / (_LETTER * points))
     on.set_ylabel(label if letters <= most else f"{label[: most - 1]}…", fontsize=points)
-    on.yaxis.set_label_coords(-0.112, 0.5)
+    place = on.get_position()  # the label stands at the figure's left edge, however wide the ticks' texts are
+    on.yaxis.set_label_coords((_LABEL_AT - place.x0) / place.width, 0.5)
 
 
 def bar_axis(on: Axes, unit: str, label: str) -> None:
@@ -213,6 +215,17 @@ def bar_axis(on: Axes, unit: str, label: str) -> None:
     on.xaxis.set_minor_locator(NullLocator())
     on.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_label(value, unit)))
     on.set_xlabel(label)
+
+
+def left_margin(limits: tuple[float, float], unit: str) -> float:
+    """The room that the ticks of a log y axis and its label need, as a share of the figure's width.
+
+    >>> left_margin((1e-6, 1.0), "s"), left_margin((1e5, 1e12), "FLOP/s") > 0.14
+    (0.118, True)
+    """
+    low, high = (round(math.log10(limit)) for limit in limits)
+    letters = max(len(tick_label(10.0**power, unit)) for power in range(low, high + 1))
+    return max(0.118, (44 + 6.3 * letters) / WIDTH)
 
 
 def tick_label(value: float, unit: str) -> str:

@@ -60,7 +60,7 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 def _rate(evidence: Evidence, line: str, elements: int = 1) -> Estimate:
-    """FLOP a second of a line."""
+    """Additions (of a product: FLOP) a second of a line."""
     time = evidence.get(line, elements=elements)
     found = evidence.experiment.cost_at(evidence.experiment.line(line).variant, {"elements": elements})
     assert found is not None
@@ -69,7 +69,7 @@ def _rate(evidence: Evidence, line: str, elements: int = 1) -> Estimate:
 
 
 def _a_second(rate: Estimate) -> str:
-    return units.quantity(rate.median, "FLOP/s")
+    return units.quantity(rate.median, "/s")
 
 
 def _torch_is_slower(evidence: Evidence) -> Verdict:
@@ -163,5 +163,5 @@ EXPERIMENT = Experiment(
     cost="brrr.experiments.adds:cost",
     claims=CLAIMS,
     anchors=({"elements": 1},),
-    rate=Rate("flop", "FLOP/s", "additions a second"),
+    rate=Rate("flop", "/s", "additions a second"),
 )

@@ -82,7 +82,7 @@ def compare(
     origin.measure_together(described, [each.variant for each in drawn], point)
     shown = [found for name in named if (found := _time(described, origin, name, named[name], point))]
     if not shown:
-        return Comparison(f"{origin.badge(described)} has none of these lines at {_where(point)}.")
+        return Comparison(f"{origin.badge(described)} has none of these lines at {where_text(point)}.")
     true = _time(described, origin, "truth", truth, point) if truth else None
     header, rows = _table(guess, shown, true)
     return Comparison(_text(guess, shown, true, point), header, rows, str(origin.badge(described)))
@@ -172,7 +172,7 @@ def _text(guess: Guess, shown: Sequence[Shown], truth: Shown | None, point: Mapp
         text = guess.form.judge(tuple(item for item in guess.value if item in measured), measured)
     else:
         text = guess.form.judge(guess.value, measured)
-    return f"At {_where(point)}, {text}."
+    return f"At {where_text(point)}, {text}."
 
 
 def _table(
@@ -201,5 +201,8 @@ def _off(time: Estimate, truth: Estimate) -> str:
     return f"{units.ratio(max(ratio, 1 / ratio) if ratio > 0 else float('inf'))} too {word}"
 
 
-def _where(point: Mapping[str, Value]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in point.items())
+def where_text(point: Mapping[str, Value]) -> str:
+    """The point in words, sizes as the sliders show them."""
+    from brrr.plots import readable
+
+    return ", ".join(f"{name} {readable(value)}" for name, value in point.items())

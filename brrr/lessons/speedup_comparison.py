@@ -12,7 +12,7 @@ from brrr.errors import ArgumentError, DeviceMemoryError, NotRecordedError, Unav
 from brrr.experiment import Experiment, Line, Point, Value
 from brrr.experiments import experiment as experiment_named
 from brrr.lessons.answers import Quantity
-from brrr.lessons.comparison import Comparison
+from brrr.lessons.comparison import Comparison, where_text
 from brrr.lessons.guessing import Guess
 from brrr.measurement import Estimate
 from brrr.source import Source
@@ -48,7 +48,7 @@ def compare_speedup(
     point = _nearest(described, origin, pairs, described.point(**at))
     origin.measure_together(described, [line.variant for pair in pairs for line in pair], point)
     found = [(fast, slow, ratio) for fast, slow in pairs if (ratio := _speedup(described, origin, fast, slow, point))]
-    where, badge = ", ".join(f"{name} {value}" for name, value in point.items()), str(origin.badge(described))
+    where, badge = where_text(point), str(origin.badge(described))
     if not found:
         return Comparison(f"{badge} has none of these lines at {where}.")
     rows = tuple((fast.label, slow.label, _shown(ratio)) for fast, slow, ratio in found)

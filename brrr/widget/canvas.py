@@ -125,7 +125,7 @@ class Canvas(Blit):
         self._scale = frame.scale
         self._places = plots.positions(frame.values, frame.scale)
         bottom, top = frame.inner
-        self._axes = plots.axes(self._figure, bottom=bottom, top=top)
+        self._axes = plots.axes(self._figure, plots.left_margin(frame.limits, frame.unit), bottom, top=top)
         self._axes.set_ylim(*frame.limits)
         plots.value_axis(self._axes, frame.unit, frame.y_label)
         plots.slider_axis(self._axes, frame.values, frame.scale, frame.x_label)

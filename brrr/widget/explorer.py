@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 from weakref import WeakSet
 
 from brrr.errors import ArgumentError, BrrrError
-from brrr.experiment import Value
+from brrr.experiment import Experiment, Value
 from brrr.experiments import experiment as experiment_named
 from brrr.lessons.display import static
 from brrr.source import Source
@@ -233,8 +234,16 @@ def explore(
     names = slider_names(found, at, sliders)
     chosen = source if source is not None and not isinstance(source, str) else source_named(source)
     view = view_of(found, names, show, values, lines, published)
+    standing = [axis for axis in at if axis not in names and not (axis == view.x and not view.is_bars)]
+    view = replace(view, keep={**{axis: _snapped(found, chosen, axis, at[axis]) for axis in standing}, **view.keep})
     scene = Scene(found, chosen, at, lines, view)
     return Explorer(scene, names, unlock, at, lines)
+
+
+def _snapped(found: Experiment, source: Source, axis: str, value: Value) -> tuple[Value, ...]:
+    """The one value that an axis without a slider takes: the source's nearest, so that the limits fit what is shown."""
+    there = source.values(found, axis)
+    return (snap(found.axis(axis), there, value),) if value in there or found.axis(axis).scale != "category" else ()
 
 
 def _display(data: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> None:
