@@ -78,7 +78,7 @@ class NotebookPage:
         while button.locator("visible=true").count():
             form = button.locator("visible=true").first.locator("xpath=ancestor::*[contains(@class,'widget-vbox')][1]")
             for text in form.locator(".widget-text input").all():
-                text.fill("1 ms")
+                text.fill("3x" if "factor" in (text.get_attribute("placeholder") or "") else "1 ms")
             for radio in form.locator("input[type=radio]").all()[:1]:
                 radio.check()
             for place, choice in enumerate(form.locator("select").all()):
@@ -119,8 +119,8 @@ class Explorer:
         return str(self.root.locator("img.brrr-figure").get_attribute("src"))
 
     def handles(self) -> list[Any]:
-        """The sliders' handles."""
-        return list(self.root.locator(".noUi-handle").all())
+        """The handles of the sliders that are shown."""
+        return [handle for handle in self.root.locator(".noUi-handle").all() if handle.is_visible()]
 
     def press(self, handle: Any, key: str) -> None:
         """Press a key on a slider and wait until text and picture have changed."""
@@ -133,6 +133,11 @@ class Explorer:
         """The arrow key that can move the slider: left, but right from its left end."""
         now, least = (float(handle.get_attribute(f"aria-value{part}")) for part in ("now", "min"))
         return "ArrowRight" if now == least else "ArrowLeft"
+
+    def away(self, handle: Any) -> float:
+        """A share of the track that lies in its other half, where the slider has another value."""
+        now, least, most = (float(handle.get_attribute(f"aria-value{part}")) for part in ("now", "min", "max"))
+        return 0.9 if now - least < (most - least) / 2 else 0.1
 
     def drag(self, handle: Any, share: float) -> None:
         """Drag a handle with the mouse to a share of its track's width."""

@@ -30,7 +30,8 @@ def test_a_lesson_from_run_all_to_the_last_slider(name: str, browser: Any, lab: 
     page.photograph(f"{stem}-unanswered", ARTIFACTS)
     page.answer_all()
     page.page.wait_for_function("() => document.querySelectorAll('.brrr-cover').length === 0")
-    explorers = _code_of(lab.work / name).count("explore(")
+    code = _code_of(lab.work / name)
+    explorers = code.count("explore(") + code.count("timeline(")
     assert page.page.locator(".brrr-explorer").count() == explorers
     for number in range(explorers):
         _move_everything(page, number, f"{stem}-explorer-{number}")
@@ -45,8 +46,8 @@ def _move_everything(page: NotebookPage, number: int, name: str) -> None:
     page.photograph(f"{name}-light", ARTIFACTS, explorer.root)
     for handle in explorer.handles():
         explorer.press(handle, explorer.inward(handle))
-        explorer.drag(handle, 0.9)
-        explorer.drag(handle, 0.4)
+        explorer.drag(handle, explorer.away(handle))
+        explorer.drag(handle, explorer.away(handle))
     page.theme("dark")
     page.photograph(f"{name}-moved-dark", ARTIFACTS, explorer.root)
     page.theme("light")
