@@ -18,28 +18,36 @@ _WHERE = {
     "ArgumentError": "brrr.errors",
     "BrrrError": "brrr.errors",
     "CaptureError": "brrr.errors",
-    "Cost": "brrr.cost",
+    "Cost": "brrr.counting.cost",
+    "CostMode": "brrr.counting.mode",
     "CpuQueue": "brrr.timing.cpu_queue",
     "DeviceMemoryError": "brrr.errors",
     "Estimate": "brrr.measurement",
     "Experiment": "brrr.experiment",
     "Live": "brrr.live",
     "Measurement": "brrr.measurement",
+    "MissingPeakError": "brrr.peaks",
     "NotRecordedError": "brrr.errors",
+    "Peak": "brrr.peaks",
+    "Peaks": "brrr.peaks",
     "Pipeline": "brrr.pipeline",
     "Recorded": "brrr.recordings.recorded",
     "RecordingError": "brrr.errors",
     "Scaling": "brrr.scaling",
     "Timeline": "brrr.tracing",
+    "TraceError": "brrr.errors",
     "Transition": "brrr.transition",
     "UnavailableError": "brrr.errors",
     "WrongResultError": "brrr.errors",
+    "array": "brrr.counting.description",
+    "calibrate": "brrr.peaks",
     "capture": "brrr.graphs",
     "check": "brrr.lesson",
     "claims": "brrr.claims_table",
     "compare": "brrr.lesson",
     "compare_speedup": "brrr.lessons.speedup_comparison",
     "compare_values": "brrr.lessons.value_comparison",
+    "cost": "brrr.counting.tracing",
     "doctor": "brrr.machines.checkup",
     "explore": "brrr.widget.explorer",
     "factory": "brrr.factory_drawing",
@@ -74,7 +82,7 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from brrr.claims_table import claims as claims
-    from brrr.cost import Cost as Cost
+    from brrr.counting.cost import Cost as Cost
     from brrr.device import hardware as hardware
     from brrr.errors import ArgumentError as ArgumentError
     from brrr.errors import BrrrError as BrrrError

@@ -44,3 +44,7 @@ class DeviceMemoryError(BrrrError, MemoryError):
 
 class CaptureError(BrrrError, RuntimeError):
     """A function cannot become a CUDA Graph; the message names what in it prevents that, and what to do."""
+
+
+class TraceError(BrrrError, RuntimeError):
+    """A callable cannot be counted without running it; the message names its line and what to do."""

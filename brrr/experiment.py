@@ -13,7 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 from brrr.claim import Claim
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.errors import ArgumentError, WrongResultError
 from brrr.measurement import FIELDS, Cache, Field
 

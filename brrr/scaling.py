@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from brrr import units
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.errors import ArgumentError, NotRecordedError
 from brrr.experiment import Experiment, Value
 from brrr.experiments.judging import over
@@ -175,10 +175,19 @@ def _bytes_growth(
     if cost is not None:
         small, large = (cost(each).bytes for each in (batch, factor * batch))
     else:
-        from brrr.counting import bytes_of
-
-        small, large = (bytes_of(function) for function in functions)
+        small, large = (_bytes_of(function) for function in functions)
     return large / small if small else None
+
+
+def _bytes_of(function: Callable[[], Any]) -> float:
+    """The bytes that torch's operators move in one call; 0 where they do not show it, as inside a CUDA Graph."""
+    from brrr.counting.tracing import cost
+    from brrr.errors import TraceError
+
+    try:
+        return cost(function, run=True).eager_bytes
+    except TraceError:
+        return 0.0
 
 
 def _of_experiment(name: str, batch: int, factor: int, variant: str, source: str | Source | None) -> Scaling:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.errors import BrrrError
 from brrr.experiment import Experiment, Value
 from brrr.experiments import experiment

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from brrr import errors
 from brrr.claim import Claim, Evidence, Status, Verdict, band_verdict, ratio_verdict, three_way
-from brrr.cost import Cost, matmul_cost
+from brrr.counting.cost import Cost, matmul_cost
 from brrr.errors import ArgumentError, NotRecordedError, WrongResultError
 from brrr.experiment import Axis, Experiment, Line, Point, Value, Variant, Workload
 from brrr.experiments import NAMES, experiment

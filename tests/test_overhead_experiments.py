@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from brrr.claim import Verdict
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.errors import ArgumentError, NotRecordedError, UnavailableError, WrongResultError
 from brrr.experiment import Experiment, Point, Value
 from brrr.experiments import experiment

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from brrr.claim import Verdict
 from brrr.claims_table import claims
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.errors import ArgumentError, BrrrError, DeviceMemoryError, NotRecordedError, WrongResultError
 from brrr.experiment import Value
 from brrr.experiments import experiment, pseudo_linear_flaws

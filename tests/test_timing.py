@@ -73,7 +73,7 @@ def test_a_single_slow_call_on_a_queue_still_tells_issuing_from_waiting(queue: C
 
 
 def test_a_check_already_made_is_not_made_again_for_a_slow_call() -> None:
-    from brrr.cost import Cost
+    from brrr.counting.cost import Cost
     from brrr.experiment import Workload
 
     calls: list[int] = []

@@ -133,7 +133,7 @@ def test_a_wrong_result_is_not_traced() -> None:
 
 def wrong_workload(variant: Variant, point: Any) -> Any:
     """A product whose result is not a number."""
-    from brrr.cost import Cost
+    from brrr.counting.cost import Cost
     from brrr.experiment import Workload
 
     return Workload(lambda: float("nan"), Cost(1, 1), lambda result: result, 1e-3)

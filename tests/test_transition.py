@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brrr.bisection import Answer, SameAnswer, Search, numbers_between, values_between, whole_numbers_between
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.errors import ArgumentError, NotRecordedError
 from brrr.experiment import Axis, Experiment, Line, Point, Value, Variant
 from brrr.measurement import Estimate, Measurement

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.errors import NotRecordedError
 from brrr.experiment import Axis, Experiment, Guide, Line, Point, Rate, Value, Variant
 from brrr.machines.datasheet import Hardware

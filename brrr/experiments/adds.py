@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from brrr import units
 from brrr.claim import Claim, Evidence, Verdict, band_verdict, ratio_verdict, three_way
-from brrr.cost import Cost, matmul_cost
+from brrr.counting.cost import Cost, matmul_cost
 from brrr.experiment import Axis, Experiment, Line, Point, Rate, Variant
 from brrr.experiments.judging import over
 from brrr.measurement import Estimate

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.experiment import Point, Variant, Workload
 from brrr.experiments.adds import CPU_PEAK_SIZE, PEAK_SIZE, additions, cost, is_peak
 from brrr.experiments.matmul_work import product_error, refuse_too_large

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from brrr import units
 from brrr.claim import Claim, Evidence, Verdict, band_verdict, ratio_verdict, three_way
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.experiment import Axis, Experiment, Line, Point, Variant
 
 SOURCE = "GPU Performance: Parallel Processing vs Overhead (2024), section 'Warmup for nested sine'"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from brrr import units
 from brrr.claim import Claim, Evidence, Verdict, band_verdict, ratio_verdict, three_way
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.experiment import Axis, DeviceKind, Experiment, Line, Point, Variant
 from brrr.experiments.judging import at, over
 from brrr.measurement import Estimate

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from brrr import units
 from brrr.claim import Claim, Evidence, Verdict, band_verdict, three_way
-from brrr.cost import Cost, matmul_cost
+from brrr.counting.cost import Cost, matmul_cost
 from brrr.errors import NotRecordedError
 from brrr.experiment import Axis, Experiment, Line, Point, Variant
 from brrr.measurement import Estimate

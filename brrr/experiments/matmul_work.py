@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from brrr import units
-from brrr.cost import matmul_cost
+from brrr.counting.cost import matmul_cost
 from brrr.errors import DeviceMemoryError
 from brrr.experiment import Point, Variant, Workload
 from brrr.timing.cpu_queue import CpuQueue

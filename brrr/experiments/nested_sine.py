@@ -6,7 +6,7 @@ The function, the sizes and the claims follow the nested-sine part of "GPU Perfo
 
 from __future__ import annotations
 
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.experiment import Axis, Experiment, Line, Point, Variant
 from brrr.experiments.nested_sine_claims import CLAIMS
 

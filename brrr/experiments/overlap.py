@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from brrr import units
 from brrr.claim import Claim, Evidence, Verdict, band_verdict, ratio_verdict
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.errors import NotRecordedError
 from brrr.experiment import Axis, Experiment, Guide, Line, Point, Rate, Variant
 from brrr.machines.datasheet import Hardware

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from brrr import units
 from brrr.claim import Claim, Evidence, Status, Verdict, three_way
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.experiment import Axis, Experiment, Line, Point, Variant
 from brrr.experiments.judging import at, over, shown
 from brrr.experiments.pseudo_linear_theory import ITEMSIZE, linear_cost, pseudo_cost

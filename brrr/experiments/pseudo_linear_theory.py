@@ -6,7 +6,7 @@ Forward with backward adds the gradients of the input and of all parameters.
 
 from __future__ import annotations
 
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.experiment import Point, Variant
 from brrr.machines.datasheet import Hardware
 

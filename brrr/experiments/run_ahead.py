@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from brrr import units
 from brrr.claim import Claim, Evidence, Verdict, ratio_verdict, three_way
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.errors import NotRecordedError
 from brrr.experiment import Axis, Experiment, Line, Point, Variant
 from brrr.experiments.judging import Curve, curve, largest, share

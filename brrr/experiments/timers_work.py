@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from brrr.cost import Cost, matmul_cost
+from brrr.counting.cost import Cost, matmul_cost
 from brrr.experiment import Point, Variant, Workload
 from brrr.experiments.matmul_work import product_error, queued_product, refuse_too_large
 from brrr.measurement import Estimate, Measurement

@@ -6,7 +6,7 @@ single copy, whose floor is what any copy costs, however small.
 
 from __future__ import annotations
 
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.experiment import Axis, Experiment, Guide, Line, Point, Rate, Variant
 from brrr.experiments.transfers_claims import CLAIMS
 from brrr.machines.datasheet import Hardware

@@ -14,7 +14,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 from brrr.claim import Evidence
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.errors import NotRecordedError
 from brrr.experiment import DeviceKind, Experiment, Point, Value, Variant
 from brrr.measurement import FIELDS, Estimate, Measurement

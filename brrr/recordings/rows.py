@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.errors import ArgumentError
 from brrr.experiment import Axis, Experiment, Point, Value
 from brrr.measurement import FIELDS, Estimate, Field, Measurement

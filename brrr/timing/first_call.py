@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.errors import UnavailableError
 from brrr.experiment import Experiment, Point, Value, Variant, Workload
 

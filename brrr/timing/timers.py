@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.errors import BrrrError, DeviceMemoryError, UnavailableError
 from brrr.experiment import Experiment, Point, Variant, Workload
 from brrr.measurement import Estimate, Field, Measurement

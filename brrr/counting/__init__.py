@@ -1,0 +1,12 @@
+"""Counting FLOP and bytes: `brrr.cost` of any torch callable, on descriptions that take no memory.
+
+| module | what |
+| --- | --- |
+| `cost.py` | `Cost`, `OperatorCost`, `Matmul`: the result |
+| `description.py` | `array(...)`: a tensor's shape and type, without its memory |
+| `tracing.py` | `cost(...)`: run a callable on fake tensors and count |
+| `mode.py` | `CostMode`: the same over a real execution |
+| `conventions.py` | how many FLOP each operator counts: one table |
+| `traffic.py` | which bytes each operator reads and writes |
+| `ledger.py` | which of them no implementation could save |
+"""

@@ -1,0 +1,118 @@
+"""What a piece of work costs before anything runs: floating-point operations and bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from brrr import units
+
+
+@dataclass(frozen=True, slots=True)
+class Matmul:
+    """`batch` products of an (m, k) by a (k, n) matrix; a convolution counts as the product it amounts to.
+
+    >>> Matmul(m=128, n=512, k=512, dtype="float32").flop
+    67108864.0
+    """
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    dtype: str = "float32"
+
+    @property
+    def flop(self) -> float:
+        """2mnk for each of the batch; an added bias is not in it."""
+        return 2.0 * self.batch * self.m * self.n * self.k
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCost:
+    """What one call of one operator costs when it runs as a kernel of its own.
+
+    `kind` is the operator's class: view (or an allocation: nothing runs on the device), copy, pointwise, reduction,
+    scan, softmax, norm, loss, pooling, index, random, matmul, convolution, attention, recurrent or unknown. `flop` is
+    None where no formula is known. `shapes` are those of the tensors it takes, of those it makes where it takes none.
+    """
+
+    name: str
+    flop: float | None
+    read_bytes: float
+    written_bytes: float
+    dtype: str
+    shapes: tuple[tuple[int, ...], ...]
+    kind: str = "pointwise"
+    matmuls: tuple[Matmul, ...] = ()
+
+    @property
+    def bytes(self) -> float:
+        """What it reads and writes together."""
+        return self.read_bytes + self.written_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """FLOP and bytes of a piece of work: each input read once, each output written once; an FMA is 2 FLOP.
+
+    >>> Cost(flop=67.1e6, bytes=537e6)
+    67.1 MFLOP, 537 MB, 0.125 FLOP/B
+
+    `bytes` are the compulsory ones: what even a perfectly fused kernel moves. `eager_bytes` are what the operators
+    move one after the other, and `working_set_bytes` is the memory touched: inputs, results, and the intermediates
+    alive at once. Both equal `bytes` where they are not given. `unknown` names the operators whose FLOP are not in
+    `flop`; `arithmetic_intensity` is over the compulsory bytes.
+    """
+
+    flop: float
+    bytes: float
+    eager_bytes: float = -1.0
+    working_set_bytes: float = -1.0
+    operators: tuple[OperatorCost, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("eager_bytes", "working_set_bytes"):
+            if getattr(self, name) < 0:
+                object.__setattr__(self, name, self.bytes)
+
+    @property
+    def arithmetic_intensity(self) -> float:
+        """FLOP per byte; infinite for work that moves nothing."""
+        return self.flop / self.bytes if self.bytes else float("inf")
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The operators whose FLOP nobody here knows, each named once."""
+        return tuple(dict.fromkeys(each.name for each in self.operators if each.flop is None))
+
+    @property
+    def random(self) -> tuple[str, ...]:
+        """The operators that draw random numbers, which count 0 FLOP, each named once."""
+        return tuple(dict.fromkeys(each.name for each in self.operators if each.kind == "random"))
+
+    @property
+    def matmuls(self) -> tuple[Matmul, ...]:
+        """Every matrix product in it, in order."""
+        return tuple(product for each in self.operators for product in each.matmuls)
+
+    def details(self) -> str:
+        """A table of its operators, equal calls on one line, as text."""
+        from brrr.counting.cost_text import details
+
+        return details(self)
+
+    def __repr__(self) -> str:
+        flop, intensity = units.quantity(self.flop, "FLOP"), units.quantity(self.arithmetic_intensity, "FLOP/B")
+        if self.unknown:
+            flop = f"at least {flop} (unknown: {', '.join(self.unknown)})"
+            intensity = f"at least {intensity}"
+        return f"{flop}, {units.quantity(self.bytes, 'B')}, {intensity}"
+
+
+def matmul_cost(m: int, k: int, n: int, itemsize: int) -> Cost:
+    """The cost of an (m, k) by (k, n) product with `itemsize` bytes an element: 2mkn FLOP, three matrices moved once.
+
+    >>> matmul_cost(1024, 1024, 1024, 4)
+    2.15 GFLOP, 12.6 MB, 171 FLOP/B
+    """
+    return Cost(flop=2.0 * m * k * n, bytes=float(itemsize) * (m * k + k * n + m * n))

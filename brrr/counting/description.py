@@ -1,0 +1,78 @@
+"""A tensor's shape and type without its memory: what `brrr.cost` and `brrr.predict` take instead of data."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from brrr import units
+from brrr.errors import ArgumentError
+
+ITEMSIZE = {
+    "float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1,
+    "complex128": 16, "complex64": 8,
+    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
+}  # fmt: skip
+_SHORT = {"fp64": "float64", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8_e4m3fn"}
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """An array that is described, not allocated; `array` makes one."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    requires_grad: bool = False
+    device: str | None = None
+
+    @property
+    def numel(self) -> int:
+        """Its elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that it would take."""
+        return self.numel * ITEMSIZE[self.dtype]
+
+    def __repr__(self) -> str:
+        grad = ", requires_grad=True" if self.requires_grad else ""
+        return f"array({self.shape}, {self.dtype!r}{grad}): {units.quantity(self.nbytes, 'B')} described, not allocated"
+
+
+def array(
+    shape: int | Iterable[int], dtype: object = "float32", *, requires_grad: bool = False, device: str | None = None
+) -> Description:
+    """Describe an array: nothing is allocated, however large it is.
+
+    >>> array((4096, 4096), "bfloat16")
+    array((4096, 4096), 'bfloat16'): 33.6 MB described, not allocated
+
+    `shape` is a whole number or several, all at least 1; `dtype` a name such as "float32" (or fp32), or a torch dtype.
+    `requires_grad=True` asks `cost(..., backward=True)` for its gradient. `device` is the one whose operators are
+    counted ("cuda" where there is a GPU); without it, that of the tensors around it, else the GPU where there is one.
+    """
+    name = _dtype_name(dtype)
+    if requires_grad and not name.startswith(("float", "bfloat", "complex")):
+        raise ArgumentError("array", "requires_grad", True, f"False for {name}: only floating-point arrays have one")
+    return Description(_sizes(shape), name, requires_grad, device)
+
+
+def _dtype_name(dtype: object) -> str:
+    name = str(dtype).removeprefix("torch.")
+    name = _SHORT.get(name, name)
+    if name not in ITEMSIZE:
+        raise ArgumentError("array", "dtype", dtype, f"one of {', '.join(ITEMSIZE)}")
+    return name
+
+
+def _sizes(shape: int | Iterable[int]) -> tuple[int, ...]:
+    try:
+        sizes = tuple(operator.index(size) for size in (shape if isinstance(shape, Iterable) else (shape,)))
+    except TypeError:
+        raise ArgumentError("array", "shape", shape, "a whole number or several, such as (1024, 512)") from None
+    if any(size < 1 for size in sizes):
+        raise ArgumentError("array", "shape", shape, "sizes of at least 1", "An empty array costs nothing.")
+    return sizes

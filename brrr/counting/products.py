@@ -1,0 +1,155 @@
+"""FLOP of matrix products, convolutions and attention, and the products each amounts to."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from brrr.counting.call import Call
+from brrr.counting.cost import Matmul
+from brrr.counting.formula import Formula
+
+Shape = tuple[int, ...]
+
+
+def dtype_name(tensor: torch.Tensor) -> str:
+    """float32 for torch.float32."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _product(a: torch.Tensor, b: torch.Tensor) -> tuple[Matmul, ...]:
+    """The product of vectors, matrices or batches of matrices; a vector is a matrix of one row or one column."""
+    m, n = (a.shape[-2] if a.dim() > 1 else 1), (b.shape[-1] if b.dim() > 1 else 1)
+    batch = a.shape[0] if a.dim() == 3 else 1
+    return (Matmul(m, n, a.shape[-1], batch, dtype_name(a)),)
+
+
+def _two(first: str, second: str) -> Formula:
+    """A product of the tensors of these names; what is added to it (`self`) is counted from alpha and beta."""
+
+    def matmuls(call: Call) -> tuple[Matmul, ...]:
+        return _product(call.tensor(first), call.tensor(second))
+
+    def flop(call: Call) -> float:
+        return sum(each.flop for each in matmuls(call)) + call.output.numel() * _added(call)
+
+    return Formula("matmul", flop, matmuls)
+
+
+def _added(call: Call) -> int:
+    """beta C + alpha A B: an addition unless beta is 0, a multiplication for each factor that is not 1."""
+    if "beta" not in call.args:
+        return int(call.has("bias"))
+    alpha, beta = call.args["alpha"], call.args["beta"]
+    return int(alpha != 1) + int(beta != 0) + int(beta not in (0, 1))
+
+
+def _spatial(tensor: torch.Tensor) -> int:
+    return int(math.prod(tensor.shape[2:]))
+
+
+def _convolution_product(call: Call, x: torch.Tensor, out: torch.Tensor) -> tuple[int, int, int, int]:
+    """(pixels, output channels of a group, products of one output, groups) of a convolution, or a transposed one."""
+    weight, groups = call.tensor("weight"), call.args["groups"]
+    pixels = x.shape[0] * _spatial(x if call.args["transposed"] else out)
+    return pixels, weight.shape[0] // groups, math.prod(weight.shape[1:]), groups
+
+
+def _convolution_matmuls(call: Call) -> tuple[Matmul, ...]:
+    m, n, k, groups = _convolution_product(call, call.tensor("input"), call.output)
+    if call.args["transposed"]:  # the weight lies the other way round: (input channels, output channels of a group)
+        n, k = k, n
+    return (Matmul(m, n, k, groups, dtype_name(call.tensor("weight"))),)
+
+
+def _convolution(call: Call) -> float:
+    return sum(each.flop for each in _convolution_matmuls(call)) + call.output.numel() * call.has("bias")
+
+
+def _convolution_backward_matmuls(call: Call) -> tuple[Matmul, ...]:
+    """Each gradient, of the input and of the weight, is a product with the forward one's FLOP."""
+    m, n, k, groups = _convolution_product(call, call.tensor("input"), call.tensor("grad_output"))
+    dtype = dtype_name(call.tensor("weight"))
+    if call.args["transposed"]:
+        n, k = k, n
+    to_input, to_weight, _ = call.args["output_mask"]
+    by_input, by_weight = Matmul(m, k, n, groups, dtype), Matmul(n, k, m, groups, dtype)
+    return (*[by_input] * to_input, *[by_weight] * to_weight)
+
+
+def _convolution_backward(call: Call) -> float:
+    grad = call.tensor("grad_output")
+    bias = (grad.numel() - grad.shape[1]) * call.args["output_mask"][2]
+    return sum(each.flop for each in _convolution_backward_matmuls(call)) + float(bias)
+
+
+def _attention_sizes(call: Call) -> tuple[int, int, int, int, int, str]:
+    """(batch times query heads, queries, keys, width of a key, width of a value, dtype).
+
+    The memory-efficient kernel takes (batch, heads, tokens, width) here as the others do.
+    """
+    query, key, value = (call.tensor(name) for name in ("query", "key", "value"))
+    *outer, queries, width = query.shape
+    return math.prod(outer), queries, key.shape[-2], width, value.shape[-1], dtype_name(query)
+
+
+def _attention_matmuls(call: Call) -> tuple[Matmul, ...]:
+    batch, queries, keys, width, depth, dtype = _attention_sizes(call)
+    return Matmul(queries, keys, width, batch, dtype), Matmul(queries, depth, keys, batch, dtype)
+
+
+def _attention_backward_matmuls(call: Call) -> tuple[Matmul, ...]:
+    """The scores again, then the gradients of the probabilities, the values, the queries and the keys."""
+    batch, queries, keys, width, depth, dtype = _attention_sizes(call)
+    return (
+        Matmul(queries, keys, width, batch, dtype),
+        Matmul(queries, keys, depth, batch, dtype),
+        Matmul(keys, depth, queries, batch, dtype),
+        Matmul(queries, width, keys, batch, dtype),
+        Matmul(keys, width, queries, batch, dtype),
+    )
+
+
+def _attention(call: Call) -> float:
+    return sum(each.flop for each in _attention_matmuls(call))
+
+
+def _attention_backward(call: Call) -> float:
+    return sum(each.flop for each in _attention_backward_matmuls(call))
+
+
+ATTENTION = tuple(
+    f"aten._scaled_dot_product_{kernel}"
+    for kernel in (
+        "flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention",
+        "fused_attention_overrideable",
+    )
+)  # fmt: skip
+
+
+def products() -> dict[str, Formula]:
+    """Matrix products, convolutions, attention."""
+    convolution = Formula("convolution", _convolution, _convolution_matmuls)
+    backward = Formula("convolution", _convolution_backward, _convolution_backward_matmuls)
+    forward_attention = Formula("attention", _attention, _attention_matmuls)
+    backward_attention = Formula("attention", _attention_backward, _attention_backward_matmuls)
+    return {
+        "aten.mm": _two("self", "mat2"),
+        "aten.bmm": _two("self", "mat2"),
+        "aten._int_mm": _two("self", "mat2"),
+        "aten._scaled_mm": _two("self", "mat2"),
+        "aten.addmm": _two("mat1", "mat2"),
+        "aten.baddbmm": _two("batch1", "batch2"),
+        "aten.mv": _two("self", "vec"),
+        "aten.addmv": _two("mat", "vec"),
+        "aten.dot": _two("self", "tensor"),
+        "aten.vdot": _two("self", "other"),
+        "aten.convolution": convolution,
+        "aten.convolution_overrideable": convolution,
+        "aten.convolution_backward": backward,
+        "aten.convolution_backward_overrideable": backward,
+        **dict.fromkeys(ATTENTION, forward_attention),
+        **{f"{name}_backward": backward_attention for name in ATTENTION if not name.endswith("cpu")},
+        "aten._scaled_dot_product_flash_attention_for_cpu_backward": backward_attention,
+    }

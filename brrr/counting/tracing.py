@@ -1,0 +1,175 @@
+"""`cost`: count the FLOP and bytes of a callable without running it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any, cast
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils import _pytree
+
+from brrr.counting.cost import Cost
+from brrr.counting.description import Description
+from brrr.counting.held import device_around
+from brrr.counting.mode import CostMode
+from brrr.counting.trace_errors import explained
+from brrr.errors import ArgumentError, UnavailableError
+
+
+def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool = False) -> Cost:
+    """FLOP and bytes of a torch callable; nothing is computed, and no memory taken.
+
+    >>> from brrr.counting.description import array
+    >>> cost(lambda x: x * 2, array(2**26))
+    67.1 MFLOP, 537 MB, 0.125 FLOP/B
+    >>> print(cost(lambda x: x.cos().cos(), array(1000)).details())
+    calls  operator  kind       dtype    shapes   FLOP     read  written
+        2  aten.cos  pointwise  float32  (1000,)  2 kFLOP  8 kB  8 kB
+    compulsory 8 kB, eager 16 kB (2 times as much), working set 12 kB
+
+    fn: a function or module; `args` are descriptions (`brrr.array`), tensors, or lists and dicts of them, and whatever
+        else it takes. Tensors that it holds itself (parameters, closures) are inputs like the others; none is changed.
+    backward: count the gradients too, of every result that has one, for every input and parameter that requires one;
+        the gradient that comes from above is one more input.
+    run: run it once on real tensors, for callables whose course depends on values.
+
+    How operators count stands in `brrr.counting.conventions`. A function under torch.compile counts as it is written,
+    operator by operator. What the callable stores in Python objects (an optimizer's state) is fake afterwards.
+    Raises ArgumentError for what is no callable, empty tensors, and a gradient that nothing requires; TraceError for a
+    callable that needs values.
+    """
+    if not callable(fn):
+        raise ArgumentError("cost", "fn", fn, "a callable", "Write cost(lambda x: x * 2, x), not cost(x * 2).")
+    leaves, structure = _pytree.tree_flatten(args)
+    for place, leaf in enumerate(leaves):
+        _check(place, leaf, run)
+    fn = _written(fn)
+    stage = _Real() if run else _Fake(device_around(fn, leaves))
+    inputs = [stage.input(leaf) for leaf in leaves]
+    counting = CostMode(stage.resident)
+    try:
+        with stage.surroundings(), explained(fn, run):
+            results = _forward(counting, fn, _pytree.tree_unflatten(inputs, structure), backward)
+            gradients = _backward(counting, inputs, results) if backward else ()
+            return counting.cost(results, gradients)
+    finally:
+        _without_fake_gradients(counting)
+
+
+def _written(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function or module behind a torch.compile'd one."""
+    original = getattr(fn, "_torchdynamo_orig_callable", None) or getattr(fn, "_orig_mod", None)
+    return fn if original is None else cast(Callable[..., Any], original)
+
+
+def _forward(counting: CostMode, fn: Callable[..., Any], args: Any, backward: bool) -> Any:
+    with torch.enable_grad() if backward else nullcontext(), counting:
+        return fn(*args)
+
+
+def _without_fake_gradients(counting: CostMode) -> None:
+    """Give real parameters back the gradient they had, where the callable called `backward()` itself."""
+    for leaf, gradient in counting.leaves.values():
+        if isinstance(leaf.grad, FakeTensor) and not isinstance(leaf, FakeTensor):
+            leaf.grad = gradient
+
+
+def _backward(counting: CostMode, inputs: list[Any], results: Any) -> Any:
+    """The gradients of all results, for all inputs and for the parameters that were seen."""
+    outputs = [t for t in _tensors(_pytree.tree_leaves(results)) if t.requires_grad]
+    seen = {key: leaf for key, (leaf, _) in counting.leaves.items()}
+    wanted = {id(t): t for t in _tensors(inputs) if t.requires_grad} | seen
+    if not outputs or not wanted:
+        hint = "Describe an input with array(..., requires_grad=True), or pass a module with parameters."
+        raise ArgumentError("cost", "backward", True, "a callable with a result that requires a gradient", hint)
+    upstream = [torch.ones_like(out) for out in outputs]
+    with counting:
+        return torch.autograd.grad(outputs, list(wanted.values()), upstream, allow_unused=True)
+
+
+def _tensors(leaves: Iterable[Any]) -> list[torch.Tensor]:
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def _check(place: int, leaf: Any, run: bool) -> None:
+    """Refuse arguments that have no cost, or none that can be counted."""
+    call, name = "cost", f"argument {place + 1}"
+    if isinstance(leaf, torch.Tensor) and not leaf.numel():
+        raise ArgumentError(call, name, tuple(leaf.shape), "a tensor with at least one element")
+    if isinstance(leaf, Description) and run:
+        raise ArgumentError(call, name, leaf, "a real tensor, because run=True computes", "torch.randn makes one.")
+    if type(leaf).__module__ == "numpy":
+        raise ArgumentError(call, name, type(leaf), "a torch tensor or brrr.array(...)", "torch.from_numpy makes one.")
+
+
+class _Real:
+    """Where a callable runs for real: on the tensors it was given."""
+
+    def input(self, leaf: Any) -> Any:
+        return leaf
+
+    def resident(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor
+
+    def surroundings(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+
+class _Fake:
+    """Where a callable runs on fake tensors: shapes, types and storages, without memory.
+
+    The same real tensor gets the same fake one each time, so that views of one storage stay views of one storage.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._mode = FakeTensorMode(allow_non_fake_inputs=True)
+        if hasattr(self._mode, "_allow_unsafe_data_ptr_access"):  # a kernel launched on a fake address would crash
+            self._mode._allow_unsafe_data_ptr_access = False
+        self._device = device
+
+    def input(self, leaf: Any) -> Any:
+        """A fake tensor for a description or a tensor, with a gradient of its own; anything else as it is."""
+        if isinstance(leaf, Description):
+            return self._described(leaf)
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        with self._mode:
+            return self.resident(leaf).detach().requires_grad_(leaf.requires_grad)
+
+    def resident(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor if isinstance(tensor, FakeTensor) else self._mode.from_tensor(tensor)
+
+    def surroundings(self) -> AbstractContextManager[Any]:
+        """The fake mode; an operator that fails is reported by its exception alone, not in torch's log too."""
+        both = ExitStack()
+        both.enter_context(_silenced(logging.getLogger("torch._subclasses.fake_tensor")))
+        both.enter_context(self._mode)
+        return both
+
+    def _described(self, leaf: Description) -> torch.Tensor:
+        dtype, device = getattr(torch, leaf.dtype), self._device if leaf.device is None else _present(leaf.device)
+        with self._mode:
+            return torch.empty(leaf.shape, dtype=dtype, device=device, requires_grad=leaf.requires_grad)
+
+
+def _present(device: str) -> torch.device:
+    """A device that is there: autograd ends the process where it meets a fake tensor on one that is not."""
+    try:
+        found = torch.device(device)
+    except RuntimeError:
+        raise ArgumentError("array", "device", device, '"cpu" or "cuda"') from None
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise UnavailableError(f"cost: device={device!r}, but there is no GPU here; leave it out to count on the CPU")
+    return found
+
+
+@contextmanager
+def _silenced(logger: logging.Logger) -> Iterator[None]:
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before

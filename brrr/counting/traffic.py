@@ -1,0 +1,199 @@
+"""Which bytes each operator reads and writes when it runs as a kernel of its own.
+
+Each different region of its arguments is read once, each result written once; an argument changed in place is read and
+written. A broadcast dimension counts once, a view nothing. What differs from that stands in the tables here:
+operators that overwrite without reading, that read only the rows their index names, that read an input twice because
+it does not fit in a cache between two passes, and that take an argument for its shape alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from brrr.counting.call import Call
+from brrr.counting.movement import indexed_elements
+from brrr.counting.norms import trains, wanted
+from brrr.counting.products import ATTENTION
+from brrr.counting.regions import Region, region_of, union_bytes
+
+_OVERWRITES = {
+    "copy", "fill", "zero", "normal", "uniform", "bernoulli", "exponential", "random", "log_normal", "cauchy",
+    "geometric", "_foreach_copy", "_foreach_zero", "resize", "set", "index_put", "_index_put_impl", "index_copy",
+    "index_fill", "scatter",
+}  # fmt: skip
+_SHAPE_ONLY = {
+    **dict.fromkeys(
+        ("zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like", "empty_like", "new_empty",
+         "new_empty_strided", "new_zeros", "new_ones", "new_full", "nll_loss_backward", "nll_loss2d_backward"),
+        ("self",),
+    ),
+}  # fmt: skip
+_ALLOCATES = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize", "set"}
+_BATCH_NORM_BACKWARD = ("native_batch_norm_backward", "cudnn_batch_norm_backward", "batch_norm_backward")
+_RUNNING = ("running_mean", "running_var")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Bytes of one region of one storage; fewer than the region's where an index picks them, named by `picked`."""
+
+    storage: int
+    region: Region
+    bytes: int
+    picked: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What one call reads and writes; `again_bytes` is what a second pass reads once more."""
+
+    reads: tuple[Access, ...] = ()
+    writes: tuple[Access, ...] = ()
+    again_bytes: int = 0
+
+
+def amount(accesses: Iterable[Access]) -> int:
+    """The bytes of accesses together, those of several to one region counted once."""
+    by_storage: dict[int, list[Access]] = defaultdict(list)
+    for access in accesses:
+        by_storage[access.storage].append(access)
+    return sum(_amount_of_one(found) for found in by_storage.values())
+
+
+def _amount_of_one(accesses: list[Access]) -> int:
+    """Of one storage: whole regions, and each different picking, never more than the picked regions themselves."""
+    whole = {access.region for access in accesses if access.picked is None}
+    picked = {(a.region, a.picked): a.bytes for a in accesses if a.picked is not None and a.region not in whole}
+    regions = whole | {region for region, _ in picked}
+    return min(union_bytes(whole) + sum(picked.values()), union_bytes(regions))
+
+
+def storage_key(tensor: torch.Tensor) -> int:
+    """One number for all tensors that share a storage, good while that storage lives."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+def traffic_of(call: Call) -> Traffic:
+    """What a call reads and writes, by the rules above."""
+    if is_view(call):
+        return Traffic()
+    name = call.name.removeprefix("aten.")
+    reads = [_read(call, name, argument, t) for argument, t in call.each_argument() if _is_read(call, name, argument)]
+    writes = [_whole(t) for t in _results(call, name)]
+    writes += [_write(call, name, t) for argument in _changed(call, name) for t in call.tensors(argument)]
+    again = sum(union_bytes([region_of(t)]) for t in _read_twice(call, name) if t.numel())
+    return Traffic(_some(reads), _some(writes), again)
+
+
+def is_view(call: Call) -> bool:
+    """Whether every result is a view of an argument, so that nothing runs on the device."""
+    if call.written or not call.outputs:
+        return False
+    sources = {storage_key(tensor) for _, tensor in call.each_argument()}
+    return all(storage_key(out) in sources for out in call.outputs)
+
+
+def _some(accesses: list[Access | None]) -> tuple[Access, ...]:
+    return tuple(access for access in accesses if access is not None)
+
+
+def _whole(tensor: torch.Tensor) -> Access | None:
+    if not tensor.numel():
+        return None
+    region = region_of(tensor)
+    return Access(storage_key(tensor), region, region.bytes)
+
+
+def _part(tensor: torch.Tensor, elements: int, picked: Any) -> Access | None:
+    """Some elements of a tensor, at most all of them."""
+    whole = _whole(tensor)
+    if whole is None or elements * tensor.element_size() >= whole.bytes:
+        return whole
+    return Access(whole.storage, whole.region, elements * tensor.element_size(), picked)
+
+
+def _results(call: Call, name: str) -> list[torch.Tensor]:
+    """The results that are written: not those of `empty`, not the arguments returned, not attention's bookkeeping."""
+    if name in _ALLOCATES:
+        return []
+    sources = {storage_key(tensor) for _, tensor in call.each_argument()}
+    results = call.outputs[:2] if call.name in ATTENTION else call.outputs
+    return [out for out in results if storage_key(out) not in sources]
+
+
+def _changed(call: Call, name: str) -> tuple[str, ...]:
+    """The arguments written, those included that a schema forgets: a training batch norm's running statistics."""
+    if name in ("native_batch_norm", "cudnn_batch_norm"):
+        return tuple(each for each in _RUNNING if trains(call) and call.has(each))
+    return call.written if name not in _ALLOCATES else ()
+
+
+def _is_read(call: Call, name: str, argument: str) -> bool:
+    if argument in call.targets or argument in _SHAPE_ONLY.get(name, ()):
+        return False
+    if argument in call.written and name in _OVERWRITES:
+        return bool(call.args.get("accumulate") or call.args.get("reduce"))
+    if name == "convolution_backward":
+        to_input, to_weight, _ = call.args["output_mask"]
+        return bool({"input": to_weight, "weight": to_input}.get(argument, True))
+    if name in _BATCH_NORM_BACKWARD:
+        return not (argument in _RUNNING and trains(call))
+    return True
+
+
+_Picks = Callable[[Call], tuple[int, tuple[str, ...]]]
+_PICKS: dict[str, tuple[str, _Picks]] = {
+    "embedding": ("weight", lambda call: (call.output.numel(), ("indices",))),
+    "gather": ("self", lambda call: (call.output.numel(), ("index",))),
+    "index_select": ("self", lambda call: (call.output.numel(), ("index",))),
+    "index": ("self", lambda call: (call.output.numel(), ("indices",))),
+    "_unsafe_index": ("self", lambda call: (call.output.numel(), ("indices",))),
+    "take": ("self", lambda call: (call.output.numel(), ("index",))),
+    "nll_loss_forward": ("self", lambda call: (call.tensor("target").numel(), ("target",))),
+    "nll_loss2d_forward": ("self", lambda call: (call.tensor("target").numel(), ("target",))),
+}
+
+
+def _read(call: Call, name: str, argument: str, tensor: torch.Tensor) -> Access | None:
+    """All of a tensor, or what an index picks from it; what is changed in part is read in part."""
+    source, picks = _PICKS.get(name, ("", None))
+    if picks is not None and argument == source:
+        elements, by = picks(call)
+        return _part(tensor, elements, _names_of(call, by))
+    return _write(call, name, tensor) if argument in call.written else _whole(tensor)
+
+
+def _names_of(call: Call, arguments: Iterable[str]) -> tuple[Any, ...]:
+    """What tells one picking from another: the index tensors it was made with."""
+    tensors = [tensor for argument in arguments for tensor in call.tensors(argument) if tensor.numel()]
+    return tuple((storage_key(tensor), region_of(tensor)) for tensor in tensors)
+
+
+def _write(call: Call, name: str, tensor: torch.Tensor) -> Access | None:
+    """All of a tensor changed in place, or the part that an index names."""
+    if name in ("index_put", "_index_put_impl"):
+        return _part(tensor, indexed_elements(call), _names_of(call, ("indices",)))
+    if name in ("scatter", "scatter_add", "scatter_reduce"):
+        return _part(tensor, call.tensor("index").numel(), _names_of(call, ("index",)))
+    if name in ("index_add", "index_copy", "index_fill", "index_reduce"):
+        along = tensor.shape[call.args["dim"]] if tensor.dim() else 1
+        rows = call.tensor("index").numel()
+        return _part(tensor, rows * math.prod(tensor.shape) // max(along, 1), _names_of(call, ("index",)))
+    return _whole(tensor)
+
+
+def _read_twice(call: Call, name: str) -> list[torch.Tensor]:
+    """Inputs that a second pass over the whole tensor reads again: statistics first, then their use."""
+    if name == "native_group_norm" or ("batch_norm" in name and "backward" not in name and trains(call)):
+        return [call.tensor("input")]
+    centred = name in ("native_layer_norm_backward", "_fused_rms_norm_backward") and any(wanted(call)[1:])
+    if centred or name == "native_group_norm_backward" or (name in _BATCH_NORM_BACKWARD and trains(call)):
+        grad = "grad_output" if "grad_output" in call.args else "grad_out"
+        return [call.tensor(grad), call.tensor("input")]
+    return []

@@ -1,0 +1,272 @@
+"""`brrr.cost`: text, descriptions, storages, what it leaves alone, and its errors."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import brrr
+from brrr.counting.cost import Cost, OperatorCost, matmul_cost
+from brrr.counting.description import Description, array
+from brrr.counting.mode import CostMode
+from brrr.counting.regions import region_of, union_bytes
+from brrr.counting.tracing import cost
+from brrr.errors import ArgumentError, TraceError, UnavailableError
+
+
+def test_text() -> None:
+    found = cost(lambda x: x * 2, array(2**26))
+    assert str(found) == "67.1 MFLOP, 537 MB, 0.125 FLOP/B"
+    assert (found.flop, found.bytes, found.eager_bytes) == (2**26, 2**29, 2**29)
+
+
+def test_details_group_equal_calls() -> None:
+    text = cost(lambda x: (x.cos().cos()[1:] + torch.rand(999)).sort(), array(1000)).details().splitlines()
+    assert text[1].split() == ["2", "aten.cos", "pointwise", "float32", "(1000,)", "2", "kFLOP", "8", "kB", "8", "kB"]
+    assert text[-4:-1] == [
+        "and 1 view or allocation: 0 FLOP, 0 B",
+        "random numbers count 0 FLOP: aten.rand",
+        "FLOP unknown, not in the sum: aten.sort",
+    ]
+    assert text[-1].startswith("compulsory 16 kB, eager ")
+
+
+def test_a_plain_cost_needs_no_operators() -> None:
+    plain = Cost(2.0, 12.0)
+    assert (plain.eager_bytes, plain.working_set_bytes, plain.operators, plain.unknown) == (12, 12, (), ())
+    assert plain == Cost(2.0, 12.0) and matmul_cost(2, 3, 4, 4).flop == 48
+    assert OperatorCost("aten.add", 1.0, 8, 4, "float32", ((1,),)).bytes == 12
+
+
+def test_cost_and_descriptions_load_no_torch() -> None:
+    code = (
+        "import sys; from brrr.counting.cost import Cost; from brrr.counting.description import array; "
+        "array(8); repr(Cost(1, 2)); sys.exit('torch' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(brrr.__file__).parents[1])
+
+
+def test_a_description_takes_no_memory() -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = cost(lambda x: (x * 2).sum(), array(2**33))
+    grown_bytes = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    assert found.bytes == 4 * 2**33 + 4
+    assert grown_bytes < 200e6 < found.eager_bytes
+
+
+def test_description() -> None:
+    described = array((4, 6), torch.bfloat16)
+    assert (described.shape, described.dtype, described.numel, described.nbytes) == ((4, 6), "bfloat16", 24, 48)
+    assert array(5) == Description((5,)) and array([np.int64(2), 3], "fp16").dtype == "float16"
+    assert repr(array(2**28, requires_grad=True)).startswith("array((268435456,), 'float32', requires_grad=True): 1.07")
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "named"),
+    [
+        (0, "float32", "shape"),
+        ((3, 0), "float32", "shape"),
+        (2.5, "float32", "shape"),
+        ("8", "float32", "shape"),
+        (-4, "float32", "shape"),
+        (8, "float31", "dtype"),
+        (8, None, "dtype"),
+    ],
+)
+def test_a_description_that_cannot_be(shape: object, dtype: object, named: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"array: {named} is"):
+        array(shape, dtype)  # type: ignore[arg-type]
+
+
+def test_whole_numbers_have_no_gradient() -> None:
+    with pytest.raises(ArgumentError, match="requires_grad"):
+        array(8, "int64", requires_grad=True)
+
+
+def test_regions() -> None:
+    x = torch.empty(8, 6)
+    left, right = x.chunk(2, dim=1)
+    assert union_bytes([region_of(left), region_of(right)]) == x.nbytes
+    assert union_bytes([region_of(left), region_of(left.t())]) == left.nbytes
+    assert union_bytes([region_of(x), region_of(left), region_of(x[3])]) == x.nbytes
+    assert union_bytes([region_of(x[0]), region_of(x[5])]) == 48
+    assert region_of(x.view(48).unfold(0, 6, 1)).bytes == x.nbytes
+    assert region_of(x[2:4, 1]).bytes == 8
+    assert union_bytes([]) == 0
+
+
+def test_views_of_one_given_storage_count_once() -> None:
+    both = cost(lambda x, y: x + y, *torch.empty(2, 100).unbind())
+    assert both.bytes == 4 * 300
+    x = torch.empty(100)
+    assert cost(lambda x, y: x + y, x, x.view(10, 10).view(100)).bytes == 4 * 200
+    assert cost(lambda y: x + y, x).bytes == 4 * 200  # once given, once held
+
+
+def test_a_list_and_a_dictionary_of_inputs() -> None:
+    found = cost(lambda p, q: p[0] + q["b"], [array(10)], {"b": array(10)})
+    assert (found.flop, found.bytes) == (10, 120)
+
+
+def test_nothing_real_is_changed() -> None:
+    net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout())
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    kept, x = torch.zeros(4), torch.ones(8, 4)
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    cost(lambda x: net(x.mul_(2)) + kept.add_(1), x, backward=True)
+    assert torch.equal(torch.rand(1), expected)
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    assert all(p.grad is None for p in net.parameters())
+    assert torch.equal(x, torch.ones(8, 4)) and torch.equal(kept, torch.zeros(4))
+
+
+def test_a_training_step_leaves_no_fake_gradients() -> None:
+    net = nn.Linear(4, 5)
+
+    def step(x: torch.Tensor) -> None:
+        net(x).sum().backward()
+
+    assert cost(step, array((3, 4))).flop == 2 * 60 * 2 + 15 + 14 + 2 * 5
+    assert net.weight.grad is None
+    step(torch.randn(3, 4))
+    kept = net.weight.grad.clone()
+    cost(step, array((3, 4)))
+    assert torch.equal(net.weight.grad, kept)
+
+
+def test_written_inputs_count_as_results() -> None:
+    kept = torch.zeros(100)
+    found = cost(lambda x: kept.add_(x), array(100))
+    assert found.bytes == 4 * 300  # both read, one written
+    found = cost(lambda x: x.add_(1).mul(2), array(100))
+    assert (found.bytes, found.eager_bytes) == (4 * 300, 4 * 400)
+
+
+def test_working_set_is_what_lives_at_once() -> None:
+    chain = cost(lambda x: x.cos().cos().cos().cos(), array(1000))
+    assert chain.working_set_bytes == 4 * 3000  # the input, one intermediate, its successor
+    kept = cost(lambda x: x.cos().cos().cos().cos(), array(1000, requires_grad=True), backward=True)
+    assert kept.working_set_bytes > chain.working_set_bytes
+
+
+def test_checkpoint_computes_again() -> None:
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        return x.cos().cos().cos().cos()
+
+    def saved(x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(chain, x, use_reentrant=False)
+
+    x = array(1000, requires_grad=True)
+    plain, again = cost(chain, x, backward=True), cost(saved, x, backward=True)
+    assert again.flop > plain.flop
+    assert again.bytes == plain.bytes
+
+
+def test_compiled_and_scripted_functions_count_as_written() -> None:
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x.sin().sin()
+
+    plain = cost(twice, array(64))
+    assert cost(torch.compile(twice), array(64)).eager_bytes == plain.eager_bytes
+    assert cost(torch.jit.script(twice), array(64)).eager_bytes == plain.eager_bytes
+
+
+def test_a_device_that_is_not_there() -> None:
+    assert cost(torch.relu, array(8, device="cpu")).flop == 8
+    with pytest.raises(ArgumentError, match="array: device is 'gpu'"):
+        cost(torch.relu, array(8, device="gpu"))
+    if not torch.cuda.is_available():
+        with pytest.raises(UnavailableError, match="no GPU here"):
+            cost(torch.relu, array(8, device="cuda"))
+
+
+def test_descriptions_join_the_tensors_around_them() -> None:
+    weight = torch.empty(4, 5)
+    assert cost(lambda x: x @ weight, array((3, 4))).flop == 120
+
+
+def test_cost_mode_over_a_real_run() -> None:
+    x = torch.randn(100)
+    with CostMode() as counting:
+        y = x.exp() * 2
+        (y + 1).sum()
+    assert (counting.cost(y).flop, counting.cost(y).bytes) == (200 + 100 + 99, 800)
+    assert counting.cost().bytes == 800  # y is the one that is alive
+    assert torch.equal(y, x.exp() * 2)
+
+
+def test_cost_mode_sees_backward() -> None:
+    net, x = nn.Linear(4, 5), torch.randn(3, 4)
+    with CostMode() as counting:
+        net(x).sum().backward()
+    assert counting.cost().flop == 2 * 60 * 2 + 15 + 14 + 2 * 5
+
+
+def branch(x: torch.Tensor) -> torch.Tensor:
+    if x.sum() > 0:
+        return x * 2
+    return -x
+
+
+LIMITS = {
+    "item": lambda x: x * x.sum().item(),
+    "numpy": lambda x: torch.from_numpy(np.sin(x.numpy())),
+    "tolist": lambda x: torch.tensor(x.tolist()),
+    "mask": lambda x: x[x > 0],
+    "address": lambda x: x.data_ptr(),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_what_needs_values_is_no_trace(name: str) -> None:
+    with pytest.raises(TraceError, match=r"test_counting.py:\d+ .* run=True"):
+        cost(LIMITS[name], array(8))
+
+
+def test_a_trace_error_names_the_line() -> None:
+    with pytest.raises(TraceError, match=r"branch cannot be traced: test_counting.py:\d+ `if x.sum\(\) > 0:` needs"):
+        cost(branch, torch.ones(8))
+
+
+def test_run_computes_once_on_real_tensors() -> None:
+    assert cost(branch, torch.ones(8), run=True).flop == 7 + 1 + 8
+    assert cost(LIMITS["mask"], torch.ones(8), run=True).bytes == 64
+    with pytest.raises(ArgumentError, match="run=True computes"):
+        cost(branch, array(8), run=True)
+
+
+def test_an_error_of_the_callable_passes_unchanged() -> None:
+    with pytest.raises(ZeroDivisionError):
+        cost(lambda x: x / (1 // 0), array(8))
+    with pytest.raises(RuntimeError, match="reduction dim") as caught:
+        cost(lambda x: x @ x, array((3, 4)))
+    assert not isinstance(caught.value, TraceError)
+
+
+def test_arguments_that_have_no_cost() -> None:
+    with pytest.raises(ArgumentError, match=r"cost: fn is .* expected a callable"):
+        cost(3)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"cost: argument 2 is \(0, 3\)"):
+        cost(torch.add, array(3), torch.empty(0, 3))
+    with pytest.raises(ArgumentError, match="from_numpy"):
+        cost(torch.sin, np.ones(3))
+
+
+def test_a_gradient_that_nothing_requires() -> None:
+    with pytest.raises(ArgumentError, match="requires_grad=True"):
+        cost(torch.sin, array(8), backward=True)
+
+
+def test_sparse_tensors_are_refused() -> None:
+    with pytest.raises(TraceError, match="layout"):
+        cost(lambda x: torch.sparse.mm(x, x), torch.eye(4).to_sparse(), run=True)

@@ -1,0 +1,483 @@
+"""FLOP and bytes of torch operators against counts made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from brrr.counting.cost import Matmul
+from brrr.counting.description import Description, array
+from brrr.counting.tracing import cost
+
+F32 = 4  # bytes
+
+
+class Case(NamedTuple):
+    """A callable with what it costs: FLOP, compulsory bytes, eager bytes."""
+
+    name: str
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    flop: float
+    bytes: float
+    eager: float
+
+
+def case(name: str, fn: Callable[..., Any], args: Any, flop: float, moved: float, eager: float | None = None) -> Case:
+    args = args if isinstance(args, tuple) else (args,)
+    return Case(name, fn, args, flop, moved, moved if eager is None else eager)
+
+
+def ints(*shape: int) -> Description:
+    return array(shape, "int64")
+
+
+def a(*shape: int) -> Description:
+    return array(shape)
+
+
+def g(*shape: int) -> Description:
+    return array(shape, requires_grad=True)
+
+
+def two_in_place(x: torch.Tensor) -> torch.Tensor:
+    return x.mul_(2).add_(1)
+
+
+def overwrite(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x.copy_(y)
+
+
+def zeroed_then_read(x: torch.Tensor) -> torch.Tensor:
+    return x.zero_() + 1
+
+
+def halves(x: torch.Tensor) -> torch.Tensor:
+    left, right = x.chunk(2, dim=1)
+    return left * right
+
+
+def put(x: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    x[index] = values
+    return x
+
+
+def set_column(x: torch.Tensor) -> torch.Tensor:
+    x[:, 0] = 1.0
+    return x
+
+
+N = 1000
+MB, K, H, OUT = 8, 16, 32, 4  # an MLP's batch and widths
+
+PRODUCTS = [
+    case("mm", torch.mm, (a(3, 4), a(4, 5)), 2 * 3 * 4 * 5, F32 * (12 + 20 + 15)),
+    case("matmul of vectors", torch.dot, (a(7), a(7)), 14, F32 * (7 + 7 + 1)),
+    case("matrix times vector", torch.mv, (a(3, 4), a(4)), 24, F32 * (12 + 4 + 3)),
+    case("bmm", torch.bmm, (a(2, 3, 4), a(2, 4, 5)), 2 * 2 * 3 * 4 * 5, F32 * (24 + 40 + 30)),
+    case("addmm", torch.addmm, (a(5), a(3, 4), a(4, 5)), 120 + 15, F32 * (5 + 12 + 20 + 15)),
+    case("addmm, alpha 2", lambda c, x, y: torch.addmm(c, x, y, alpha=2), (a(3, 5), a(3, 4), a(4, 5)), 150, F32 * 62),
+    case("addmm, beta 3", lambda c, x, y: torch.addmm(c, x, y, beta=3), (a(3, 5), a(3, 4), a(4, 5)), 150, F32 * 62),
+    case("baddbmm", torch.baddbmm, (a(2, 3, 5), a(2, 3, 4), a(2, 4, 5)), 240 + 30, F32 * (30 + 24 + 40 + 30)),
+    case("x.t() @ x", lambda x: x.t() @ x, a(6, 4), 2 * 4 * 6 * 4, F32 * (24 + 16)),
+    case("matmul broadcast", torch.matmul, (a(2, 3, 4), a(4, 5)), 2 * 6 * 4 * 5, F32 * (24 + 20 + 30)),
+    case("einsum", lambda x, y: torch.einsum("bik,bkj->bij", x, y), (a(2, 3, 4), a(2, 4, 5)), 240, F32 * 94),
+    case("linear", nn.Linear(4, 5), a(3, 4), 2 * 3 * 4 * 5 + 15, F32 * (12 + 20 + 5 + 15)),
+    case("linear without bias", nn.Linear(4, 5, bias=False), a(3, 4), 120, F32 * (12 + 20 + 15)),
+    case("linear of three dimensions", nn.Linear(4, 5), a(2, 3, 4), 2 * 6 * 20 + 30, F32 * (24 + 20 + 5 + 30)),
+    case("bf16 mm", torch.mm, (array((3, 4), "bf16"), array((4, 5), "bf16")), 120, 2 * 47),
+    case(
+        "conv1d",
+        lambda x, w, b: F.conv1d(x, w, b, padding=1),
+        (a(2, 3, 10), a(4, 3, 3), a(4)),
+        2 * (2 * 4 * 10) * (3 * 3) + 80,
+        F32 * (60 + 36 + 4 + 80),
+    ),
+    case(
+        "conv2d, stride 2, two groups",
+        lambda x, w: F.conv2d(x, w, stride=2, groups=2),
+        (a(2, 4, 9, 9), a(6, 2, 3, 3)),
+        2 * (2 * 6 * 4 * 4) * (2 * 9),
+        F32 * (2 * 4 * 81 + 6 * 2 * 9 + 2 * 6 * 16),
+    ),
+    case(
+        "transposed conv1d",
+        F.conv_transpose1d,
+        (a(2, 3, 5), a(3, 4, 3)),
+        2 * (2 * 3 * 5) * (4 * 3),
+        F32 * (30 + 36 + 2 * 4 * 7),
+    ),
+    case(
+        "attention",
+        F.scaled_dot_product_attention,
+        (a(2, 4, 16, 8), a(2, 4, 16, 8), a(2, 4, 16, 8)),
+        4 * 2 * 4 * 16 * 16 * 8,
+        F32 * 4 * 1024,
+        F32 * (4 * 1024 + 128),  # and the logarithms of the sums
+    ),
+]
+
+POINTWISE = [
+    case("x * 2", lambda x: x * 2, a(N), N, 8 * N),
+    case("x * 2 in bf16", lambda x: x * 2, array(N, "bf16"), N, 4 * N),
+    case("x + y", torch.add, (a(N), a(N)), N, 12 * N),
+    case("x + x", lambda x: x + x, a(N), N, 8 * N),
+    case("x + 3 y", lambda x, y: torch.add(x, y, alpha=3), (a(N), a(N)), 2 * N, 12 * N),
+    case("cos cos", lambda x: x.cos().cos(), a(N), 2 * N, 8 * N, 16 * N),
+    case("relu", F.relu, a(N), N, 8 * N),
+    case("silu", F.silu, a(N), 4 * N, 8 * N),
+    case("gelu", F.gelu, a(N), 5 * N, 8 * N),
+    case("gelu by tanh", lambda x: F.gelu(x, approximate="tanh"), a(N), 9 * N, 8 * N),
+    case("sigmoid", torch.sigmoid, a(N), 4 * N, 8 * N),
+    case("clamp", lambda x: x.clamp(0, 1), a(N), 2 * N, 8 * N),
+    case("addcmul", torch.addcmul, (a(N), a(N), a(N)), 2 * N, 16 * N),
+    case("addcmul, value 2", lambda x, y, z: torch.addcmul(x, y, z, value=2), (a(N), a(N), a(N)), 3 * N, 16 * N),
+    case("lerp", lambda x, y: torch.lerp(x, y, 0.3), (a(N), a(N)), 3 * N, 12 * N),
+    case("where", torch.where, (array(N, "bool"), a(N), a(N)), N, N + 12 * N),
+    case("masked_fill", lambda x, m: x.masked_fill(m, 0.0), (a(N), array(N, "bool")), N, 9 * N),
+    case("compare", lambda x, y: x > y, (a(N), a(N)), N, 9 * N),
+    case("whole numbers", lambda x: x * 2 + 1, ints(N), 0, 16 * N, 32 * N),
+    case("broadcast row", lambda x, b: x + b, (a(20, 50), a(50)), N, F32 * (N + 50 + N)),
+    case("broadcast both", lambda x, y: x * y, (a(20, 1), a(1, 50)), N, F32 * (20 + 50 + N)),
+    case("expand reads once", lambda x: x.expand(20, 50) * 2, a(50), N, F32 * (50 + N)),
+    case("float to bf16", lambda x: x.bfloat16(), a(N), 0, 6 * N),
+    case("mixed types", lambda x, y: x * y, (array(N, "bf16"), a(N)), N, (2 + 4 + 4) * N),
+    case("dropout", lambda x: F.dropout(x, 0.5), a(N), 2 * N, 8 * N, F32 * (N + 2 * N + 3 * N)),
+    case("foreach", lambda x, y: torch._foreach_mul([x, y], 2.0), (a(N), a(10)), N + 10, 8 * (N + 10)),
+]
+
+MOVEMENT = [
+    case("identity", lambda x: x, a(N), 0, 0),
+    case("view", lambda x: x.view(10, 100).t()[3:], a(N), 0, 0),
+    case("contiguous transpose", lambda x: x.t().contiguous(), a(20, 50), 0, 8 * N),
+    case("clone", torch.clone, a(N), 0, 8 * N),
+    case("fill", lambda x: x.fill_(1), a(N), 0, 4 * N),
+    case("copy_", overwrite, (a(N), a(N)), 0, 8 * N),
+    case("in-place chain", two_in_place, a(N), 2 * N, 8 * N, 16 * N),
+    case("in place, then returned out of place", zeroed_then_read, a(N), N, 8 * N, 12 * N),
+    case("empty and zeros", lambda: torch.zeros_like(torch.empty(N)), (), 0, 4 * N),
+    case("cat", lambda x, y: torch.cat([x, y]), (a(3, 4), a(5, 4)), 0, F32 * 64),
+    case("stack", lambda x, y: torch.stack([x, y]), (a(6), a(6)), 0, F32 * 24),
+    case("cat of one twice", lambda x: torch.cat([x, x]), a(6), 0, F32 * 18),
+    case("chunk", halves, a(20, 50), N // 2, F32 * (N + N // 2)),
+    case("split and add", lambda x: x.split(25)[1] + 1, a(100), 25, F32 * 50),
+    case("overlapping slices", lambda x: x[1:] - x[:-1], a(100), 99, F32 * (100 + 99)),
+    case("a slice is all that is returned", lambda x: (x * 2)[:10], a(N), N, F32 * (N + 10), 8 * N),
+    case("column set", set_column, a(20, 50), 0, F32 * 20, F32 * 21),  # the 1.0 is a tensor
+    case("embedding", F.embedding, (ints(3, 4), a(100, 8)), 0, 8 * 12 + F32 * (96 + 96)),
+    case("embedding of every row, often", F.embedding, (ints(300), a(10, 8)), 0, 8 * 300 + F32 * (80 + 2400)),
+    case("gather", lambda x, i: x.gather(1, i), (a(10, 100), ints(10, 3)), 0, 8 * 30 + F32 * 60),
+    case("index_select", lambda x, i: x.index_select(0, i), (a(10, 8), ints(3)), 0, 8 * 3 + F32 * 48),
+    case("advanced index", lambda x, i: x[i], (a(10, 8), ints(3)), 0, 8 * 3 + F32 * 48),
+    case("index_put", put, (a(10, 8), ints(3), a(3, 8)), 0, 8 * 3 + F32 * (24 + 24)),
+    case("index_add_", lambda x, i, y: x.index_add_(0, i, y), (a(10, 8), ints(3), a(3, 8)), 24, 24 + F32 * 72),
+    case("scatter_add_", lambda x, i, y: x.scatter_add_(0, i, y), (a(100), ints(7), a(7)), 7, 56 + F32 * 21),
+    case("triu", lambda x: x.triu(), a(20, 50), 0, 8 * N),
+    case("out=", lambda x, y: torch.exp(x, out=y), (a(N), a(N)), N, 8 * N),
+]
+
+REDUCTIONS = [
+    case("sum", torch.sum, a(N), N - 1, F32 * (N + 1)),
+    case("sum of rows", lambda x: x.sum(1), a(20, 50), N - 20, F32 * (N + 20)),
+    case("mean", torch.mean, a(N), N, F32 * (N + 1)),
+    case("amax", lambda x: x.amax(0), a(20, 50), N - 50, F32 * (N + 50)),
+    case("max with index", lambda x: x.max(1), a(20, 50), N - 20, F32 * (N + 20) + 8 * 20),
+    case("var", torch.var, a(N), 4 * N, F32 * (N + 1)),
+    case("std", torch.std, a(N), 4 * N + 1, F32 * (N + 1)),
+    case("norm", torch.linalg.vector_norm, a(N), 2 * N, F32 * (N + 1)),
+    case("1-norm", lambda x: torch.linalg.vector_norm(x, 1), a(N), 2 * N - 1, F32 * (N + 1)),
+    case("logsumexp", lambda x: x.logsumexp(1), a(20, 50), 4 * N, F32 * (N + 20)),
+    case("cumsum", lambda x: x.cumsum(1), a(20, 50), N - 20, 8 * N),
+    case("softmax", lambda x: x.softmax(1), a(20, 50), 20 * (5 * 50 - 2), 8 * N),
+    case("softmax of columns", lambda x: x.softmax(0), a(20, 50), 50 * (5 * 20 - 2), 8 * N),
+    case("log_softmax", lambda x: x.log_softmax(1), a(20, 50), 20 * (5 * 50 - 1), 8 * N),
+    case("max_pool2d", lambda x: F.max_pool2d(x, 2), a(1, 3, 8, 8), 48 * 3, F32 * (192 + 48), F32 * 240 + 8 * 48),
+    case("avg_pool2d", lambda x: F.avg_pool2d(x, 2), a(1, 3, 8, 8), 48 * 4, F32 * (192 + 48)),
+]
+
+NORMS = [
+    case(
+        "layer_norm",
+        lambda x, w, b: F.layer_norm(x, (50,), w, b),
+        (a(20, 50), a(50), a(50)),
+        20 * (7 * 50 + 2),
+        F32 * (2 * N + 100),
+        F32 * (2 * N + 100 + 40),  # mean and rstd
+    ),
+    case("plain layer_norm", lambda x: F.layer_norm(x, (50,)), a(20, 50), 20 * 252, 8 * N, F32 * (2 * N + 40)),
+    case(
+        "group_norm",
+        lambda x, w, b: F.group_norm(x, 2, w, b),
+        (a(3, 4, 10), a(4), a(4)),
+        6 * (5 * 20 + 2) + 2 * 120,
+        F32 * (240 + 8),
+        F32 * (360 + 8 + 12),  # read twice
+    ),
+    case(
+        "batch_norm, training",  # its count of batches is one number of 8 bytes, read and written
+        nn.BatchNorm1d(5),
+        a(8, 5),
+        7 * 40 + 2 * 5 + 7 * 5,
+        F32 * ((40 + 4 * 5) + (40 + 2 * 5)) + 16,
+        F32 * ((2 * 40 + 4 * 5) + (40 + 2 * 5 + 2 * 5)) + 16,
+    ),
+    case("batch_norm, evaluation", nn.BatchNorm1d(5).eval(), a(8, 5), 4 * 40 + 2 * 5, F32 * (80 + 20)),
+    case(
+        "rms_norm, operator by operator",
+        lambda x, w: F.rms_norm(x, (50,), w),
+        (a(20, 50), a(50)),
+        20 * (4 * 50 + 2),  # square, mean, times rstd, times weight; + eps and rsqrt a row
+        F32 * (2 * N + 50),
+        F32 * (2 * N + (N + 20) + 40 + 40 + (2 * N + 20) + (2 * N + 50)),
+    ),
+    case(
+        "cross_entropy",
+        F.cross_entropy,
+        (a(20, 50), ints(20)),
+        20 * (5 * 50 - 1) + 2 * 20,
+        F32 * N + 8 * 20 + F32,
+        8 * N + F32 * 20 + 8 * 20 + 2 * F32,
+    ),
+    case("mse_loss", F.mse_loss, (a(N), a(N)), 3 * N, F32 * (2 * N + 1)),
+]
+
+CELL = nn.RNNCell(K, H)
+OTHERS = [
+    case(
+        "RNN cell",
+        CELL,
+        (a(MB, K), a(MB, H)),
+        2 * MB * K * H + 2 * MB * H * H + 2 * MB * H + 2 * MB * H,  # two products, their biases, sum and tanh
+        F32 * (MB * K + MB * H + K * H + H * H + 2 * H + MB * H),
+        F32 * ((MB * K + K * H + H + MB * H) + (MB * H + H * H + H + MB * H) + 3 * MB * H + 2 * MB * H),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "one", [*PRODUCTS, *POINTWISE, *MOVEMENT, *REDUCTIONS, *NORMS, *OTHERS], ids=lambda one: one.name
+)
+def test_forward_by_hand(one: Case) -> None:
+    found = cost(one.fn, *one.args)
+    assert (found.flop, found.bytes, found.eager_bytes) == (one.flop, one.bytes, one.eager), found.details()
+    assert not found.unknown
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(K, H), nn.ReLU(), nn.Linear(H, OUT))
+
+
+FIRST, SECOND = 2 * MB * K * H, 2 * MB * H * OUT
+PARAMETERS = K * H + H + H * OUT + OUT
+
+BACKWARD = [
+    case("x * 2", lambda x: x * 2, g(N), 2 * N, F32 * 4 * N),
+    case("x * y", lambda x, y: x * y, (g(N), g(N)), 3 * N, F32 * 6 * N, F32 * 9 * N),
+    case("relu", F.relu, g(N), 3 * N, F32 * 4 * N, F32 * 5 * N),
+    case("tanh", torch.tanh, g(N), 4 * N, F32 * 4 * N, F32 * 5 * N),
+    case("gelu", F.gelu, g(N), 16 * N, F32 * 4 * N, F32 * 5 * N),
+    case("silu", F.silu, g(N), 13 * N, F32 * 4 * N, F32 * 5 * N),
+    case("cos", torch.cos, g(N), 4 * N, F32 * 4 * N, F32 * (2 + 2 + 2 + 3) * N),
+    # the gradient of a sum is its upstream gradient, seen N times: a view, and nothing is written
+    case("sum", torch.sum, g(N), N - 1, F32 * (N + 1)),
+    case("softmax", lambda x: x.softmax(1), g(20, 50), 20 * (248 + 199), F32 * 4 * N, F32 * 5 * N),
+    case("log_softmax", lambda x: x.log_softmax(1), g(20, 50), 20 * (249 + 199), F32 * 4 * N, F32 * 5 * N),
+    case("mm", torch.mm, (g(3, 4), g(4, 5)), 3 * 120, F32 * 2 * 47, F32 * 3 * 47),
+    case(
+        "MLP",
+        mlp(),
+        a(MB, K),
+        # forward, ReLU; gradient of both weights, of the hidden layer; ReLU's; biases
+        (2 * FIRST + 3 * SECOND) + (MB * H + MB * OUT) + 3 * MB * H + (MB - 1) * (H + OUT),
+        F32 * (MB * K + 2 * MB * OUT + 2 * PARAMETERS),
+        F32
+        * (
+            (H + MB * K + K * H + MB * H)  # addmm
+            + 2 * MB * H  # relu
+            + (OUT + MB * H + H * OUT + MB * OUT)  # addmm
+            + (MB * OUT + H * OUT + MB * H)  # gradient of the hidden layer
+            + (MB * OUT + MB * H + H * OUT)  # of the second weight
+            + (MB * OUT + OUT)  # of its bias
+            + 3 * MB * H  # of ReLU
+            + (MB * H + MB * K + K * H)  # of the first weight
+            + (MB * H + H)  # of its bias
+        ),
+    ),
+    case(
+        "conv2d with groups",
+        lambda x, w, b: F.conv2d(x, w, b, groups=2),
+        (g(2, 4, 5, 5), g(6, 2, 3, 3), g(6)),
+        3 * 2 * (2 * 6 * 9) * 18 + 108 + (108 - 6),
+        F32 * (2 * (200 + 108 + 6) + 2 * 108),
+        F32 * ((200 + 108 + 6 + 108) + (108 + 200 + 108) + (200 + 108 + 6)),
+    ),
+    case(
+        "conv1d, weight only",
+        lambda x, w: F.conv1d(x, w),
+        (a(2, 3, 10), g(4, 3, 3)),
+        2 * 2 * (2 * 4 * 8) * 9,
+        F32 * (60 + 2 * 36 + 2 * 64),
+        F32 * ((60 + 36 + 64) + (64 + 60 + 36)),
+    ),
+    case(
+        "attention",
+        F.scaled_dot_product_attention,
+        (g(2, 4, 16, 8), g(2, 4, 16, 8), g(2, 4, 16, 8)),
+        (4 + 10) * 2 * 4 * 16 * 16 * 8,
+        F32 * 8 * 1024,
+        F32 * (4 * 1024 + 128) + F32 * (5 * 1024 + 128 + 3 * 1024),
+    ),
+    case(
+        "layer_norm",
+        lambda x, w, b: F.layer_norm(x, (50,), w, b),
+        (g(20, 50), g(50), g(50)),
+        20 * 352 + 10 * N + (2 * N - 50) + (N - 50),
+        F32 * (4 * N + 200),
+        F32 * (2 * N + 140) + F32 * (4 * N + 40 + 100 + N + 100),  # gradient and input read twice; bias passed along
+    ),
+    case(
+        "embedding",
+        F.embedding,
+        (ints(12), g(100, 8)),
+        96,
+        8 * 12 + F32 * (96 + 96 + 96 + 800),
+        8 * 12 + F32 * (96 + 96) + 8 * 12 + F32 * (96 + 800),
+    ),
+    case(
+        "cross_entropy",
+        F.cross_entropy,
+        (g(20, 50), ints(20)),
+        20 * 249 + 40 + 40 + 20 * 199,
+        F32 * (N + 1 + 1 + N) + 8 * 20,
+        (8 * N + F32 * 20 + 8 * 20 + 2 * F32) + (F32 + 8 * 20 + F32 + F32 * N) + F32 * 3 * N,
+    ),
+]
+
+
+@pytest.mark.parametrize("one", BACKWARD, ids=lambda one: one.name)
+def test_forward_and_backward_by_hand(one: Case) -> None:
+    found = cost(one.fn, *one.args, backward=True)
+    assert (found.flop, found.bytes, found.eager_bytes) == (one.flop, one.bytes, one.eager), found.details()
+    assert not found.unknown
+
+
+def test_batch_norm_backward() -> None:
+    found = cost(nn.BatchNorm1d(5), g(8, 5), backward=True)
+    forward, backward = 7 * 40 + 10 + 35, 10 * 40 + (2 * 40 - 5) + (40 - 5)
+    assert found.flop == forward + backward
+    [entry] = [each for each in found.operators if "backward" in each.name]
+    assert entry.read_bytes == F32 * (2 * 40 + 2 * 40 + 3 * 5)  # gradient and input twice; weight, mean and rstd
+    assert entry.written_bytes == F32 * (40 + 5 + 5)
+
+
+def test_batch_norm_backward_in_evaluation() -> None:
+    found = cost(nn.BatchNorm1d(5).eval(), g(8, 5), backward=True)
+    [entry] = [each for each in found.operators if "backward" in each.name]
+    assert entry.flop == 2 * 40 + 2 * 5 + 2 * 40 + (2 * 40 - 5) + (40 - 5)
+    assert entry.read_bytes == F32 * (40 + 40 + 3 * 5)  # no second pass: the statistics are given
+
+
+def test_group_norm_backward() -> None:
+    found = cost(nn.GroupNorm(2, 4), g(3, 4, 10), backward=True)
+    [entry] = [each for each in found.operators if "backward" in each.name]
+    assert entry.flop == 10 * 120 + (2 * 120 - 4) + (120 - 4)
+    assert entry.read_bytes == F32 * (2 * 2 * 120 + 6 + 6 + 4)
+    assert entry.written_bytes == F32 * (120 + 4 + 4)
+
+
+def test_a_sort_is_unknown_and_named() -> None:
+    found = cost(lambda x: (x + 1).sort(), a(N))
+    assert found.unknown == ("aten.sort",)
+    assert found.flop == N
+    assert repr(found) == "at least 1 kFLOP (unknown: aten.sort), 16 kB, at least 0.0625 FLOP/B"
+    assert found.operators[-1].bytes == F32 * N + (F32 + 8) * N
+
+
+def test_complex_numbers_are_unknown_not_zero() -> None:
+    assert cost(lambda x: x * 2, array(8, "complex64")).unknown == ("aten.mul",)
+    assert not cost(torch.clone, array(8, "complex64")).unknown
+
+
+def test_random_numbers_are_named() -> None:
+    found = cost(lambda x: torch.randn_like(x) + x, a(N))
+    assert (found.flop, found.random, found.bytes, found.eager_bytes) == (N, ("aten.randn_like",), 8 * N, 16 * N)
+
+
+ATEN = torch.ops.aten
+Q = array((2, 4, 16, 8), "bfloat16", requires_grad=True)
+ATTENTION = {
+    "flash": lambda q, k, v: ATEN._scaled_dot_product_flash_attention(q, k, v)[0],
+    "efficient": lambda q, k, v: ATEN._scaled_dot_product_efficient_attention(q, k, v, None, True)[0],
+    "cudnn": lambda q, k, v: ATEN._scaled_dot_product_cudnn_attention(q, k, v, None, True)[0],
+}
+
+
+@pytest.mark.parametrize("kernel", ATTENTION)
+def test_attention_kernels_of_a_gpu(kernel: str) -> None:
+    forward, backward = (e for e in cost(ATTENTION[kernel], Q, Q, Q, backward=True).operators if e.kind != "view")
+    assert (forward.flop, backward.flop) == (4 * 8 * 16 * 16 * 8, 10 * 8 * 16 * 16 * 8)
+    assert forward.read_bytes == 3 * 2048
+    assert forward.written_bytes >= 2048 + F32 * 128  # the kernel may pad its logarithms
+    assert backward.written_bytes == 3 * 2048
+
+
+@pytest.mark.parametrize("name", ["cudnn_batch_norm", "_batch_norm_with_update"])
+def test_batch_norms_of_a_gpu(name: str) -> None:
+    def norm(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, m: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        if name == "cudnn_batch_norm":
+            return ATEN.cudnn_batch_norm(x, w, b, m, v, True, 0.1, 1e-5)[0]
+        return ATEN._batch_norm_with_update(x, w, b, m, v, 0.1, 1e-5)[0]
+
+    found = cost(norm, g(8, 5), g(5), g(5), a(5), a(5), backward=True)
+    forward, backward = (each for each in found.operators if each.kind == "norm")
+    assert (forward.flop, backward.flop) == (7 * 40 + 10 + 35, 10 * 40 + 75 + 35)
+    assert (forward.read_bytes, forward.written_bytes) == (F32 * (80 + 20), F32 * (40 + 20))
+    assert (backward.read_bytes, backward.written_bytes) == (F32 * (160 + 15), F32 * (40 + 10))
+
+
+@pytest.mark.parametrize(("mode", "layer"), [(1, nn.RNN(K, H, 2)), (3, nn.GRU(K, H, 2, bidirectional=True))])
+def test_cudnn_layers_cost_what_their_operators_do(mode: int, layer: nn.RNNBase) -> None:
+    weights = [w.detach() for w in layer.parameters()]
+    stride = 4
+
+    def cudnn(x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+        both = layer.bidirectional
+        return ATEN._cudnn_rnn(x, weights, stride, None, h, None, mode, H, 0, 2, False, 0.0, False, both, [], None)[0]
+
+    state = a(2 * (1 + layer.bidirectional), MB, H)
+    steps, fused = cost(layer, a(7, MB, K), state), cost(cudnn, a(7, MB, K), state)
+    assert not fused.unknown and [each.kind for each in fused.operators] == ["recurrent"]
+    assert sum(each.flop for each in fused.matmuls) == sum(each.flop for each in steps.matmuls)
+    assert fused.flop == steps.flop
+
+
+def test_matmuls_of_a_product_a_convolution_and_attention() -> None:
+    assert cost(nn.Linear(4, 5), a(3, 4)).matmuls == (Matmul(3, 5, 4),)
+    grouped = cost(lambda x, w: F.conv2d(x, w, groups=2), a(2, 4, 5, 5), a(6, 2, 3, 3))
+    assert grouped.matmuls == (Matmul(m=2 * 9, n=3, k=18, batch=2),)
+    q = array((2, 4, 16, 8), "bfloat16")
+    attention = cost(F.scaled_dot_product_attention, q, q, q).matmuls
+    assert [(each.m, each.n, each.k, each.batch) for each in attention] == [(16, 16, 8, 8), (16, 8, 16, 8)]
+
+
+def test_products_agree_with_torchs_own_counter() -> None:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    net = nn.Sequential(nn.Conv2d(3, 8, 3, bias=False), nn.ConvTranspose2d(8, 4, 3, bias=False), nn.Flatten())
+    x = torch.randn(2, 3, 8, 8, requires_grad=True)
+    with FlopCounterMode(display=False) as counter:
+        net(x).sum().backward()
+    found = cost(net, x, backward=True)
+    assert sum(each.flop for each in found.matmuls) == counter.get_total_flops()
+
+
+def test_inference_mode_takes_composites_apart() -> None:
+    with torch.inference_mode():
+        x, w = torch.randn(3, 4), torch.randn(5, 4)
+        found = cost(lambda x, w: F.linear(x, w), x, w)
+    assert (found.flop, found.unknown) == (120, ())
