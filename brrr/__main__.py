@@ -1,4 +1,4 @@
-"""The command line: `brrr lab | doctor | record | claims`."""
+"""The command line: `brrr lab | doctor | record | claims | calibrate`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ COMMANDS = {
     "doctor": ("brrr.machines.checkup", "what is here, and which lessons therefore run live"),
     "record": ("brrr.recordings.record", "measure the course's experiments on this machine and keep them"),
     "claims": ("brrr.claims_table", "every claim of the lessons with its verdict"),
+    "calibrate": ("brrr.peaks.command", "measure what this device can do at best"),
 }
 
 
@@ -41,7 +42,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def usage() -> str:
     """The commands, a line each."""
-    lines = [f"  brrr {name:<8} {what}" for name, (_, what) in COMMANDS.items()]
+    lines = [f"  brrr {name:<9} {what}" for name, (_, what) in COMMANDS.items()]
     return "\n".join(["usage: brrr COMMAND [--help]", "", *lines])
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from brrr.cost import Cost
+from brrr.counting.cost import Cost
 from brrr.errors import NotRecordedError, RecordingError
 from brrr.experiment import Axis, Experiment, Line, Variant
 from brrr.experiments import experiment
@@ -320,7 +320,7 @@ def edit_machine(path: Path, **changes: object) -> None:
 
 
 WRONG_MACHINES = [
-    ({"format": FORMAT + 1}, "newer than 1, which this brrr reads: update brrr"),
+    ({"format": FORMAT + 1}, f"newer than {FORMAT}, which this brrr reads: update brrr"),
     ({"format": 0}, "format is 0; expected 1"),
     ({"format": "1"}, "format is '1'; expected a whole number"),
     ({"device": 7}, "device is 7; expected a text"),

@@ -13,6 +13,7 @@ from typing import Any
 from brrr.errors import UnavailableError
 
 U32, U64, I64, PTR = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int64, ctypes.c_void_p
+I32, F32 = ctypes.c_int32, ctypes.c_float
 
 
 class Kernel:
@@ -25,7 +26,7 @@ class Kernel:
     def __init__(self, handle: Any, name: str) -> None:
         self._handle, self.name = handle, name
 
-    def __call__(self, grid: tuple[int, int, int], block: tuple[int, int, int], *args: tuple[int, Any]) -> None:
+    def __call__(self, grid: tuple[int, int, int], block: tuple[int, int, int], *args: tuple[float, Any]) -> None:
         import torch
         from cuda.bindings import driver
 

@@ -17,7 +17,8 @@ from brrr.recordings.json_reader import JsonReader, read_object
 # The file format's history, newest last. A reader reads its own version and all before it; a change of any key or
 # column makes a new version.
 #   1  first format: machine.json with the machine, its runs and a seal for each CSV; one CSV for each experiment.
-FORMAT = 1
+#   2  `peaks` may be the object that brrr/peaks/peaks_file.py describes; before, it was empty or held bare numbers.
+FORMAT = 2
 
 FILE = "machine.json"
 DRIFT_LIMIT = 0.03
@@ -85,7 +86,7 @@ class Machine:
     """A device with its software, and the runs made on it. Runs share one recording only if both are the same.
 
     `seals` holds, for each experiment, the digests that its CSV may have: the newest, and the one before it, because
-    two files cannot be replaced at one instant.
+    two files cannot be replaced at one instant. `peaks` is what `brrr calibrate` found, as it stands in the file.
     """
 
     slug: str
@@ -94,7 +95,7 @@ class Machine:
     driver: str
     cuda: str
     torch: str
-    peaks: Mapping[str, float] = field(default_factory=dict)
+    peaks: Mapping[str, Any] = field(default_factory=dict)
     runs: tuple[RunInfo, ...] = ()
     seals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -174,7 +175,7 @@ def from_object(data: JsonReader) -> Machine:
     texts = {key: data.text(key) for key in ("slug", "device", "kind", "driver", "cuda", "torch")}
     machine = Machine(
         **texts,
-        peaks=data.object("peaks").mapping(JsonReader.number),
+        peaks=_peaks(data.object("peaks")),
         runs=tuple(_run(run) for run in data.objects("runs")),
         seals=data.object("seals").mapping(JsonReader.texts),
     )
@@ -183,6 +184,16 @@ def from_object(data: JsonReader) -> Machine:
     if checksum != _checksum(data.content):
         data.fail("the checksum does not fit the content: the file was damaged or edited. Restore it, or record anew")
     return machine
+
+
+def _peaks(data: JsonReader) -> Mapping[str, Any]:
+    """The measured peaks, checked and left as they are (`read_peaks` makes Peaks of them); bare numbers if old."""
+    if "format" not in data.content:
+        return data.mapping(JsonReader.number)
+    from brrr.peaks.peaks_file import from_object as peaks_from_object
+
+    peaks_from_object(data)
+    return data.content
 
 
 def _run(data: JsonReader) -> RunInfo:

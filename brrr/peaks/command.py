@@ -1,0 +1,50 @@
+"""`brrr calibrate`: measure this machine's peaks, print them, and keep them with its recordings.
+
+python -m brrr calibrate --device cuda           # under a minute
+python -m brrr calibrate --no-write              # only look
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from brrr.errors import BrrrError
+from brrr.peaks import Peaks, calibrate
+
+
+def main(argv: Sequence[str]) -> int:
+    """`brrr calibrate`: 0 when it went well, 2 for an error."""
+    options = _parser().parse_args(argv)
+    try:
+        peaks = calibrate(options.device, budget_s=options.seconds, quick=options.quick, progress=_say)
+        print(peaks)
+        if not options.no_write:
+            print(f"\nWritten to {_write(peaks, options.out)}")
+    except BrrrError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="brrr calibrate", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--device", choices=("cuda", "cpu"), help="what to measure (default: the GPU if there is one)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the recordings; the device's lies inside it")
+    parser.add_argument("--seconds", type=float, default=60.0, help="take no longer than so many (default: 60)")
+    parser.add_argument("--quick", action="store_true", help="a few sizes in a few seconds: to try it")
+    parser.add_argument("--no-write", action="store_true", help="print the peaks and keep nothing")
+    return parser
+
+
+def _say(part: str) -> None:
+    print(f"measuring: {part}", file=sys.stderr, flush=True)
+
+
+def _write(peaks: Peaks, out: Path | None) -> Path:
+    from brrr.peaks.peaks_file import slug_of, write_peaks
+    from brrr.recordings.recorded import recordings_root
+
+    return write_peaks((out or recordings_root()) / slug_of(peaks), peaks)

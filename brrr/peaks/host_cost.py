@@ -1,0 +1,98 @@
+"""What issuing an operator costs the host, by class of operator, on tensors so small that nothing else counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from brrr.peaks import checks
+from brrr.peaks.parts import Findings
+from brrr.peaks.peak import Peak
+from brrr.peaks.sampling import issue_estimate
+
+SIDE = 8
+"""Tensors are SIDE x SIDE: no work worth the name, and no class is on another path for being empty."""
+
+LIMIT = 1e-2
+"""Relative error allowed of a result; TF32 or fast exponentials stay below, a wrong operator does not."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A class of operators: one of it as a call, what it must give, and how it is written."""
+
+    name: str
+    call: Callable[[], Any]
+    expected: torch.Tensor
+    written: str
+    grad: bool = False
+
+
+class Unchanged(nn.Module):
+    """A module that does nothing, so that what is left is the cost of calling a module."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+def normed(x: torch.Tensor) -> torch.Tensor:
+    """Layer norm over the rows."""
+    return nn.functional.layer_norm(x, (SIDE,))
+
+
+def operators(device: str) -> list[Operator]:
+    """One operator of each class, on fresh random data, with its float64 result."""
+    x, y = (torch.rand(SIDE, SIDE, device=device) + 0.5 for _ in range(2))
+    ones, out, kept = torch.ones_like(x), torch.full_like(x, torch.nan), x.clone()
+    with_grad = x.clone().requires_grad_()
+    linear, unchanged = nn.Linear(SIDE, SIDE, bias=False, device=device), Unchanged()
+    with torch.no_grad():
+        linear.weight.copy_(y)
+    a, b = x.double(), y.double()
+    return [
+        Operator("pointwise", lambda: x + y, a + b, "x + y"),
+        Operator("pointwise-grad", lambda: with_grad + y, a + b, "x + y, x requires a gradient", grad=True),
+        Operator("in-place", lambda: kept.mul_(ones), a, "x.mul_(y)"),
+        Operator("reduction", lambda: x.sum(), a.sum(), "x.sum()"),
+        Operator("softmax", lambda: torch.softmax(x, -1), torch.softmax(a, -1), "softmax(x, -1)"),
+        Operator("norm", lambda: normed(x), normed(a), "layer_norm(x)"),
+        Operator("matmul", lambda: x @ y, a @ b, "x @ y"),
+        Operator("view", lambda: x.view(-1), a.view(-1), "x.view(-1)"),
+        Operator("copy", lambda: out.copy_(x), a, "y.copy_(x)"),
+        Operator("module", lambda: unchanged(x), a, "a module whose forward returns x"),
+        Operator("linear", lambda: linear(x), a @ b.T, "nn.Linear without bias"),
+    ]  # fmt: skip
+
+
+def waiting(device: str) -> Callable[[], None] | None:
+    """What waits for the device; None on a CPU."""
+    return torch.cuda.synchronize if device == "cuda" else None
+
+
+def measure_host(device: str, found: Findings) -> None:
+    """The host's cost of each class, in `host.<class>`."""
+    classes = operators(device)
+    seconds = min(0.25, found.left_s / 3 / len(classes))
+    for each in classes:
+        with torch.set_grad_enabled(each.grad):
+            checks.close(each.call().detach(), each.expected, LIMIT, each.written)
+            cost = issue_estimate(each.call, waiting(device), seconds)
+        found.measured[f"host.{each.name}"] = Peak.time(cost, operator=each.written, elements=SIDE * SIDE)
+
+
+def _two_operators(x: torch.Tensor) -> torch.Tensor:
+    return torch.relu(x) + 1.0
+
+
+def measure_compiled(device: str, found: Findings) -> None:
+    """The host's cost of calling what torch.compile made, in `host.compiled`."""
+    x = torch.rand(SIDE, SIDE, device=device)
+    compiled = torch.compile(_two_operators)
+    with torch.no_grad():
+        checks.close(compiled(x), x.double() + 1.0, LIMIT, "a compiled relu(x) + 1")
+        cost = issue_estimate(lambda: compiled(x), waiting(device), min(0.25, found.left_s / 3))
+    found.measured["host.compiled"] = Peak.time(cost, operator="torch.compile of relu(x) + 1", elements=SIDE * SIDE)

@@ -1,0 +1,172 @@
+"""A quick calibration of this machine's CPU, and that every check in it can fail."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from brrr.errors import WrongResultError
+from brrr.measurement import Estimate
+from brrr.peaks import Peaks, calibrate, checks, cpu, matrix
+from brrr.peaks.arithmetic import Recurrence
+from brrr.peaks.command import main
+from brrr.peaks.host_cost import LIMIT, operators
+from brrr.peaks.matrix import Product, measure_products, precision_of
+from brrr.peaks.parts import Findings
+from brrr.peaks.peaks_file import read_peaks
+
+TARGET_S = 5.0
+
+
+@pytest.fixture(scope="module")
+def peaks() -> Peaks:
+    start = time.perf_counter()
+    found = calibrate("cpu", quick=True)
+    took_s = time.perf_counter() - start
+    print(f"a quick calibration took {took_s:.1f} s, target {TARGET_S} s")
+    assert took_s < 5 * TARGET_S
+    return found
+
+
+def test_a_cpu_has_bandwidths_products_arithmetic_and_host_costs(peaks: Peaks) -> None:
+    assert peaks.kind == "cpu" and peaks.torch == torch.__version__ and not peaks.assumed
+    for kind in ("copy", "read", "write", "triad"):
+        places = [place for place, _ in peaks.curve(kind).points]
+        assert places[0] <= 2**16 < 2**24 < places[-1] and peaks.bandwidth(1e6, kind) > 0
+    assert peaks.matmul("fp32").unit == "FLOP/s" and peaks.arithmetic(fma=False).unit == "FLOP/s"
+    assert "lower bound" in str(peaks.arithmetic().conditions["what"])
+    for operator in ("pointwise", "in-place", "reduction", "matmul", "view", "copy", "module"):
+        assert peaks.host_s(operator).unit == "s"
+    assert any("host.compiled: left out" in note for note in peaks.notes)
+
+
+def test_a_cpu_has_no_launches(peaks: Peaks) -> None:
+    assert not any(name.startswith(("kernel.", "gap.")) for name in peaks.measured)
+
+
+def test_the_command_prints_and_keeps_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--device", "cpu", "--quick", "--out", str(tmp_path)]) == 0
+    out, err = capsys.readouterr()
+    assert "Peaks of" in out and "working set" in out and "measuring: bandwidth" in err
+    assert str(tmp_path / "cpu" / "machine.json") in out
+    assert read_peaks(tmp_path / "cpu").kind == "cpu"
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--device", "cpu", "--seconds", "-1"]) == 2
+    assert "budget_s is -1.0" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_cuda_is_unavailable(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--device", "cuda"]) == 2
+    assert "calibrate: device is 'cuda', but CUDA does not work here" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- checks that can fail
+
+
+def test_streams_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    arena = torch.rand(4096) + 0.5
+    for prepare, _ in (cpu._copy, cpu._read, cpu._triad, cpu._write):
+        moved, call = prepare(arena, 4096)
+        call()
+        assert 4032 <= moved <= 4096
+    monkeypatch.setattr(torch, "add", lambda b, c, alpha, out: out.copy_(b + c))
+    with pytest.raises(WrongResultError, match="torch's add"):
+        cpu._added(arena, 4096)
+    monkeypatch.setattr(torch.Tensor, "copy_", lambda self, source: self)
+    with pytest.raises(WrongResultError, match="torch's copy_"):
+        cpu._copied(arena, 4096)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), 0.0, 1.001])
+def test_one_wrong_element_is_found(wrong: float) -> None:
+    right = torch.rand(1000) + 1.0
+    spoilt = right.clone()
+    spoilt[-1] *= wrong
+    checks.same(right, lambda first, last: right[first:last], "it")
+    with pytest.raises(WrongResultError, match="it gave a wrong result"):
+        checks.same(spoilt, lambda first, last: right[first:last], "it")
+    with pytest.raises(WrongResultError):
+        checks.close(spoilt, right, 1e-4, "it")
+    b, c = torch.randn(1000), torch.randn(1000)
+    a = b + 0.5 * c
+    checks.triad_is_right(a, b, c, 0.5, "it")
+    a[500] = a[500] * wrong if wrong == wrong else wrong
+    with pytest.raises(WrongResultError):
+        checks.triad_is_right(a, b, c, 0.5, "it")
+
+
+def test_the_check_looks_behind_the_first_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "BLOCK", 64)
+    ones = torch.ones(200)
+    ones[199] = 2
+    with pytest.raises(WrongResultError):
+        checks.same(ones, lambda first, last: torch.ones(last - first), "it")
+
+
+@pytest.mark.parametrize("addition", [True, False])
+def test_the_recurrence_tells_a_step_left_out(addition: bool) -> None:
+    recurrence = Recurrence.over(1024, addition=addition)
+    start = 0.5 + torch.rand(8, dtype=torch.float64) / 2
+    x = start.clone()
+    for _ in range(recurrence.steps - 1):
+        x = x * recurrence.factor + recurrence.addend
+    with pytest.raises(WrongResultError):
+        checks.close(x, recurrence.end(start), 1e-5, "a chain")
+    checks.close(x * recurrence.factor + recurrence.addend, recurrence.end(start), 1e-12, "a chain")
+
+
+def timed(call: object) -> Estimate:
+    return Estimate(1e-3, 1e-3, 1e-3, 9)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp64", "bf16", "fp16", "int8"])
+def test_products_are_right(dtype: str) -> None:
+    found = Findings(until_s=1e18)
+    measure_products(dtype, (64, 96), "cpu", timed, found, share_s=1e9, by="torch")
+    curve = found.curves[f"matmul.{dtype}"]
+    assert [place for place, _ in curve.points] == [64, 96]
+    assert curve.points[1][1].value == pytest.approx(2 * 96**3 / 1e-3)
+    assert curve.points[0][1].unit == ("IOP/s" if dtype == "int8" else "FLOP/s")
+
+
+@pytest.mark.parametrize("error", [1e-4, 1.0, float("nan")])
+def test_a_wrong_product_is_found(error: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoilt(dtype: str, size: int, device: str) -> Product:
+        a, b = torch.randn(size, size), torch.randn(size, size)
+        return Product(lambda: a @ b + error * size**0.5 * torch.randn(size, size), a, b)
+
+    monkeypatch.setattr(matrix, "product", spoilt)
+    with pytest.raises(WrongResultError, match="a fp32 product of 64"):
+        measure_products("fp32", (64,), "cpu", timed, Findings(until_s=1e18), share_s=1e9, by="torch")
+
+
+def test_sizes_that_take_too_long_are_left_out() -> None:
+    found = Findings(until_s=1e18)
+    measure_products("fp32", (64, 66, 256), "cpu", timed, found, share_s=0.1, by="torch")
+    assert len(found.curves["matmul.fp32"].points) == 2
+    assert found.notes == ["matmul.fp32: size 256 left out, for lack of time"]
+
+
+def test_tf32_is_on_for_tf32_only_and_the_setting_is_put_back() -> None:
+    settings = torch.backends.cuda.matmul
+    before = settings.fp32_precision
+    with precision_of("tf32"):
+        assert settings.fp32_precision == "tf32"
+        with precision_of("fp32"):
+            assert settings.fp32_precision == "ieee"
+    assert settings.fp32_precision == before
+
+
+def test_every_class_of_operators_gives_what_it_says() -> None:
+    for each in operators("cpu"):
+        with torch.set_grad_enabled(each.grad):
+            checks.close(each.call().detach(), each.expected, LIMIT, each.written)
+            checks.close(each.call().detach(), each.expected, LIMIT, each.written)
+        with pytest.raises(WrongResultError):
+            checks.close(each.call().detach(), each.expected + 1.0, LIMIT, each.written)

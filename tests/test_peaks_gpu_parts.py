@@ -1,0 +1,239 @@
+"""The parts of a GPU's calibration without a GPU: the kernels are emulated on the CPU, the clocks made up.
+
+What is tested is what surrounds the kernels: arguments, working sets, launch shapes, checks, and what is kept of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+
+from brrr.errors import WrongResultError
+from brrr.measurement import Estimate
+from brrr.peaks import gpu, gpu_arithmetic, gpu_bandwidth, gpu_launch, gpu_streams, gpu_times, matrix
+from brrr.peaks.parts import Findings, run_parts
+from brrr.timing.calibration import Calibration
+
+SET_BYTES = 2**20
+Emulated = Callable[..., None]
+
+
+class OnTheCpu(TorchFunctionMode):
+    """Makes tensors that are asked for on the GPU on the CPU."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = dict(kwargs or {})
+        if given.get("device") == "cuda":
+            given["device"] = "cpu"
+        return func(*args, **given)
+
+
+def memory(address: int, count: int, kind: type = np.uint32) -> np.ndarray[Any, Any]:
+    words = (ctypes.c_uint8 * (count * np.dtype(kind).itemsize)).from_address(address)
+    return np.frombuffer(words, kind)
+
+
+def copy(threads: int, source: int, out: int, count: int, total: int) -> None:
+    memory(out, 4 * count)[:] = memory(source, 4 * count)
+
+
+def read(threads: int, source: int, sums: int, count: int, total: int) -> None:
+    found = memory(sums, threads // 32)
+    found[:] = 0
+    found[-1] = int(memory(source, 4 * count).sum(dtype=np.uint64)) * (total // count) % 2**32
+
+
+def write(threads: int, out: int, first: int, count: int, total: int) -> None:
+    memory(out, 4 * count)[:] = (np.arange(4 * count, dtype=np.uint64) + first) % 2**32
+
+
+def triad(threads: int, b: int, c: int, a: int, scale: float, count: int, total: int) -> None:
+    x, y = (memory(address, 4 * count, np.float32).astype(np.float64) for address in (b, c))
+    memory(a, 4 * count, np.float32)[:] = x + scale * y
+
+
+def chain(kind: type, addition: bool) -> Emulated:
+    def run(threads: int, ends: int, factor: float, addend: float, rounds: int) -> None:
+        x = 0.5 + np.arange(8 * threads) % 1024 / 2048
+        shrunk = factor ** (32 * rounds)
+        memory(ends, 8 * threads, kind)[:] = x * shrunk + (addend * (1 - shrunk) / (1 - factor) if addition else 0.0)
+
+    return run
+
+
+def nothing(threads: int) -> None:
+    """An empty kernel."""
+
+
+KERNELS: dict[str, Emulated] = {
+    "brrr_stream_copy": copy,
+    "brrr_stream_read": read,
+    "brrr_stream_write": write,
+    "brrr_stream_triad": triad,
+    "brrr_nothing": nothing,
+    "brrr_fp32_fma": chain(np.float32, True),
+    "brrr_fp32_mul_add": chain(np.float32, True),
+    "brrr_fp32_mul": chain(np.float32, False),
+    "brrr_fp64_fma": chain(np.float64, True),
+    "brrr_fp64_mul": chain(np.float64, False),
+}
+
+
+def launcher(source: str, name: str, device: int) -> Any:
+    def launch(grid: tuple[int, int, int], block: tuple[int, int, int], *args: tuple[Any, Any]) -> None:
+        assert grid[1:] == block[1:] == (1, 1) and 0 < grid[0] < 2**31 and block[0] <= 1024
+        KERNELS[name](grid[0] * block[0], *(kind(value).value for value, kind in args))
+
+    return launch
+
+
+def made_up_times(calls: Sequence[Callable[[], Any]]) -> list[Estimate]:
+    """A microsecond, and a hundredth more for each call, so that the best shape is the first."""
+    for call in calls:
+        call()
+    return [Estimate(s := 1e-6 * (1 + k / 100), s, s, 12) for k in range(len(calls))]
+
+
+def made_up_gated(call: Callable[[], Any], **options: int) -> Estimate:
+    call()
+    return Estimate(1e-3, 0.9e-3, 1.1e-3, 16)
+
+
+@pytest.fixture
+def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    properties = SimpleNamespace(multi_processor_count=2, L2_cache_size=SET_BYTES)
+    fakes = {
+        "current_device": lambda: 0,
+        "get_device_properties": lambda index=0: properties,
+        "get_device_capability": lambda: (9, 0),
+        "mem_get_info": lambda: (4 * SET_BYTES, 8 * SET_BYTES),
+        "synchronize": lambda: None,
+        "empty_cache": lambda: None,
+    }
+    for name, fake in fakes.items():
+        monkeypatch.setattr(torch.cuda, name, fake)
+    for module in (gpu_streams, gpu_arithmetic, gpu_launch):
+        monkeypatch.setattr(module, "kernel", launcher)
+    for module in (gpu, gpu_arithmetic):
+        monkeypatch.setattr(module, "gated", made_up_gated)
+    for module in (gpu_arithmetic, gpu_bandwidth, gpu_times):
+        monkeypatch.setattr(module, "clock_conditions", lambda: {"sm_clock_hz": 1.98e9})
+    monkeypatch.setattr(gpu_bandwidth, "times_of", lambda calls: (made_up_times(calls), "cupti"))
+    monkeypatch.setattr(gpu_launch, "own_times", made_up_times)
+    monkeypatch.setattr(gpu_launch, "calibration", lambda index: Calibration(2.5e-6, 1e-6, 3e-6, 1.5e-6, "cupti"))
+    monkeypatch.setattr(gpu_launch, "graph_gap_s", lambda index, calibrated: 0.3e-6)
+    monkeypatch.setattr(gpu_launch, "stream_gaps_s", lambda calibrated, kernels: 0.9e-6 * (kernels - 1))
+    monkeypatch.setattr(gpu, "WARM_UP_S", 0.01)
+    monkeypatch.setattr(gpu, "SIZES", (64, 128))
+    monkeypatch.setattr(gpu_streams, "GOES_OVER", 4 * SET_BYTES)
+    with OnTheCpu():
+        yield
+
+
+def findings(quick: bool = False) -> Findings:
+    return Findings(until_s=1e18, quick=quick)
+
+
+def test_all_parts_but_those_that_need_graphs_and_a_compiler(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu.host_cost, "issue_estimate", lambda call, wait, seconds: made_up_gated(call))
+    found, told = findings(), []
+    run_parts([part for part in gpu.PARTS if part.name not in ("graph-replay", "host.compiled")], found, told.append)
+    assert found.notes == [] and told[0] == "warm-up"
+    kinds = [f"{kind}{once}" for kind in ("copy", "read", "write", "triad") for once in ("", "-once")]
+    for kind in [*kinds, "torch-copy", "torch-pointwise"]:
+        places = [place for place, _ in found.curves[kind].points]
+        assert places[0] >= 0.95 * 2**16 and 0.95 * SET_BYTES <= places[-1] <= SET_BYTES
+        assert found.curves[kind].conditions["times_from"] == "cupti"
+    for dtype in ("fp32", "tf32", "bf16", "fp16", "fp8", "fp64", "int8"):
+        assert found.curves[f"matmul.{dtype}"].best.value == pytest.approx(2 * 128**3 / 1e-3)
+    flop = 2 * 4 * 256 * 8 * 8192
+    assert found.measured["arithmetic.fp32.mul"].value == pytest.approx(flop / 1e-3)
+    for name in ("fp32.fma", "fp32.mul_add", "fp64.fma"):
+        assert found.measured[f"arithmetic.{name}"].value == pytest.approx(2 * flop / 1e-3)
+    assert found.measured["gap.stream"].value == pytest.approx(0.9e-6)
+    assert found.measured["gap.graph"].value == pytest.approx(0.3e-6)
+    assert found.measured["kernel.floor"].value == pytest.approx(1e-6) and not found.assumed
+
+
+def test_a_sustained_kernel_goes_over_its_set_again_and_the_best_shape_is_kept(emulated: None) -> None:
+    streams = gpu_streams.Streams(SET_BYTES)
+    sustained = list(streams.of("copy", 2**16, once=False))
+    once = list(streams.of("copy", 2**16, once=True))
+    assert {stream.moved_bytes for stream in sustained} == {4 * SET_BYTES} and len(sustained) == 4
+    assert {stream.moved_bytes for stream in once} == {2**16}
+    assert [stream.blocks for stream in sustained] == [8, 16, 64, 256] and [stream.blocks for stream in once] == [4]
+    found = findings()
+    gpu_bandwidth._measure_kind(streams, "copy", [2**16], False, found)
+    ((place, peak),) = found.curves["copy"].points
+    assert place == 2**16 and peak.conditions["blocks"] == 8 and peak.value == pytest.approx(4 * SET_BYTES / 1e-6)
+
+
+@pytest.mark.parametrize("kind", gpu_streams.KINDS)
+def test_a_kernel_that_misses_a_word_is_found(kind: str, emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = KERNELS[f"brrr_stream_{kind}"]
+
+    def misses_the_last(threads: int, *args: Any) -> None:
+        *others, count, total = args
+        right(threads, *others, count - 1, total // count * (count - 1))
+
+    stream = next(gpu_streams.Streams(SET_BYTES).of(kind, 2**16, once=True))
+    stream.check()
+    monkeypatch.setitem(KERNELS, f"brrr_stream_{kind}", misses_the_last)
+    with pytest.raises(WrongResultError, match=f"brrr_stream_{kind}"):
+        stream.check()
+
+
+def test_a_chain_that_is_too_short_is_found(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = KERNELS["brrr_fp32_fma"]
+    monkeypatch.setitem(
+        KERNELS, "brrr_fp32_fma", lambda threads, ends, a, b, rounds: right(threads, ends, a, b, rounds - 1)
+    )
+    with pytest.raises(WrongResultError, match="brrr_fp32_fma"):
+        gpu_arithmetic.measure_arithmetic(findings())
+
+
+def test_working_sets_reach_around_the_cache_in_whole_pages(emulated: None) -> None:
+    sizes = gpu_bandwidth.working_sets(quick=False)
+    assert sizes[0] == 2**16 and sizes[-1] == SET_BYTES and all(size % 4096 == 0 for size in sizes)
+    assert len(sizes) > len(gpu_bandwidth.working_sets(quick=True))
+
+
+def test_without_a_profiler_small_sets_and_the_floor_are_not_measured(
+    emulated: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_times, "own_times", lambda calls: None)
+    monkeypatch.setattr(gpu_times, "gated", lambda call: Estimate(s := next(lengths), s, s, 9))
+    lengths = iter([1e-6, 1e-3])
+    estimates, origin = gpu_times.times_of([lambda: None, lambda: None])
+    assert estimates[0] is None and estimates[1] is not None and origin.startswith("event pairs")
+    monkeypatch.setattr(gpu_launch, "own_times", lambda calls: None)
+    found = findings()
+    gpu_launch.measure_floor(found)
+    assert "kernel.floor" not in found.measured and found.assumed["kernel.floor"].kind == "assumed"
+    assert "kernel.floor: assumed" in found.notes[0]
+
+
+def test_what_a_gpu_lacks_is_a_note(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (7, 5))
+
+    def lacking(dtype: str, size: int, device: str) -> matrix.Product:
+        if dtype == "int8":
+            raise RuntimeError("no such kernel\nand more")
+        return product(dtype, size, device)
+
+    product = matrix.product
+    monkeypatch.setattr(matrix, "product", lacking)
+    found = findings()
+    gpu.products(found)
+    assert "matmul.bf16: this GPU's tensor cores do not have it" in found.notes
+    assert "matmul.int8: not measured: RuntimeError: no such kernel" in found.notes
+    assert set(found.curves) == {"matmul.fp32", "matmul.fp64", "matmul.fp16"}
