@@ -146,6 +146,7 @@ class _Fake:
         """The fake mode; an operator that fails is reported by its exception alone, not in torch's log too."""
         both = ExitStack()
         both.enter_context(_silenced(logging.getLogger("torch._subclasses.fake_tensor")))
+        both.enter_context(_without_onednn())
         both.enter_context(self._mode)
         return both
 
@@ -153,6 +154,17 @@ class _Fake:
         dtype, device = getattr(torch, leaf.dtype), self._device if leaf.device is None else _present(leaf.device)
         with self._mode:
             return torch.empty(leaf.shape, dtype=dtype, device=device, requires_grad=leaf.requires_grad)
+
+
+@contextmanager
+def _without_onednn() -> Iterator[None]:
+    """A recurrent layer on a CPU is one operator of oneDNN, which tells nothing; without it, its products are seen."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
 
 
 def _present(device: str) -> torch.device:
