@@ -485,7 +485,7 @@ def test_inference_mode_takes_composites_apart() -> None:
 
 @pytest.mark.parametrize("backward", [False, True])
 def test_a_recurrent_layer_on_a_cpu_is_seen_step_by_step(backward: bool) -> None:
-    """Not as oneDNN's one operator: 5 steps of batch 2, 8 features in, 16 units, 22 FLOP a unit and step beside them."""
+    """Not as oneDNN's one operator: 5 steps of batch 2, 8 features in, 16 units, 22 FLOP a unit and step."""
     found = cost(torch.nn.LSTM(8, 16, batch_first=True), array((2, 5, 8)), backward=backward)
     steps = 5 * 2
     products = steps * 2 * 4 * 16 * (8 + 16)

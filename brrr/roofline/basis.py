@@ -1,0 +1,119 @@
+"""What a prediction rests on: the figures of one device, and a note of each that was used, with its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NoReturn
+
+from brrr import units
+from brrr.machines.datasheet import Hardware, find_hardware
+from brrr.peaks.datasheet import datasheet_peaks
+from brrr.peaks.peak import Curve, Kind, Peak
+from brrr.peaks.peaks import MissingPeakError, Peaks
+from brrr.roofline.assumed import assumed_launches
+
+
+@dataclass(frozen=True)
+class Used:
+    """One figure that a prediction rests on: its name, its origin, and the least and the greatest value used of it.
+
+    >>> print(Used("copy", "datasheet", "B/s", 4.8e12, 4.8e12))
+    copy 4.8 TB/s (datasheet)
+    """
+
+    name: str
+    kind: Kind
+    unit: str
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        least, most = (units.quantity(value, self.unit) for value in (self.low, self.high))
+        return f"{self.name} {least if least == most else f'{least} to {most}'} ({self.kind})"
+
+
+@dataclass
+class Basis:
+    """The figures of one device, of one origin; what that origin cannot tell is `assumed`, and says so.
+
+    A measured basis never takes a figure from a datasheet: what was not measured is a MissingPeakError. `used` grows
+    as figures are asked for, `notes` with every simplification on the way.
+    """
+
+    device: str
+    kind: Literal["cuda", "cpu"]
+    origin: str
+    figures: Mapping[str, Peak]
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+    sm_count: int | None = None
+    peaks: Peaks | None = None
+    used: dict[str, Used] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def measured(cls, peaks: Peaks) -> Basis:
+        """On what `calibrate` measured."""
+        known = find_hardware(peaks.device)
+        return cls(
+            peaks.device,
+            peaks.kind,
+            f"measured {peaks.date[:10]}",
+            {**peaks.assumed, **peaks.measured},
+            peaks.curves,
+            known.sm_count if known else _sm_count(peaks),
+            peaks,
+        )
+
+    @classmethod
+    def of_datasheet(cls, hardware: Hardware) -> Basis:
+        """On a datasheet: bandwidth and arithmetic; launches and host costs are assumed."""
+        kind: Literal["cuda", "cpu"] = "cpu" if hardware.compute_capability is None else "cuda"
+        figures = {**assumed_launches(kind), **datasheet_peaks(hardware.name)}
+        return cls(hardware.name, kind, "datasheet", figures, sm_count=hardware.sm_count)
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether work is issued by one clock and done by another."""
+        return self.kind == "cuda"
+
+    def has(self, name: str) -> bool:
+        """Whether there is a figure or a curve of that name."""
+        return name in self.figures or name in self.curves
+
+    def value(self, name: str) -> float:
+        """A figure, noted as used; of a curve its best. MissingPeakError says what to run."""
+        found = self.curves[name].best if name in self.curves else self.figures.get(name)
+        if found is None:
+            self._missing(name)
+        return self.use(name, found.value, found)
+
+    def use(self, name: str, value: float, origin: Peak) -> float:
+        """Note that a value of a figure was used; returns the value."""
+        before = self.used.get(name)
+        low, high = (value, value) if before is None else (min(before.low, value), max(before.high, value))
+        self.used[name] = Used(name, origin.kind, origin.unit, low, high)
+        return value
+
+    def note(self, what: str) -> None:
+        """Say what was simplified, each thing once."""
+        if what not in self.notes:
+            self.notes.append(what)
+
+    def _missing(self, name: str) -> NoReturn:
+        if self.peaks is not None:
+            self.peaks.get(name)  # raises, and names what is there and what to run
+        there = ", ".join(each for each, peak in self.figures.items() if peak.kind == "datasheet")
+        raise MissingPeakError(
+            f"predict: the datasheet of {self.device} gives no {name}; it gives {there}. Choose another data type or "
+            "another device; or measure it there: brrr.calibrate()"
+        )
+
+
+def _sm_count(peaks: Peaks) -> int | None:
+    """The multiprocessors of a GPU without a datasheet here, if it is the one in hand."""
+    import torch
+
+    if peaks.kind != "cuda" or not torch.cuda.is_available() or torch.cuda.get_device_name() != peaks.device:
+        return None
+    return int(torch.cuda.get_device_properties().multi_processor_count)

@@ -1,0 +1,86 @@
+"""Which figures a device's name stands for: those recorded for it, else its datasheet; None is this machine."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from brrr.errors import ArgumentError, UnavailableError
+from brrr.machines.datasheet import Hardware, find_hardware, hardware
+from brrr.peaks.peaks import MissingPeakError, Peaks
+from brrr.roofline.basis import Basis
+
+DATASHEET = "datasheet:"
+
+Where = str | Peaks | Hardware | None
+
+
+def basis_for(device: Where) -> Basis:
+    """The figures for a device.
+
+    >>> basis_for("datasheet:a100").origin
+    'datasheet'
+
+    `Peaks` and `Hardware` are taken as they are. "h200" means the peaks recorded for it, else its datasheet, with a
+    note; "datasheet:h200" the datasheet in any case; "cuda" and None this machine, as `brrr calibrate` left it.
+    """
+    if isinstance(device, Peaks):
+        return Basis.measured(device)
+    if isinstance(device, Hardware):
+        return Basis.of_datasheet(device)
+    if device is None or device == "cuda":
+        return Basis.measured(_peaks_here(device))
+    if not isinstance(device, str):
+        raise ArgumentError("predict", "device", device, "a device's name, Peaks, or None for this machine")
+    if device.startswith(DATASHEET):
+        return Basis.of_datasheet(_datasheet(device.removeprefix(DATASHEET), device))
+    return _by_name(device)
+
+
+def _by_name(device: str) -> Basis:
+    known = find_hardware(device)
+    recorded = _recorded(known.key if known is not None else device)
+    if recorded is not None:
+        return Basis.measured(recorded)
+    basis = Basis.of_datasheet(_datasheet(device, device))
+    basis.note(f"no measured peaks are recorded for {device!r}, so these are its datasheet's")
+    return basis
+
+
+def _datasheet(name: str, said: str) -> Hardware:
+    try:
+        return hardware(name)
+    except ArgumentError as error:
+        nearest = str(error).rpartition("Nearest: ")[2] if "Nearest: " in str(error) else ""
+        hint = f"Nearest: {nearest}" if nearest else "Or pass what brrr.calibrate() returned on it."
+        raise ArgumentError("predict", "device", said, error.expected, hint) from None
+
+
+def _recorded(slug: str) -> Peaks | None:
+    """The peaks recorded for a device, None where its recordings hold none; a damaged file is an error."""
+    from brrr.peaks.peaks_file import read_peaks
+    from brrr.recordings.machine import Machine
+    from brrr.recordings.recorded import recorded_devices, recordings_root
+
+    root = recordings_root()
+    if slug not in recorded_devices(root) or "format" not in Machine.read(root / slug).peaks:
+        return None
+    return read_peaks(root / slug)
+
+
+def _peaks_here(device: Literal["cuda"] | str | None) -> Peaks:
+    """The peaks of the machine in hand, where they were measured on it."""
+    from brrr.device import cuda_problem, this_device
+
+    problem = cuda_problem()
+    if device == "cuda" and problem:
+        raise UnavailableError(
+            f"predict: device is 'cuda', but CUDA does not work here: {problem}. Name a device instead, such as 'h200'"
+        )
+    here = this_device("cpu" if problem else "cuda")
+    found = _recorded(here.slug)
+    if found is None or found.device != here.name:
+        raise MissingPeakError(
+            f"predict: no peaks of this machine ({here.name}) are kept here. Run `brrr calibrate`, or pass "
+            "device=brrr.calibrate(); or name a device, such as 'h200' or 'datasheet:a100'"
+        )
+    return found

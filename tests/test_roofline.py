@@ -1,0 +1,448 @@
+"""Predictions against answers worked out by hand: each term alone, the two clocks, bounds, errors."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from peaks_made_up import curve, peak
+from rooflines import assumed, cpu, gpu, pointwise, product, view, without
+
+from brrr.counting.cost import Cost, Matmul, OperatorCost
+from brrr.counting.description import array
+from brrr.errors import ArgumentError, TraceError
+from brrr.peaks import Curve, MissingPeakError
+from brrr.roofline.clocks import Step, period_s, schedule, span_s
+from brrr.roofline.fusion import fused
+from brrr.roofline.predicting import predict
+from brrr.roofline.tiles import best_tiling, full_rate, product_s, tilings
+
+
+def work(*operators: OperatorCost, nbytes: float | None = None, working_set: float = -1.0) -> Cost:
+    """A cost of these operators."""
+    eager = sum(each.bytes for each in operators)
+    flop = sum(each.flop or 0.0 for each in operators)
+    return Cost(flop, eager if nbytes is None else nbytes, eager, working_set, operators)
+
+
+def microseconds(value_s: float | None) -> float:
+    assert value_s is not None
+    return round(value_s * 1e6, 6)
+
+
+# Each term alone
+
+
+def test_memory_alone() -> None:
+    """400 MB at 4 TB/s are 100 µs, the kernel's start and end 1 µs; the next one follows 1 µs behind."""
+    p = predict(work(pointwise(400e6)), device=gpu(), calls=1)
+    assert microseconds(p.span_s) == 101 and microseconds(p.busy_s) == 101
+    assert microseconds(p.period_s) == 5 + 101 == microseconds(p.latency_s)
+    assert p.bound == "memory" and p.margin == float("inf")
+    loop = predict(work(pointwise(400e6)), device=gpu(), calls=100)
+    assert microseconds(loop.period_s) == (5 + 100 * 101 + 99 * 1) / 100
+
+
+def test_compute_alone() -> None:
+    """2 GFLOP of plain operations at 20 TFLOP/s are 100 µs; 40 MB would take 10."""
+    p = predict(work(pointwise(40e6, 2e9)), device=gpu())
+    assert microseconds(p.span_s) == 101
+    assert p.bound == "compute" and round(p.margin, 9) == 10
+
+
+def test_short_types_are_computed_in_float32() -> None:
+    assert microseconds(predict(work(pointwise(4e6, 2e9, dtype="bfloat16")), device=gpu()).span_s) == 101
+
+
+def test_plain_operations_are_half_of_a_peak_that_counts_fma() -> None:
+    """Without a figure of their own, 2 GFLOP count at half of 40 TFLOP/s: 100 µs; and the prediction says so."""
+    p = predict(work(pointwise(40e6, 2e9)), device=gpu(**without(gpu(), "arithmetic.fp32.mul")))
+    assert microseconds(p.compute_s) == 100
+    assert any("half the rate of fused multiply-adds" in note for note in p.notes)
+
+
+def test_host_alone() -> None:
+    """Ten operators of 5 µs each on the host, 1.001 µs each on the device: the loop takes what the host takes."""
+    p = predict(work(*[pointwise(4e3)] * 10), device=gpu())
+    assert microseconds(p.host_s) == 50
+    assert microseconds(p.busy_s) == 10.01 and microseconds(p.span_s) == 19.01
+    assert p.period_s == pytest.approx(50e-6, rel=0.01)
+    assert p.bound == "overhead"
+
+
+def test_in_place_and_views_have_their_own_host_cost() -> None:
+    p = predict(work(view(), pointwise(4e3, name="aten.mul_")), device=gpu())
+    assert [microseconds(each.host_s) for each in p.operators] == [1, 4]
+    assert p.operators[0].device_s is None
+
+
+def test_working_set_chooses_the_level() -> None:
+    """10 MB out of the cache at 8 TB/s take 1.25 µs; in a call that touches 1 GB they come from memory: 2.5 µs."""
+    levels = gpu(curves={"copy": curve({1e6: 8e12, 50e6: 8e12, 500e6: 4e12})})
+    hot = predict(work(pointwise(10e6)), device=levels).operators[0]
+    cold = predict(work(pointwise(10e6), working_set=1e9), device=levels).operators[0]
+    assert microseconds(hot.memory_s) == 1.25 and microseconds(cold.memory_s) == 2.5
+
+
+def test_a_single_pass_is_slower_than_a_sustained_one() -> None:
+    """1 MB once took 2 µs, start and end (1 µs) included; half of it takes half of what is left."""
+    curves = {"copy": curve({1e6: 8e12}), "copy-once": curve({1e6: 0.5e12})}
+    full, half = (predict(work(pointwise(size)), device=gpu(curves=curves)).operators[0] for size in (1e6, 5e5))
+    assert microseconds(full.memory_s) == 1 and microseconds(half.memory_s) == 0.5
+    assert microseconds(full.device_s) == 2
+
+
+def test_kind_of_traffic_chooses_the_curve() -> None:
+    curves = {"copy": curve({1e6: 4e12}), "read": curve({1e6: 2e12})}
+    total = OperatorCost("aten.sum", 0.0, 8e6, 4.0, "float32", ((1,),), "reduction")
+    p = predict(work(total), device=gpu(curves=curves))
+    assert microseconds(p.memory_s) == pytest.approx(4.0, rel=1e-5)
+    assert "read" in {used.name for used in p.basis}
+
+
+# Products of matrices
+
+
+def test_a_full_wave_reaches_the_rate() -> None:
+    """132 tiles of 256 x 128 on 132 multiprocessors: one wave, no FLOP wasted."""
+    found = best_tiling(Matmul(12 * 256, 11 * 128, 1024), 132, 800e12, 4e12)
+    assert found.waves == 1 and found.padded_flop == 2.0 * 12 * 256 * 11 * 128 * 1024
+
+
+def test_one_tile_too_many_is_a_second_wave() -> None:
+    """133 tiles of 256 x 128 take as long as 264, if nothing else is tried."""
+    only = [each for each in tilings(Matmul(133 * 256, 128, 1024), 132) if (each.rows, each.columns) == (256, 128)]
+    assert only[0].waves == 2 and only[0].padded_flop == 2 * 132 * 2.0 * 256 * 128 * 1024
+
+
+def test_a_long_sum_is_split_where_tiles_are_few() -> None:
+    found = best_tiling(Matmul(128, 128, 65536), 132, 800e12, 4e12)
+    assert found.split > 1 and found.extra_bytes == 8.0 * found.split * 128 * 128
+
+
+def test_short_sums_are_not_split() -> None:
+    assert {each.split for each in tilings(Matmul(128, 128, 256), 132)} == {1}
+
+
+def test_the_rate_of_full_waves_gives_back_what_was_measured() -> None:
+    """The measured product, predicted from its own rate, takes its own time, waves and all."""
+    rate = full_rate(5000, 600e12, 132, 4e12)
+    assert rate > 600e12
+    assert product_s(Matmul(5000, 5000, 5000), 132, rate, 4e12) == pytest.approx(2 * 5000**3 / 600e12)
+
+
+def test_a_square_product_is_compute_bound() -> None:
+    """2 x 8448^3 FLOP at 800 TFLOP/s; twice as long in twice the waves."""
+    p = predict(work(product(8448, 8448, 8448)), device=gpu())
+    assert p.busy_s == pytest.approx(2 * 8448**3 / 800e12 + 1e-6)
+    assert p.bound == "compute"
+
+
+def test_a_skinny_product_is_bound_by_its_weights() -> None:
+    """One row: 8192 x 8192 weights of 2 bytes at 4 TB/s."""
+    p = predict(work(product(1, 8192, 8192)), device=gpu())
+    assert p.busy_s == pytest.approx(2 * 8192 * 8192 / 4e12 + 1e-6, rel=1e-3)
+    assert p.bound == "memory"
+    few = predict(work(product(8, 8192, 8192)), device=gpu())
+    assert few.bound == "memory"
+
+
+def test_tf32_is_asked_for() -> None:
+    with pytest.raises(MissingPeakError, match=r"matmul\.tf32"):
+        predict(work(product(512, 512, 512, "float32", 4)), device=gpu(), tf32=True)
+
+
+# The two clocks
+
+
+def test_three_operators_by_hand() -> None:
+    """Issued at 2, 3, 7. The first runs 2 to 6; the second waits for it, and the gap: 6.5 to 7.5; the third 8 to 9."""
+    steps = [Step(2, 4), Step(1, 1), Step(4, 1)]
+    assert [tuple(m) for m in schedule(steps, 0.5)] == [(2, 2, 6), (3, 6.5, 7.5), (7, 8.0, 9.0)]
+    assert period_s(steps, 1, 0.5) == 9 and span_s(steps, 0.5) == 7
+
+
+def test_a_device_that_waits_has_no_gap() -> None:
+    """Issued at 2 and 10: the second starts at once."""
+    assert [tuple(m) for m in schedule([Step(2, 1), Step(8, 1)], 0.5)] == [(2, 2, 3), (10, 10, 11)]
+
+
+def test_a_view_costs_the_host_alone() -> None:
+    assert [tuple(m) for m in schedule([Step(2, 1), Step(3, None), Step(1, 1)])] == [(2, 2, 3), (5, 5, 5), (6, 6, 7)]
+
+
+def test_graph_replay_by_hand() -> None:
+    """Ten kernels of 1.001 µs, 0.5 µs between, are 14.51 µs; a replay is 6 µs to issue and follows 1 µs behind."""
+    p = predict(work(*[pointwise(4e3)] * 10), device=gpu(), how="graph", calls=1)
+    assert microseconds(p.span_s) == 14.51
+    assert microseconds(p.host_s) == 6 and microseconds(p.latency_s) == microseconds(p.period_s) == 20.51
+    loop = predict(work(*[pointwise(4e3)] * 10), device=gpu(), how="graph", calls=10)
+    assert microseconds(loop.period_s) == round((6 + 10 * 14.51 + 9 * 1) / 10, 6)
+
+
+def test_graph_replay_by_number_of_kernels() -> None:
+    curves = {**gpu().curves, "graph-replay": Curve("kernels", ((1.0, peak(4e-6, "s")), (4.0, peak(8e-6, "s"))))}
+    p = predict(work(*[pointwise(4e3)] * 4), device=gpu(curves=curves), how="graph")
+    assert microseconds(p.host_s) == 8
+
+
+# Fusion
+
+
+def test_a_fused_chain_moves_the_compulsory_bytes() -> None:
+    """Three operators of 400 MB, 400 MB of them compulsory: a third of the bytes, one call, one kernel."""
+    p = predict(work(*[pointwise(400e6, 1e6)] * 3, nbytes=400e6), device=gpu(), how="compiled", calls=1)
+    (only,) = p.operators
+    assert microseconds(only.device_s) == 101 and microseconds(p.host_s) == 20
+    assert only.name == "fused(aten.mul, aten.mul, aten.mul)"
+
+
+def test_products_stay_between_fused_kernels() -> None:
+    names = [each.name for each in fused(work(product(64, 64, 64), view(), pointwise(8e3), pointwise(8e3)))]
+    assert names == ["aten.mm", "fused(aten.mul, aten.mul)"]
+
+
+def test_what_passes_between_neighbours_is_not_moved() -> None:
+    """Each reads 4 kB and writes 4 kB: of four times 4 kB, the first read and the last write are left."""
+    *_, merged = fused(work(product(64, 64, 64), pointwise(8e3), pointwise(8e3)))
+    assert (merged.read_bytes, merged.written_bytes) == (4e3, 4e3)
+
+
+def test_nothing_is_merged_behind_a_reduction() -> None:
+    total = OperatorCost("aten.sum", 1.0, 4e3, 4.0, "float32", ((1000,),), "reduction")
+    names = [each.name for each in fused(work(pointwise(8e3), total, pointwise(8.0)))]
+    assert names == ["fused(aten.mul, aten.sum)", "aten.mul"]
+
+
+def test_bytes_of_a_real_chain() -> None:
+    """Eager, cos of cos moves twice what the fused form moves; the times say so."""
+    eager, merged = (
+        predict(lambda x: x.cos().cos(), array(2**26), device=gpu(), how=how) for how in ("eager", "compiled")
+    )
+    assert eager.memory_s == pytest.approx(2 * merged.memory_s)
+    assert merged.memory_s == pytest.approx(2 * 4 * 2**26 / 4e12)
+
+
+# Bounds
+
+
+@pytest.mark.parametrize(
+    ("gflop", "bound", "margin"),
+    [(0.2, "memory", 10), (1.7, "memory", 1.176), (1.9, "balanced", 1.053), (2.0, "balanced", 1.0),
+     (2.2, "balanced", 1.1), (2.4, "compute", 1.2)],
+)  # fmt: skip
+def test_ridge(gflop: float, bound: str, margin: float) -> None:
+    """400 MB take 100 µs, and so do 2 GFLOP: the ridge."""
+    p = predict(work(pointwise(400e6, gflop * 1e9)), device=gpu())
+    assert p.bound == bound and p.margin == pytest.approx(margin, abs=1e-3)
+
+
+def test_the_bound_of_a_mixture_is_where_most_time_goes() -> None:
+    """100 µs of compute and 300 µs of memory."""
+    p = predict(work(pointwise(4e6, 2e9), pointwise(1.2e9)), device=gpu())
+    assert p.bound == "memory" and p.margin == pytest.approx(3)
+
+
+def test_a_graph_that_gains_is_overhead() -> None:
+    """Issuing takes 8 µs; in a graph it is work, 1 µs and 0.5 µs: 5.7 µs gain 1.4x on them, 6.7 µs 1.2x."""
+
+    def bound(nbytes: float) -> str:
+        norm = OperatorCost("aten.native_layer_norm", 0.0, nbytes / 2, nbytes / 2, "float32", ((1,),), "norm")
+        return predict(work(*[norm] * 50), device=gpu()).bound
+
+    assert bound(4.2e-6 * 4e12) == "overhead" and bound(5.2e-6 * 4e12) == "memory"
+
+
+def test_a_graph_of_tiny_kernels_is_overhead() -> None:
+    assert predict(work(*[pointwise(4e3)] * 50), device=gpu(), how="graph").bound == "overhead"
+
+
+# On a CPU
+
+
+def test_a_cpu_does_one_after_the_other() -> None:
+    """Calling takes 1 µs; 400 MB at 50 GB/s take 8 ms."""
+    p = predict(work(pointwise(400e6), pointwise(400e6)), device=cpu())
+    assert p.span_s is None and p.busy_s is None
+    assert microseconds(p.period_s) == 2 * (8000 + 1) == microseconds(p.latency_s)
+
+
+def test_a_cpu_has_a_rate_by_size() -> None:
+    p = predict(work(product(512, 512, 512, "float32", 4)), device=cpu())
+    assert p.compute_s == pytest.approx(2 * 512**3 / (200e9 * 2**0.5))
+
+
+def test_small_sets_on_a_cpu_hold_the_call_already() -> None:
+    """1 MB took 20 µs with the call's 1 µs in it: 19 µs of copying and 1 µs of calling, not 21 µs."""
+    slow = cpu(curves={"copy": curve({1e6: 50e9, 8e6: 100e9})})
+    assert microseconds(predict(work(pointwise(1e6)), device=slow).period_s) == 20
+
+
+def test_no_graph_on_a_cpu() -> None:
+    with pytest.raises(ArgumentError, match="A CUDA Graph needs a GPU"):
+        predict(work(pointwise(1e6)), device=cpu(), how="graph")
+
+
+# Where the figures come from
+
+
+def test_measured_figures_alone() -> None:
+    p = predict(work(pointwise(1e6, 1e6)), device=gpu())
+    assert p.kinds == ("measured",) and p.origin == "measured 2000-01-01"
+    assert str(p).startswith("PREDICTED: about ") and str(p).endswith("peaks: measured)")
+
+
+def test_an_assumed_figure_is_named() -> None:
+    some = gpu(**without(gpu(), "kernel.floor"), assumed={"kernel.floor": assumed(1e-6)})
+    p = predict(work(pointwise(1e6)), device=some)
+    assert p.kinds == ("measured", "assumed")
+    assert "kernel.floor 1 µs (assumed)" in p.details()
+
+
+def test_a_datasheet_is_asked_only_by_name() -> None:
+    p = predict(work(pointwise(4.8e9)), device="datasheet:h200")
+    assert p.kinds == ("datasheet", "assumed") and p.memory_s == pytest.approx(1e-3)
+    assert not any(used.kind == "measured" for used in p.basis)
+
+
+def test_what_if_on_every_device() -> None:
+    from brrr.device import hardware_names
+
+    for name in hardware_names():
+        assert predict(work(pointwise(1e9)), device=f"datasheet:{name}").period_s > 0
+
+
+@pytest.mark.parametrize("name", ["host.pointwise", "kernel.floor", "gap.stream"])
+def test_a_missing_peak_says_what_to_run(name: str) -> None:
+    with pytest.raises(MissingPeakError, match=rf"'{name}' was not measured.*brrr\.calibrate\(\)"):
+        predict(work(pointwise(1e6), pointwise(1e6)), device=gpu(**without(gpu(), name)))
+
+
+def test_no_bandwidth_at_all() -> None:
+    with pytest.raises(MissingPeakError, match=r"copy.*calibrate"):
+        predict(work(pointwise(1e6)), device=gpu(curves={}))
+
+
+def test_the_datasheet_lacks_a_type() -> None:
+    with pytest.raises(MissingPeakError, match=r"datasheet of NVIDIA T4 gives no matmul\.bf16; it gives copy"):
+        predict(work(product(64, 64, 64)), device="datasheet:t4")
+
+
+def test_arithmetic_nobody_knows_is_a_note() -> None:
+    p = predict(work(pointwise(1e6, 1e6, dtype="float64")), device=gpu())
+    assert any("fp64" in note and "left out" in note for note in p.notes)
+
+
+def test_recorded_peaks_are_taken_by_name(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pathlib import Path
+
+    from brrr.peaks.peaks_file import write_peaks
+
+    assert isinstance(tmp_path, Path)
+    write_peaks(tmp_path / "h200", gpu())
+    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+    for name in ("h200", "NVIDIA H200"):
+        assert predict(work(pointwise(1e6)), device=name).kinds == ("measured",)
+    assert predict(work(pointwise(1e6)), device="datasheet:h200").kinds == ("datasheet", "assumed")
+    assert predict(work(pointwise(1e6)), device="a100").kinds == ("datasheet", "assumed")
+
+
+def test_without_a_recording_the_datasheet_says_so(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+    p = predict(work(pointwise(1e6)), device="h200")
+    assert p.kinds == ("datasheet", "assumed")
+    assert any("no measured peaks are recorded for 'h200'" in note for note in p.notes)
+
+
+def test_this_machine_without_peaks(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+    with pytest.raises(MissingPeakError, match="brrr calibrate"):
+        predict(work(pointwise(1e6)), device=None)
+
+
+# What it is asked
+
+
+def test_unknown_operators_are_named() -> None:
+    p = predict(work(pointwise(1e6, None, "aten.mystery")), device=gpu())
+    assert p.unknown == ("aten.mystery",) and "at least" in str(p) and "FLOP unknown: aten.mystery" in str(p)
+
+
+def test_tensors_elsewhere_are_descriptions() -> None:
+    import torch
+
+    p = predict(lambda x: x * 2, torch.ones(1000), device=gpu())
+    q = predict(lambda x: x * 2, array(1000, device="cpu"), device=gpu())
+    assert p.period_s == q.period_s
+    assert any("shapes and types count, not where they are" in note for note in p.notes)
+
+
+def test_a_cost_without_operators_is_one_kernel() -> None:
+    p = predict(Cost(4e9, 400e6), device=gpu())
+    assert microseconds(p.memory_s) == 100 and microseconds(p.compute_s) == 100 and p.bound == "balanced"
+    fast = predict(Cost(4e9, 400e6), device=gpu(), dtype="bfloat16")
+    assert microseconds(fast.compute_s) == 5
+
+
+def test_backward_costs_more() -> None:
+    def f(x):  # type: ignore[no-untyped-def]
+        return (x * x).sum()
+
+    x = array(2**20, requires_grad=True)
+    assert predict(f, x, device=gpu(), backward=True).memory_s > predict(f, x, device=gpu()).memory_s
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"device": "h20"}, r"device is 'h20'; expected one of .*Nearest: .*h200"),
+        ({"device": "datasheet:tpu"}, "device is 'datasheet:tpu'"),
+        ({"device": 3}, "device is 3"),
+        ({"how": "fast"}, "how is 'fast'; expected one of eager, graph, compiled"),
+        ({"calls": 0}, "calls is 0"),
+        ({"calls": True}, "calls is True"),
+        ({"dtype": "float7"}, "dtype is 'float7'"),
+        ({"backward": True}, "backward is True; expected nothing besides a Cost"),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, object], match: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"predict: {match}"):
+        predict(Cost(1e6, 1e6), **{"device": gpu(), **arguments})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("flop", [-1.0, float("nan"), float("inf")])
+def test_impossible_costs(flop: float) -> None:
+    with pytest.raises(ArgumentError, match="predict: flop is"):
+        predict(Cost(flop, 1e6), device=gpu())
+
+
+def test_values_in_place_of_a_callable() -> None:
+    with pytest.raises(ArgumentError, match=r"Write predict\(lambda x"):
+        predict(3, device=gpu())  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="args is 1; expected nothing besides a Cost"):
+        predict(Cost(1e6, 1e6), 1, device=gpu())
+
+
+def test_an_unknown_type_of_product() -> None:
+    with pytest.raises(ArgumentError, match="dtype is 'int16'"):
+        predict(work(product(64, 64, 64, "int16")), device=gpu())
+
+
+def test_untraceable_and_empty() -> None:
+    import torch
+
+    with pytest.raises(TraceError):
+        predict(lambda x: x * float(x.sum().item()), array(10), device=gpu())
+    with pytest.raises(ArgumentError, match="at least one element"):
+        predict(lambda x: x * 2, torch.ones(0), device=gpu())
+
+
+def test_an_import_loads_no_torch() -> None:
+    import subprocess
+
+    code = (
+        "import brrr.roofline.predicting as p, sys; from brrr.counting.cost import Cost;"
+        "p.predict(Cost(1e6, 1e6), device='datasheet:h200');"
+        "assert not {'torch', 'matplotlib', 'numpy'} & set(sys.modules), sorted(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,139 @@
+"""The roofline plot: which roofs, which points, what its text says."""
+
+from __future__ import annotations
+
+import pytest
+from rooflines import cpu, gpu
+
+from brrr.counting.cost import Cost, Matmul, OperatorCost
+from brrr.errors import ArgumentError
+from brrr.measurement import Estimate, Measurement
+from brrr.peaks import MissingPeakError
+from brrr.roofline.basis import Basis
+from brrr.roofline.drawing import roofline_plot
+from brrr.roofline.predicting import predict
+from brrr.roofline.roofs import attainable, ridge_point, roofs_of
+from brrr.source import Badge
+
+BADGE = Badge("LIVE", "NVIDIA H200", "2000-01-01", "torch 0")
+DOUBLE = Cost(1e9, 8e9)
+
+
+def time(seconds: float) -> Estimate:
+    return Estimate(seconds, seconds * 0.9, seconds * 1.1, 9)
+
+
+def test_roofs_by_hand() -> None:
+    """A cache twice as fast as the memory has a roof of its own; the datasheet's stand beside the measured ones."""
+    roofs = roofs_of(Basis.measured(cpu()), ("fp32",))
+    assert [str(roof) for roof in roofs] == [
+        "cache 100 GB/s, measured", "memory 50 GB/s, measured", "fp32 FMA 40 GFLOP/s, measured",
+        "fp32 products 400 GFLOP/s, measured",
+    ]  # fmt: skip
+    assert ridge_point(roofs) == 8
+    assert attainable(roofs, 7.9).name == "memory" and attainable(roofs, 8.1).name == "fp32 products"
+
+
+def test_measured_and_datasheet_stand_apart() -> None:
+    roofs = roofs_of(Basis.measured(gpu()), ("bf16",))
+    assert {(roof.name, roof.origin) for roof in roofs} >= {
+        ("memory", "measured"), ("memory", "datasheet"), ("bf16 products", "measured"), ("bf16 products", "datasheet"),
+    }  # fmt: skip
+    assert ridge_point(roofs) == 800e12 / 4e12  # of the measured ones
+    assert {roof.origin for roof in roofs_of(predicted_basis(), ("bf16",))} == {"datasheet"}
+
+
+def predicted_basis() -> Basis:
+    from brrr.roofline.choosing import basis_for
+
+    return basis_for("datasheet:h200")
+
+
+def test_a_sentence_for_each_point() -> None:
+    shown = roofline_plot({"x * 2": (DOUBLE, time(2.5e-3))}, gpu(), badge=BADGE)
+    head, point = shown.alt.splitlines()
+    assert head.startswith("Roofline of NVIDIA H200: FLOP/s against FLOP/B. Roofs: memory 4 TB/s, measured; ")
+    assert point == ("x * 2: 0.125 FLOP/B, 400 GFLOP/s (364 GFLOP/s to 444 GFLOP/s), 80 % of memory 4 TB/s, measured")
+
+
+def test_more_than_the_roof_is_doubted() -> None:
+    alt = roofline_plot({"hot": (DOUBLE, 1e-3)}, gpu(), badge=BADGE).alt
+    assert "200 % of memory" in alt and "came from a cache, or something is counted wrongly" in alt
+
+
+def test_unknown_flop_say_at_least() -> None:
+    odd = OperatorCost("aten.odd", None, 4e9, 4e9, "float32", ((1,),))
+    assert "odd: at least" in roofline_plot({"odd": (Cost(1e9, 8e9, operators=(odd,)), 1e-2)}, gpu(), badge=BADGE).alt
+
+
+def test_predictions_say_so_and_need_no_badge() -> None:
+    shown = roofline_plot({"x * 2": predict(DOUBLE, device=gpu())}, gpu())
+    assert shown.alt.splitlines()[1].startswith("PREDICTED x * 2: ")
+    assert shown.png.startswith(b"\x89PNG")
+
+
+def test_products_bring_their_roof() -> None:
+    product = Cost(2e12, 1e9, operators=(OperatorCost("aten.mm", 2e12, 1e9, 0, "bfloat16", (), "matmul",
+                                                      (Matmul(100, 100, 100, 1, "bfloat16"),)),))  # fmt: skip
+    assert "bf16 products 800 TFLOP/s, measured" in roofline_plot({"mm": (product, 1e-2)}, gpu(), badge=BADGE).alt
+
+
+def test_what_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Solid lines for measured roofs, dashed for the datasheet's; a hollow point for a prediction, bars for a time."""
+    from brrr import plots
+
+    drawn = []
+    keep = plots.picture
+    monkeypatch.setattr(plots, "picture", lambda figure, alt: (drawn.append(figure), keep(figure, alt))[1])
+    points = {"measured": (DOUBLE, time(2.5e-3)), "told": predict(DOUBLE, device=gpu())}
+    roofline_plot(points, gpu(), dtypes=["bf16"], badge=BADGE)
+    (axes,) = drawn[0].axes
+    roofs = [line for line in axes.lines if line.get_marker() in ("None", "", None) and len(line.get_xdata()) == 2]
+    styles = [line.get_linestyle() for line in roofs]
+    assert styles.count("-") == 3 and styles.count("--") == 3
+    top = max(roofs, key=lambda line: max(line.get_ydata()))
+    assert max(top.get_ydata()) == 989.4e12 and top.get_linestyle() == "--"
+    assert axes.get_xscale() == axes.get_yscale() == "log"
+    measured, told = axes.containers
+    assert measured.has_yerr and not told.has_yerr
+    assert (told.lines[0].get_markerfacecolor(), told.get_label()) == ("none", "PREDICTED told")
+    assert told.lines[0].get_xdata()[0] == 0.125
+    assert any(str(BADGE) == text.get_text() for text in drawn[0].texts)
+
+
+def test_fields_of_a_measurement() -> None:
+    measurement = Measurement(span_s=time(2e-3), period_s=time(4e-3), device="cuda")
+    texts = [
+        roofline_plot({"x": (DOUBLE, measurement)}, gpu(), field=field, badge=BADGE).alt
+        for field in ("span_s", "period_s")
+    ]
+    assert "500 GFLOP/s" in texts[0] and "250 GFLOP/s" in texts[1]
+    with pytest.raises(ArgumentError, match="a time above 0 with busy_s"):
+        roofline_plot({"x": (DOUBLE, measurement)}, gpu(), field="busy_s", badge=BADGE)
+
+
+@pytest.mark.parametrize(
+    ("points", "arguments", "match"),
+    [
+        ({"x": (DOUBLE, 1e-3)}, {}, "badge is None; expected the badge of the measured points"),
+        ({"x": (Cost(0.0, 1e9), 1e-3)}, {"badge": BADGE}, "work without FLOP"),
+        ({"x": (DOUBLE, 0.0)}, {"badge": BADGE}, "a time above 0"),
+        ({"x": 3}, {"badge": BADGE}, "a Prediction, or a Cost and its time"),
+        ([3], {"badge": BADGE}, "a dict from names"),
+        ({"x": (DOUBLE, 1e-3)}, {"badge": BADGE, "field": "speed"}, "field is 'speed'"),
+        ({"x": (DOUBLE, Measurement(period_s=Estimate(1, 1, 1, 1), device="cpu"))}, {"badge": BADGE}, "two machines"),
+    ],
+)
+def test_wrong_points(points: object, arguments: dict[str, object], match: str) -> None:
+    with pytest.raises(ArgumentError, match=match):
+        roofline_plot(points, gpu(), **arguments)  # type: ignore[arg-type]
+
+
+def test_no_roofs() -> None:
+    with pytest.raises(MissingPeakError, match=r"Some CPU has no roofs for bf16.*brrr\.calibrate"):
+        roofline_plot({}, cpu(curves={}, measured={}), dtypes=["bf16"])
+
+
+def test_a_prediction_for_another_device() -> None:
+    with pytest.raises(ArgumentError, match="share no picture"):
+        roofline_plot({"x": predict(DOUBLE, device="datasheet:a100")}, gpu())

@@ -1,0 +1,117 @@
+"""What must hold of every prediction, whatever the peaks look like."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peaks_made_up import curve
+from rooflines import cpu, gpu, pointwise, product, view
+
+from brrr.counting.cost import Cost, Matmul, OperatorCost
+from brrr.roofline.bound import RIDGE, bound_of
+from brrr.roofline.clocks import Step, period_s, schedule, span_s
+from brrr.roofline.fusion import fused
+from brrr.roofline.predicting import predict
+from brrr.roofline.terms import OperatorTime
+from brrr.roofline.tiles import product_s
+
+sizes = st.floats(1.0, 1e9)
+rates = st.floats(1e9, 1e13)
+curves = st.dictionaries(sizes, rates, min_size=1, max_size=6).map(lambda found: curve(dict(sorted(found.items()))))
+times = st.floats(1e-8, 1e-3)
+steps = st.lists(st.builds(Step, times, times | st.none()), min_size=1, max_size=20)
+operators = st.lists(
+    st.builds(pointwise, sizes, st.floats(0, 1e10)) | st.builds(view) | st.builds(product, *[st.integers(1, 3000)] * 3),
+    min_size=1, max_size=12,
+)  # fmt: skip
+
+
+def whole(found: list[OperatorCost], share: float = 1.0) -> Cost:
+    """A cost of these operators, of whose bytes a share is compulsory."""
+    eager = sum(each.bytes for each in found)
+    return Cost(sum(each.flop or 0.0 for each in found), eager * share, eager, operators=tuple(found))
+
+
+@given(sizes, st.floats(1, 100), curves, curves, curves)
+@settings(max_examples=60, deadline=None)
+def test_more_bytes_are_never_faster(nbytes: float, factor: float, copy: object, once: object, slow: object) -> None:
+    """On any curves: noisy ones, with dips and with rates that grow faster than the sets."""
+    for peaks in (
+        gpu(curves={"copy": copy, "copy-once": once}),
+        gpu(curves={"copy": slow}),
+        cpu(curves={"copy": slow}),
+    ):
+        few, many = (predict(whole([pointwise(each)]), device=peaks) for each in (nbytes, nbytes * factor))
+        assert many.period_s >= few.period_s * (1 - 1e-9)
+
+
+@given(sizes, st.floats(1, 100), st.floats(1, 100), curves)
+@settings(max_examples=60, deadline=None)
+def test_a_larger_working_set_is_never_faster(nbytes: float, one: float, two: float, copy: object) -> None:
+    less, more = sorted((nbytes * one, nbytes * two))
+    near, far = (
+        predict(replace(whole([pointwise(nbytes)]), working_set_bytes=size), device=gpu(curves={"copy": copy}))
+        for size in (less, more)
+    )
+    assert far.period_s >= near.period_s * (1 - 1e-9)
+
+
+@given(steps, st.integers(1, 5), times)
+def test_a_loop_takes_at_least_either_clock(chain: list[Step], calls: int, gap: float) -> None:
+    period = period_s(chain, calls, gap)
+    assert period >= sum(step.host_s for step in chain) * (1 - 1e-9)
+    assert period >= span_s(chain, gap) * (1 - 1e-9)
+    assert period <= (sum(step.host_s + (step.device_s or 0.0) for step in chain) + gap * len(chain)) * (1 + 1e-9)
+
+
+@given(steps, times)
+def test_nothing_starts_before_it_may(chain: list[Step], gap: float) -> None:
+    free = float("-inf")
+    for step, moment in zip(chain, schedule(chain, gap), strict=True):
+        assert moment.start_s >= moment.issued_s
+        if step.device_s is not None:
+            assert moment.start_s == max(moment.issued_s, free + gap)
+            free = moment.end_s
+
+
+@given(operators)
+@settings(max_examples=50, deadline=None)
+def test_a_graph_spans_no_more_than_the_stream(found: list[OperatorCost]) -> None:
+    eager, graph = (predict(whole(found), device=gpu(), how=how) for how in ("eager", "graph"))
+    assert graph.span_s is not None and eager.span_s is not None and eager.busy_s is not None
+    assert eager.busy_s <= graph.span_s * (1 + 1e-9) <= eager.span_s * (1 + 2e-9)
+    for each in (eager, graph):
+        assert each.span_s is not None and each.period_s >= each.span_s * (1 - 1e-9)
+        assert each.latency_s >= each.period_s * (1 - 1e-9) or each.calls > 1
+        assert each.margin >= 1
+
+
+@given(operators, st.floats(0.05, 1.0))
+@settings(max_examples=50, deadline=None)
+def test_a_compiler_adds_nothing(found: list[OperatorCost], share: float) -> None:
+    """No more kernels, no more bytes, the same FLOP and the same products."""
+    cost = whole(found, share)
+    made = fused(cost)
+    assert len(made) <= sum(each.kind != "view" for each in found)
+    assert sum(each.bytes for each in made) <= cost.eager_bytes * (1 + 1e-9)
+    assert abs(sum(each.flop or 0 for each in made) - cost.flop) <= 1e-6 * max(1.0, cost.flop)
+    assert tuple(p for each in made for p in each.matmuls) == cost.matmuls
+
+
+@given(st.integers(1, 5000), st.integers(1, 5000), st.integers(1, 5000), st.integers(1, 200))
+@settings(max_examples=100, deadline=None)
+def test_tiles_never_beat_the_rate(m: int, n: int, k: int, processors: int) -> None:
+    made = Matmul(m, n, k)
+    assert product_s(made, processors, 1e12, 1e12) >= made.flop / 1e12 * (1 - 1e-9)
+
+
+@given(st.lists(st.tuples(times, times), min_size=1, max_size=8), st.floats(0, 1e-2))
+def test_bounds_are_one_of_four_with_a_margin(found: list[tuple[float, float]], idle_s: float) -> None:
+    chain = [OperatorTime("op", 0.0, memory, compute, max(memory, compute)) for memory, compute in found]
+    period = sum(each.work_s for each in chain) + idle_s
+    bound, margin = bound_of(chain, period, None)
+    assert margin >= 1 and (bound == "overhead") == (sum(each.work_s for each in chain) < period / 2)
+    if bound == "balanced" and len(found) > 1:
+        assert margin <= RIDGE * (1 + 1e-9)
