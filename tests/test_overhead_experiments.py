@@ -357,12 +357,12 @@ def test_the_kernel_refuses_tensors_that_it_cannot_take() -> None:
 def test_without_pycuda_only_its_line_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    from brrr.kernels import relu
+    from brrr.kernels.pycuda_context import pycuda_driver
 
     monkeypatch.setitem(sys.modules, "pycuda", None)
     monkeypatch.setitem(sys.modules, "pycuda.autoprimaryctx", None)
     with pytest.raises(UnavailableError, match="only its line is missing"):
-        relu._pycuda(0)
+        pycuda_driver(0)
 
 
 def test_cost_counts_each_operator() -> None:

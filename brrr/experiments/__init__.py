@@ -20,6 +20,10 @@ NAMES = (
     "host_cost",
     "run_ahead",
     "scaling",
+    "repeat",
+    "unary",
+    "working_set",
+    "strides",
 )
 
 

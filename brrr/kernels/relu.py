@@ -8,8 +8,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from brrr.errors import ArgumentError, UnavailableError
+from brrr.errors import ArgumentError
 from brrr.kernels.nvrtc import I64, PTR, compiled_for, kernel
+from brrr.kernels.pycuda_context import pycuda_driver, require_default_stream
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +53,7 @@ def by_pycuda(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     stream is not its default one: PyCUDA can launch on its own streams and on the default one, no others.
     """
     check(x, out)
-    _require_default_stream()
+    require_default_stream()
     relu = prepared(KERNEL, x.device.index)
     relu.prepared_call((blocks(x.numel()), 1), (THREADS, 1, 1), x.data_ptr(), out.data_ptr(), x.numel())
     return out
@@ -64,7 +65,7 @@ def prepared_launch(x: torch.Tensor, out: torch.Tensor) -> Any:
     Arguments and errors as those of `by_pycuda`; they are checked once, here.
     """
     check(x, out)
-    _require_default_stream()
+    require_default_stream()
     call = prepared(KERNEL, x.device.index).prepared_call
     grid, block = (blocks(x.numel()), 1), (THREADS, 1, 1)
     source, target, count = x.data_ptr(), out.data_ptr(), x.numel()
@@ -118,35 +119,10 @@ def prepared(name: str, device_index: int) -> Any:
     import torch
 
     torch.zeros(1, device=f"cuda:{device_index}")  # torch makes the primary context, with its own settings
-    driver = _pycuda(device_index)
+    driver = pycuda_driver(device_index)
     module = driver.module_from_buffer(compiled_for(SOURCE, device_index))
     function = module.get_function(name)
     function.prepare("PPq" if name != "brrr_nothing" else "")
     atexit.unregister(prepared.cache_clear)  # last registered, first called: before PyCUDA lets go of the context
     atexit.register(prepared.cache_clear)
     return function
-
-
-def _pycuda(device_index: int) -> Any:
-    try:
-        import pycuda.autoprimaryctx as primary
-        import pycuda.driver as driver
-    except ImportError as error:
-        raise UnavailableError(
-            f"PyCUDA is not here ({error}); only its line is missing. `pip install pycuda` adds it"
-        ) from None
-    except Exception as error:  # pycuda raises its own errors where the driver refuses
-        reason = f"{type(error).__name__}: {error}"
-        raise UnavailableError(f"PyCUDA found no GPU ({reason}); only its line is missing") from None
-    if primary.device.pci_bus_id() != driver.Device(device_index).pci_bus_id():
-        raise UnavailableError(f"PyCUDA uses another GPU than cuda:{device_index}; set CUDA_DEVICE={device_index}")
-    return driver
-
-
-def _require_default_stream() -> None:
-    import torch
-
-    if torch.cuda.current_stream().cuda_stream:
-        raise UnavailableError(
-            "PyCUDA launches on torch's default stream only, and another one is current; leave its `with` block"
-        )

@@ -28,6 +28,7 @@ EXERCISES: Mapping[str, str] = {
     "03-ahead": "brrr.lessons.exercise_ahead:grade",
     "03b-mend": "brrr.lessons.exercise_benchmark:grade",
     "03b-width": "brrr.lessons.exercise_width:grade",
+    "04-slips": "brrr.lessons.exercise_slips:grade",
 }
 """Each exercise, and the `module:function` that marks it; the function's keyword arguments are the answers it takes."""
 

@@ -1,0 +1,137 @@
+"""One operator on each element: does one that computes more take longer?
+
+The question and the claim follow "Making Deep Learning Go Brrrr From First Principles", which says that activation
+functions cost nearly alike.
+"""
+
+from __future__ import annotations
+
+from brrr import units
+from brrr.claim import Claim, Evidence, Verdict, band_verdict, three_way
+from brrr.counting.cost import Cost
+from brrr.errors import NotRecordedError
+from brrr.experiment import Axis, Experiment, Guide, Line, Point, Rate, Value, Variant
+from brrr.experiments.bands import all_within
+from brrr.experiments.judging import datasheet, over, share, shown
+from brrr.machines.datasheet import Hardware
+from brrr.measurement import Estimate
+
+SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Bandwidth'"
+HERE = "this course"
+ACTIVATIONS = ("relu", "gelu", "sigmoid", "tanh")
+OPERATORS = (*ACTIVATIONS, "exp", "cos")
+FUNCTIONS = ("copy", *OPERATORS)
+ITEMSIZE = {"float32": 4, "bfloat16": 2}
+ELEMENTS = (2**10, 2**14, 2**16, 2**18, 2**20, 2**22, 2**24, 2**26, 2**28)
+QUEUE_MAX, ALIKE = 2**24, 0.1
+LARGE = 2**24
+"""Claims look at the most elements measured, from here on: arrays that no cache holds."""
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """The toy accelerator stops at QUEUE_MAX elements."""
+    return variant.device == "cuda" or int(point["elements"]) <= QUEUE_MAX
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """Each element read once and written once; an operator counts as one FLOP an element, whatever its steps."""
+    elements = float(point["elements"])
+    return Cost(0.0 if variant.name.endswith("copy") else elements, 2 * ITEMSIZE[str(point["dtype"])] * elements)
+
+
+def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
+    """The memory's bandwidth by the datasheet, in B/s."""
+    return hardware.memory_bytes_per_s if hardware else None
+
+
+def times(evidence: Evidence, names: tuple[str, ...], dtype: str = "float32") -> tuple[int, dict[str, Estimate]]:
+    """The most elements at which all were measured, and their times there; on the toy accelerator for want of a GPU."""
+    lines = [(name,) for name in names]
+    for prefix, least in (("", LARGE), ("queue ", 2**20)):
+        try:
+            curves = {name: evidence.curve(prefix + name, "elements", dtype=dtype) for (name,) in lines}
+        except NotRecordedError:
+            continue
+        common = [int(n) for n in set.intersection(*(set(each) for each in curves.values())) if int(n) >= least]
+        if common:
+            return max(common), {prefix + name: curve[max(common)] for name, curve in curves.items()}
+    raise NotRecordedError(f"{', '.join(names)} were not measured together on arrays that no cache holds")
+
+
+def _alike(evidence: Evidence, names: tuple[str, ...], base: str) -> Verdict:
+    """Each one's time over that of `base`: all within a tenth."""
+    elements, found = times(evidence, (base, *names))
+    first = next(iter(found))
+    ratios = {name: over(time, found[first]) for name, time in found.items() if name != first}
+    text = ", ".join(f"{name} {units.ratio(ratio[0])}" for name, ratio in ratios.items())
+    return all_within(ratios.values(), 1 - ALIKE, 1 + ALIKE, f"over {first} at {elements} elements: {text}")
+
+
+def _activations_alike(evidence: Evidence) -> Verdict:
+    return _alike(evidence, ("gelu", "sigmoid", "tanh"), "relu")
+
+
+def _as_a_copy(evidence: Evidence) -> Verdict:
+    return _alike(evidence, OPERATORS, "copy")
+
+
+def _near_the_bandwidth(evidence: Evidence) -> Verdict:
+    """Bytes a second of the slowest over the datasheet's bandwidth: at least 80 %."""
+    limit = datasheet(evidence).memory_bytes_per_s
+    elements, found = times(evidence, OPERATORS)
+    name, slowest = max(found.items(), key=lambda each: each[1].median)
+    moved = 2 * ITEMSIZE["float32"] * elements / limit
+    reached = (moved / slowest.median, moved / slowest.high, moved / slowest.low)
+    text = f"the slowest, {name}, moves {share(reached)} of the bandwidth at {elements} elements"
+    return Verdict(three_way(reached[1], reached[2], 0.8), text)
+
+
+def _half_the_bytes(evidence: Evidence) -> Verdict:
+    """gelu on bfloat16 over float32, as many elements: 0.45x to 0.55x."""
+    elements, wide = times(evidence, ("gelu",))
+    (line, time), *_ = wide.items()
+    point: dict[str, Value] = {"elements": elements, "dtype": "bfloat16"}
+    ratio = over(evidence.get(line, **point), time)
+    return band_verdict(ratio, 0.45, 0.55, f"{line} on bfloat16 over float32 at {elements} elements: {shown(ratio)}")
+
+
+CLAIMS = (
+    Claim("activations-alike", "Activation functions cost nearly the same, though gelu computes far more than relu.",
+          SOURCE, "busy_s of gelu, sigmoid and tanh over relu, float32, most elements, hot; within 10 %",
+          _activations_alike),
+    Claim("as-a-copy", "An operator on each element costs what a copy costs.", HERE,
+          "busy_s of each operator over a copy, float32, most elements, hot; within 10 %", _as_a_copy),
+    Claim("near-the-bandwidth", "Operators on each element run near the memory's bandwidth.", HERE,
+          "bytes over busy_s of the slowest, float32, most elements, hot; at least 80 % of the datasheet's",
+          _near_the_bandwidth),
+    Claim("half-the-bytes", "Half as many bytes an element take half the time.", HERE,
+          "busy_s of gelu on bfloat16 over float32, most elements, hot; 0.45x to 0.55x", _half_the_bytes),
+)  # fmt: skip
+
+EXPERIMENT = Experiment(
+    name="unary",
+    title="One operator on each element",
+    question="Does an operator that computes more take longer?",
+    axes=(
+        Axis("elements", ELEMENTS, label="elements", quick=(2**10, 2**16, 2**20)),
+        Axis("dtype", tuple(ITEMSIZE), label="type of the elements", scale="category", quick=("float32",)),
+    ),
+    variants=(
+        *(Variant(name, name, "cuda") for name in FUNCTIONS),
+        *(Variant(f"queue-{name}", name, "cpu-queue") for name in FUNCTIONS),
+    ),
+    lines=(
+        *(Line(name, name, "busy_s", name) for name in FUNCTIONS),
+        *(Line(f"{name} latency", name, "latency_s", f"{name}, one call", shown=False) for name in ("relu", "gelu")),
+        *(Line(f"queue {name}", f"queue-{name}", "kernel_s", name) for name in FUNCTIONS),
+    ),
+    build="brrr.experiments.unary_work:workload",
+    supports="brrr.experiments.unary:supports",
+    cost="brrr.experiments.unary:cost",
+    claims=CLAIMS,
+    anchors=({"elements": 2**16, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
+    rate=Rate("bytes", "B/s", "bytes that must move, a second"),
+    guides=(
+        Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate", "brrr.experiments.unary:bandwidth"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,118 @@
+"""The memory experiments on a GPU: every way is right at odd sizes, and what does nothing is found."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from brrr.errors import BrrrError, UnavailableError, WrongResultError
+from brrr.experiment import Experiment, Value
+from brrr.experiments import experiment
+from brrr.experiments.repeat_check import TOLERANCE, fused_error
+from brrr.kernels import repeat_launch
+from brrr.kernels.repeat import repeat_multiply
+from brrr.timing.timers import TimedRun, run_point
+
+REPEAT, UNARY, SETS, STRIDES = (experiment(name) for name in ("repeat", "unary", "working_set", "strides"))
+
+
+def runs(described: Experiment, point: dict[str, Value], budget_s: float = 0.05) -> dict[str, TimedRun]:
+    """Every variant of the GPU at a point, none failed (but for PyCUDA, where there is none)."""
+    names = [v.name for v in described.variants if v.device == "cuda" and described.has(v.name, point)]
+    found = run_point(described, names, point, budget_s=budget_s)
+    wrong = {name: run for name, run in found.items() if isinstance(run, BrrrError) and "PyCUDA" not in str(run)}
+    assert wrong == {}
+    return {name: run for name, run in found.items() if isinstance(run, TimedRun)}
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("addend", [None, 2**-7])
+@pytest.mark.parametrize("count", [1, 3, 7, 2047, 2048, 2049, 4097, 1_000_003])
+def test_the_kernels_against_float64(count: int, addend: float | None, dtype: torch.dtype) -> None:
+    x = (torch.rand(count, device="cuda") + 0.5).to(dtype)  # positive: a sum that cancels has no relative precision
+    for repeat in (0, 1, 15, 16, 17, 512):
+        error, factor = fused_error(x, 1 + 2**-7, addend, repeat), 1 + 2**-7
+        assert error(repeat_multiply(x, repeat, factor, addend)) <= TOLERANCE[dtype], "Triton"
+        for launcher in (repeat_launch.by_bindings, repeat_launch.by_pycuda):
+            # room behind the end, to see that nothing is written there
+            room = torch.full((count + 64,), float("nan"), device="cuda", dtype=dtype)
+            try:
+                launcher(x, room[:count], repeat, factor, addend)()
+            except UnavailableError as missing:
+                print(missing)
+                continue
+            assert error(room[:count]) <= TOLERANCE[dtype], launcher.__name__
+            assert bool(room[count:].isnan().all()), f"{launcher.__name__} wrote behind the end"
+
+
+def test_more_than_two_to_the_31_elements() -> None:
+    if torch.cuda.mem_get_info()[0] < 20 * 2**30:
+        pytest.skip("needs 20 GB of GPU memory")
+    x = torch.ones(2**31 + 5, device="cuda", dtype=torch.bfloat16)
+    x[-1] = 3
+    out = torch.zeros_like(x)
+    for run in (lambda: repeat_multiply(x, 2, 2.0, None, out), repeat_launch.by_bindings(x, out, 2, 2.0)):
+        out.zero_()
+        run()
+        assert bool((out[:-1] == 4).all()) and float(out[-1]) == 12
+
+
+def test_an_address_that_16_does_not_divide_is_refused() -> None:
+    x = torch.ones(100, device="cuda")
+    with pytest.raises(BrrrError, match="16 divides"):
+        repeat_launch.by_bindings(x[1:], x[1:], 1, 2.0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize(("repeat", "elements"), [(1, 2**16), (33, 2**20), (512, 10_000_019), (64, 2**26)])
+def test_every_way_to_repeat_is_right(repeat: int, elements: int, dtype: str) -> None:
+    point: dict[str, Value] = {"repeat": repeat, "elements": elements, "dtype": dtype}
+    for name, run in runs(REPEAT, point).items():
+        busy = run.measurement.busy_s
+        rates = "" if busy is None else f"{run.cost.flop / busy.median / 1e12:.2f} TFLOP/s"
+        rates += "" if busy is None else f" {run.cost.bytes / busy.median / 1e12:.3f} TB/s"
+        print(f"{name:<12} {repeat} x {elements} {dtype}: {rates} ({run.error:.1e}) {run.measurement}")
+        if "eager" not in name and name != "copy":  # which is no kernel, but a copy of the driver's
+            assert run.measurement.kernels == 1, name
+        assert "single-call" not in run.measurement.flags, f"{name}: compiling was taken for its time"
+
+
+@pytest.mark.parametrize("variant", ["cuda-mul", "triton-mul", "cuda-fma", "triton-fma"])
+def test_a_launch_with_a_step_too_few_is_found(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from brrr.experiments import repeat_work
+
+    way, _ = variant.split("-")
+    right = repeat_work.WAYS[way]
+    monkeypatch.setitem(repeat_work.WAYS, way, lambda inputs, what, repeat: right(inputs, what, repeat - 1))
+    with pytest.raises(WrongResultError):
+        REPEAT.workload(variant, {"repeat": 64, "elements": 10_001, "dtype": "float32"}).check()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("elements", [1000, 2**20, 10_000_019])
+def test_every_operator_is_right(elements: int, dtype: str) -> None:
+    for name, run in runs(UNARY, {"elements": elements, "dtype": dtype}).items():
+        print(name, elements, dtype, run.measurement)
+
+
+@pytest.mark.parametrize("nbytes", [2**16, 3 * 2**22, 2**28])
+def test_every_pass_is_right(nbytes: int) -> None:
+    for name, run in runs(SETS, {"nbytes": nbytes}).items():
+        busy = run.measurement.busy_s
+        print(name, nbytes, "" if busy is None else f"{run.cost.bytes / busy.median / 1e12:.3f} TB/s")
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 8, 32])
+@pytest.mark.parametrize("offset", [0, 1, 3])
+@pytest.mark.parametrize("numbers", [1000, 1_000_003])
+def test_every_stride_is_right(numbers: int, offset: int, stride: int) -> None:
+    runs(STRIDES, {"stride": stride, "offset": offset, "numbers": numbers}, budget_s=0.02)
+
+
+@pytest.mark.parametrize("name", ["read", "write"])
+def test_a_strided_kernel_that_does_nothing_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from brrr.kernels import nvrtc
+
+    monkeypatch.setattr(nvrtc, "kernel", lambda *which: lambda *arguments: None)
+    with pytest.raises(WrongResultError):
+        STRIDES.workload(name, {"stride": 2, "offset": 0, "numbers": 10_000}).check()

@@ -1,0 +1,260 @@
+"""The experiments `unary`, `working_set` and `strides`: costs, what is run on a CPU, checks that can fail, claims."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import made_up
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brrr.errors import DeviceMemoryError
+from brrr.experiment import Experiment, Value
+from brrr.experiments import experiment, strides_work, unary_work
+from brrr.experiments import strides as strides_module
+from brrr.experiments import working_set as sets
+from brrr.machines.datasheet import hardware
+from brrr.measurement import Measurement
+from brrr.recordings.machine import Machine
+from brrr.recordings.plan import Step
+from brrr.recordings.recorded import Recorded
+from brrr.timing.timers import TimedRun, run_point
+
+UNARY, SETS, STRIDES = (experiment(name) for name in ("unary", "working_set", "strides"))
+H200 = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
+L2, MEMORY = 10e12, 4.2e12
+Seconds = Callable[[str, Mapping[str, Value]], float]
+
+
+def on_cpu(described: Experiment) -> list[str]:
+    return [variant.name for variant in described.variants if variant.device == "cpu-queue"]
+
+
+def recorded(root: Path, described: Experiment, seconds: Seconds, only: dict[str, list[str]] | None = None) -> Recorded:
+    """A recording of a made-up GPU."""
+
+    def measure(step: Step) -> dict[str, made_up.MadeUpRun]:
+        found = {}
+        for variant in step.variants:
+            time, cost = made_up.estimate(seconds(variant, step.point)), described.cost_at(variant, step.point)
+            assert cost is not None
+            m = Measurement(host_s=time, period_s=time, latency_s=time, busy_s=time, kernel_s=time, span_s=time)
+            found[variant] = made_up.MadeUpRun(m, cost)
+        return found
+
+    made_up.record(root, H200, only, names=(described.name,), measure=measure)
+    return Recorded("h200", str(root))
+
+
+def verdicts(described: Experiment, source: Recorded) -> dict[str, str]:
+    found = {claim.name: str(claim.verdict(described, source)) for claim in described.claims}
+    print("\n".join(f"{name}: {verdict}" for name, verdict in found.items()))
+    return found
+
+
+def holding(found: dict[str, str]) -> set[str]:
+    return {name for name, verdict in found.items() if verdict.startswith("holds")}
+
+
+def failing(found: dict[str, str]) -> set[str]:
+    return {name for name, verdict in found.items() if verdict.startswith("fails")}
+
+
+@pytest.mark.parametrize("described", [UNARY, SETS, STRIDES], ids=lambda each: each.name)
+def test_every_way_on_the_cpu_is_right_and_measured(described: Experiment) -> None:
+    for point in list(described.points(quick=True)):
+        for name in on_cpu(described):
+            made = described.workload(name, point)
+            assert made.check() <= 1e-5
+            made.close()
+    found = run_point(described, on_cpu(described), next(iter(described.points(quick=True))), budget_s=0.02)
+    assert all(isinstance(run, TimedRun) and run.measurement.kernel_s for run in found.values())
+
+
+@pytest.mark.parametrize("described", [UNARY, SETS, STRIDES], ids=lambda each: each.name)
+def test_the_cpu_stops_somewhere_and_the_gpu_does_not(described: Experiment) -> None:
+    last = list(described.points())[-1]
+    assert all(described.has(v.name, last) == (v.device == "cuda") for v in described.variants)
+
+
+@pytest.mark.parametrize("described", [UNARY, SETS, STRIDES], ids=lambda each: each.name)
+def test_what_does_not_fit_is_refused_before_it_is_made(described: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    import psutil
+
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: type("Memory", (), {"available": 1000})())
+    with pytest.raises(DeviceMemoryError, match=r"1 kB is free on the CPU"):
+        described.workload(on_cpu(described)[0], next(iter(described.points())))
+
+
+# ---- unary ----
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", unary_work.OPERATORS)
+def test_each_operator_is_told_from_the_others(name: str, dtype: torch.dtype) -> None:
+    x = torch.randn(4000, dtype=dtype)
+    for other, operator in unary_work.OPERATORS.items():
+        error = unary_work.error_of(unary_work.OPERATORS[name], x)(operator(x))
+        assert (error <= unary_work.TOLERANCE[dtype]) == (other == name), other
+
+
+def test_a_spoilt_operator_is_found() -> None:
+    x = torch.randn(1000)
+    error = unary_work.error_of(torch.cos, x)
+    y = torch.cos(x)
+    y[-1] = math.nan
+    assert math.isnan(error(y)) and math.isnan(error(torch.cos(x)[:-1])) and math.isnan(error(torch.cos(x).half()))
+    assert math.isnan(error(None))
+
+
+def unary_seconds(slower: dict[str, float]) -> Seconds:
+    def seconds(variant: str, point: Mapping[str, Value]) -> float:
+        cost = UNARY.cost_at(variant, point)
+        assert cost is not None
+        return (2e-6 + cost.bytes / MEMORY) * slower.get(variant, 1.0)
+
+    return seconds
+
+
+def test_verdicts_where_the_memory_is_the_limit(tmp_path: Path) -> None:
+    found = verdicts(UNARY, recorded(tmp_path, UNARY, unary_seconds({})))
+    assert holding(found) == set(found)
+
+
+def test_verdicts_where_an_operator_is_slow(tmp_path: Path) -> None:
+    found = verdicts(UNARY, recorded(tmp_path, UNARY, unary_seconds({"gelu": 1.6})))
+    assert failing(found) == {"activations-alike", "as-a-copy", "near-the-bandwidth"} and "gelu 1.6x" in str(found)
+
+
+def test_a_slow_copy_speaks_against_the_copy_only(tmp_path: Path) -> None:
+    found = verdicts(UNARY, recorded(tmp_path, UNARY, unary_seconds({"copy": 1.2})))
+    assert failing(found) == {"as-a-copy"}
+
+
+# ---- working sets ----
+
+
+@pytest.mark.parametrize(
+    ("variant", "nbytes", "flop", "moved"),
+    [
+        ("once-copy", 2**20, 0, 2**20),
+        ("once-scale", 2**20, 2**17, 2**20),
+        ("once-read", 2**20, 2**18, 2**20),
+        ("sustained-copy", 2**20, 0, 2**28),
+        ("sustained-read", 2**30, 0, 2**30),
+        ("sustained-triad", 3 * 2**20, 2 * 2**18 * 86, 3 * 2**20 * 86),
+    ],
+)
+def test_bytes_of_a_pass_by_hand(variant: str, nbytes: int, flop: int, moved: int) -> None:
+    cost = SETS.cost_at(variant, {"nbytes": nbytes})
+    assert cost is not None and (cost.flop, cost.bytes) == (flop, moved)
+
+
+@given(st.sampled_from(sets.NBYTES), st.sampled_from(sorted(sets.KINDS)))
+def test_a_set_is_nearly_as_large_as_asked_for_and_whole_lines(nbytes: int, kind: str) -> None:
+    found = sets.set_bytes(kind, nbytes)
+    assert 0.95 * nbytes < found <= nbytes and found % (1024 * sets.KINDS[kind]) == 0
+
+
+def test_the_guide_begins_where_no_cache_helps() -> None:
+    h200 = hardware("h200")
+    assert h200.l2_bytes is not None
+    assert sets.bandwidth(h200, {"nbytes": h200.l2_bytes}) is None
+    assert sets.bandwidth(h200, {"nbytes": 2 * h200.l2_bytes}) == 4.8e12
+
+
+def set_seconds(cliff: float, l2: float = L2, memory: float = MEMORY, start: float = 2e-6) -> Seconds:
+    def seconds(variant: str, point: Mapping[str, Value]) -> float:
+        cost = SETS.cost_at(variant, point)
+        assert cost is not None
+        return start + cost.bytes / (l2 if int(point["nbytes"]) <= cliff else memory)
+
+    return seconds
+
+
+def test_verdicts_with_a_cliff_at_the_l2(tmp_path: Path) -> None:
+    found = verdicts(SETS, recorded(tmp_path, SETS, set_seconds(40e6)))
+    assert holding(found) == set(found)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (set_seconds(40e6, l2=MEMORY * 1.05, start=1e-12), {"l2-is-faster", "operators-need-size"}),
+        (set_seconds(500e6), {"cliff-at-the-l2"}),
+        (set_seconds(40e6, memory=2e12), {"memory-near-the-datasheet"}),
+    ],
+)
+def test_claims_on_working_sets_can_fail(tmp_path: Path, seconds: Seconds, expected: set[str]) -> None:
+    found = verdicts(SETS, recorded(tmp_path, SETS, seconds))
+    assert expected <= failing(found)
+
+
+# ---- strides ----
+
+
+@given(st.integers(1, 300), st.integers(1, 40), st.integers(0, 40))
+def test_touched_numbers_and_sectors_by_counting(numbers: int, stride: int, offset: int) -> None:
+    point: dict[str, Value] = {"numbers": numbers, "stride": stride, "offset": offset}
+    places = list(range(offset, numbers, stride))
+    assert strides_module.touched(point) == len(places)
+    assert strides_module.sectors(point) == len({place // 8 for place in places})
+    assert len(strides_work.strided(torch.zeros(numbers), point)) == len(places)
+
+
+def test_what_whole_sectors_predict() -> None:
+    heights = [
+        strides_module.by_sectors(hardware("h200"), {"numbers": 2**20, "stride": stride, "offset": 0})
+        for stride in (1, 2, 8, 32)
+    ]
+    assert heights == [pytest.approx(4.8e12 / each) for each in (1, 2, 8, 8)]
+
+
+@pytest.mark.parametrize("name", on_cpu(STRIDES))
+def test_a_neighbour_that_is_touched_instead_is_found(name: str) -> None:
+    point: dict[str, Value] = {"numbers": 1000, "stride": 4, "offset": 1}
+    run, error, tolerance = strides_work.MAKERS[name](point, "cpu")
+    right = run()
+    assert error(right) <= tolerance
+    wrong = right.roll(1) if right.dim() else right * 1.01
+    if name == "queue-write":
+        right._base.add_(1)  # type: ignore[union-attr]
+        wrong = right
+    assert not error(wrong) <= tolerance
+
+
+def stride_seconds(sector: int = 8, crooked: float = 1.0) -> Seconds:
+    """A memory that moves whole sectors of so many floats."""
+
+    def seconds(variant: str, point: Mapping[str, Value]) -> float:
+        touched, stride = strides_module.touched(point), int(point["stride"])
+        return 4 * touched * min(stride, sector) / MEMORY * (crooked if point["offset"] else 1.0)
+
+    return seconds
+
+
+def test_verdicts_where_whole_sectors_move(tmp_path: Path) -> None:
+    found = verdicts(STRIDES, recorded(tmp_path, STRIDES, stride_seconds()))
+    assert holding(found) == set(found)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (stride_seconds(sector=1), {"sector-is-paid", "time-is-flat"}),
+        (stride_seconds(sector=32), {"no-worse-beyond"}),
+        (stride_seconds(crooked=1.3), {"crooked-start"}),
+    ],
+)
+def test_claims_on_strides_can_fail(tmp_path: Path, seconds: Seconds, expected: set[str]) -> None:
+    assert failing(verdicts(STRIDES, recorded(tmp_path, STRIDES, seconds))) == expected
+
+
+def test_offsets_are_numbers_where_they_are_read_back(tmp_path: Path) -> None:
+    """A category of numbers must come back from a file as numbers."""
+    source = recorded(tmp_path, STRIDES, stride_seconds(), {"numbers": [str(2**22)]})
+    assert {point[1] for point in source.known(STRIDES, "read")} == set(strides_module.OFFSETS)

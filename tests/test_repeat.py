@@ -1,0 +1,383 @@
+"""The experiment `repeat`: theory, kernels (interpreted, and the code they compile to), what is run, claims."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import made_up
+import pytest
+import torch
+
+from brrr.claims_table import claims
+from brrr.counting.cost import Cost
+from brrr.errors import ArgumentError, UnavailableError, WrongResultError
+from brrr.experiment import Value
+from brrr.experiments import experiment
+from brrr.experiments import repeat_check as checks
+from brrr.experiments import repeat_theory as theory
+from brrr.experiments import repeat_work as work
+from brrr.experiments.repeat_claims import measured_knee
+from brrr.machines.datasheet import hardware
+from brrr.measurement import Measurement
+from brrr.paths import PACKAGE
+from brrr.recordings.machine import Machine
+from brrr.recordings.plan import Step
+from brrr.recordings.recorded import Recorded
+from brrr.timing.timers import TimedRun, run_point
+
+REPEAT = experiment("repeat")
+HOST = [variant.name for variant in REPEAT.variants if variant.device != "cuda"]
+H200 = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
+HERE = Path(__file__).resolve().parent
+NVCC = shutil.which("nvcc")
+
+
+def at(repeat: int, elements: int = 1000, dtype: str = "float32") -> dict[str, Value]:
+    return {"repeat": repeat, "elements": elements, "dtype": dtype}
+
+
+# ---- theory ----
+
+
+@pytest.mark.parametrize(
+    ("variant", "dtype", "expected"),
+    [
+        ("cuda-mul", "float32", Cost(7000, 8000)),
+        ("cuda-fma", "float32", Cost(14000, 8000)),
+        ("triton-fma", "bfloat16", Cost(14000, 4000)),
+        ("copy", "float16", Cost(0, 4000)),
+        ("eager-mul", "float32", Cost(7000, 8000, eager_bytes=56000)),
+        ("eager-fma", "float32", Cost(14000, 8000, eager_bytes=112000)),
+        ("queue-fused-mul", "float32", Cost(7000, 8000)),
+    ],
+)
+def test_costs_by_hand(variant: str, dtype: str, expected: Cost) -> None:
+    assert REPEAT.cost_at(variant, at(7, 1000, dtype)) == expected
+
+
+def test_the_datasheet_predicts_one_knee_for_both_operations() -> None:
+    """Half the peak and half the FLOP a step: as many instructions. The A100's is where the source saw it."""
+    h200 = hardware("h200")
+    expected = 66.9e12 / 4.8e12 * 8 / 2
+    assert theory.knee(h200, "mul", "float32") == pytest.approx(expected)
+    assert theory.knee(h200, "fma", "float32") == pytest.approx(expected)
+    assert theory.knee(h200, "fma", "bfloat16") == pytest.approx(expected / 2)
+    assert 32 < (theory.knee(hardware("a100"), "mul", "float32") or 0) < 64
+    assert theory.knee(None, "mul", "float32") is None
+
+
+def test_the_guides_meet_at_the_knee() -> None:
+    h200 = hardware("h200")
+    heights = [{guide.name: guide.height(h200, at(repeat)) for guide in REPEAT.guides} for repeat in (1, 512)]
+    assert heights[0]["fma-peak"] == 66.9e12 and heights[0]["multiply-peak"] == 66.9e12 / 2
+    assert heights[0]["memory-mul"] == pytest.approx(4.8e12 / 8) and heights[0]["memory-fma"] == pytest.approx(
+        4.8e12 / 4
+    )
+    assert heights[0]["time-mul"] == pytest.approx(8000 / 4.8e12)
+    assert heights[1]["time-mul"] == heights[1]["time-fma"] == pytest.approx(512 * 1000 / (66.9e12 / 2))
+    assert all(guide.height(None, at(1)) is None for guide in REPEAT.guides)
+
+
+def test_what_exists_where() -> None:
+    def here(repeat: int, elements: int, dtype: str) -> set[str]:
+        return {v.name for v in REPEAT.variants if REPEAT.has(v.name, at(repeat, elements, dtype))}
+
+    fused = {f"{way}-{kind}" for way in ("triton", "cuda") for kind in ("mul", "fma")} | {"copy"}
+    assert here(512, 2**26, "float32") >= fused | {"compile-mul", "compile-fma", "pycuda-mul", "pycuda-fma"}
+    assert here(512, 2**28, "float16") == fused
+    assert "compile-mul" not in here(33, 2**26, "float32") | here(32, 10_000_019, "float32")
+    assert "eager-mul" in here(64, 2**26, "float32") and "eager-mul" not in here(512, 2**28, "float32")
+    assert "eager-fma" in here(8, 2**20, "float16") and "eager-fma" not in here(8, 2**24, "float16")
+    assert not {v for v in here(512, 2**24, "float32") if v.startswith(("cpu", "queue"))}
+
+
+# ---- what is run ----
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize(("repeat", "elements"), [(1, 1), (3, 7), (17, 1000), (512, 70_001)])
+def test_every_way_on_the_cpu_is_right(repeat: int, elements: int, dtype: str) -> None:
+    for variant in HOST:
+        made = REPEAT.workload(variant, at(repeat, elements, dtype))
+        assert made.check() <= made.tolerance
+        made.close()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("kind", ["mul", "fma"])
+@pytest.mark.parametrize("repeat", [1, 2, 64, 512])
+def test_a_step_too_few_or_too_many_is_found(repeat: int, kind: str, dtype: str) -> None:
+    inputs = work.Inputs(5000, dtype, "cpu")
+    error = checks.fused_error(inputs.x, inputs.factor, inputs.addend_for(kind), repeat)
+    out = torch.empty_like(inputs.x)
+    for steps in (repeat - 1, repeat, repeat + 1):
+        work.blockwise(inputs, kind, steps, out)
+        assert (error(out) <= checks.TOLERANCE[inputs.dtype]) == (steps == repeat)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_rounding_at_each_step_is_checked_step_by_step(dtype: str) -> None:
+    inputs = work.Inputs(300_001, dtype, "cpu")
+    what = inputs.x, inputs.factor_tensor, inputs.addend_tensor
+    for kind in ("mul", "fma"):
+        error = checks.stepwise_error(inputs.x, inputs.factor, inputs.addend_for(kind), 100)
+        right = work.chain(kind, 100)(*what)
+        assert error(right) <= checks.EXACT
+        assert not error(work.chain(kind, 99)(*what)) <= checks.EXACT
+        right[-1] = float("nan")
+        assert math.isnan(error(right))
+
+
+@pytest.mark.parametrize("spoil", ["nan", "half", "shape", "type", "none"])
+def test_the_check_can_fail(spoil: str) -> None:
+    x = torch.randn(1000)
+    y = x * 1.01**8
+    error = checks.fused_error(x, 1.01, None, 8)
+    assert error(y) < 1e-6
+    if spoil == "nan":
+        y[3] = float("nan")
+    elif spoil == "half":
+        y[500:] = x[500:]
+    wrong = {"shape": y[:-1], "type": y.double(), "none": None}.get(spoil, y)
+    assert not error(wrong) <= 4e-5
+
+
+def test_a_result_that_was_never_written_is_refused() -> None:
+    made = REPEAT.workload("queue-fused-mul", at(4))
+    with pytest.raises(WrongResultError):
+        made.verified(torch.full((1000,), float("nan")))
+    made.close()
+
+
+def test_inputs_are_shared_within_a_point_and_new_at_the_next() -> None:
+    one = work.Inputs.of(100, "float32", "cpu")
+    assert one is work.Inputs.of(100, "float32", "cpu")
+    before = one.x.clone()
+    del one
+    assert not torch.equal(before, work.Inputs.of(100, "float32", "cpu").x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_factors_are_near_one_and_the_type_holds_them(dtype: str) -> None:
+    for _ in range(20):
+        inputs = work.Inputs(1, dtype, "cpu")
+        assert 1 + work.NEAR_ONE <= inputs.factor <= 1 + 2 * work.NEAR_ONE
+        assert float(torch.tensor(inputs.factor, dtype=inputs.dtype)) == inputs.factor
+
+
+def test_they_are_measured_together() -> None:
+    found = run_point(REPEAT, HOST, at(8, 2**12), budget_s=0.02)
+    assert all(isinstance(run, TimedRun) and run.measurement.period_s for run in found.values())
+
+
+# ---- Triton ----
+
+INTERPRETED = {
+    "float32": checks.TOLERANCE[torch.float32],
+    "float16": checks.TOLERANCE[torch.float16],
+    "bfloat16": 2**-7,
+}
+"""The interpreter cuts a float32 off where a GPU rounds it to the nearest bfloat16: twice the error."""
+
+
+def test_the_triton_kernel_in_the_interpreter() -> None:
+    pytest.importorskip("triton", reason="Triton has no build for this system")
+    seed = str(secrets.randbelow(10**6))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    ran = subprocess.run(
+        [sys.executable, str(HERE / "repeat_cases.py"), seed], capture_output=True, text=True, check=False, timeout=300,
+        cwd=HERE.parent, env={**environment, "PYTHONPATH": str(HERE.parent)},
+    )  # fmt: skip
+    assert ran.returncode == 0, f"seed {seed}\n{ran.stderr}"
+    found = json.loads(ran.stdout)
+    assert len(found["errors"]) == 3 * 6 * 6 * 2
+    for case, error in found["errors"].items():
+        assert error <= INTERPRETED[case.rsplit(" ", 1)[1]], f"seed {seed}, {case}: {error}"
+    assert [name for name, fine in found["special"].items() if not fine] == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"x": torch.randn(4, dtype=torch.float64)}, "x is torch.float64"),
+        ({"x": [1.0]}, "x is 'list'"),
+        ({"repeat": -1}, "repeat is -1"),
+        ({"repeat": 1.5}, "repeat is 1.5"),
+        ({"repeat": True}, "repeat is True"),
+        ({"out": torch.randn(5)}, r"out is 'torch.float32 \(5,\) on cpu'"),
+        ({"x": torch.randn(4, 4)[:, 0]}, "contiguous"),
+    ],
+)
+def test_what_does_not_fit_triton_is_refused(changed: dict[str, Any], message: str) -> None:
+    kernels = pytest.importorskip("brrr.kernels.repeat")
+    given: dict[str, Any] = {"x": torch.randn(4), "repeat": 3, "factor": 2.0, **changed}
+    with pytest.raises(ArgumentError, match=message):
+        kernels.repeat_multiply(**given)
+    with pytest.raises(UnavailableError, match="needs an NVIDIA GPU"):
+        kernels.repeat_multiply(torch.randn(4), 3, 2.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", [75, 90])
+@pytest.mark.parametrize("fma", [False, True])
+@pytest.mark.parametrize(("pointer", "itemsize"), [("*fp32", 4), ("*bf16", 2), ("*fp16", 2)])
+def test_triton_drops_no_step_and_moves_16_bytes_a_load(
+    pointer: str, itemsize: int, fma: bool, architecture: int
+) -> None:
+    """ROUND steps in the loop and one in the rest, on each number that a thread holds; nothing beside them."""
+    text = _ptx(pointer, itemsize, fma, architecture)
+    held = 2 * 16 // itemsize
+    found = {name: len(re.findall(rf"\b{name}(?:\.rn)?\.f32\b", text)) for name in ("mul", "fma", "add")}
+    assert found == {"mul": 0, "add": 0, "fma": 0} | {"fma" if fma else "mul": (16 + 1) * held}
+    assert set(re.findall(r"(?:ld|st)\.global\S*", text)) == {"ld.global.v4.b32", "st.global.v4.b32"}
+
+
+def _ptx(pointer: str, itemsize: int, fma: bool, architecture: int) -> str:
+    triton = pytest.importorskip("triton")
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from brrr.kernels.repeat import BLOCK_BYTES, ROUND, WARPS, _repeat
+
+    constants = {"FMA": fma, "ROUND": ROUND, "BLOCK": BLOCK_BYTES // itemsize}
+    kinds = {"x": pointer, "y": pointer, "factor": "fp32", "addend": "fp32"}
+    types = {name: "constexpr" if name in constants else kinds.get(name, "i32") for name in _repeat.arg_names}
+    places = {name: (_repeat.arg_names.index(name),) for name in _repeat.arg_names}
+    multiples = {places[name]: [["tt.divisibility", 16]] for name in ("x", "y", "count")}
+    source = ASTSource(_repeat, types, {places[name]: value for name, value in constants.items()}, multiples)
+    made = triton.compile(source, target=GPUTarget("cuda", architecture, 32), options={"num_warps": WARPS})
+    return str(made.asm["ptx"])
+
+
+# ---- CUDA C++ and torch.compile: the code they compile to ----
+
+
+@pytest.mark.skipif(NVCC is None, reason="nvcc is not here")
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+def test_cuda_drops_no_step_and_moves_16_bytes_a_load(architecture: str, tmp_path: Path) -> None:
+    ptx = tmp_path / "repeat.ptx"
+    command = [str(NVCC), f"-arch={architecture}", "-std=c++17", "-ptx", "-o", str(ptx)]
+    subprocess.run([*command, str(PACKAGE / "kernels" / "repeat.cu")], check=True, capture_output=True)
+    bodies = dict(re.findall(r"\.entry (brrr_repeat_\w+)\((.*?)\n}", ptx.read_text(), flags=re.DOTALL))
+    assert len(bodies) == 6
+    for name, body in bodies.items():
+        wanted, other = ("fma", "mul") if "_fma_" in name else ("mul", "fma")
+        held = 8 if "float32" in name else 16
+        assert len(re.findall(rf"\b{wanted}\.rn\.f32\b", body)) >= (16 + 1) * held, name
+        assert not re.findall(rf"\b({other}|add)\.rn\.f32\b", body), name
+        assert len(re.findall(r"ld\.global\.v4\.", body)) >= 2 and len(re.findall(r"st\.global\.v4\.", body)) >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
+@pytest.mark.parametrize(("kind", "dtype"), [("mul", torch.float32), ("fma", torch.float32), ("mul", torch.bfloat16)])
+def test_torch_compile_makes_one_kernel_with_every_step(kind: str, dtype: torch.dtype) -> None:
+    from torch._inductor.utils import run_and_get_code
+
+    inputs = work.Inputs(4096, str(dtype).removeprefix("torch."), "cpu")
+    torch.compiler.reset()
+    fused = torch.compile(work.chain(kind, 100), dynamic=False)
+    y, code = run_and_get_code(fused, inputs.x, inputs.factor_tensor, inputs.addend_tensor)
+    text = "\n".join(code)
+    assert text.count('extern "C"') == 1 and text.count(" * ") == 100 and "pow" not in text
+    assert checks.fused_error(inputs.x, inputs.factor, inputs.addend_for(kind), 100)(y) <= checks.TOLERANCE[dtype]
+
+
+def test_launches_refuse_what_is_not_on_a_gpu() -> None:
+    from brrr.kernels import repeat_launch
+
+    x = torch.randn(8)
+    for launch in (repeat_launch.by_bindings, repeat_launch.by_pycuda):
+        with pytest.raises(ArgumentError, match="x is 'cpu'; expected a tensor on a GPU"):
+            launch(x, x, 1, 1.01)
+        with pytest.raises(ArgumentError, match="repeat is -1"):
+            launch(x, x, -1, 1.01)
+    assert repeat_launch.kernel_name(x.bfloat16(), None) == "brrr_repeat_mul_bfloat16"
+    assert repeat_launch.kernel_name(x, 0.5) == "brrr_repeat_fma_float32"
+
+
+# ---- claims ----
+
+
+def source(
+    tmp_path: Path, *, bandwidth: float = 4.2e12, peak: float = 64e12, mul: float = 0.5, eager: float = 1.0
+) -> Recorded:
+    """A recording of a made-up GPU: a time is the larger of the bytes' and the arithmetic's."""
+
+    def seconds(variant: str, point: Mapping[str, Value]) -> float:
+        cost = REPEAT.cost_at(variant, point)
+        assert cost is not None
+        top = peak * (mul if variant.endswith("mul") else 1.0)
+        fused_s = max(cost.bytes / bandwidth, cost.flop / top)
+        return max(fused_s, eager * cost.eager_bytes / bandwidth) if "eager" in variant else fused_s
+
+    def measure(step: Step) -> dict[str, made_up.MadeUpRun]:
+        found = {}
+        for variant in step.variants:
+            time = made_up.estimate(seconds(variant, step.point))
+            cost = REPEAT.cost_at(variant, step.point)
+            assert cost is not None
+            m = Measurement(host_s=time, period_s=time, latency_s=time, busy_s=time, kernel_s=time, span_s=time)
+            found[variant] = made_up.MadeUpRun(m, cost)
+        return found
+
+    only = {"elements": [str(2**26)], "dtype": ["float32"]}
+    made_up.record(tmp_path, H200, only, names=("repeat",), measure=measure)
+    return Recorded("h200", str(tmp_path))
+
+
+def verdicts(found: Recorded) -> dict[str, str]:
+    return {claim.name: str(claim.verdict(REPEAT, found)) for claim in REPEAT.claims}
+
+
+def test_verdicts_on_a_gpu_as_the_datasheet_has_it(tmp_path: Path) -> None:
+    found = verdicts(source(tmp_path))
+    print("\n".join(f"{name}: {verdict}" for name, verdict in found.items()))
+    held = {name for name, verdict in found.items() if verdict.startswith("holds")}
+    assert held == set(found) - {"starts-at-0.2-tflops"}
+    assert "0.525 TFLOP/s" in found["starts-at-0.2-tflops"] or "525 GFLOP/s" in found["starts-at-0.2-tflops"]
+
+
+@pytest.mark.parametrize(
+    ("machine", "failing"),
+    [
+        ({"peak": 128e12}, {"half-the-peak", "fma-reaches-the-peak", "knee-as-predicted"}),
+        ({"mul": 1.0}, {"half-the-peak", "knee-32-to-64"}),
+        ({"bandwidth": 2e12}, {"bandwidth-drops", "knee-as-predicted", "knee-32-to-64"}),
+        ({"peak": 40e12}, {"fma-reaches-the-peak", "half-the-peak"}),
+        ({"eager": 0.1}, {"eager-pays-each-time"}),
+    ],
+)
+def test_claims_can_fail(tmp_path: Path, machine: dict[str, float], failing: set[str]) -> None:
+    found = verdicts(source(tmp_path, **machine))
+    assert {name for name in failing if not found[name].startswith("fails")} == set(), found
+
+
+def test_the_knee_is_where_both_times_are_equal() -> None:
+    times = {repeat: made_up.estimate(max(50.0, float(repeat))) for repeat in (1, 2, 32, 64, 128, 512)}
+    middle, low, high = measured_knee(times)
+    assert middle == pytest.approx(50) and low < middle < high
+
+
+def test_without_measurements_nothing_is_claimed(tmp_path: Path) -> None:
+    made_up.record(tmp_path, H200, {"elements": [str(2**16)], "repeat": ["1"]}, names=("repeat",))
+    table = claims("repeat", Recorded("h200", str(tmp_path)))
+    assert {verdict.status for _, verdict in table.rows} == {"not measured"}
+
+
+def test_every_claim_names_a_line_that_exists() -> None:
+    """A claim whose line had another name would be `not measured` for ever."""
+    assert dataclasses.is_dataclass(REPEAT)
+    lines = {line.name for line in REPEAT.lines}
+    assert {f"{way} {kind}" for way in ("cuda", "triton", "compile") for kind in ("mul", "fma")} <= lines
