@@ -24,6 +24,9 @@ NAMES = (
     "unary",
     "working_set",
     "strides",
+    "cos_cos",
+    "fusion",
+    "remat",
 )
 
 

@@ -1,0 +1,91 @@
+"""Pieces of work operator by operator and fused: does fusion gain what the bytes say?
+
+The question and two claims follow "Making Deep Learning Go Brrrr From First Principles": fusion of element-wise
+operators, fusion onto a reduction. Arrays have rows of 1024; each way of a piece of work runs on the same numbers.
+"""
+
+from __future__ import annotations
+
+from brrr.experiment import Axis, Experiment, Guide, Line, Point, Rate, Variant
+from brrr.experiments.fusion_claims import CLAIMS
+from brrr.experiments.fusion_theory import ITEMSIZE, KINDS, cost, kind_of
+from brrr.measurement import Field
+
+__all__ = ["EXPERIMENT", "cost", "supports"]
+
+ELEMENTS = (2**10, 2**14, 2**18, 2**20, 2**22, 2**24, 2**26)
+CPU_MAX = 2**22
+COMPILED = {"float32": (2**10, 2**14, 2**18, 2**20, 2**22, 2**24, 2**26), "bfloat16": (2**10, 2**26)}
+"""torch.compile makes a new kernel for each size, which takes seconds."""
+
+LABELS = {"eager": "one operator each", "compile": "torch.compile", "triton": "Triton", "cuda": "a line of CUDA C++",
+          "library": "torch's own operator", "blocks": "a block at a time"}  # fmt: skip
+WAYS: dict[str, tuple[str, ...]] = {
+    "bias": ("eager", "compile", "triton", "cuda"),
+    "pseudo": ("eager", "compile", "triton", "cuda"),
+    "chain": ("eager", "compile", "triton", "cuda"),
+    "norm": ("eager", "compile", "triton", "library"),
+    "softmax": ("eager", "compile", "triton", "library"),
+    "kept": ("eager", "compile", "triton"),
+    "linear": ("eager", "compile"),
+}
+CPU_KINDS = ("bias", "pseudo", "chain", "norm", "softmax")
+"""Where a block of rows can go through all operators while it stays in the cache."""
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """The CPU stops at CPU_MAX elements, torch.compile takes the sizes in COMPILED."""
+    elements = int(point["elements"])
+    if variant.device == "cpu":
+        return elements <= CPU_MAX
+    return "compile" not in variant.name or elements in COMPILED[str(point["dtype"])]
+
+
+def _variants(kind: str) -> tuple[Variant, ...]:
+    return tuple(Variant(f"{kind}-{way}", f"{KINDS[kind]}, {LABELS[way]}", "cuda") for way in WAYS[kind])
+
+
+def _cpu_variants(kind: str) -> tuple[Variant, ...]:
+    ways = ("eager", "blocks")
+    return tuple(Variant(f"cpu-{kind}-{way}", f"CPU, {KINDS[kind]}, {LABELS[way]}", "cpu") for way in ways)
+
+
+VARIANTS = (
+    *(variant for kind in WAYS for variant in _variants(kind)),
+    *(variant for kind in CPU_KINDS for variant in _cpu_variants(kind)),
+)
+
+
+def _line(variant: Variant) -> Line:
+    """The chain is shown at first, the others on request: all at once would be two dozen lines."""
+    shown = kind_of(variant.name) == "chain"
+    field: Field = "period_s" if variant.device == "cpu" else "busy_s"
+    return Line(variant.name.replace("-", " "), variant.name, field, variant.label, shown)
+
+
+EXPERIMENT = Experiment(
+    name="fusion",
+    title="Operators one by one, and fused",
+    question="Does fusion gain what the bytes say?",
+    axes=(
+        Axis("elements", ELEMENTS, label="elements, in rows of 1024", quick=(2**10, 2**18, 2**20)),
+        Axis("dtype", tuple(ITEMSIZE), label="type of the elements", scale="category", quick=("float32",)),
+    ),
+    variants=VARIANTS,
+    lines=(
+        *(_line(variant) for variant in VARIANTS),
+        Line("chain eager period", "chain-eager", "period_s", "scale, add and ReLU, one operator each, in a loop",
+             shown=False),
+        Line("chain compile period", "chain-compile", "period_s", "scale, add and ReLU, torch.compile, in a loop",
+             shown=False),
+    ),
+    build="brrr.experiments.fusion_work:workload",
+    supports="brrr.experiments.fusion:supports",
+    cost="brrr.experiments.fusion_theory:cost",
+    claims=CLAIMS,
+    anchors=({"elements": 2**14, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
+    rate=Rate("bytes", "B/s", "bytes that must move, a second"),
+    guides=(
+        Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate", "brrr.experiments.fusion_theory:bandwidth"),
+    ),
+)  # fmt: skip

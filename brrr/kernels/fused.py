@@ -1,0 +1,212 @@
+"""Operators fused by hand in Triton: cos of cos, bias and ReLU, a chain of three, layer norm, softmax, two results.
+
+Each kernel reads its inputs once and writes its results once; whatever stands between stays in registers. Arithmetic is
+in float32 whatever the type of the inputs, and rounded once, at the end. A row of layer norm or softmax is held by one
+program, so that its sum and its elements are of one read.
+"""
+
+# Triton's decorator has no types, and neither has what it compiles.
+# mypy: disable-error-code="untyped-decorator, no-untyped-def, no-untyped-call, no-any-return"
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from brrr.errors import ArgumentError, UnavailableError
+
+BLOCK_BYTES, WARPS = 4096, 4
+"""A program's share of an array: each of its 128 threads loads 16 bytes twice."""
+
+WIDEST = 16384
+"""The longest row that one program holds."""
+
+TILE = 4096
+"""Elements of a program that holds whole rows: several short ones together."""
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
+
+@triton.jit
+def _cos_cos(x, y, count, BLOCK: tl.constexpr):
+    """cos(cos(x))."""
+    # count may exceed 2^31: the block's start is 64 bits wide, an offset inside the block need not be.
+    start = tl.program_id(0).to(tl.int64) * BLOCK
+    offsets = tl.arange(0, BLOCK)
+    inside = offsets < count - start
+    value = tl.load(x + start + offsets, mask=inside, other=0.0).to(tl.float32)
+    value = tl.cos(tl.cos(value))
+    tl.store(y + start + offsets, value.to(y.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _chain(x, r, y, scale, count, BLOCK: tl.constexpr):
+    """relu(x * scale + r); a NaN stays one."""
+    start = tl.program_id(0).to(tl.int64) * BLOCK
+    offsets = tl.arange(0, BLOCK)
+    inside = offsets < count - start
+    value = tl.load(x + start + offsets, mask=inside, other=0.0).to(tl.float32) * scale
+    value += tl.load(r + start + offsets, mask=inside, other=0.0).to(tl.float32)
+    value = tl.where(value < 0.0, 0.0, value)
+    tl.store(y + start + offsets, value.to(y.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _kept(x, between, y, count, BLOCK: tl.constexpr):
+    """h = cos(x) and cos(h): the intermediate is a result too, so it is written."""
+    start = tl.program_id(0).to(tl.int64) * BLOCK
+    offsets = tl.arange(0, BLOCK)
+    inside = offsets < count - start
+    middle = tl.cos(tl.load(x + start + offsets, mask=inside, other=0.0).to(tl.float32))
+    middle = middle.to(y.dtype.element_ty)
+    tl.store(between + start + offsets, middle, mask=inside)
+    tl.store(y + start + offsets, tl.cos(middle.to(tl.float32)).to(y.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _bias_relu(x, b, y, rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """relu(x + b), a row of the bias for each row of x."""
+    first = tl.program_id(0).to(tl.int64) * ROWS
+    columns, down = tl.arange(0, COLUMNS), tl.arange(0, ROWS)
+    offsets = down[:, None] * width + columns[None, :]
+    inside = (down[:, None] < rows - first) & (columns[None, :] < width)
+    value = tl.load(x + first * width + offsets, mask=inside, other=0.0).to(tl.float32)
+    value += tl.load(b + columns, mask=columns < width, other=0.0).to(tl.float32)[None, :]
+    value = tl.where(value < 0.0, 0.0, value)
+    tl.store(y + first * width + offsets, value.to(y.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _layer_norm(x, w, b, y, rows, width, eps, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Each row less its mean, over its standard deviation, times w, plus b."""
+    first = tl.program_id(0).to(tl.int64) * ROWS
+    columns, down = tl.arange(0, COLUMNS), tl.arange(0, ROWS)
+    offsets = down[:, None] * width + columns[None, :]
+    inside = (down[:, None] < rows - first) & (columns[None, :] < width)
+    value = tl.load(x + first * width + offsets, mask=inside, other=0.0).to(tl.float32)
+    mean = tl.sum(value, axis=1) / width
+    # Second pass over registers, not E[x^2] - E[x]^2, which loses digits where the mean is large.
+    centred = tl.where(inside, value - mean[:, None], 0.0)
+    scale = 1.0 / tl.sqrt(tl.sum(centred * centred, axis=1) / width + eps)
+    weight = tl.load(w + columns, mask=columns < width, other=0.0).to(tl.float32)
+    shift = tl.load(b + columns, mask=columns < width, other=0.0).to(tl.float32)
+    result = centred * scale[:, None] * weight[None, :] + shift[None, :]
+    tl.store(y + first * width + offsets, result.to(y.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _softmax(x, y, rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """exp of each row less its largest element, over the sum of these."""
+    first = tl.program_id(0).to(tl.int64) * ROWS
+    columns, down = tl.arange(0, COLUMNS), tl.arange(0, ROWS)
+    offsets = down[:, None] * width + columns[None, :]
+    inside = (down[:, None] < rows - first) & (columns[None, :] < width)
+    value = tl.load(x + first * width + offsets, mask=inside, other=0.0).to(tl.float32)
+    value = tl.where(columns[None, :] < width, value, float("-inf"))
+    power = tl.exp(value - tl.max(value, axis=1)[:, None])
+    result = power / tl.sum(power, axis=1)[:, None]
+    tl.store(y + first * width + offsets, result.to(y.dtype.element_ty), mask=inside)
+
+
+def cos_cos(x: torch.Tensor) -> torch.Tensor:
+    """`x.cos().cos()` in one kernel.
+
+    >>> cos_cos(torch.zeros(2, device="cuda"))  # doctest: +SKIP
+    tensor([0.5403, 0.5403], device='cuda:0')
+
+    x: float32, float16 or bfloat16, contiguous, of any shape. ArgumentError for anything else; UnavailableError for a
+    CPU tensor outside Triton's interpreter. The other functions here refuse the same.
+    """
+    _check("cos_cos", x=x)
+    y = torch.empty_like(x)
+    _along(_cos_cos, x, (x, y))
+    return y
+
+
+def scale_add_relu(x: torch.Tensor, scale: float, r: torch.Tensor) -> torch.Tensor:
+    """`relu(x * scale + r)` in one kernel; x and r of one shape and type."""
+    _check("scale_add_relu", x=x, r=r)
+    _check_shape("scale_add_relu", "r", r, x.shape)
+    y = torch.empty_like(x)
+    _along(_chain, x, (x, r, y, float(scale)))
+    return y
+
+
+def cos_kept(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """`h = x.cos()` and `h.cos()` in one kernel that writes both."""
+    _check("cos_kept", x=x)
+    between, y = torch.empty_like(x), torch.empty_like(x)
+    _along(_kept, x, (x, between, y))
+    return between, y
+
+
+def bias_relu(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """`relu(x + b)` in one kernel; x of shape (rows, width), b of (width,)."""
+    _check("bias_relu", x=x, b=b)
+    return _by_rows("bias_relu", _bias_relu, x, (b,))
+
+
+def layer_norm(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, eps: float = 1e-5) -> torch.Tensor:
+    """Layer norm over the last dimension in one kernel; x of shape (rows, width), w and b of (width,)."""
+    _check("layer_norm", x=x, w=w, b=b)
+    return _by_rows("layer_norm", _layer_norm, x, (w, b), eps)
+
+
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    """Softmax over the last dimension in one kernel; x of shape (rows, width)."""
+    _check("softmax", x=x)
+    return _by_rows("softmax", _softmax, x, ())
+
+
+def tile_of(width: int) -> tuple[int, int]:
+    """Rows and columns that one program holds: whole rows, the columns rounded up to a power of two.
+
+    >>> tile_of(1024), tile_of(5)
+    ((4, 1024), (512, 8))
+    """
+    columns = triton.next_power_of_2(width)
+    return max(1, TILE // columns), columns
+
+
+def _along(kernel: Any, x: torch.Tensor, args: tuple[Any, ...]) -> None:
+    if x.numel():
+        block = BLOCK_BYTES // x.element_size()
+        kernel[(triton.cdiv(x.numel(), block),)](*args, x.numel(), BLOCK=block, num_warps=WARPS)
+
+
+def _by_rows(call: str, kernel: Any, x: torch.Tensor, vectors: tuple[torch.Tensor, ...], *more: float) -> torch.Tensor:
+    if x.ndim != 2 or not 0 < x.shape[1] <= WIDEST:
+        raise ArgumentError(call, "x", tuple(x.shape), f"shape (rows, width) with a width from 1 to {WIDEST}")
+    for name, vector in zip("wb" if len(vectors) == 2 else "b", vectors, strict=False):
+        _check_shape(call, name, vector, x.shape[1:])
+    y, (rows, columns) = torch.empty_like(x), tile_of(x.shape[1])
+    if x.numel():
+        kernel[(triton.cdiv(x.shape[0], rows),)](
+            x, *vectors, y, *x.shape, *more, ROWS=rows, COLUMNS=columns, num_warps=4 if rows * columns <= TILE else 8
+        )
+    return y
+
+
+def _check_shape(call: str, name: str, tensor: torch.Tensor, shape: torch.Size) -> None:
+    if tensor.shape != shape:
+        raise ArgumentError(call, name, tuple(tensor.shape), f"shape {tuple(shape)}")
+
+
+def _check(call: str, **tensors: torch.Tensor) -> None:
+    first = next(iter(tensors.values()))
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, torch.Tensor) or tensor.dtype not in DTYPES:
+            given = tensor.dtype if isinstance(tensor, torch.Tensor) else type(tensor).__name__
+            raise ArgumentError(call, name, str(given), "a tensor of float32, float16 or bfloat16")
+        if not tensor.is_contiguous():
+            raise ArgumentError(call, name, tensor.stride(), "a contiguous tensor", "Use .contiguous()")
+        if tensor.device != first.device:
+            raise ArgumentError(call, name, str(tensor.device), f"a tensor on {first.device}, as the others")
+    if not first.is_cuda and not triton.knobs.runtime.interpret:
+        raise UnavailableError(
+            f"{call}: the tensors are on the CPU, and a Triton kernel needs an NVIDIA GPU. Move them with .cuda(), or "
+            "set TRITON_INTERPRET=1 before Triton is loaded to run the kernel in its interpreter"
+        )

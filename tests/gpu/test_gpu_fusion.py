@@ -1,0 +1,153 @@
+"""Generated lines, fused kernels and the experiments on fusion on a real GPU; speed is printed, not asserted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from brrr.codegen import LineError, elementwise
+from brrr.errors import BrrrError
+from brrr.experiment import Value
+from brrr.experiments import experiment
+from brrr.experiments.remat import saved_arrays
+from brrr.experiments.remat_work import peak_bytes
+from brrr.kernels import fused
+from brrr.timing import measure_together
+from brrr.timing.timers import run_point
+
+DTYPES = {torch.float32: 1e-6, torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float64: 1e-7}
+
+
+def relative(found: torch.Tensor, expected: torch.Tensor) -> float:
+    return float(torch.linalg.norm(found.double() - expected) / torch.linalg.norm(expected))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("size", [1, 3, 4, 7, 8, 1023, 4096, 100_003, 2**22 + 5])
+def test_a_line_against_float64(size: int, dtype: torch.dtype) -> None:
+    x, r = (torch.randn(size, device="cuda", dtype=dtype) for _ in range(2))
+    found = elementwise("y = cosf(x) * s + r", x=x, s=1.5, r=r)()
+    assert found.dtype == dtype
+    assert relative(found, x.double().cos() * 1.5 + r.double()) <= DTYPES[dtype]
+
+
+@pytest.mark.parametrize("shape", [(33, 8), (33, 7), (1000, 1024), (5, 100_003)])
+def test_broadcast_and_strides(shape: tuple[int, int]) -> None:
+    x = torch.randn(shape, device="cuda")
+    w, c = torch.randn(shape[1], device="cuda"), torch.randn(shape[0], 1, device="cuda", dtype=torch.bfloat16)
+    t = torch.randn(shape[::-1], device="cuda").t()
+    found = elementwise("y = x * w + c - t", x=x, w=w, c=c, t=t)()
+    torch.testing.assert_close(found, x * w + c.float() - t)
+    cut = torch.randn(shape[0], shape[1] + 1, device="cuda")[:, 1:]
+    torch.testing.assert_close(elementwise("y = 2 * x", x=cut)(), 2 * cut)
+
+
+def test_more_than_two_to_the_31_elements() -> None:
+    if torch.cuda.mem_get_info()[0] < 20 * 2**30:
+        pytest.skip("needs 20 GB of GPU memory")
+    x = torch.ones(2**31 + 5, device="cuda", dtype=torch.bfloat16)
+    x[-1] = 3
+    y = elementwise("y = 2 * x", x=x)()
+    assert float(y[-1]) == 6 and bool((y[:1000] == 2).all()) and bool((y[-1000:-1] == 2).all())
+    z = fused.cos_cos(x)
+    assert float(z[-1]) == pytest.approx(float(torch.tensor(3.0).cos().cos()), rel=1e-2)
+
+
+def test_the_gpu_and_the_emulation_agree() -> None:
+    x = torch.randn(10_001)
+    for line in ("y = x > 0 ? sqrtf(x) : -x / 3", "y = 1/2 * x + roundf(x)", "y = fmaxf(x, 0.0f) + fmodf(x, 0.3f)"):
+        torch.testing.assert_close(
+            elementwise(line, x=x.cuda())().cpu(), elementwise(line, x=x)(), rtol=1e-5, atol=1e-5
+        )
+
+
+def test_a_wrong_line_points_at_itself() -> None:
+    with pytest.raises(LineError) as raised:
+        elementwise("y = cossf(x)", x=torch.ones(3, device="cuda"))
+    assert str(raised.value).splitlines()[1:3] == ["    y = cossf(x)", "        ^"]
+    assert "Did you mean cosf?" in str(raised.value)
+
+
+def test_it_runs_on_the_current_stream_and_in_a_graph() -> None:
+    x = torch.randn(2**20, device="cuda")
+    kernel = elementwise("y = cosf(x)", x=x)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        found = kernel()
+    stream.synchronize()
+    torch.testing.assert_close(found, x.cos())
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = kernel()
+    x.fill_(0.0)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert bool((captured == 1).all())
+
+
+@pytest.mark.parametrize("dtype", list(DTYPES)[:3], ids=str)
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (1000, 1024), (33, 5000), (70_001, 64), (5, fused.WIDEST)])
+def test_the_triton_kernels_against_float64(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    x, r = (torch.randn(shape, device="cuda", dtype=dtype) for _ in range(2))
+    w, b = (torch.randn(shape[1], device="cuda", dtype=dtype) for _ in range(2))
+    wide = x.double()
+    normed = torch.nn.functional.layer_norm(wide, shape[1:], w.double(), b.double())
+    between, last = fused.cos_kept(x)
+    allowed = 5 * DTYPES[dtype]
+    errors = {
+        "cos_cos": relative(fused.cos_cos(x), wide.cos().cos()),
+        "chain": float((fused.scale_add_relu(x, 1.75, r).double() - (wide * 1.75 + r.double()).relu()).abs().max())
+        / 20,
+        "kept": max(relative(between, wide.cos()), relative(last, between.double().cos())),
+        "bias_relu": float((fused.bias_relu(x, b).double() - (wide + b.double()).relu()).abs().max()) / 20,
+        "layer_norm": relative(fused.layer_norm(x, w, b), normed),
+        "softmax": relative(fused.softmax(x), wide.softmax(-1)),
+    }
+    assert all(error <= allowed for error in errors.values()), errors
+
+
+@pytest.mark.parametrize(
+    ("name", "point"),
+    [
+        ("cos_cos", {"elements": 2**10, "dtype": "float32"}), ("cos_cos", {"elements": 2**26, "dtype": "bfloat16"}),
+        ("fusion", {"elements": 2**10, "dtype": "float32"}), ("fusion", {"elements": 2**26, "dtype": "bfloat16"}),
+        ("fusion", {"elements": 2**24, "dtype": "float32"}), ("remat", {"depth": 2, "elements": 2**16}),
+        ("remat", {"depth": 16, "elements": 2**24}),
+    ],
+)  # fmt: skip
+def test_every_way_is_right_and_measured(name: str, point: dict[str, Value]) -> None:
+    described = experiment(name)
+    names = [v.name for v in described.variants if v.device == "cuda" and described.has(v.name, point)]
+    found = run_point(described, names, point, budget_s=0.05)
+    assert {each: run for each, run in found.items() if isinstance(run, BrrrError)} == {}
+    for each, run in found.items():
+        print(f"{each:<16} {run.measurement} (error {run.error:.1e})")  # type: ignore[union-attr]
+
+
+def test_to_compute_again_takes_less_memory() -> None:
+    point: dict[str, Value] = {"depth": 16, "elements": 2**22}
+    remat = experiment("remat")
+    ways = ("eager", "checkpoint", "compile-saved", "compile")
+    arrays = {way: peak_bytes(remat.variant(way), point) / (4 * 2**22) for way in ways}
+    print(arrays)
+    assert arrays["compile"] < arrays["checkpoint"] < arrays["eager"]
+    assert arrays["compile-saved"] >= 1 + saved_arrays("compile-saved", 16)
+
+
+def test_fused_forms_beside_a_copy() -> None:
+    x = torch.randn(2**28, device="cuda")
+    ways: list[Callable[[], Any]] = [
+        x.clone,
+        elementwise("y = cosf(cosf(x))", x=x),
+        lambda: fused.cos_cos(x),
+        lambda: x.cos().cos(),
+    ]
+    names = ("copy", "line", "Triton", "eager")
+    times = [m.busy_s for m in measure_together(ways)]
+    for label, time in zip(names, times, strict=True):
+        assert time is not None
+        print(f"{label:<8} {2 * 4 * 2**28 / time.median / 1e12:.2f} TB/s by compulsory bytes")

@@ -1,0 +1,329 @@
+"""Cosines, fusion and rematerialisation: bytes held against `brrr.cost`, workloads, claims, and both exercises."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from formulas import Made
+
+import brrr.lessons.exercise_fuse as exercise_fuse
+from brrr.counting.description import array
+from brrr.counting.tracing import cost as counted
+from brrr.errors import BrrrError
+from brrr.experiment import Experiment, Point, Value
+from brrr.experiments import experiment, fusion_theory, fusion_work, remat, remat_work
+from brrr.experiments.cos_cos_work import cos_cos
+from brrr.experiments.fusion_check import error_against
+from brrr.lessons.checking import check
+from brrr.lessons.exercise_bytes import counted as exercise_cost
+from brrr.machines.datasheet import hardware
+from brrr.measurement import Estimate, Measurement
+from brrr.timing.timers import run_point
+
+COS, FUSION, REMAT = (experiment(name) for name in ("cos_cos", "fusion", "remat"))
+HERE = Path(__file__).resolve().parent
+W = fusion_theory.WIDTH
+
+
+# ---- bytes and FLOP: the tables of the experiments against the counter ----
+
+
+@pytest.mark.parametrize("dtype", fusion_theory.ITEMSIZE)
+@pytest.mark.parametrize("rows", [1, 64, 2048])
+@pytest.mark.parametrize("kind", fusion_theory.KINDS)
+def test_the_table_is_what_the_counter_says(kind: str, rows: int, dtype: str) -> None:
+    work = fusion_work.WORKS[kind]
+    shapes = {"x": (rows, W), "r": (rows, W), "v": (W, W), "w": (W,), "b": (W,)}
+    given = [fusion_work.SCALE if name == "s" else array(shapes[name], dtype) for name in f"x{work.takes}"]
+    found = counted(work.operators, *given)
+    point: Point = {"elements": rows * W, "dtype": dtype}
+    mine = fusion_theory.cost(FUSION.variant(f"{kind}-eager"), point)
+    assert (mine.flop, mine.bytes, mine.eager_bytes) == (found.flop, found.bytes, found.eager_bytes)
+    assert fusion_theory.bytes_ratio(kind, rows * W) == pytest.approx(found.eager_bytes / found.bytes)
+
+
+def test_two_cosines_are_what_the_counter_says() -> None:
+    found = counted(cos_cos, array(1000))
+    point: Point = {"elements": 1000, "dtype": "float32"}
+    mine = COS.cost_at("eager", point)
+    assert mine is not None
+    assert (mine.flop, mine.bytes, mine.eager_bytes) == (found.flop, found.bytes, found.eager_bytes)
+    one, alone = COS.cost_at("one", point), counted(torch.cos, array(1000))
+    assert one is not None
+    assert (one.flop, one.bytes, one.eager_bytes) == (alone.flop, alone.bytes, alone.eager_bytes)
+
+
+@pytest.mark.parametrize("depth", [2, 3, 8])
+def test_forward_and_backward_are_what_the_counter_says(depth: int) -> None:
+    found = counted(remat_work.chain(depth), array(1000, requires_grad=True), backward=True)
+    mine = REMAT.cost_at("eager", {"elements": 1000, "depth": depth})
+    assert mine is not None
+    assert (mine.flop, mine.bytes, mine.eager_bytes) == (found.flop, found.bytes, found.eager_bytes)
+
+
+def test_a_matrix_product_takes_its_time_fused_or_not() -> None:
+    h200 = hardware("h200")
+    ratio = fusion_theory.predicted_ratio(h200, "linear", 2**26)
+    assert ratio is not None and 1 < ratio < 1.2 < fusion_theory.bytes_ratio("linear", 2**26)
+    assert fusion_theory.predicted_ratio(None, "linear", 2**26) is None
+    assert fusion_theory.predicted_ratio(None, "chain", 2**26) == pytest.approx(7 / 3)
+
+
+# ---- workloads ----
+
+
+@pytest.mark.parametrize(
+    ("described", "point"),
+    [
+        (COS, {"elements": 2**16, "dtype": "float32"}),
+        (COS, {"elements": 1, "dtype": "bfloat16"}),
+        (FUSION, {"elements": 2**14, "dtype": "float32"}),
+        (FUSION, {"elements": 2**10, "dtype": "bfloat16"}),
+        (REMAT, {"elements": 2**16, "depth": 2}),
+        (REMAT, {"elements": 2**16, "depth": 32}),
+    ],
+    ids=lambda each: each.name if isinstance(each, Experiment) else str(list(each.values())),
+)
+def test_every_way_on_a_cpu_is_right_and_measured(described: Experiment, point: dict[str, Value]) -> None:
+    names = [v.name for v in described.variants if v.device == "cpu"]
+    found = run_point(described, names, point, budget_s=0.01)
+    assert {name: run for name, run in found.items() if isinstance(run, BrrrError)} == {}
+
+
+def test_a_points_variants_share_its_numbers_as_long_as_one_is_there() -> None:
+    point: dict[str, Value] = {"elements": 2**12, "dtype": "float32"}
+    one = FUSION.workload("cpu-chain-eager", point)
+    other = FUSION.workload("cpu-chain-blocks", point)
+    assert torch.equal(one.run(), other.run())
+    assert not torch.equal(one.run(), _fresh(one, other, point))
+
+
+def _fresh(one: Any, other: Any, point: dict[str, Value]) -> torch.Tensor:
+    alive = fusion_work.Inputs._alive
+    for key in list(alive):
+        del alive[key]
+    again: torch.Tensor = FUSION.workload("cpu-chain-eager", point).run()
+    return again
+
+
+@pytest.mark.parametrize("spoilt", ["a bit off", "NaN", "half", "another type", "another shape", "one more"])
+def test_the_check_can_fail(spoilt: str) -> None:
+    x, r = torch.randn(40, 64), torch.randn(40, 64)
+    error = error_against(fusion_work.chain, (x, r), (1.75,))
+    y = fusion_work.chain(x, r, 1.75)
+    assert error(y) < 1e-6
+    wrong: Any = {
+        "a bit off": y * 1.001, "NaN": y.clone().index_fill_(0, torch.tensor([39]), math.nan),
+        "half": torch.cat([y[:20], torch.zeros(20, 64)]), "another type": y.double(), "another shape": y[:39],
+        "one more": (y, y),
+    }[spoilt]  # fmt: skip
+    assert not error(wrong) <= 1e-5
+
+
+def test_saved_activations_take_the_memory_that_was_counted() -> None:
+    point: Point = {"depth": 16, "elements": 2**18}
+    arrays = {
+        way: remat_work.peak_bytes(REMAT.variant(f"cpu-{way}"), point) / (4 * 2**18) for way in ("eager", "checkpoint")
+    }
+    assert arrays["eager"] >= 1 + remat.saved_arrays("eager", 16)
+    assert 1 + remat.saved_arrays("checkpoint", 16) <= arrays["checkpoint"] <= 0.7 * arrays["eager"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
+@pytest.mark.parametrize("depth", [8, 16])
+def test_the_compiler_saves_all_or_nothing(depth: int) -> None:
+    inputs = remat_work.Inputs.of(2**18, "cpu")
+    check_ = error_against(remat_work._reference(depth), (inputs.x.detach(), inputs.gradient), results=2)
+    peaks = {}
+    for way in ("compile-saved", "compile"):
+        run = remat_work.both(remat_work.WAYS[way](depth), inputs)
+        assert check_(run()) <= remat_work.TOLERANCE
+        peaks[way] = remat_work._peak_on_cpu(run) / (4 * 2**18)
+    assert peaks["compile-saved"] >= 1 + remat.saved_arrays("compile-saved", depth)
+    assert peaks["compile"] == pytest.approx(2, abs=0.1), "y and dx"
+
+
+def test_where_a_variant_exists() -> None:
+    assert not FUSION.has("cpu-chain-eager", {"elements": 2**24, "dtype": "float32"})
+    assert FUSION.has("chain-compile", {"elements": 2**26, "dtype": "bfloat16"})
+    assert not FUSION.has("chain-compile", {"elements": 2**20, "dtype": "bfloat16"})
+    assert not COS.has("compile", {"elements": 2**24, "dtype": "bfloat16"})
+    assert not REMAT.has("cpu-eager", {"elements": 2**26, "depth": 8})
+
+
+# ---- claims on made-up machines ----
+
+Times = Mapping[str, Callable[[int, Value], float]]
+BANDWIDTH, LAUNCH = 4e12, 3e-6
+
+
+@dataclass
+class Machine(Made):
+    """Times by formulas of both axes: the numeric one that claims look along, and the other."""
+
+    others: tuple[Value, ...] = ("float32",)
+    first: bool = True
+
+    def known(self, experiment: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
+        if variant not in self.times:
+            return {}
+        formula: Any = self.times[variant]
+        pairs = [(size, other) for size in self.sizes for other in self.others]
+        return {(s, o) if self.first else (o, s): self._both(formula(s, o)) for s, o in pairs}
+
+    def _both(self, middle: float) -> Measurement:
+        each = Estimate(middle, 0.99 * middle, 1.01 * middle, 40)
+        return Measurement(busy_s=each, period_s=each)
+
+
+SIZES = (2**10, 2**20, 2**22, 2**24, 2**26)
+
+
+def by_bytes(described: Experiment, variant: str, cpu: bool = False) -> Callable[[int, Value], float]:
+    """The bytes of a variant at the bandwidth, with a launch: what an ideal machine takes."""
+
+    def time(size: int, other: Value) -> float:
+        axes = [axis.name for axis in described.axes]
+        values = {"elements": size, axes[0] if axes[0] != "elements" else axes[1]: other}
+        found = described.cost_at(variant, values)
+        assert found is not None
+        product = found.flop / 60e12 if "linear" in variant else 0.0
+        return LAUNCH + max(found.eager_bytes / BANDWIDTH, product + 2 * 4 * size / BANDWIDTH * ("eager" in variant))
+
+    return time
+
+
+def ideal(described: Experiment, device: str = "cuda") -> dict[str, Any]:
+    return {v.name: by_bytes(described, v.name) for v in described.variants if v.device == device}
+
+
+def verdict(described: Experiment, claim: str, times: Mapping[str, Any]) -> str:
+    found = next(each for each in described.claims if each.name == claim)
+    others: tuple[Value, ...] = (2, 4, 8, 16) if described is REMAT else ("float32", "bfloat16")
+    machine: Any = Machine(times, SIZES, others=others, first=described is not REMAT)
+    return found.verdict(described, machine).status
+
+
+ALL = [(described, claim.name) for described in (COS, FUSION, REMAT) for claim in described.claims]
+NAMES = [f"{described.name}-{claim}" for described, claim in ALL]
+
+
+@pytest.mark.parametrize(("described", "claim"), ALL, ids=NAMES)
+def test_every_claim_on_a_machine_that_moves_bytes_and_on_none(described: Experiment, claim: str) -> None:
+    assert verdict(described, claim, ideal(described)) == "holds"
+    assert verdict(described, claim, {}) == "not measured"
+
+
+def slower(described: Experiment, factor: float, *variants: str) -> dict[str, Any]:
+    times = ideal(described)
+    for name in variants:
+        times[name] = lambda size, other, old=times[name]: factor * old(size, other)
+    return times
+
+
+FUSED_CHAIN = ("chain-compile", "chain-triton", "chain-cuda")
+FAILS: list[tuple[Experiment, str, dict[str, Any]]] = [
+    (COS, "twice-as-fast", slower(COS, 1.5, "compile")),
+    (COS, "as-one-cosine", slower(COS, 0.5, "one")),
+    (COS, "every-way", slower(COS, 1.4, "cuda")),
+    (FUSION, "as-the-bytes-say", slower(FUSION, 1.4, *FUSED_CHAIN)),
+    (FUSION, "onto-a-reduction", slower(FUSION, 1.4, "norm-compile", "norm-triton")),
+    (FUSION, "kept-gains-less", slower(FUSION, 1.5, "kept-eager")),
+    (FUSION, "arithmetic-gains-nothing", slower(FUSION, 1.6, "linear-eager")),
+    (FUSION, "tiny-is-overhead", slower(FUSION, 7 / 3, "chain-eager")),
+    (FUSION, "library-is-fused", slower(FUSION, 1.5, "softmax-library")),
+    (REMAT, "lowers-time", slower(REMAT, 9.0, "compile")),
+    (REMAT, "as-the-bytes-say", slower(REMAT, 2.0, "compile")),
+    (REMAT, "checkpoint-costs-time", slower(REMAT, 1.5, "eager")),
+]
+
+
+@pytest.mark.parametrize(("described", "claim", "times"), FAILS, ids=[f"{d.name}-{c}" for d, c, _ in FAILS])
+def test_every_claim_can_fail(described: Experiment, claim: str, times: dict[str, Any]) -> None:
+    assert verdict(described, claim, times) == "fails"
+
+
+def test_a_cpu_alone_tells_what_it_can() -> None:
+    times = ideal(COS, "cpu")
+    assert verdict(COS, "twice-as-fast", times) == verdict(COS, "as-one-cosine", times) == "holds"
+    assert verdict(COS, "every-way", times) == "not measured"
+    assert verdict(FUSION, "as-the-bytes-say", ideal(FUSION, "cpu")) == "holds"
+    assert verdict(FUSION, "kept-gains-less", ideal(FUSION, "cpu")) == "not measured"
+    assert verdict(REMAT, "checkpoint-costs-time", ideal(REMAT, "cpu")) == "holds"
+
+
+# ---- exercises ----
+
+
+def test_bytes_right_and_wrong() -> None:
+    truth, large = exercise_cost(), 4096 * 1024 * 4
+    assert check("05-bytes", eager=truth.eager_bytes, fused=truth.bytes).right
+    assert check("05-bytes", eager=7 * large, fused=3 * large).right, "the bias hardly counts"
+    for eager, fused, hint in (
+        (7 * large / 4, 3 * large, "How many bytes"),
+        (4 * large, 3 * large, "reads"),
+        (6 * large, 3 * large, "reads two large arrays"),
+        (7 * large, 2 * large, "two large inputs"),
+        (7 * large, 7 * large, "need not go"),
+        (5.3 * large, 3 * large, "Go through"),
+        (7 * large, 5.1 * large, "read once"),
+        ("7", 3, "number of bytes"),
+        (7 * large, math.nan, "number of bytes"),
+        (True, 3 * large, "number of bytes"),
+    ):
+        mark = check("05-bytes", eager=eager, fused=fused)
+        assert mark.status == "wrong" and hint in mark.hint, mark
+
+
+@pytest.fixture(scope="module")
+def marks() -> dict[str, list[str]]:
+    pytest.importorskip("triton", reason="Triton has no build for this system")
+    ran = subprocess.run(
+        [sys.executable, str(HERE / "fuse_cases.py")], capture_output=True, text=True, check=False, timeout=300,
+        cwd=HERE.parent, env={**os.environ, "PYTHONPATH": str(HERE.parent), "CUDA_VISIBLE_DEVICES": ""},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    found: dict[str, list[str]] = json.loads(ran.stdout)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("case", "status", "says"),
+    [
+        ("right", "right", "interpreter"), ("no relu", "wrong", "ReLU is missing"), ("mask", "wrong", "mask"),
+        ("one block", "wrong", "enough programs"), ("input", "wrong", "changed its input"),
+        ("torch", "wrong", "torch still computes: mul, add, relu"), ("nothing", "wrong", "NoneType"),
+        ("raises", "wrong", "no such thing"), ("number", "wrong", "not a function"),
+    ],
+)  # fmt: skip
+def test_marks_of_a_fused_kernel(marks: dict[str, list[str]], case: str, status: str, says: str) -> None:
+    assert marks[case][0] == status, marks[case]
+    assert says in " ".join(marks[case][1:]), marks[case]
+
+
+@pytest.mark.parametrize(
+    ("gain", "kernels", "right"), [(2.33, 1, True), (2.11, 1, True), (2.0, 1, False), (2.3, 2, False)]
+)
+def test_marks_of_a_time(gain: float, kernels: int, right: bool) -> None:
+    assert exercise_fuse.judged(gain * 1e-3, 1e-3, kernels).right is right
+
+
+def test_a_kernel_without_a_gpu_or_interpreter_gets_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+    def fused(x: Any, scale: float, r: Any) -> Any:
+        raise RuntimeError("0 active drivers ([]). There should only be one.")
+
+    assert "TRITON_INTERPRET" in check("05-fuse", fused=fused).hint

@@ -1,0 +1,80 @@
+"""Runs the kernels of `fused.py` in Triton's interpreter and prints their errors, for `test_triton_fused.py`.
+
+A process of its own, for the interpreter must be chosen before Triton is loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+os.environ["TRITON_INTERPRET"] = "1"
+
+import torch
+from torch.nn import functional
+
+from brrr.kernels import fused
+
+SIZES = (1, 7, 1023, 1024, 1025, 4099)
+SHAPES = ((1, 1), (3, 7), (5, 64), (33, 100), (2, 1025), (700, 5), (3, 5000))
+TYPES = ("float32", "bfloat16", "float16")
+
+
+def relative(found: torch.Tensor, expected: torch.Tensor) -> float:
+    """||found - expected|| / ||expected||, both in float64; over 1 where nothing is expected."""
+    scale = float(torch.linalg.norm(expected)) or 1.0
+    return float(torch.linalg.norm(found.double() - expected)) / scale
+
+
+def of_arrays(size: int, dtype: torch.dtype) -> dict[str, float]:
+    """The kernels that look at no shape."""
+    x, r = torch.randn(size, dtype=dtype), torch.randn(size, dtype=dtype)
+    wide, other = x.double(), r.double()
+    between, last = fused.cos_kept(x)
+    return {
+        "cos_cos": relative(fused.cos_cos(x), wide.cos().cos()),
+        "chain": relative(fused.scale_add_relu(x, 1.75, r), (wide * 1.75 + other).relu()),
+        "kept": relative(between, wide.cos()),
+        "kept last": relative(last, between.double().cos()),
+    }
+
+
+def of_rows(rows: int, width: int, dtype: torch.dtype) -> dict[str, float]:
+    """The kernels that work along rows; a mean far from zero would show digits that the variance lost."""
+    x = (torch.randn(rows, width) + 3).to(dtype)
+    w, b = (torch.randn(width, dtype=dtype) for _ in range(2))
+    wide = x.double()
+    normed = functional.layer_norm(wide, (width,), w.double(), b.double())
+    return {
+        "bias_relu": relative(fused.bias_relu(x - 3, b), ((x - 3).double() + b.double()).relu()),
+        "layer_norm": relative(fused.layer_norm(x, w, b), normed),
+        "softmax": relative(fused.softmax(x), wide.softmax(-1)),
+    }
+
+
+def special_cases() -> dict[str, bool]:
+    """What has no error to print."""
+    nan = torch.tensor([1.0, float("nan"), -2.0])
+    ones, zero = torch.ones(4), torch.zeros(3)
+    return {
+        "a NaN stays one": bool(fused.scale_add_relu(nan, 1.0, zero).isnan().tolist() == [False, True, False]),
+        "a NaN stays one under a bias": bool(fused.bias_relu(nan[None], zero).isnan()[0, 1]),
+        "empty": fused.cos_cos(torch.empty(0)).shape == (0,) and fused.softmax(torch.empty(0, 4)).shape == (0, 4),
+        "three axes": torch.allclose(fused.cos_cos(torch.ones(2, 3, 5)), torch.ones(2, 3, 5).cos().cos()),
+        "large values": torch.allclose(fused.softmax(torch.full((1, 4), 1e4)), ones / 4),
+        "very negative values": torch.allclose(fused.softmax(torch.full((1, 3), -1e30)), torch.ones(3) / 3),
+        "the input is unchanged": bool((fused.scale_add_relu(ones, 2.0, -ones) == 1).all() and (ones == 1).all()),
+    }
+
+
+def main() -> None:
+    """All cases as JSON."""
+    torch.manual_seed(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+    found = {f"{size} {name}": of_arrays(size, getattr(torch, name)) for size in SIZES for name in TYPES}
+    found |= {f"{r}x{w} {name}": of_rows(r, w, getattr(torch, name)) for r, w in SHAPES for name in TYPES}
+    json.dump({"errors": found, "special": special_cases()}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
