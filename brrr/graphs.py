@@ -9,8 +9,7 @@ new inputs into the ones that were captured, and the next call overwrites the re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from brrr.errors import ArgumentError, CaptureError, UnavailableError
@@ -121,32 +120,20 @@ def _rehearse(fn: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
 
 def _nodes_of(call: Callable[[], Any]) -> int:
     """How many kernels and copies a capture of the call on torch's current stream holds; the graph is thrown away."""
-    with raw_capture() as ended:
-        call()
-    return ended[0]
-
-
-@contextmanager
-def raw_capture() -> Iterator[list[int]]:
-    """Capture torch's current stream through the driver alone; the list gets the number of nodes at the end."""
     import torch
     from cuda.bindings import driver
 
     from brrr.kernels.nvrtc import check
+    from brrr.timing.graph_times import raw_capture
 
     stream = torch.cuda.current_stream()
     stream.synchronize()
-    relaxed = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-    check(driver.cuStreamBeginCapture(stream.cuda_stream, relaxed), "the capture of a graph")
-    nodes: list[int] = []
-    try:
-        yield nodes
-    finally:
-        status, graph = driver.cuStreamEndCapture(stream.cuda_stream)
-    check((status, graph), "the capture of a graph")
+    with raw_capture(stream) as ended:
+        call()
+    (graph,) = ended
     _, count = check(driver.cuGraphGetNodes(graph, 0), "a graph's nodes")
     driver.cuGraphDestroy(graph)
-    nodes.append(int(count))
+    return int(count)
 
 
 def _refusal(fn: Callable[..., Any], error: Exception) -> CaptureError:

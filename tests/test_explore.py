@@ -23,7 +23,8 @@ from brrr.lessons.guessing import Guess, guess
 from brrr.recordings.recorded import Recorded
 from brrr.widget import expected, explorer, job
 from brrr.widget.choices import looks
-from brrr.widget.explorer import COVERED, explore, sweep_all
+from brrr.widget.covered import COVERED
+from brrr.widget.explorer import explore, sweep_all
 
 GPU_LINES = ["transfers", "unsynchronized", "synchronized"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import torch
 
 from brrr.errors import ArgumentError, CaptureError, UnavailableError
 from brrr.graphs import _refusal, capture
+from brrr.timing.graph_times import raw_capture
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the message for a machine without a GPU")
@@ -47,3 +50,40 @@ def test_a_refusal_says_why_and_keeps_the_first_words(torch_says: str, we_say: s
     assert isinstance(error, CaptureError)
     assert we_say in str(error) and torch_says in str(error) and "more lines" not in str(error)
     assert "relu" in str(error)
+
+
+class Driver:
+    """A driver that notes which captures begin and end; `refuses` is the status of the end."""
+
+    def __init__(self, refuses: int = 0) -> None:
+        self.asked: list[str] = []
+        self.refuses = refuses
+        self.CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2)
+
+    def cuStreamBeginCapture(self, stream: int, mode: int) -> tuple[int]:
+        self.asked.append(f"begin {stream}")
+        return (0,)
+
+    def cuStreamEndCapture(self, stream: int) -> tuple[int, str]:
+        self.asked.append(f"end {stream}")
+        return self.refuses, "the graph"
+
+
+def _with(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    bindings = ModuleType("cuda.bindings")
+    bindings.driver = driver  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cuda", ModuleType("cuda"))
+    monkeypatch.setitem(sys.modules, "cuda.bindings", bindings)
+    return SimpleNamespace(cuda_stream=7)
+
+
+def test_a_capture_ends_whatever_happens_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    fine, broken, refusing = Driver(), Driver(), Driver(refuses=901)
+    with raw_capture(_with(fine, monkeypatch)) as ended:
+        assert ended == []
+    assert ended == ["the graph"]
+    with pytest.raises(ZeroDivisionError), raw_capture(_with(broken, monkeypatch)):
+        raise ZeroDivisionError
+    with pytest.raises(UnavailableError, match="CUDA refused the capture"), raw_capture(_with(refusing, monkeypatch)):
+        pass
+    assert all(each.asked == ["begin 7", "end 7"] for each in (fine, broken, refusing))

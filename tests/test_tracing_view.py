@@ -22,7 +22,8 @@ from brrr.recordings.recorded import Recorded
 from brrr.tracing import Timeline, timeline, view
 from brrr.tracing.workloads import FOLDER, file_name, trace_variant
 from brrr.widget import explorer
-from brrr.widget.explorer import COVERED, sweep_all
+from brrr.widget.covered import COVERED
+from brrr.widget.explorer import sweep_all
 
 SIZES = (8, 64, 512)
 

@@ -1,4 +1,4 @@
-"""`calibrate`: measure in under a minute what this device can do at best, for every prediction to rest on.
+"""`calibrate`: measure what this device can do at best, for every prediction to rest on.
 
 >>> peaks = calibrate("cpu", quick=True)              # doctest: +SKIP
 >>> peaks.bandwidth(64e6), peaks.matmul("fp32")       # doctest: +SKIP

@@ -1,6 +1,6 @@
 """`brrr calibrate`: measure this machine's peaks, print them, and keep them with its recordings.
 
-python -m brrr calibrate --device cuda           # under a minute
+python -m brrr calibrate --device cuda           # measure the GPU
 python -m brrr calibrate --no-write              # only look
 """
 

@@ -41,6 +41,24 @@ def _side_stream(device_index: int) -> Any:
 
 
 @contextmanager
+def raw_capture(stream: Any) -> Iterator[list[Any]]:
+    """Capture a stream through the driver alone; the list gets the graph at the end, and whoever asked destroys it.
+
+    What is raised inside ends the capture and passes through; UnavailableError where CUDA refuses it.
+    """
+    from cuda.bindings import driver
+
+    relaxed = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    check(driver.cuStreamBeginCapture(stream.cuda_stream, relaxed), "the capture of a graph")
+    ended: list[Any] = []
+    try:
+        yield ended
+    finally:
+        status, graph = driver.cuStreamEndCapture(stream.cuda_stream)
+    ended.append(check((status, graph), "the capture of a graph"))
+
+
+@contextmanager
 def captured(call: Callable[[], Any], calls: int) -> Iterator[tuple[Any, list[str]]]:
     """A graph of so many calls, ready to launch, and the kinds of its nodes.
 
@@ -54,14 +72,10 @@ def captured(call: Callable[[], Any], calls: int) -> Iterator[tuple[Any, list[st
     with torch.cuda.stream(stream):
         call()  # makes what the call needs on this stream: memory, a cuBLAS handle and its workspace
         stream.synchronize()
-        relaxed = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-        check(driver.cuStreamBeginCapture(stream.cuda_stream, relaxed), "the capture of a graph")
-        try:
+        with raw_capture(stream) as ended:
             for _ in range(calls):
                 call()
-        finally:
-            status, graph = driver.cuStreamEndCapture(stream.cuda_stream)
-    graph = check((status, graph), "the capture of a graph")
+    (graph,) = ended
     try:
         _, count = check(driver.cuGraphGetNodes(graph, 0), "a graph's nodes")
         nodes, _ = check(driver.cuGraphGetNodes(graph, count), "a graph's nodes")

@@ -14,28 +14,22 @@ from brrr.source import source as source_named
 from brrr.tracing.model import Timeline
 from brrr.tracing.reel import Reel, showable
 from brrr.widget import explorer
-from brrr.widget.explorer import COVERED, Lock
+from brrr.widget.covered import COVERED, Covered, Lock
 
 QUICK_S = 2.0
 """Live, the first point is traced at once if measuring it probably takes no longer than this."""
 
 
-class TimelineView:
+class TimelineView(Covered):
     """What `timeline` returns; it shows itself as the last expression of a cell.
 
     `text` is the line in front of the picture, `timeline` what is drawn, `reel` what there is, `panel` all widgets.
     """
 
     def __init__(self, reel: Reel, unlock: Lock | None) -> None:
-        self.reel, self._unlock = reel, unlock
-        self._panel: Any = None
-        self._root: Any = None
+        super().__init__(unlock)
+        self.reel = reel
         explorer.sweepable.add(self)  # looked up now: a notebook's test puts a set of its own there
-
-    @property
-    def covered(self) -> bool:
-        """Whether it waits for a guess."""
-        return self._unlock is not None and not self._unlock.answered
 
     @property
     def text(self) -> str:
@@ -117,22 +111,6 @@ class TimelineView:
         if self.timeline is not None:
             explorer._display(*self.picture()._repr_mimebundle_())
 
-    def _shown(self) -> Any:
-        """The root widget: the panel, or the cover that turns into it. While covered, no data is in any widget."""
-        if self._root is None:
-            if self.covered and self._unlock is not None:
-                from brrr.widget.panel_parts import cover
-
-                self._root = cover()
-                self._unlock.on_answer(lambda *_: self._uncover())
-            else:
-                self._root = self.panel.root
-        return self._root
-
-    def _uncover(self) -> None:
-        if self._root is not None:
-            self._root.children = (self.panel.root,)
-
 
 def timeline(
     name: str,
@@ -146,8 +124,8 @@ def timeline(
 ) -> TimelineView:
     """Show the timelines of an experiment: who did what, when, and who waited; a slider moves along one axis.
 
-    >>> timeline("run_ahead", variant="eager", at={"size": 1024})  # doctest: +SKIP
-    eager, size 1024: 20 calls, 5.4 µs a call without the profiler: the GPU works 1.0 µs of it and is idle 81 % ...
+    >>> timeline("run_ahead", variant="eager", at={"elements": 1024}, source="recorded:h200").text
+    'GPU, one order after the other, elements in each of 20 products 1024: 7 calls, ... without the profiler: ...'
 
     Args:
         name: the experiment, as "run_ahead".

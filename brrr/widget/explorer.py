@@ -15,24 +15,12 @@ from brrr.source import Source
 from brrr.source import source as source_named
 from brrr.widget.arguments import Show, slider_names, view_of
 from brrr.widget.choices import snap
+from brrr.widget.covered import COVERED, Covered, Lock
 from brrr.widget.scene import Row, Scene
 from brrr.widget.stack import Part, stacked
 
-COVERED = "Covered: give your guess above to uncover."
 
-
-class Lock(Protocol):
-    """What `unlock=` takes: a guess, which knows whether it was answered and calls back when it is."""
-
-    @property
-    def answered(self) -> bool:
-        """Whether the answer was given."""
-
-    def on_answer(self, call: Any, /) -> None:
-        """Call `call(guess)` once the answer is given."""
-
-
-class Explorer:
+class Explorer(Covered):
     """What `explore` returns; it shows itself as the last expression of a cell.
 
     `text` is the line in front of the figure, `data` what is drawn, `guides` the theoretical lines, `parts` those of a
@@ -41,17 +29,11 @@ class Explorer:
 
     def __init__(self, scene: Scene, sliders: Sequence[str], unlock: Lock | None, at: Mapping[str, Value],
                  lines: Sequence[str] | None) -> None:  # fmt: skip
-        self._scene, self._names, self._unlock = scene, tuple(sliders), unlock
+        super().__init__(unlock)
+        self._scene, self._names = scene, tuple(sliders)
         self._at, self._lines = dict(at), lines
-        self._panel: Any = None
-        self._root: Any = None
         self._given_source = scene.source
         explorers.add(self)
-
-    @property
-    def covered(self) -> bool:
-        """Whether it waits for a guess."""
-        return self._unlock is not None and not self._unlock.answered
 
     @property
     def text(self) -> str:
@@ -149,22 +131,6 @@ class Explorer:
         from brrr.widget.pictures import png_of
 
         return Picture(png_of(self.scene), f"{self.scene.alt}. {self.scene.text}", WIDTH)
-
-    def _shown(self) -> Any:
-        """The root widget: the panel, or the cover that turns into it. While covered, no data is in any widget."""
-        if self._root is None:
-            if self.covered and self._unlock is not None:
-                from brrr.widget.panel_parts import cover
-
-                self._root = cover()
-                self._unlock.on_answer(lambda *_: self._uncover())
-            else:
-                self._root = self.panel.root
-        return self._root
-
-    def _uncover(self) -> None:
-        if self._root is not None:
-            self._root.children = (self.panel.root,)
 
 
 class Sweepable(Protocol):

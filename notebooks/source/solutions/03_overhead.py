@@ -37,17 +37,3 @@ data = explore("run_ahead", lines=["busy", "period"], source="recorded:h200").da
 busy, period = ({size: median for size, median, *_ in data[name]} for name in ["busy", "period"])
 waits = [size for size in busy if 1 - busy[size] / period[size] >= 0.1]
 check("03-ahead", elements=min(size for size in busy if size > max(waits)))
-
-# %% [markdown]
-# ## For the curious: one call, part by part
-#
-# Each way of the ladder does what the barer one below it does, and something more. So the differences are the parts of
-# the dearest: the launch, torch's dispatcher, its allocator, the function around it, the module around that, and what
-# autograd writes down in case somebody asks for a gradient. A part that a measurement cannot tell from nothing is
-# shown as nothing.
-
-# %%
-parts = {"pycuda": "the launch", "out": "the dispatcher", "relu": "the allocator", "functional": "the function"}
-parts |= {"module": "nn.Module", "module-grad": "autograd"}
-small = {"elements": 1024, "operators": 1}
-explore("host_cost", at=small, show={"stack": parts}, source="recorded:h200")
