@@ -1,4 +1,4 @@
-"""The command line: `brrr lab | doctor | record | claims | calibrate`."""
+"""The command line: `brrr lab | doctor | record | claims | calibrate | counters`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ COMMANDS = {
     "record": ("brrr.recordings.record", "measure the course's experiments on this machine and keep them"),
     "claims": ("brrr.claims_table", "every claim of the lessons with its verdict"),
     "calibrate": ("brrr.peaks.command", "measure what this device can do at best"),
+    "counters": ("brrr.counters.command", "compare the bytes counted with those that the GPU's counters see"),
 }
 
 

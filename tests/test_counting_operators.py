@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from brrr.counting.cost import Matmul
+from brrr.counting.cudnn import prepared
 from brrr.counting.description import Description, array
 from brrr.counting.tracing import cost
 
@@ -456,8 +459,20 @@ def test_cudnn_layers_cost_what_their_operators_do(mode: int, layer: nn.RNNBase)
     assert fused.flop == steps.flop
 
 
+def test_cudnn_is_told_that_the_weights_lie_apart() -> None:
+    """As torch asks it: an empty tensor like a weight, set to the weight's storage."""
+    on_gpu = SimpleNamespace(device=torch.device("cuda"))
+    with FakeTensorMode():
+        empty = torch.empty(0)
+    told = prepared(ATEN.set_.source_Storage, (empty, on_gpu), {})
+    assert told is empty and told.numel() == 0
+    assert prepared(ATEN.set_.source_Storage, (torch.empty(0), on_gpu), {}) is None, "a run has the storage itself"
+    assert prepared(ATEN.set_.source_Storage, (empty, torch.empty(4).untyped_storage()), {}) is None
+    assert prepared(ATEN.relu.default, (empty,), {}) is None
+
+
 def test_matmuls_of_a_product_a_convolution_and_attention() -> None:
-    assert cost(nn.Linear(4, 5), a(3, 4)).matmuls == (Matmul(3, 5, 4),)
+    assert cost(nn.Linear(4, 5), a(3, 4)).matmuls == (Matmul(3, 5, 4, transposed=(False, True)),)
     grouped = cost(lambda x, w: F.conv2d(x, w, groups=2), a(2, 4, 5, 5), a(6, 2, 3, 3))
     assert grouped.matmuls == (Matmul(m=2 * 9, n=3, k=18, batch=2),)
     q = array((2, 4, 16, 8), "bfloat16")

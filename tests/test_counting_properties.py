@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from brrr.counting.cost import Cost
 from brrr.counting.description import array
@@ -95,6 +97,30 @@ def test_backward_counts_alike_real_and_fake(names: list[str], shape: tuple[int,
     real = cost(fn, torch.randn(shape, requires_grad=True), backward=True, run=True)
     assert figures(fake) == figures(real)
     assert fake.flop > forward.flop and fake.bytes <= fake.eager_bytes
+
+
+LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "layer norm": (lambda: nn.LayerNorm(64), (32, 64)),
+    "group norm": (lambda: nn.GroupNorm(2, 8), (4, 8, 16)),
+    "convolution, batch norm": (lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)), (4, 3, 16, 16)),
+    "tied linears": (lambda: tied(), (32, 64)),
+}
+
+
+def tied() -> nn.Module:
+    """Two layers with one weight."""
+    first, second = nn.Linear(64, 64), nn.Linear(64, 64)
+    second.weight = first.weight
+    return nn.Sequential(first, nn.GELU(), second)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_parameter_that_the_backward_reads_too_is_one_input(name: str) -> None:
+    make, shape = LAYERS[name]
+    layer = make()
+    fake = cost(layer, array(shape, requires_grad=True), backward=True)
+    real = cost(layer, torch.randn(shape, requires_grad=True), backward=True, run=True)
+    assert figures(fake) == figures(real)
 
 
 @settings(max_examples=60, deadline=None)

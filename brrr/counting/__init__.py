@@ -8,5 +8,6 @@
 | `mode.py` | `CostMode`: the same over a real execution |
 | `conventions.py` | how many FLOP each operator counts: one table |
 | `traffic.py` | which bytes each operator reads and writes |
+| `cudnn.py` | what cuDNN's recurrent layers ask before they run |
 | `ledger.py` | which of them no implementation could save |
 """

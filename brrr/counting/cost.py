@@ -11,6 +11,8 @@ from brrr import units
 class Matmul:
     """`batch` products of an (m, k) by a (k, n) matrix; a convolution counts as the product it amounts to.
 
+    `transposed` tells of each of the two whether it lies column by column.
+
     >>> Matmul(m=128, n=512, k=512, dtype="float32").flop
     67108864.0
     """
@@ -20,11 +22,21 @@ class Matmul:
     k: int
     batch: int = 1
     dtype: str = "float32"
+    transposed: tuple[bool, bool] = (False, False)
 
     @property
     def flop(self) -> float:
         """2mnk for each of the batch; an added bias is not in it."""
         return 2.0 * self.batch * self.m * self.n * self.k
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How an operator goes over its tensors: `lines` of `length` elements each; names in `brrr.counting.forms`."""
+
+    name: str = ""
+    lines: int = 1
+    length: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +56,7 @@ class OperatorCost:
     shapes: tuple[tuple[int, ...], ...]
     kind: str = "pointwise"
     matmuls: tuple[Matmul, ...] = ()
+    form: Form = Form()
 
     @property
     def bytes(self) -> float:

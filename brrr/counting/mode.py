@@ -12,6 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from brrr.counting.call import Call, call_of
 from brrr.counting.conventions import counted, dtype_of
 from brrr.counting.cost import Cost, OperatorCost
+from brrr.counting.cudnn import prepared
+from brrr.counting.forms import form_of
 from brrr.counting.ledger import Ledger
 from brrr.counting.traffic import amount, is_view, traffic_of
 from brrr.errors import TraceError
@@ -59,6 +61,8 @@ class CostMode(TorchDispatchMode):
                 parts = func.decompose(*args, **kwargs)
             if parts is not NotImplemented:
                 return parts
+        if (answer := prepared(func, args, kwargs)) is not None:
+            return answer
         self._note_leaves(args, kwargs)
         if getattr(func, "_overloadpacket", None) is torch.ops.aten.lift_fresh:  # torch.tensor(...): Python's numbers
             out = func(*args, **kwargs)
@@ -87,7 +91,8 @@ class CostMode(TorchDispatchMode):
         kind, flop, matmuls = ("view", 0.0, ()) if is_view(call) else counted(call)
         read, written = amount(traffic.reads) + traffic.again_bytes, amount(traffic.writes)
         shapes = tuple(tuple(tensor.shape) for tensor in taken or call.outputs)
-        entry = OperatorCost(call.full_name, flop, read, written, dtype_of(call), shapes, kind, matmuls)
+        form = form_of(call, kind)
+        entry = OperatorCost(call.full_name, flop, read, written, dtype_of(call), shapes, kind, matmuls, form)
         self.operators.append(entry)
 
 

@@ -22,7 +22,12 @@ def _product(a: torch.Tensor, b: torch.Tensor) -> tuple[Matmul, ...]:
     """The product of vectors, matrices or batches of matrices; a vector is a matrix of one row or one column."""
     m, n = (a.shape[-2] if a.dim() > 1 else 1), (b.shape[-1] if b.dim() > 1 else 1)
     batch = a.shape[0] if a.dim() == 3 else 1
-    return (Matmul(m, n, a.shape[-1], batch, dtype_name(a)),)
+    return (Matmul(m, n, a.shape[-1], batch, dtype_name(a), (_by_columns(a), _by_columns(b))),)
+
+
+def _by_columns(tensor: torch.Tensor) -> bool:
+    """Whether a matrix lies column by column, as the transpose of one does."""
+    return tensor.dim() > 1 and tensor.stride(-2) == 1 and tensor.shape[-1] > 1 and tensor.stride(-1) != 1
 
 
 def _two(first: str, second: str) -> Formula:

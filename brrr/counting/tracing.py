@@ -121,7 +121,8 @@ class _Real:
 class _Fake:
     """Where a callable runs on fake tensors: shapes, types and storages, without memory.
 
-    The same real tensor gets the same fake one each time, so that views of one storage stay views of one storage.
+    The same real tensor gets the same fake one each time, so that views of one storage stay views of one storage. Torch
+    remembers it no longer than it lives; a parameter that the backward reads too has to live until then.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -129,6 +130,7 @@ class _Fake:
         if hasattr(self._mode, "_allow_unsafe_data_ptr_access"):  # a kernel launched on a fake address would crash
             self._mode._allow_unsafe_data_ptr_access = False
         self._device = device
+        self._kept: dict[int, torch.Tensor] = {}
 
     def input(self, leaf: Any) -> Any:
         """A fake tensor for a description or a tensor, with a gradient of its own; anything else as it is."""
@@ -140,7 +142,11 @@ class _Fake:
             return self.resident(leaf).detach().requires_grad_(leaf.requires_grad)
 
     def resident(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor if isinstance(tensor, FakeTensor) else self._mode.from_tensor(tensor)
+        if isinstance(tensor, FakeTensor):
+            return tensor
+        fake = self._mode.from_tensor(tensor)
+        self._kept[id(fake)] = fake
+        return fake
 
     def surroundings(self) -> AbstractContextManager[Any]:
         """The fake mode; an operator that fails is reported by its exception alone, not in torch's log too."""

@@ -14,8 +14,8 @@ from brrr.peaks.peaks import MissingPeakError, Peaks
 
 __all__ = ["Curve", "MissingPeakError", "Peak", "Peaks", "calibrate"]
 
-QUICK_S = 3.0
-"""What a quick calibration takes, once torch is loaded."""
+QUICK_S = {"cpu": 6.0, "cuda": 10.0}
+"""What a quick calibration takes at most, once torch is loaded and what a GPU's first use costs is paid."""
 
 
 def calibrate(
@@ -33,7 +33,7 @@ def calibrate(
 
     `device` is "cuda" (torch's current device), "cpu", or None for the GPU if there is one. It takes less than
     `budget_s` seconds; what does not fit is left out, and `notes` of the result say so. `quick` measures fewer sizes,
-    compiles nothing, and takes about 3 s: for tests. `progress` is told the name of each part as it begins.
+    compiles nothing, and takes a few seconds: for tests. `progress` is told the name of each part as it begins.
 
     Every kernel's result is checked before it is timed: WrongResultError. UnavailableError where there is no GPU.
     """
@@ -41,8 +41,9 @@ def calibrate(
 
     if isinstance(budget_s, bool) or not isinstance(budget_s, int | float) or not 1 <= budget_s < float("inf"):
         raise ArgumentError("calibrate", "budget_s", budget_s, "a number of seconds, at least 1")
-    seconds = min(budget_s, QUICK_S) if quick else float(budget_s)
-    return measured_peaks(_chosen(device), seconds, quick=quick, progress=progress or _silent)
+    chosen = _chosen(device)
+    seconds = min(budget_s, QUICK_S[chosen]) if quick else float(budget_s)
+    return measured_peaks(chosen, seconds, quick=quick, progress=progress or _silent)
 
 
 def _chosen(device: str | None) -> str:

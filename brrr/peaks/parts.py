@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from brrr.errors import UnavailableError, WrongResultError
 from brrr.peaks.peak import Curve, Peak
 from brrr.peaks.peaks import Peaks
+from brrr.peaks.sweep import Sweep
 
 
 @dataclass
@@ -20,6 +21,7 @@ class Findings:
     measured: dict[str, Peak] = field(default_factory=dict)
     curves: dict[str, Curve] = field(default_factory=dict)
     assumed: dict[str, Peak] = field(default_factory=dict)
+    sweeps: dict[str, Sweep] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -51,6 +53,8 @@ def measured_peaks(device: str, budget_s: float, *, quick: bool, progress: Calla
 
     if device == "cuda":
         _require_compiler()
+        if quick:  # whose few seconds the first uses would take up
+            _first_uses()
     found = Findings(time.perf_counter() + budget_s, quick)
     machine, run = here("cuda" if device == "cuda" else "cpu")
     run_parts(_parts(device), found, progress)
@@ -65,6 +69,7 @@ def measured_peaks(device: str, budget_s: float, *, quick: bool, progress: Calla
         measured=found.measured,
         curves=found.curves,
         assumed=found.assumed,
+        sweeps=found.sweeps,
         notes=tuple(found.notes),
     )
 
@@ -101,6 +106,20 @@ def _require_compiler() -> None:
             f"calibrate: the GPU's peaks need NVRTC and cuda-bindings, which come with torch's CUDA builds: {error}. "
             "Install cuda-bindings; until then the recorded peaks are there, and calibrate('cpu')"
         ) from error
+
+
+def _first_uses() -> None:
+    """What a process pays once on a GPU: the timers' calibration, the profiler's start, the library of products."""
+    import torch
+
+    from brrr.peaks.gpu_times import own_times
+    from brrr.timing.calibration import calibration
+
+    calibration(torch.cuda.current_device())
+    x = torch.ones(64, 64, device="cuda")
+    own_times([lambda: torch.relu(x)])
+    torch.matmul(x, x)
+    torch.cuda.synchronize()
 
 
 def _parts(device: str) -> Sequence[Part]:

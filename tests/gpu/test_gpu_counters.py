@@ -1,0 +1,20 @@
+"""Bytes counted against the GPU's own counters; skipped where Nsight Compute may not read them, with its reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from brrr.counters.command import count_on_hardware
+from brrr.counters.worker import L2_SETS
+from brrr.errors import UnavailableError
+
+
+def test_counted_bytes_are_those_that_move() -> None:
+    try:
+        found = count_on_hardware()
+    except UnavailableError as reason:
+        pytest.skip(str(reason))
+    print(f"\n{found}")
+    assert found.set_bytes >= L2_SETS * found.l2_bytes
+    assert len(found.within) >= 15, found
+    assert all(row.measured > 0 for row in found.rows), "an operator ran no kernel"

@@ -1,0 +1,277 @@
+"""Bytes by hardware counters: what ncu prints is read right, and what was recorded agrees with what is counted."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from brrr.__main__ import main
+from brrr.counters import command, worker
+from brrr.counters.counters_file import FILE, read_counters, to_text, write_counters
+from brrr.counters.moved import Moved, Movements
+from brrr.counters.ncu import READ, WRITTEN, Profiled, by_operator, complaint, measured, parse, profiled
+from brrr.counters.ncu import command as ncu_call
+from brrr.counters.streaming import Streaming, streaming
+from brrr.counters.worker import CALLS, L2_SETS, planned
+from brrr.errors import RecordingError, UnavailableError
+from brrr.paths import share
+
+HEAD = (
+    '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device",'
+    '"CC","Section Name","Metric Name","Metric Unit","Metric Value"'
+)
+
+
+def line(number: int, kernel: str, metric: str, value: str, unit: str = "byte") -> str:
+    cells = (number, 77, "python3", "127.0.0.1", kernel, 1, 7, "(128, 1, 1)", "(9, 1, 1)", 0, "9.0", "Command line")
+    return ",".join(f'"{cell}"' for cell in (*cells, metric, unit, value))
+
+
+def kernel_lines(number: int, kernel: str, read: str, written: str) -> list[str]:
+    return [line(number, kernel, READ, read), line(number, kernel, WRITTEN, written)]
+
+
+def printed(*lines: str) -> str:
+    return "\n".join(["==PROF== Connected to process 77", "==PROF== Disconnected", HEAD, *lines, ""])
+
+
+RELU = "void at::native::vectorized_elementwise_kernel<(int)4, at::native::AUnaryFunctor<float, float>>(int, T2, T3)"
+
+
+def test_kernels_come_in_the_order_in_which_they_ran() -> None:
+    text = printed(*kernel_lines(10, RELU, "629,145,600", "620000000"), *kernel_lines(9, "brrr_marker", "32", "0"))
+    assert parse(text) == [Profiled("brrr_marker", 32, 0), Profiled(RELU, 629_145_600, 620_000_000)]
+
+
+def test_other_metrics_are_left_aside() -> None:
+    rows = [
+        line(0, RELU, "gpu__time_duration.sum", "9", "ns"),
+        *kernel_lines(0, RELU, "1", "2"),
+        line(0, RELU, "", "", ""),
+    ]
+    assert parse(printed(*rows)) == [Profiled(RELU, 1, 2)]
+
+
+def test_units_are_read() -> None:
+    text = printed(line(0, RELU, READ, "1.5", "Gbyte"), line(0, RELU, WRITTEN, "2,000.5", "Kbyte"))
+    assert parse(text) == [Profiled(RELU, 1.5e9, 2_000_500)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([line(0, RELU, READ, "1")], "did not give both counters of result 0"),
+        ([line(0, RELU, READ, "n/a"), line(0, RELU, WRITTEN, "1")], "printed dram__bytes_read.sum = 'n/a'"),
+        ([line(0, RELU, READ, "1", "sector"), line(0, RELU, WRITTEN, "1")], "'sector'; expected a number of bytes"),
+    ],
+)
+def test_what_is_no_count_is_refused(lines: list[str], message: str) -> None:
+    with pytest.raises(RecordingError, match=message):
+        parse(printed(*lines))
+
+
+def kernels(*names: str) -> list[Profiled]:
+    return [Profiled(name, 10.0 * place, 1.0) for place, name in enumerate(names)]
+
+
+def test_a_call_is_what_runs_between_two_markers() -> None:
+    seen = kernels("brrr_marker", "a", "b", "brrr_marker", "a", "b", "brrr_marker", "c", "brrr_marker", "c")
+    assert by_operator(seen, operators=2, calls=2, replay="application") == [(60.0, 2.0), (80.0, 1.0)]
+
+
+def test_a_range_is_all_calls_together() -> None:
+    seen = [Profiled("range", 300.0, 30.0), Profiled("range", 600.0, 0.0)]
+    assert by_operator(seen, operators=2, calls=3, replay="app-range") == [(100.0, 10.0), (200.0, 0.0)]
+
+
+@pytest.mark.parametrize(
+    "names", [(), ("a",), ("brrr_marker",), ("brrr_marker", "a", "brrr_marker"), ("brrr_marker", "a") * 3]
+)
+def test_calls_too_few_or_too_many_are_refused(names: tuple[str, ...]) -> None:
+    with pytest.raises(RecordingError, match="calls with kernels; expected 2"):
+        by_operator(kernels(*names), operators=1, calls=2, replay="kernel")
+
+
+def test_every_operator_has_a_name_of_its_own_and_fills_the_working_set() -> None:
+    every, set_bytes = streaming(), L2_SETS * 60 * 2**20
+    assert len(every) >= 20 and len({each.name for each in every}) == len(every)
+    for each in every:
+        rows = each.rows(set_bytes)
+        assert set_bytes <= each.cost(rows).working_set_bytes < 1.02 * set_bytes, each.name
+        assert set_bytes <= planned(each, rows).counted <= 3 * set_bytes, each.name
+
+
+@pytest.mark.parametrize("name", [each.name for each in streaming()])
+def test_every_operator_runs(name: str) -> None:
+    each = next(each for each in streaming() if each.name == name)
+    inputs = each.filled(8, "cpu")
+    assert [tuple(given.shape) for given in inputs] == [given.described(8).shape for given in each.inputs]
+    each.run(*inputs)
+
+
+@pytest.mark.parametrize("replay", ["application", "app-range"])
+def test_the_worker_runs_every_operator_between_start_and_stop(
+    replay: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the CPU, with the GPU's calls noted: a stand-in for the profiler's start, its stop, and the marker."""
+    noted: list[str] = []
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: SimpleNamespace(L2_cache_size=2**10))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda.profiler, "start", lambda: noted.append("start"))
+    monkeypatch.setattr(torch.cuda.profiler, "stop", lambda: noted.append("stop"))
+    monkeypatch.setattr(worker, "marker_kernel", lambda: noted.append("marker"))
+    monkeypatch.setattr(Streaming, "filled", lambda each, rows, device: [i.filled(rows, "cpu") for i in each.inputs])
+    assert worker.main([str(tmp_path / "plan.json"), replay]) == 0
+    watched = ["marker"] * CALLS if replay == "application" else []
+    assert noted == ["marker", "start", *watched, "stop"] * len(streaming())
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert plan["set_bytes"] == L2_SETS * plan["l2_bytes"]
+    assert [row["name"] for row in plan["rows"]] == [each.name for each in streaming()]
+
+
+def relu(ratio: float = 1.01) -> Moved:
+    return Moved(
+        "relu", "torch.relu(x)", "float32", ("(8, 4096)",), ("aten.relu",), 512.0, 512.0, 512 * ratio, 512 * ratio
+    )
+
+
+def movements(*rows: Moved) -> Movements:
+    texts = ("NVIDIA H200", "580", "13.0", "2.11", "2026-01-01T00:00:00+00:00", "0.1.0", "2025.3.1", "application")
+    return Movements(*texts, l2_bytes=62914560.0, set_bytes=1258291200.0, rows=rows)
+
+
+def test_the_table_names_what_is_not_within() -> None:
+    found = movements(relu(), replace(relu(1.2), name="slow"))
+    assert (found.within, found.beyond) == (("relu",), ("slow",))
+    text = str(found)
+    assert "1 of 2 counts right within 5 %; not: slow" in text and "1.010" in text and "1.200" in text
+
+
+def test_the_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+    found = movements(relu(), replace(relu(1.2), name="slow"))
+    assert read_counters(write_counters(tmp_path / "h200", found)) == found
+    assert json.loads((tmp_path / "h200" / FILE).read_text())["rows"][0]["operators"] == ["aten.relu"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"measured_read": 517.12', '"measured_read": 512.0', "checksum does not fit"),
+        ('"measured_read": 517.12', '"measured_read": -1', r"rows\[0\] has a negative number"),
+        ('"measured_read": 517.12', '"measured_read": NaN', "is no valid JSON"),
+        ('"measured_read": 517.12, ', "", r"rows\[0\].measured_read is missing"),
+        ('"format": 1', '"format": 2', "format is 2"),
+        ('"l2_bytes": 62914560.0', '"l2_bytes": 0', "l2_bytes is 0"),
+        ('"name": "relu"', '"name": "relu", "more": 1', "more is not a known key"),
+    ],
+)
+def test_a_damaged_file_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = to_text(movements(relu()))
+    assert old in text
+    (tmp_path / FILE).write_text(text.replace(old, new))
+    with pytest.raises(RecordingError, match=message):
+        read_counters(tmp_path / FILE)
+
+
+def stand_in(folder: Path, body: str) -> str:
+    """A program in the place of ncu; `log` and `plan` are the files that it is to fill."""
+    path = folder / "ncu"
+    words = "import json, sys, time\nlog, plan = sys.argv[sys.argv.index('--log-file') + 1], sys.argv[-2]\n"
+    path.write_text(f"#!{sys.executable}\n{words}{body}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_the_call_of_ncu() -> None:
+    by_kernel, by_range = (
+        " ".join(ncu_call("ncu", Path("log"), Path("plan"), mode)) for mode in ("kernel", "app-range")
+    )
+    for words in (by_kernel, by_range):
+        assert f"--metrics {READ},{WRITTEN} --cache-control none --clock-control none" in words
+        assert "--csv --print-units base --log-file log" in words and "-m brrr.counters.worker plan" in words
+    assert "--profile-from-start off" in by_kernel and "--profile-from-start" not in by_range
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="the stand-in is a script with a first line")
+
+
+@posix
+def test_what_ncu_saw_joins_what_ran(tmp_path: Path) -> None:
+    calls = [each for _ in range(CALLS) for each in ("brrr_marker", RELU)]
+    text = printed(*(row for k, name in enumerate(calls) for row in kernel_lines(k, name, "500", "520")))
+    plan = {"l2_bytes": 1.0, "set_bytes": 20.0, "rows": [asdict(replace(relu(), measured_read=0.0))]}
+    ncu = stand_in(tmp_path, f"open(log, 'w').write({text!r}); json.dump({plan!r}, open(plan, 'w'))")
+    told, seen = profiled("application", ncu)
+    (row,) = measured(told, seen, CALLS, "application")
+    assert row == replace(relu(), measured_read=500.0, measured_written=520.0)
+
+
+@posix
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "open(log, 'w').write('==ERROR== Failed: LibraryNotLoaded\\n'); sys.exit(1)",
+            "counters: Failed: LibraryNotLoaded",
+        ),
+        ("print('no GPU'); sys.exit(3)", r"no GPU \(ncu ended with 3\)"),
+        ("open(plan, 'w').write('{}')", "ncu said nothing"),
+        ("print('waits', flush=True); time.sleep(60)", "took longer than 1 s: waits"),
+    ],
+)
+def test_what_ncu_cannot_do_is_said(tmp_path: Path, body: str, message: str) -> None:
+    with pytest.raises(UnavailableError, match=message):
+        profiled("application", stand_in(tmp_path, body), timeout_s=1.0)
+
+
+def test_an_absent_ncu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UnavailableError, match="ncu was not found"):
+        profiled("application")
+    with pytest.raises(UnavailableError, match="/nowhere/ncu does not start"):
+        profiled("application", "/nowhere/ncu")
+
+
+def test_complaints() -> None:
+    assert complaint("==PROF== x\n==ERROR== a\n", "b\n==ERROR== c") == "a | c"
+    assert complaint("", "1\n2\n3\n4\n") == "2 | 3 | 4"
+
+
+def test_the_command_prints_and_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "count_on_hardware", lambda *given: movements(relu()))
+    assert main(["counters", "--out", str(tmp_path)]) == 0
+    assert "torch.relu(x)" in capsys.readouterr().out
+    assert read_counters(tmp_path / "h200" / FILE) == movements(relu())
+
+
+def test_the_command_says_why_it_cannot(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(*given: object) -> Movements:
+        raise UnavailableError("counters: LibraryNotLoaded")
+
+    monkeypatch.setattr(command, "count_on_hardware", refuse)
+    assert main(["counters", "--no-write"]) == 1
+    assert "LibraryNotLoaded" in capsys.readouterr().err
+
+
+RECORDED = share("data") / "recordings" / "h200" / FILE
+KNOWN = {
+    "every second column": "the elements taken are counted; memory is read in sectors of 32 bytes, so all are read",
+}
+"""The operators whose count is known not to be what moves, and why."""
+
+
+@pytest.mark.skipif(not RECORDED.exists(), reason="no counters were recorded yet")
+def test_on_the_h200_the_counted_bytes_are_those_that_moved() -> None:
+    found = read_counters(RECORDED)
+    assert found.set_bytes >= L2_SETS * found.l2_bytes
+    assert {row.name for row in found.rows} == {each.name for each in streaming()}
+    assert len(found.within) >= 15 and set(found.beyond) <= set(KNOWN), found
