@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 Value = int | float | str
 Point = Mapping[str, Value]
 DeviceKind = Literal["cuda", "cpu", "cpu-queue"]
+Amount = Literal["bytes", "flop"]
+GuideView = Literal["time", "rate", "ratio", "bytes", "flop"]
+"""Where a theoretical line is drawn: "rate" is the experiment's first rate, "bytes" or "flop" its other one of them."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ class Rate:
     'B/s'
     """
 
-    of: Literal["bytes", "flop"]
+    of: Amount
     unit: str
     label: str
 
@@ -127,7 +130,7 @@ class Guide:
     name: str
     label: str
     kind: Literal["PREDICTED", "DATASHEET"]
-    view: Literal["time", "rate", "ratio"]
+    view: GuideView
     at: str
     lines: tuple[str, ...] = ()
 
@@ -138,12 +141,25 @@ class Guide:
 
 
 @dataclass(frozen=True)
+class PredictedRun:
+    """What `brrr.predict` needs to know of a variant at a point: its cost, operator by operator, and how it is run.
+
+    A cost without operators counts as one kernel, its arithmetic at the best rate of `dtype`.
+    """
+
+    cost: Cost
+    how: Literal["eager", "graph", "compiled"] = "eager"
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
 class Workload:
     """What a variant becomes at one point on one device: a callable, its cost, and a check of its result.
 
     `error` takes the callable's result and returns ||result - reference|| / ||reference||, the reference in higher
     precision and on fresh random input. `close` frees what `run` holds. `queue` is the `CpuQueue` that `run` submits
-    to, if any; `others` holds what single timers need beside `run`, by name (`with_transfers`, `truth`).
+    to, if any; `others` holds what single timers need beside `run`, by name (`with_transfers`,
+    `truth`), and `peak_bytes`, which measures the memory of a call.
     """
 
     run: Callable[[], Any]
@@ -180,7 +196,9 @@ class Experiment:
     `build` names the function `module:function` that makes a `Workload` from a variant and a point; `supports` names
     one that says whether a variant exists at a point (all do, where it is empty); `cost` names one that gives a
     variant's `Cost` at a point without building anything, so that a recording can be planned. `rate` is what a time
-    may be shown as, `guides` are theoretical lines, `traces` the variants and points whose timeline is recorded.
+    may be shown as, `other_rates` what else, `guides` are theoretical lines, `traces` the variants and points whose
+    timeline is recorded. `predicts` names the function that gives a variant's `PredictedRun` at a point, None where no
+    time is predicted; explorers show these predictions without being asked if `predict_by_default`.
     """
 
     name: str
@@ -195,8 +213,11 @@ class Experiment:
     anchors: tuple[Mapping[str, Value], ...] = ()
     cost: str = ""
     rate: Rate | None = None
+    other_rates: tuple[Rate, ...] = ()
     guides: tuple[Guide, ...] = ()
     traces: tuple[tuple[str, Mapping[str, Value]], ...] = ()
+    predicts: str = ""
+    predict_by_default: bool = True
 
     def axis(self, name: str) -> Axis:
         """The axis of that name; ArgumentError with the names that exist."""
@@ -247,6 +268,22 @@ class Experiment:
             return None
         ask = cast(Callable[[Variant, Point], Cost], _load(self.cost))
         return ask(self.variant(variant), point)
+
+    def rate_of(self, amount: str = "") -> Rate | None:
+        """The rate of an amount, without one the first rate; None where the experiment names no such."""
+        rates = [rate for rate in (self.rate, *self.other_rates) if rate is not None]
+        return next((rate for rate in rates if amount in ("", rate.of)), None)
+
+    def predicted_run(self, variant: str, point: Point) -> PredictedRun | None:
+        """What is predicted of a variant at a point: nothing is run, and no torch loaded.
+
+        Without `predicts`, its cost as one kernel; None where there is nothing to predict from.
+        """
+        if self.predicts:
+            ask = cast(Callable[[Variant, Point], PredictedRun | None], _load(self.predicts))
+            return ask(self.variant(variant), point)
+        cost = self.cost_at(variant, point)
+        return None if cost is None else PredictedRun(cost)
 
 
 def _load(where: str) -> Any:

@@ -38,6 +38,7 @@ _LABEL_BEYOND = 30  # CSS pixels by which the y axis's label may reach beyond th
 _LEGEND_LETTERS = 118  # so many fit side by side above the axes, their signs and gaps included
 INK, FAINT, PAPER = "#24292f", "#6a737d", "#ffffff"
 GUIDE = "#57606a"  # of theoretical lines: no measured line has it
+PREDICTED_DASHES: Any = (0, (3, 2))
 GUIDE_DASHES: Any = ((0, (5, 2.5)), (0, (1.5, 1.5)), (0, (7, 2, 1.5, 2)), (0, (10, 3)))
 
 # Okabe and Ito's palette, told apart also by readers who do not see every colour; its yellow is left out, because it
@@ -153,6 +154,13 @@ def draw_guide(on: Axes, xs: Sequence[float], ys: Sequence[float], index: int, l
     dashes = GUIDE_DASHES[index % len(GUIDE_DASHES)]
     with rc_context(STYLE):
         return on.plot(xs, ys, label=label, color=GUIDE, linewidth=1.5, linestyle=dashes, zorder=2.5)[0]
+
+
+def draw_predicted(on: Axes, xs: Sequence[float], ys: Sequence[float], index: int, label: str = "") -> Any:
+    """Draw what line number `index` should be: thin and dashed in its colour, grey below 0 (of several lines)."""
+    colour = FAINT if index < 0 else look(index)["color"]
+    with rc_context(STYLE):
+        return on.plot(xs, ys, label=label, color=colour, linewidth=1.2, linestyle=PREDICTED_DASHES, zorder=2.2)[0]
 
 
 def legend(on: Axes, left: float = -0.118) -> None:

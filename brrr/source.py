@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Badge:
     """What stands on every figure and table: live or recorded, the device, the date, torch's version."""
 
-    kind: Literal["LIVE", "RECORDED", "PREDICTED", "LIVE, CPU QUEUE"]
+    kind: Literal["LIVE", "RECORDED", "PREDICTED", "DATASHEET", "LIVE, CPU QUEUE"]
     device: str
     date: str
     torch: str

@@ -161,4 +161,6 @@ EXPERIMENT = Experiment(
     claims=CLAIMS,
     anchors=({"size": 1024}, {"size": 8192}),
     cost="brrr.experiments.matmul:cost",
+    predicts="brrr.experiments.overhead_predicted:matmul",
+    predict_by_default=False,
 )

@@ -92,6 +92,8 @@ EXPERIMENT = Experiment(
     claims=CLAIMS,
     anchors=({"elements": 2**16}, {"elements": 2**24}),
     cost="brrr.experiments.nested_sine:cost",
+    predicts="brrr.experiments.overhead_predicted:nested_sine",
+    predict_by_default=False,
     traces=(
         *(("gpu-transfers", {"elements": 2**k}) for k in (10, 16, 20, 24, 28)),
         *(("gpu", {"elements": 2**k}) for k in (10, 20, 24, 28)),

@@ -85,6 +85,8 @@ EXPERIMENT = Experiment(
     build="brrr.experiments.pseudo_linear_work:workload",
     supports="brrr.experiments.pseudo_linear:supports",
     cost="brrr.experiments.pseudo_linear_theory:cost",
+    predicts="brrr.experiments.overhead_predicted:pseudo_linear",
+    predict_by_default=False,
     claims=CLAIMS,
     anchors=(
         {"width": 1024, "batch": 2048, "direction": FORWARD},

@@ -16,9 +16,10 @@ Show = str | Mapping[str, str | Mapping[str, str]]
 _WORDS: Mapping[str, dict[str, str | Mapping[str, str]]] = {
     "time": {}, "rate": {"y": "rate"}, "ladder": {"ladder": "time"}, "stack": {"stack": {}},
 }  # fmt: skip
-_KINDS = ("y", "ratio", "speedup", "ladder", "stack")
+_KINDS = ("y", "rate", "ratio", "speedup", "ladder", "stack")
 _EXPECTED = (
-    '"time", "rate", "ladder", "stack", {"ratio": LINE}, {"speedup": {LINE: BASE}}, {"ladder": "rate"} or '
+    '"time", "rate", "ladder", "stack", {"rate": "bytes"}, {"rate": "flop"}, {"ratio": LINE}, '
+    '{"speedup": {LINE: BASE}}, {"ladder": "rate"} or '
     '{"stack": {LINE: PART}}; over lines also {"x": AXIS}, as in {"y": "rate", "x": AXIS}'
 )
 
@@ -65,7 +66,7 @@ def view_of(
     to = str(wanted.get("ratio", ""))
     view = View(
         along, found.line(to).name if to else "", _kept(found, values), cast(Shows, _shows(wanted)), cast(Form, form),
-        bases, parts, published or "",
+        bases, parts, published or "", str(wanted.get("rate", "")),
     )  # fmt: skip
     return _with_panels(view)
 
@@ -79,7 +80,7 @@ def _wanted(show: Show) -> Mapping[str, str | Mapping[str, str]]:
     kinds = [name for name in show if name in _KINDS]
     known = len(kinds) <= 1 and set(show) <= {"x", *_KINDS}
     times = [show[name] for name in ("y", "ladder") if name in show]
-    if not known or any(value not in ("time", "rate") for value in times):
+    if not known or any(value not in ("time", "rate") for value in times) or not _is_amount(show.get("rate", "flop")):
         raise ArgumentError("explore", "show", dict(show), _EXPECTED)
     if "x" in show and ("ladder" in show or "stack" in show):
         hint = "Bars stand at the sliders' point and have no x: leave it out."
@@ -88,6 +89,10 @@ def _wanted(show: Show) -> Mapping[str, str | Mapping[str, str]]:
         if not isinstance(show.get(name, ""), str):
             raise ArgumentError("explore", "show", dict(show), _EXPECTED)
     return show
+
+
+def _is_amount(value: object) -> bool:
+    return value in ("bytes", "flop")
 
 
 def _mapping(wanted: Mapping[str, str | Mapping[str, str]], name: str) -> Mapping[str, str]:
@@ -111,7 +116,7 @@ def _parts(
 def _shows(wanted: Mapping[str, str | Mapping[str, str]]) -> str:
     if "ratio" in wanted or "speedup" in wanted:
         return "ratio" if "ratio" in wanted else "speedup"
-    return str(wanted.get("y") or wanted.get("ladder") or "time")
+    return "rate" if "rate" in wanted else str(wanted.get("y") or wanted.get("ladder") or "time")
 
 
 def _kept(found: Experiment, values: Mapping[str, Sequence[Value]] | None) -> dict[str, tuple[Value, ...]]:

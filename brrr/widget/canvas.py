@@ -23,6 +23,8 @@ from brrr.widget.published_panels import PublishedPanel
 
 _STRIP = 26  # pixels to each side of the marked place: half a marker, its edge and the guide line
 _ROWS_WITHIN = 4  # rows of the legend that find room in a figure of the usual height
+PREDICTED = "PREDICTED, in the line's colour (grey: several)"
+SEVERAL = -1  # in place of a line's look: a prediction that several lines share
 _APART = 0.35  # half the length of a theoretical line over one category
 
 
@@ -39,6 +41,7 @@ class Curve:
     highs: tuple[float, ...]
     joined: bool = True
     guide: str = ""  # PREDICTED or DATASHEET, of a theoretical line
+    predicted: bool = False  # what one of the lines should be
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Frame:
     badge: Badge
     legend_rows: int = 4
     published: tuple[PublishedPanel, ...] = ()
+    predicted: bool = False
 
     @property
     def live_height(self) -> float:
@@ -96,7 +100,7 @@ class Canvas(Blit):
 
     def show(self, frame: Frame, curves: Sequence[Curve]) -> None:
         """Draw lines; the axes and the legend too, where these are not the ones that stand already."""
-        drawn_with = (frame, tuple((c.label, c.index, c.guide) for c in curves))
+        drawn_with = (frame, tuple((c.label, c.index, c.guide) for c in curves if not c.predicted))
         self._curves = list(curves)
         if drawn_with != self._drawn_with:
             self._draw_frame(frame)
@@ -130,7 +134,10 @@ class Canvas(Blit):
         plots.value_axis(self._axes, frame.unit, frame.y_label)
         plots.slider_axis(self._axes, frame.values, frame.scale, frame.x_label)
         for curve in self._curves:
-            self._plotted(curve, [], [], named=True)
+            if not curve.predicted:
+                self._plotted(curve, [], [], named=True)
+        if frame.predicted:
+            plots.draw_predicted(self._axes, [], [], SEVERAL, PREDICTED)
         plots.legend(self._axes)
         plots.stamp(self._figure, frame.badge, 1 - frame.share + 9 / frame.height)
         draw_published(self._figure, frame.published, frame.share, self._axes.get_xlim(), frame.limits)
@@ -141,6 +148,8 @@ class Canvas(Blit):
 
     def _plotted(self, curve: Curve, xs: Sequence[float], ys: Sequence[float], *, named: bool = False) -> Any:
         """The line's artist; `named`, it appears in the legend."""
+        if curve.predicted:
+            return plots.draw_predicted(self._axes, xs, ys, curve.index)
         if curve.guide:
             return plots.draw_guide(self._axes, xs, ys, curve.index, f"{curve.guide} {curve.label}" if named else "")
         return plots.draw_line(self._axes, xs, ys, curve.index, curve.label if named else "")
@@ -161,7 +170,7 @@ class Canvas(Blit):
     def _curve_artists(self, curve: Curve) -> list[Any]:
         if not curve.xs:
             return []
-        if curve.guide:
+        if curve.guide or curve.predicted:
             return self._guide_artists(curve)
         line = self._plotted(curve, *_with_gaps(curve, self._places))
         drawn = [self._interval(curve), line]
@@ -174,9 +183,10 @@ class Canvas(Blit):
         return drawn
 
     def _guide_artists(self, curve: Curve) -> list[Any]:
-        """A theoretical line over its points; over categories, a piece at each."""
+        """A theoretical or predicted line over its points; over categories, a piece at each."""
         if self._scale != "category":
-            drawn = [self._plotted(curve, curve.xs, curve.ys)]
+            xs, ys = (curve.xs, curve.ys) if curve.guide else _with_gaps(curve, self._places)
+            drawn = [self._plotted(curve, xs, ys)]
         else:
             pairs = zip(curve.xs, curve.ys, strict=True)
             drawn = [self._plotted(curve, [x - _APART, x + _APART], [y, y]) for x, y in pairs]

@@ -16,6 +16,8 @@ from brrr.source import source as source_named
 from brrr.widget.arguments import Show, slider_names, view_of
 from brrr.widget.choices import snap
 from brrr.widget.covered import COVERED, Covered, Lock
+from brrr.widget.foreseen_table import as_bundle, as_sentence
+from brrr.widget.predictions import Foreseen
 from brrr.widget.scene import Row, Scene
 from brrr.widget.stack import Part, stacked
 
@@ -24,7 +26,8 @@ class Explorer(Covered):
     """What `explore` returns; it shows itself as the last expression of a cell.
 
     `text` is the line in front of the figure, `data` what is drawn, `guides` the theoretical lines, `parts` those of a
-    stack, `sliders` the sliders by name, `panel` all widgets.
+    stack, `predictions` what each line should take where the sliders stand, `sliders` the sliders by name, `panel`
+    all widgets.
     """
 
     def __init__(self, scene: Scene, sliders: Sequence[str], unlock: Lock | None, at: Mapping[str, Value],
@@ -57,6 +60,11 @@ class Explorer(Covered):
     def parts(self) -> list[Part]:
         """The parts of a stack where the sliders stand; [] for other figures, and if covered."""
         return stacked(self.scene) if self.scene.view.form == "stack" and not self.covered else []
+
+    @property
+    def predictions(self) -> list[Foreseen]:
+        """For each line its predicted time where the sliders stand, its bound, its residual; [] if covered or off."""
+        return [] if self.covered else self.scene.foreseen
 
     @property
     def scene(self) -> Scene:
@@ -105,7 +113,8 @@ class Explorer(Covered):
     def _choose(self, name: str) -> Scene:
         chosen = self._given_source if name == self._given_source.name else source_named(name)
         before = self.scene
-        return Scene(before.experiment, chosen, {**self._at, **_kept(before, chosen)}, self._lines, before.view)
+        at = {**self._at, **_kept(before, chosen)}
+        return Scene(before.experiment, chosen, at, self._lines, before.view, before.predictions.on)
 
     def __repr__(self) -> str:
         return self.text
@@ -122,6 +131,8 @@ class Explorer(Covered):
         _display({"text/plain": self.text, "text/markdown": self.text})
         if not self.covered:
             _display(*self.picture()._repr_mimebundle_())
+            if self.scene.predictions.on:
+                _display(as_bundle(self.scene))
 
     def picture(self) -> Any:
         """The figure as a picture with its alternative text; ArgumentError while covered."""
@@ -130,7 +141,8 @@ class Explorer(Covered):
         from brrr.plots import WIDTH, Picture
         from brrr.widget.pictures import png_of
 
-        return Picture(png_of(self.scene), f"{self.scene.alt}. {self.scene.text}", WIDTH)
+        foreseen = f" {as_sentence(self.scene)}" if self.predictions else ""
+        return Picture(png_of(self.scene), f"{self.scene.alt}. {self.scene.text}{foreseen}", WIDTH)
 
 
 class Sweepable(Protocol):
@@ -161,6 +173,7 @@ def explore(
     published: str | None = None,
     unlock: Lock | None = None,
     source: str | Source | None = None,
+    predict: bool | None = None,
 ) -> Explorer:
     """Explore an experiment: move its sliders over what was recorded, or measure here.
 
@@ -176,7 +189,8 @@ def explore(
         values: for an axis, the values to keep of those that the source has; without it, all.
         show: what is drawn.
 
-            - "time", or "rate" for the experiment's bytes or FLOP over the time;
+            - "time", or "rate" for the experiment's bytes or FLOP over the time; {"rate": "bytes"} or
+              {"rate": "flop"} where it names both;
             - {"ratio": LINE} for the times over those of a line;
             - {"speedup": {LINE: BASE, ...}} for how many times faster than its base each line is;
             - "ladder" (of rates: {"ladder": "rate"}) for one bar a line where the sliders stand;
@@ -188,6 +202,9 @@ def explore(
         published: "pseudo_linear" draws the published speed-ups of other machines below, in panels of their own.
         unlock: a guess; the explorer stays covered until it is answered.
         source: `recorded:h200`, `cuda`, `cpu` or a source; without it, `BRRR_SOURCE`, then a GPU if there is one.
+        predict: whether to show for each line, where the sliders stand, the predicted time, what limits it, and the
+            measured time over the predicted one; without it, where the experiment says so. Predictions are drawn thin
+            and dashed; a button switches them on and off.
 
     Raises ArgumentError for an experiment, axis, line, value or view that does not exist.
     """
@@ -202,8 +219,16 @@ def explore(
     view = view_of(found, names, show, values, lines, published)
     standing = [axis for axis in at if axis not in names and not (axis == view.x and not view.is_bars)]
     view = replace(view, keep={**{axis: _snapped(found, chosen, axis, at[axis]) for axis in standing}, **view.keep})
-    scene = Scene(found, chosen, at, lines, view)
+    scene = Scene(found, chosen, at, lines, view, _predicts(found, predict))
     return Explorer(scene, names, unlock, at, lines)
+
+
+def _predicts(found: Experiment, predict: bool | None) -> bool:
+    """Whether predictions are shown; ArgumentError where they are asked for and there is nothing to predict from."""
+    if predict and not (found.predicts or found.cost):
+        hint = f"{found.name!r} tells neither what to predict nor what it costs."
+        raise ArgumentError("explore", "predict", predict, "False or None", hint)
+    return bool(found.predicts) and found.predict_by_default if predict is None else predict
 
 
 def _snapped(found: Experiment, source: Source, axis: str, value: Value) -> tuple[Value, ...]:

@@ -13,6 +13,7 @@ from brrr.source import Source
 if TYPE_CHECKING:
     from brrr.machines.datasheet import Hardware
 
+RATES = ("rate", "bytes", "flop")
 ABOVE = "above the limit: an accounting error or a cache"
 """What stands beside every rate over a datasheet's: it is never printed bare."""
 
@@ -31,7 +32,7 @@ def label(guide: Guide) -> str:
 
 
 class Guides:
-    """The theoretical lines of one view (`time`, `rate` or `ratio`) of an experiment on a source's device.
+    """The theoretical lines of one view (as `time`, `rate` or `ratio`) of an experiment on a source's device.
 
     One that bounds certain lines only is left out where none of these is among `lines`.
     """
@@ -64,7 +65,7 @@ class Guides:
         """The datasheet's limit that a line's rate passes at a point, if any."""
         for guide in self.drawn:
             height = self.at(guide, point)
-            bounds = guide.kind == "DATASHEET" and guide.view == "rate" and line in (guide.lines or (line,))
+            bounds = guide.kind == "DATASHEET" and guide.view in RATES and line in (guide.lines or (line,))
             if bounds and height is not None and value > height:
                 return guide
         return None

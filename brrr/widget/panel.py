@@ -15,6 +15,7 @@ from brrr import plots
 from brrr.errors import BrrrError
 from brrr.experiment import Value
 from brrr.widget.expected import ASK_ABOVE_S, expected_s
+from brrr.widget.foreseen_table import as_panel
 from brrr.widget.job import Job, Slice
 from brrr.widget.panel_parts import CSS, FULL, Named, about, button, html, live_region, said_html
 from brrr.widget.pictures import ScenePicture
@@ -57,7 +58,8 @@ class Panel:
         self._make_buttons()
         head = widgets.HBox([self.source, self.badge], layout={"flex_flow": "row wrap", "align_items": "center"})
         children = [widgets.HTML(CSS, layout={"display": "none"}), head, *self.sliders.values(), self.text, self.image]
-        self.root = widgets.VBox([*children, self.lines, self.measuring, self.show_table, self.table])
+        asked = widgets.HBox([self.show_table, self.show_predictions])
+        self.root = widgets.VBox([*children, self.predicted, self.lines, self.measuring, asked, self.table])
         self.root.add_class("brrr-explorer")
 
     def _make_buttons(self) -> None:
@@ -78,6 +80,12 @@ class Panel:
                                                tooltip="the numbers of the figure as a table")  # fmt: skip
         self.show_table.observe(self._guarded(lambda _: self._fill_table()), "value")
         self.table = html("brrr-table")
+        self.show_predictions = widgets.ToggleButton(
+            value=self.scene.predictions.on, description="Predictions", layout={"width": "max-content"},
+            tooltip="what each line should take, what limits it, and how far off the measurement is",
+        )  # fmt: skip
+        self.show_predictions.observe(self._guarded(lambda change: self._on_predictions(change["new"])), "value")
+        self.predicted = html("brrr-predicted")
 
     def _slider(self, name: str) -> Any:
         title = self.scene.experiment.axis(name).title
@@ -106,6 +114,7 @@ class Panel:
         badge = escape(self.scene.source_said)
         self.badge.value = f"<span class='brrr-chip'>{badge}</span>"
         self.image.tooltip = self.scene.alt
+        self.show_predictions.layout.display = "flex" if self.scene.predictions.possible else "none"
         self._show_measuring()
         self._canvas.show(self.scene)
         self.refresh()
@@ -146,6 +155,11 @@ class Panel:
         self._canvas.show(self.scene)
         self.refresh()
 
+    def _on_predictions(self, on: bool) -> None:
+        self.scene.predictions.on = on
+        self._canvas.show(self.scene)
+        self.refresh()
+
     def _on_source(self, change: Any) -> None:
         self._stop()
         try:
@@ -162,6 +176,7 @@ class Panel:
         """The picture first, for it is what the eye waits for, then the text line and the table."""
         self.image.value = self._canvas.png(self.scene)
         self.text.value = said_html(self.scene)
+        self.predicted.value = as_panel(self.scene)
         if self.show_table.value:
             self._fill_table()
 

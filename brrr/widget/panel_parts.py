@@ -22,6 +22,14 @@ CSS = f"""<style>
   outline: 1px solid rgba(128, 128, 128, .35); }}
 .brrr-lines .widget-checkbox {{ width: auto; margin-right: 14px; }}
 .brrr-lines .widget-html {{ margin: 0 2px; }}
+.brrr-predicted table {{ table-layout: fixed; width: 100%; max-width: {plots.WIDTH}px; border-collapse: collapse;
+  line-height: 1.5; font-variant-numeric: tabular-nums; }}
+.brrr-predicted th, .brrr-predicted td {{ text-align: left; padding: 0 10px 0 0; white-space: nowrap; overflow: hidden;
+  text-overflow: ellipsis; }}
+.brrr-predicted tbody th {{ font-weight: 400; }}
+.brrr-predicted thead th {{ font-weight: 600; border-bottom: 1px solid rgba(128, 128, 128, .5); }}
+.brrr-predicted .brrr-number {{ text-align: right; }}
+.brrr-predicted .brrr-origin {{ font-size: 85%; opacity: .8; line-height: 1.5; max-width: {plots.WIDTH}px; }}
 .brrr-table {{ overflow-x: auto; max-width: {plots.WIDTH}px; }}
 .brrr-table table {{ font-variant-numeric: tabular-nums; line-height: 1.5; }}
 .brrr-table td {{ white-space: nowrap; }}

@@ -121,7 +121,6 @@ class Speedups(Ratios):
 class Rates(Times):
     """The variant's bytes or FLOP over its time; a variant without a cost has none."""
 
-    guide_view = "rate"
     extremes = ("Highest", "lowest")
 
     def __init__(self, experiment: Experiment, source: Source, view: View) -> None:
@@ -131,8 +130,9 @@ class Rates(Times):
     @property
     def rate(self) -> Rate:
         """What the experiment counts."""
-        assert self.experiment.rate is not None  # `quantity` refuses the others
-        return self.experiment.rate
+        found = self.experiment.rate_of(self.view.rate)
+        assert found is not None  # `quantity` refuses the others
+        return found
 
     @property
     def unit(self) -> str:  # type: ignore[override]
@@ -143,6 +143,11 @@ class Rates(Times):
     def label(self) -> str:  # type: ignore[override]
         """The rate's name."""
         return self.rate.label
+
+    @property
+    def guide_view(self) -> str:  # type: ignore[override]
+        """That of the experiment's first rate, or of this amount."""
+        return "rate" if self.rate == self.experiment.rate else self.rate.of
 
     def points(self, line: Line) -> Points:
         """The rate; the shortest time gives the upper end of its interval."""
@@ -171,8 +176,9 @@ KINDS: Mapping[str, type[Times]] = {"time": Times, "ratio": Ratios, "speedup": S
 
 def quantity(experiment: Experiment, source: Source, view: View) -> Times:
     """The quantity of a view; ArgumentError for a rate of an experiment that names none."""
-    if view.shows == "rate" and (experiment.rate is None or not experiment.cost):
-        hint = f'{experiment.name!r} names no rate; show="time" shows its times.'
+    if view.shows == "rate" and (experiment.rate_of(view.rate) is None or not experiment.cost):
+        what = f"rate of {view.rate}" if view.rate else "rate"
+        hint = f'{experiment.name!r} names no {what}; show="time" shows its times.'
         raise ArgumentError("explore", "show", "rate", "an experiment that names a rate and a cost", hint)
     return KINDS[view.shows](experiment, source, view)
 

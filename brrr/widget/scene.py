@@ -12,6 +12,7 @@ from brrr.source import Source
 from brrr.widget import wording
 from brrr.widget.choices import available, looks, slider_values, snap
 from brrr.widget.guides import Guides, label
+from brrr.widget.predictions import Foreseen, Predictions, together
 from brrr.widget.published_panels import PublishedPanel, published_panels
 from brrr.widget.quantities import Points, quantity
 from brrr.widget.view import View
@@ -36,8 +37,9 @@ class Scene:
     """
 
     def __init__(
-        self, experiment: Experiment, source: Source, at: Mapping[str, Value], lines: Sequence[str] | None, view: View
-    ) -> None:
+        self, experiment: Experiment, source: Source, at: Mapping[str, Value], lines: Sequence[str] | None, view: View,
+        predict: bool = False,
+    ) -> None:  # fmt: skip
         self.experiment, self.source, self.view = experiment, source, view
         self.quantity = quantity(experiment, source, view)
         self.lines = available(experiment, source, lines, view.only)
@@ -47,6 +49,7 @@ class Scene:
         names = [line.name for line in self.lines]
         self.guides = Guides(experiment, source, self.quantity.guide_view, self.values, names)
         self.published: tuple[PublishedPanel, ...] = published_panels(view.published)
+        self.predictions = Predictions(experiment, source, predict)
         self.looks = looks(experiment, self.lines)
         self.point = {axis.name: self._start(axis, at) for axis in experiment.axes}
         self.message = ""
@@ -123,6 +126,26 @@ class Scene:
         x = self.point[self.view.x]
         return {name: self._cuts[name][x] for name in self.on if x in self._cuts[name]}
 
+    @property
+    def predicts(self) -> bool:
+        """Whether predictions are shown, and for a line switched on something is known of its device."""
+        return self.predictions.on and self.predictions.known(self.experiment.line(name) for name in self.on)
+
+    @property
+    def foreseen(self) -> list[Foreseen]:
+        """For each line switched on, what is predicted where the sliders stand, and what was measured."""
+        if not self.predicts:
+            return []
+        return [self.predictions.row(self.experiment.line(name), self.point) for name in self.on]
+
+    @property
+    def predicted_data(self) -> dict[str, list[tuple[Value, float]]]:
+        """The predictions that are drawn: for each line switched on, its heights as (x, height); of bars none."""
+        if not self.predicts or self.view.is_bars:
+            return {}
+        points = [{**self.point, self.view.x: value} for value in self.values[self.view.x]]
+        return {name: self.predictions.along_x(self.experiment.line(name), self.view, points) for name in self.on}
+
     def _in_reach(self, points: Points) -> Points:
         """Those at values that the sliders take: what fixed axes must hold."""
         reach = [frozenset(self.values[axis.name]) for axis in self.experiment.axes]
@@ -170,7 +193,7 @@ class Scene:
     def curves(self) -> list[Curve]:
         """The lines, then the theoretical ones, as the canvas takes them."""
         from brrr.plots import positions
-        from brrr.widget.canvas import Curve
+        from brrr.widget.canvas import SEVERAL, Curve
 
         drawn = []
         axis, values = self.x_axis, self.values[self.view.x]
@@ -185,6 +208,10 @@ class Scene:
             rows = list(self._guide_along_x(guide.name))
             xs, ys = tuple(positions(values, axis.scale, [x for x, _ in rows])), tuple(y for _, y in rows)
             drawn.append(Curve(f"guide {guide.name}", guide.label, index, xs, ys, (), (), guide=guide.kind))
+        for heights, names in together(self.predicted_data).items():
+            xs, ys = tuple(positions(values, axis.scale, [x for x, _ in heights])), tuple(y for _, y in heights)
+            index = self.looks[names[0]] if len(names) == 1 else SEVERAL
+            drawn.append(Curve(f"predicted {names[0]}", "", index, xs, ys, (), (), predicted=True))
         return drawn
 
     def marks(self) -> tuple[float, dict[str, float], str]:
@@ -198,15 +225,16 @@ class Scene:
     def frame(self) -> Frame:
         """The axes, limits and badge: the same while a slider moves."""
         from brrr.plots import legend_rows
-        from brrr.widget.canvas import Frame
+        from brrr.widget.canvas import PREDICTED, Frame
 
         axis = self.x_axis
         few = len(self.lines) <= _FEW  # then switching one off leaves the axes where they are
         named = [line.label for line in self.lines if few or line.name in self.on]
-        rows = legend_rows(named + [label(guide) for guide in self.guides.drawn])
+        dashed = [PREDICTED] if self.predicts else []
+        rows = legend_rows(named + [label(guide) for guide in self.guides.drawn] + dashed)
         return Frame(
             tuple(self.values[axis.name]), axis.scale, axis.title, self.quantity.unit, self.y_label, self._limits,
-            self.source.badge(self.experiment), rows, self.published,
+            self.source.badge(self.experiment), rows, self.published, self.predicts,
         )  # fmt: skip
 
     @property

@@ -32,9 +32,11 @@ Table = tuple[Sequence[str], list[Sequence[str]]]
 
 
 def _line_table(scene: Scene) -> Table:
-    """A row for each value along x; the theoretical lines behind the measured ones."""
+    """A row for each value along x; the theoretical lines and the predictions behind the measured ones."""
     data = {name: {row[0]: row for row in rows} for name, rows in scene.data.items()}
     guides = {name: dict(rows) for name, rows in scene.guide_data.items()}
+    foreseen = {f"PREDICTED {scene.experiment.line(n).label}": dict(rows) for n, rows in scene.predicted_data.items()}
+    guides |= {name: heights for name, heights in foreseen.items() if heights}
     rows: list[Sequence[str]] = []
     for x in scene.values[scene.view.x]:
         cells = [_cell(scene, name, data[name].get(x)) for name in scene.on]

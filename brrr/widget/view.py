@@ -22,7 +22,7 @@ class View:
     `x` is the axis along x (of bars: the one that "Measure all points" goes along); `to` is a ratio's line; `bases`
     name for each line of a speed-up the line that it is compared with; `parts` name, for each line of a stack from
     the cheapest to the dearest, what it adds; `keep` holds the values to keep of an axis; `published` names the
-    published tables to draw below.
+    published tables to draw below; `rate` says of what a rate is, where it is not the experiment's first.
     """
 
     x: str
@@ -33,6 +33,7 @@ class View:
     bases: Mapping[str, str] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)
     published: str = ""
+    rate: str = ""
 
     @property
     def is_bars(self) -> bool:

@@ -119,8 +119,9 @@ class Explorer:
         return str(self.root.locator("img.brrr-figure").get_attribute("src"))
 
     def handles(self) -> list[Any]:
-        """The handles of the sliders that are shown."""
-        return [handle for handle in self.root.locator(".noUi-handle").all() if handle.is_visible()]
+        """The handles of the sliders that are shown and can move: not of one with a single value."""
+        shown = [handle for handle in self.root.locator(".noUi-handle").all() if handle.is_visible()]
+        return [each for each in shown if each.get_attribute("aria-valuemin") != each.get_attribute("aria-valuemax")]
 
     def press(self, handle: Any, key: str) -> None:
         """Press a key on a slider and wait until text and picture have changed."""

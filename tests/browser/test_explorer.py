@@ -189,6 +189,38 @@ def test_measure_live_on_this_cpu(browser: Any, lab: Any) -> None:
     page.close()
 
 
+PREDICTED = 'explore("unary", at={"elements": 2**24, "dtype": "float32"}, source="recorded:h200")'
+
+
+def test_predictions_stand_below_the_figure_and_do_not_jump(browser: Any, lab: Any) -> None:
+    page = NotebookPage(browser, lab, lab.write("predicted.ipynb", SET_UP, PREDICTED))
+    page.run_all()
+    explorer = page.explorer()
+    table = explorer.root.locator(".brrr-predicted")
+    assert "PREDICTED · NVIDIA H200 · peaks: measured" in table.inner_text()
+    assert table.locator("tbody tr").count() == 7
+    page.photograph("predicted-light", ARTIFACTS)
+    elements = explorer.handles()[0]
+    heights = {table.bounding_box()["height"]}
+    said = {table.inner_text()}
+    for key in ("Home", "End", "ArrowLeft"):
+        explorer.press(elements, key)
+        heights.add(table.bounding_box()["height"])
+        said.add(table.inner_text())
+    assert len(heights) == 1
+    assert len(said) == 4
+    page.theme("dark")
+    page.photograph("predicted-dark", ARTIFACTS)
+    page.theme("light")
+    text, picture = explorer.text, explorer.picture
+    explorer.root.get_by_role("button", name="Predictions").click()
+    page.page.wait_for_function("() => !document.querySelector('.brrr-predicted table')")
+    assert explorer.text == text
+    assert explorer.picture != picture
+    assert page.errors == []
+    page.close()
+
+
 VIEWS = {
     "rate": 'show="rate", lines=["prepared", "aten", "module", "graph"]',
     "speedup": 'show={"speedup": {"prepared": "module", "graph": "module"}}, published="pseudo_linear"',

@@ -1,0 +1,430 @@
+"""Predictions in the explorer: what they are made of, which time each is held against, and what is shown of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import views
+from peaks_made_up import curve, gpu_peaks, peak
+from synthetic import Synthetic
+
+from brrr import source as source_module
+from brrr.counting.cost import Cost
+from brrr.counting.description import array
+from brrr.device import this_device
+from brrr.errors import ArgumentError
+from brrr.experiment import Experiment, PredictedRun
+from brrr.experiments import NAMES
+from brrr.experiments import experiment as experiment_named
+from brrr.lessons.guessing import guess
+from brrr.peaks import Peaks
+from brrr.peaks.peaks_file import write_peaks
+from brrr.roofline.predicting import predict
+from brrr.widget import explorer
+from brrr.widget.canvas import PREDICTED, SEVERAL
+from brrr.widget.explorer import explore
+from brrr.widget.foreseen_table import as_bundle, as_panel, residual
+from brrr.widget.predictions import time_of
+from brrr.widget.table import table_of
+
+HOOKED = tuple(name for name in NAMES if experiment_named(name).predicts)
+LATE = ("repeat", "unary", "working_set", "strides", "cos_cos", "fusion", "remat")
+N = 2**20
+
+
+@pytest.fixture(autouse=True)
+def _no_source(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("BRRR_SOURCE", "BRRR_STATIC", "BRRR_QUICK", "BRRR_RECORDINGS"):
+        monkeypatch.delenv(name, raising=False)
+    yield
+    source_module._live.clear()
+
+
+def run_of(name: str, variant: str, **point: Any) -> PredictedRun:
+    found = experiment_named(name).predicted_run(variant, point)
+    assert found is not None
+    return found
+
+
+# ---- the hooks: the same as tracing finds ----
+
+
+def traced(fn: Callable[..., Any], *args: Any, **options: Any) -> Cost:
+    from brrr.counting.tracing import cost
+
+    return cost(fn, *args, **options)
+
+
+def listed(cost: Cost) -> list[tuple[Any, ...]]:
+    """What matters of each operator, views left out; backward, torch's order is its own."""
+    kept = [each for each in cost.operators if each.kind != "view"]
+    return sorted((o.name, o.kind, o.flop, o.read_bytes, o.written_bytes, o.dtype, str(o.form)) for o in kept)
+
+
+def the_same(run: PredictedRun, counted: Cost) -> None:
+    assert listed(run.cost) == listed(counted)
+    assert run.cost.bytes == pytest.approx(counted.bytes, rel=0.01)
+    assert run.cost.eager_bytes == pytest.approx(counted.eager_bytes, rel=0.01)
+    assert run.cost.matmuls == counted.matmuls
+
+
+@pytest.mark.parametrize("name", ["copy", "relu", "gelu", "sigmoid", "tanh", "exp", "cos"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_unary_operators_as_tracing_finds_them(name: str, dtype: str) -> None:
+    from brrr.experiments.unary_work import OPERATORS
+
+    the_same(run_of("unary", name, elements=1000, dtype=dtype), traced(OPERATORS[name], array(1000, dtype)))
+
+
+@pytest.mark.parametrize("kind", ["bias", "pseudo", "chain", "norm", "softmax", "kept", "linear"])
+def test_works_of_fusion_as_tracing_finds_them(kind: str) -> None:
+    from brrr.experiments.fusion_work import SCALE, WORKS
+
+    shapes = {"x": (64, 1024), "r": (64, 1024), "v": (1024, 1024)}
+    takes = f"x{WORKS[kind].takes}"
+    along = [array(shapes[each]) for each in takes if each in "xr"]
+    whole = [SCALE if each == "s" else array(shapes.get(each, 1024)) for each in takes if each not in "xr"]
+    run = run_of("fusion", f"{kind}-eager", elements=65536, dtype="float32")
+    counted = traced(WORKS[kind].operators, *along, *whole)
+    the_same(run, counted)
+    assert run.cost.working_set_bytes == pytest.approx(counted.working_set_bytes, rel=0.5)
+
+
+@pytest.mark.parametrize("kind", ["norm", "softmax"])
+def test_torchs_own_operators_as_tracing_finds_them(kind: str) -> None:
+    from torch.nn import functional
+
+    call: dict[str, Callable[..., Any]] = {
+        "norm": lambda x, w, b: functional.layer_norm(x, (1024,), w, b), "softmax": lambda x: functional.softmax(x, -1)
+    }  # fmt: skip
+    args = [array((64, 1024)), *([array(1024)] * 2 if kind == "norm" else [])]
+    run = run_of("fusion", f"{kind}-library", elements=65536, dtype="float32")
+    (mine,), (found,) = run.cost.operators, traced(call[kind], *args).operators
+    assert (mine.name, mine.kind, mine.form) == (found.name, found.kind, found.form)
+    assert mine.bytes == pytest.approx(found.bytes, rel=0.01)
+    assert mine.flop == pytest.approx(found.flop, rel=0.01)
+
+
+@pytest.mark.parametrize("activation", ["hardswish", "cos"])
+def test_remat_operator_by_operator_as_tracing_finds_it(activation: str) -> None:
+    from brrr.experiments.remat_work import chain
+
+    counted = traced(chain(activation, 8), array(1000, requires_grad=True), backward=True)
+    the_same(run_of("remat", "eager", activation=activation, depth=8, elements=1000), counted)
+
+
+@pytest.mark.parametrize("layer", ["linear", "pseudo"])
+@pytest.mark.parametrize("direction", ["forward", "forward+backward"])
+def test_layers_as_tracing_finds_them(layer: str, direction: str) -> None:
+    from torch.nn.functional import linear
+
+    from brrr.experiments.pseudo_linear_work import pseudo
+
+    backward = direction != "forward"
+    weight = (256, 256) if layer == "linear" else 256
+    tensors = [array(shape, requires_grad=backward) for shape in ((64, 256), weight, 256)]
+    counted = traced(linear if layer == "linear" else pseudo, *tensors, backward=backward)
+    run = run_of("pseudo_linear", f"{layer}-eager", width=256, batch=64, direction=direction)
+    assert listed(run.cost) == listed(counted)
+
+
+def test_chains_as_tracing_finds_them() -> None:
+    from brrr.experiments.nested_sine_work import nested_sine
+    from brrr.experiments.run_ahead_work import chain
+
+    the_same(run_of("run_ahead", "eager", elements=1000), traced(chain, array(1000)))
+    the_same(run_of("nested_sine", "gpu", elements=1000), traced(nested_sine, array(1000)))
+    the_same(run_of("matmul", "gpu", size=64), traced(lambda a, b: a @ b, array((64, 64)), array((64, 64))))
+    the_same(
+        run_of("working_set", "once-copy", nbytes=65536), traced(lambda y, x: y.copy_(x), array(8192), array(8192))
+    )
+
+
+@pytest.mark.parametrize("kind", ["mul", "fma"])
+def test_repeat_step_by_step_as_tracing_finds_it(kind: str) -> None:
+    from brrr.experiments.repeat_work import chain
+
+    counted = traced(chain(kind, 3), array(1000), 1.01, 0.01)
+    the_same(run_of("repeat", f"eager-{kind}", repeat=3, elements=1000, dtype="float32"), counted)
+
+
+@pytest.mark.parametrize(("kind", "step"), [("mul", 1), ("fma", 2)])
+def test_repeat_has_an_operator_a_step_or_one_kernel(kind: str, step: int) -> None:
+    point: dict[str, Any] = {"repeat": 8, "elements": N, "dtype": "bfloat16"}
+    eager, fused = (run_of("repeat", f"{way}-{kind}", **point).cost for way in ("eager", "cuda"))
+    assert [len(each.operators) for each in (eager, fused)] == [8 * step, 1]
+    assert eager.flop == fused.flop == 8 * step * N
+    assert (eager.eager_bytes, fused.eager_bytes) == (8 * step * 4 * N, 4 * N)
+    assert fused.operators[0].dtype == "float32"  # the steps are done in float32
+
+
+def test_fmas_run_at_their_own_rate() -> None:
+    point: dict[str, Any] = {"repeat": 512, "elements": 2**26, "dtype": "float32"}
+    mul, fma = (predict(run_of("repeat", f"cuda-{kind}", **point).cost, device=gpu_peaks()) for kind in ("mul", "fma"))
+    assert fma.bound == mul.bound == "compute"
+    assert fma.compute_s == pytest.approx(mul.compute_s)  # twice the FLOP at twice the rate
+
+
+@pytest.mark.parametrize(
+    ("variant", "stride", "offset", "arrays"),
+    [("read", 1, 0, 1.0), ("read", 4, 0, 1.0), ("read", 16, 0, 0.5), ("write", 1, 0, 1.0), ("write", 4, 0, 1.0)],
+)
+def test_strides_move_whole_sectors(variant: str, stride: int, offset: int, arrays: float) -> None:
+    """In a cache; one sector of 32 bytes for each number from a stride of eight on."""
+    run = run_of("strides", variant, stride=stride, offset=offset, numbers=2**22)
+    assert run.cost.bytes == pytest.approx(arrays * 4 * 2**22)
+
+
+def test_the_memory_hands_out_two_sectors_and_reads_what_is_written_in_part() -> None:
+    def moved(variant: str, stride: int, offset: int = 0) -> float:
+        return run_of("strides", variant, stride=stride, offset=offset, numbers=2**28).cost.bytes / 2**30
+
+    assert (moved("read", 8), moved("read", 16), moved("read", 32)) == (1.0, 1.0, 0.5)
+    assert (moved("write", 1), moved("write", 8), moved("write", 16)) == (1.0, 2.0, 1.5)
+    assert moved("write", 1, 1) == pytest.approx(1.25)
+    assert moved("write", 1, 8) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", HOOKED)
+def test_every_variant_is_predicted_or_none_wherever_it_exists(name: str) -> None:
+    found, some = experiment_named(name), False
+    for variant in found.variants:
+        for point in found.points(quick=True):
+            if not found.has(variant.name, point) or variant.device != "cuda":
+                continue
+            run = found.predicted_run(variant.name, point)
+            if run is not None:
+                times = predict(run.cost, device="datasheet:h200", how=run.how, dtype=run.dtype, calls=10)
+                assert 0 < times.period_s < 100
+                some = True
+    assert some
+
+
+def test_an_experiment_without_a_hook_counts_as_one_kernel() -> None:
+    run = views.EXPERIMENT.predicted_run("graph", {"width": 64, "batch": 64})
+    assert run is not None
+    assert run.cost.operators == ()
+    assert replace(views.EXPERIMENT, cost="").predicted_run("graph", {"width": 64, "batch": 64}) is None
+
+
+# ---- which time each is held against ----
+
+
+def test_each_field_is_held_against_its_own() -> None:
+    found = predict(run_of("cos_cos", "eager", elements=2**10, dtype="float32").cost, device="datasheet:h200")
+    gpu, cpu, queue = (replace(experiment_named("unary").variants[0], device=d) for d in ("cuda", "cpu", "cpu-queue"))
+    for field in ("period_s", "latency_s", "host_s", "span_s", "busy_s"):
+        assert time_of(found, gpu, field) == getattr(found, field)
+        assert time_of(found, cpu, field) == found.period_s
+    assert time_of(found, gpu, "kernel_s") == found.busy_s
+    assert time_of(found, queue, "kernel_s") == found.period_s
+    assert time_of(found, queue, "latency_s") is None
+
+
+# ---- what is shown ----
+
+
+def test_on_from_lesson_04_on_and_earlier_on_request() -> None:
+    assert {name for name in HOOKED if experiment_named(name).predict_by_default} == set(LATE)
+    assert explore("unary", source=Synthetic()).scene.predictions.on
+    assert not explore("unary", source=Synthetic(), predict=False).scene.predictions.on
+    assert not explore("matmul", source=Synthetic()).predictions
+    assert explore("matmul", source="recorded:h200", predict=True).predictions
+
+
+def test_asking_where_there_is_nothing_to_predict_from_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = replace(views.EXPERIMENT, cost="", rate=None)
+    monkeypatch.setattr(explorer, "experiment_named", lambda name: bare)
+    with pytest.raises(ArgumentError, match="predict"):
+        explore("views", source=views.Recorded(), predict=True)
+    assert explore("views", source=views.Recorded()).predictions == []
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An explorer over made-up times, each one kernel on the datasheet of an H200."""
+    monkeypatch.setattr(explorer, "experiment_named", lambda name: views.EXPERIMENT)
+
+    def make(**options: Any) -> Any:
+        at = {"width": 1024, "batch": 64}
+        return explore("views", at=at, source=views.Recorded(), predict=True, **options)
+
+    return make
+
+
+def test_a_row_says_predicted_bound_measured_and_their_ratio(asked: Any) -> None:
+    shown = asked(lines=["prepared", "graph"])
+    first = shown.predictions[0]
+    alone = predict(Cost(1024.0 * 64, 4.0 * 1024 * 64), device="datasheet:h200")
+    assert (first.line, first.predicted_s, first.bound) == ("prepared", alone.period_s, alone.bound)
+    assert first.measured.median == {x: y for x, y, *_ in shown.data["prepared"]}[1024]
+    assert first.residual == pytest.approx(first.measured.median / alone.period_s)
+    text = as_bundle(shown.scene)["text/plain"]
+    assert residual(first.residual) in text
+    assert "PREDICTED · NVIDIA H200 SXM · peaks: datasheet and assumed." in text
+
+
+def test_what_is_drawn_is_in_the_unit_of_the_view(asked: Any) -> None:
+    times, rates = (asked(lines=["prepared"], show=show).scene.predicted_data["prepared"] for show in ("time", "rate"))
+    assert [x for x, _ in times] == list(views.WIDTHS)
+    assert [y for _, y in rates] == pytest.approx([4.0 * 64 * x / y for x, y in times])
+    gains = asked(show={"speedup": {"prepared": "module"}}).scene
+    assert [y for _, y in gains.predicted_data["prepared"]] == pytest.approx([1.0] * len(views.WIDTHS))
+    assert gains.foreseen[0].predicted_s == dict(times)[1024]  # the table tells times, whatever is drawn
+    assert asked(show="ladder").scene.predicted_data == {}
+
+
+def test_equal_predictions_are_one_grey_line_with_one_entry_in_the_legend(asked: Any) -> None:
+    scene = asked(lines=["prepared", "graph"]).scene
+    drawn = [curve for curve in scene.curves() if curve.predicted]
+    assert [curve.index for curve in drawn] == [SEVERAL]
+    from brrr.widget.canvas import Canvas
+
+    canvas = Canvas()
+    canvas.show(scene.frame(), scene.curves())
+    names = [text.get_text() for text in canvas._axes.get_legend().get_texts()]
+    assert names.count(PREDICTED) == 1
+
+
+def test_moving_along_x_does_not_draw_anew(asked: Any) -> None:
+    shown = asked(lines=["prepared", "graph"])
+    before, redraws = shown.panel.predicted.value, shown.panel._canvas.redraws
+    shown.set(width=24576)
+    assert shown.panel.predicted.value != before
+    assert shown.panel._canvas.redraws == redraws
+    assert shown.panel.predicted.value.count("<tr>") == before.count("<tr>") == 3
+    shown.sweep()
+
+
+def test_the_button_switches_them_off_and_the_source_keeps_it(asked: Any) -> None:
+    shown = asked(lines=["prepared"])
+    with_them = shown.panel.image.value
+    shown.panel.show_predictions.value = False
+    assert shown.panel.predicted.value == ""
+    assert shown.predictions == []
+    assert shown.panel.image.value != with_them
+    assert shown._choose("recorded:made-up").predictions.on is False
+    assert not shown.panel.failures
+
+
+def test_the_data_table_has_them(asked: Any) -> None:
+    assert f"PREDICTED {views.RUNGS['prepared']}" in table_of(asked(lines=["prepared"]).scene)
+
+
+def test_nothing_leaks_from_under_a_cover() -> None:
+    g = guess("How long?", unit="s")
+    covered = explore("unary", source="recorded:h200", unlock=g)
+    assert covered.predictions == []
+    assert "PREDICTED" not in covered.text
+
+
+def test_a_picture_says_them_too(asked: Any) -> None:
+    assert "Predicted: PyCUDA prepared call: " in asked(lines=["prepared"]).picture().alt
+
+
+# ---- whose peaks ----
+
+
+def cpu_peaks(name: str) -> Peaks:
+    hosts = {f"host.{kind}": peak(1e-6, "s") for kind in ("pointwise", "copy", "reduction", "in-place")}
+    rates = {"arithmetic.fp32.mul": peak(2e10, "FLOP/s"), "arithmetic.fp32.fma": peak(4e10, "FLOP/s")}
+    streams = curve({65536.0: 1e10, 1e9: 1e10})
+    return Peaks(name, "cpu", "2000-01-01T00:00:00+00:00", measured={**hosts, **rates},
+                 curves={"copy": streams, "copy-once": streams, "read": streams})  # fmt: skip
+
+
+def test_without_peaks_of_this_cpu_one_line_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+    shown = explore("remat", source="cpu")
+    assert shown.predictions == []
+    assert as_panel(shown.scene).count("run <code>brrr calibrate --device cpu</code>") == 1
+    assert "<table" not in as_panel(shown.scene)
+    assert shown.scene.predicted_data == {}
+    shown.sweep()
+
+
+def test_with_peaks_of_this_cpu_a_live_measurement_has_a_residual(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+    monkeypatch.setenv("BRRR_QUICK", "1")
+    write_peaks(tmp_path / "cpu", cpu_peaks(this_device("cpu").name))
+    shown = explore("cos_cos", at={"elements": 2**16, "dtype": "float32"}, source="cpu", lines=["cpu one"])
+    (row,) = shown.predictions
+    assert row.predicted_s == pytest.approx(1e-6 + 2 * 4 * 2**16 / 1e10, rel=0.2)
+    assert (row.measured, row.residual) == (None, None)
+    shown.scene.source.measure(shown.scene.experiment, "cpu-one", shown.scene.point)
+    (row,) = shown.predictions
+    assert row.residual == pytest.approx(row.measured.median / row.predicted_s)
+
+
+def test_peaks_of_another_cpu_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+    write_peaks(tmp_path / "cpu", cpu_peaks("another CPU"))
+    assert explore("cos_cos", source="cpu").predictions == []
+
+
+def test_a_figure_that_is_missing_is_named_and_breaks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+    full = cpu_peaks(this_device("cpu").name)
+    few = replace(full, measured={name: each for name, each in full.measured.items() if name != "host.pointwise"})
+    write_peaks(tmp_path / "cpu", few)
+    shown = explore("cos_cos", source="cpu", lines=["cpu one"])
+    assert [row.predicted_s for row in shown.predictions] == [None]
+    assert "No prediction: " in as_panel(shown.scene)
+    assert "host.pointwise" in as_panel(shown.scene)
+
+
+def test_the_recorded_gpu_has_its_own_peaks_and_not_its_cpu() -> None:
+    said = as_bundle(explore("cos_cos", source="recorded:h200").scene)["text/plain"]
+    assert "PREDICTED · NVIDIA H200 · peaks: measured" in said
+    assert "No peaks of that machine's CPU are recorded" in said
+
+
+GROSS = {"unary": ["relu", "exp"], "working_set": ["torch copy", "torch scale"], "repeat": ["cuda mul", "cuda fma"]}
+
+
+@pytest.mark.parametrize("name", GROSS)
+def test_no_gross_error_on_the_recording_of_large_arrays(name: str) -> None:
+    shown = explore(name, source="recorded:h200", lines=GROSS[name])
+    large = max(shown.scene.values[shown.scene.experiment.axes[0 if name != "repeat" else 1].name])
+    for point in _points(shown.scene.experiment, shown.scene.source, large):
+        for line in shown.scene.lines:
+            found = shown.scene.predictions.row(line, point)
+            if found.residual is not None and point.get("dtype", "float32") == "float32":
+                assert 0.7 < found.residual < 1.5, (line.name, point)
+
+
+def _points(found: Experiment, source: Any, large: Any) -> list[dict[str, Any]]:
+    names = [axis.name for axis in found.axes]
+    keys = {key for line in found.lines for key in source.known(found, line.variant)}
+    return [dict(zip(names, key, strict=True)) for key in keys if large in key]
+
+
+def test_a_slider_needs_no_torch() -> None:
+    code = """
+import sys
+from brrr.widget.explorer import explore
+for name in ("unary", "cos_cos", "repeat", "strides"):
+    e = explore(name, source="recorded:h200")
+    assert e.predictions and e.scene.predicted_data
+print("torch" in sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "False"
+
+
+def test_the_edition_that_is_read_has_the_table_behind_the_picture(asked: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Any] = []
+    monkeypatch.setenv("BRRR_STATIC", "1")
+    monkeypatch.setattr(explorer, "_display", lambda data, metadata=None: found.append(data))
+    asked(lines=["prepared"])._ipython_display_()
+    assert ["image/png" in data for data in found] == [False, True, False]
+    assert "PREDICTED · NVIDIA H200 SXM" in found[2]["text/plain"]
+    assert "<table" in found[2]["text/html"]
