@@ -265,6 +265,10 @@ def test_the_command_says_why_it_cannot(monkeypatch: pytest.MonkeyPatch, capsys:
 RECORDED = share("data") / "recordings" / "h200" / FILE
 KNOWN = {
     "every second column": "the elements taken are counted; memory is read in sectors of 32 bytes, so all are read",
+    "softmax, backward": "torch multiplies gradient and output in a kernel of its own; its result is written and read",
+    "layer_norm": "a row is read a second time, and only in part from the L2: between one and two readings",
+    "rms_norm": "a row is read a second time, and only in part from the L2: between one and two readings",
+    "layer_norm, backward": "gradients of weight and input are two kernels, whose second reading the L2 answers in part",
 }
 """The operators whose count is known not to be what moves, and why."""
 
