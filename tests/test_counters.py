@@ -268,7 +268,7 @@ KNOWN = {
     "softmax, backward": "torch multiplies gradient and output in a kernel of its own; its result is written and read",
     "layer_norm": "a row is read a second time, and only in part from the L2: between one and two readings",
     "rms_norm": "a row is read a second time, and only in part from the L2: between one and two readings",
-    "layer_norm, backward": "gradients of weight and input are two kernels, whose second reading the L2 answers in part",
+    "layer_norm, backward": "gradients of weight and of input are two kernels; the L2 answers in part",
 }
 """The operators whose count is known not to be what moves, and why."""
 
