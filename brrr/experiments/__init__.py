@@ -27,6 +27,7 @@ NAMES = (
     "cos_cos",
     "fusion",
     "remat",
+    "prediction",
 )
 
 

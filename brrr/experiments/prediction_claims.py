@@ -1,0 +1,144 @@
+"""What is claimed of predictions, judged on every row: the median and the 90th percentile of the error by class.
+
+The error is the absolute difference of predicted and measured time, over the measured one. None of the cases was used
+to calibrate the device or to make the predictor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from brrr import units
+from brrr.claim import Claim, Evidence, Status, Verdict
+from brrr.errors import NotRecordedError
+from brrr.experiments.prediction_cases import Kind
+from brrr.measurement import Field
+
+if TYPE_CHECKING:
+    from brrr.experiments.prediction_rows import PredictedRow
+
+SOURCE = "brrr's own targets"
+ENOUGH: dict[Kind, int] = {"stream": 160, "product": 500, "chain": 100}
+"""So many rows of a class are needed for a verdict; chains count once for each way of running them."""
+BOUNDS_ENOUGH = 100
+NAMED = 3
+"""How many of the worst rows a verdict names."""
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which a share of the values lies, by linear interpolation between neighbours.
+
+    >>> percentile([1.0, 2.0, 3.0, 4.0], 0.9)
+    3.7
+    """
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return round(ordered[low] + (place - low) * (ordered[high] - ordered[low]), 12)
+
+
+def rows(evidence: Evidence, kind: Kind | None = None, field: Field | None = None) -> list[PredictedRow]:
+    """The rows of a class and a field; NotRecordedError where there are none."""
+    from brrr.experiments.prediction_rows import rows_of
+
+    every = rows_of(evidence.experiment, evidence.source)
+    found = [row for row in every if kind in (None, row.case.kind) and field in (None, row.field)]
+    if not found:
+        raise NotRecordedError(f"{field or 'no time'} of no {kind or 'case'} was measured and predicted")
+    return found
+
+
+def errors_text(found: Sequence[PredictedRow]) -> str:
+    """Median and 90th percentile of the error, and the worst rows with their signs."""
+    middle, high = (percentile([abs(row.error) for row in found], share) for share in (0.5, 0.9))
+    worst = sorted(found, key=lambda row: abs(row.error), reverse=True)[:NAMED]
+    named = ", ".join(f"{row.case.name} {row.how} ({row.error:+.0%})" for row in worst)
+    shown = f"median {units.percent(middle, 2)}, 90th percentile {units.percent(high, 2)}"
+    return f"{shown} of {len(found)} rows; worst: {named}"
+
+
+def _within(kind: Kind, field: Field, median: float, high: float) -> Callable[[Evidence], Verdict]:
+    """Whether the errors of a class stay within both limits."""
+
+    def judge(evidence: Evidence) -> Verdict:
+        found = rows(evidence, kind, field)
+        errors = [abs(row.error) for row in found]
+        right = percentile(errors, 0.5) <= median and percentile(errors, 0.9) <= high
+        return _enough(len(found), ENOUGH[kind], right, errors_text(found))
+
+    return judge
+
+
+def _enough(count: int, needed: int, right: bool, text: str) -> Verdict:
+    """Too few rows decide nothing."""
+    if count < needed:
+        return Verdict("undecided", f"{text}; a verdict needs {needed} rows")
+    return Verdict("holds" if right else "fails", text)
+
+
+def _bounds(evidence: Evidence) -> Verdict:
+    """The predicted bound against what the interventions allow, where they decide."""
+    tried = [row for row in rows(evidence, field="period_s") if row.truth is not None]
+    told = [row for row in tried if row.truth is not None and row.truth.bounds]
+    if not told:
+        raise NotRecordedError("no bound was found out by intervention: that needs CUDA Graphs and twins")
+    wrong = [row for row in told if row.truth is not None and row.bound not in row.truth.bounds]
+    share = 1 - len(wrong) / len(told)
+    named = ", ".join(f"{row.case.name} (not {row.bound})" for row in wrong[:NAMED])
+    text = f"right for {units.percent(share, 3)} of {len(told)} cases; {len(tried) - len(told)} more tell no truth"
+    return _enough(len(told), BOUNDS_ENOUGH, share >= 0.95, f"{text}; wrong: {named}" if named else text)
+
+
+def _better_than(name: str, other: str) -> Callable[[Evidence], Verdict]:
+    """The median error of both estimates on the same rows, class by class: smaller in each."""
+
+    def judge(evidence: Evidence) -> Verdict:
+        both = [row for row in rows(evidence) if getattr(row, other) is not None]
+        if not both:
+            raise NotRecordedError(f"{name} says nothing about this machine")
+        parts, right = [], True
+        for kind, field in (("stream", "busy_s"), ("product", "busy_s"), ("chain", "period_s")):
+            of_this = [row for row in both if row.case.kind == kind and row.field == field]
+            if not of_this:
+                continue
+            mine = percentile([abs(row.error) for row in of_this], 0.5)
+            theirs = percentile([abs(row.error_of(getattr(row, other)) or 0.0) for row in of_this], 0.5)
+            right = right and mine < theirs
+            parts.append(f"{kind}s {units.percent(mine, 2)} against {units.percent(theirs, 2)}")
+        status: Status = "holds" if right else "fails"
+        return Verdict(status, f"median error, predict against {name}: {', '.join(parts)}")
+
+    return judge
+
+
+HOW = "absolute error over the measured time, median and 90th percentile, against"
+CLAIMS = (
+    Claim("streams", "The device's time for an operator that streams is predicted well.", SOURCE,
+          f"busy_s of pointwise, reduction, norm and softmax operators, 1 KB to 1 GB, hot; {HOW} 6 % and 18 %",
+          _within("stream", "busy_s", 0.06, 0.18)),
+    Claim("streams-in-a-loop", "So is the time of such an operator in a loop, the host's part included.", SOURCE,
+          f"period_s of the same operators; {HOW} 6 % and 18 %", _within("stream", "period_s", 0.06, 0.18)),
+    Claim("products", "The device's time for a product of matrices of any shape is predicted well.", SOURCE,
+          f"busy_s of products of any shape, skinny and odd ones among them, hot; {HOW} 12 % and 30 %",
+          _within("product", "busy_s", 0.12, 0.30)),
+    Claim("products-in-a-loop", "So is the time of a product in a loop.", SOURCE,
+          f"period_s of the same products; {HOW} 12 % and 30 %", _within("product", "period_s", 0.12, 0.30)),
+    Claim("products-to-the-percent", "A product's time is predicted to a few percent.", SOURCE,
+          f"busy_s of the same products; {HOW} 4.5 % and 15 %, the target after one calibration sweep",
+          _within("product", "busy_s", 0.045, 0.15)),
+    Claim("chains", "The time of a chain of operators in a loop is predicted well, whatever limits it.", SOURCE,
+          f"period_s of chains of 2 to 200 operators, eager, as graphs and compiled; {HOW} 8 % and 20 %",
+          _within("chain", "period_s", 0.08, 0.20)),
+    Claim("bounds", "What is predicted to limit a piece of work is what does limit it.", SOURCE,
+          "the bound of cases whose truth an intervention tells: a graph gains 1.3x (overhead), else twins with other "
+          "bytes or other FLOP; at least 95 % right", _bounds),
+    Claim("better-than-datasheet", "It is better than the roofline of the datasheet.", SOURCE,
+          "median error on the same rows (busy_s of streams and products, period_s of chains), smaller in each class",
+          _better_than("the datasheet's roofline", "datasheet_s")),
+    Claim("better-than-torch", "It is better than torch's own estimator.", SOURCE,
+          "the same against torch's RuntimeEstimator in its roofline mode, as it answered on that machine",
+          _better_than("torch's estimator", "torch_s")),
+)  # fmt: skip
