@@ -68,7 +68,8 @@ class Measurement:
     >>> print(m)
     11 µs to issue, 1 µs of GPU work: host-bound
 
-    A field is None where it does not apply (`kernel_s` on a CPU) or could not be had; `notes` says why.
+    A field is None where it does not apply (`kernel_s` on a CPU) or could not be had; `notes` says why. `peak_bytes` is
+    the most memory that one call took at once, beside what was there before; only experiments on memory tell it.
     """
 
     host_s: Estimate | None = None
@@ -80,6 +81,7 @@ class Measurement:
     kernels: int | None = None
     cache: Cache = "hot"
     sm_clock_hz: float | None = None
+    peak_bytes: int | None = None
     device: str = ""
     flags: tuple[str, ...] = ()
     kernel_times_from: str = ""
@@ -114,6 +116,10 @@ class Measurement:
         lines = [f"{name:<10} {self.get(name) or 'not measured'}" for name in FIELDS]
         clock = "unknown" if self.sm_clock_hz is None else units.quantity(self.sm_clock_hz, "Hz")
         lines.append(f"device {self.device or 'unknown'}, {self.cache} cache, SM clock {clock}, kernels {self.kernels}")
+        if self.peak_bytes is not None:
+            lines.append(
+                f"memory {units.quantity(self.peak_bytes, 'B')} at most, beside what was there before the call"
+            )
         lines.append(f"flags: {', '.join(self.flags) or 'none'}")
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)

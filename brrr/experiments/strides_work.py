@@ -11,10 +11,12 @@ import torch
 from brrr.experiment import Point, Variant, Workload
 from brrr.experiments.matmul_work import refuse_too_large
 from brrr.experiments.queued import queued
-from brrr.experiments.strides import ITEMSIZE, cost, touched
+from brrr.experiments.strides import ITEMSIZE, WHOLE, cost, touched
 
-THREADS, IN_FLIGHT = 256, 4
-"""As in `strides.cu`: each thread handles four of the numbers."""
+THREADS, READS, WRITES = 128, 16, 8
+"""As in `strides.cu`: the threads of a block, and how many of the numbers each thread reads, or writes."""
+
+WARP = 32
 
 SUM_TOLERANCE = 1e-5
 UNTOUCHED = -1
@@ -74,8 +76,8 @@ def _read(point: Point, device: str) -> Made:
     from brrr.kernels.nvrtc import I64, PTR, kernel
 
     x = torch.randn(int(point["numbers"]), device=device).view(torch.int32)
-    grid = blocks(touched(point))
-    sums = torch.full((grid * THREADS // 32,), UNTOUCHED, dtype=torch.int32, device=device)
+    grid = blocks(touched(point), READS)
+    sums = torch.full((grid * THREADS // WARP,), UNTOUCHED, dtype=torch.int32, device=device)
     launch = kernel("strides.cu", "brrr_strided_read", torch.cuda.current_device())
     where = tuple((int(value), I64) for value in (touched(point), point["stride"], point["offset"]))
 
@@ -90,35 +92,40 @@ def _read(point: Point, device: str) -> Made:
     return run, error, 0.0
 
 
-def _write(point: Point, device: str) -> Made:
+def _write(point: Point, device: str, idle: int = 0) -> Made:
     """By `strides.cu`: base, base + 1, ... into the touched words, and nothing anywhere else."""
-    from brrr.kernels.nvrtc import I64, PTR, U32, kernel
+    from brrr.kernels.nvrtc import I32, I64, PTR, U32, kernel
 
-    numbers, base = int(point["numbers"]), int(torch.randint(2**30, ()))
+    numbers, base, count = int(point["numbers"]), int(torch.randint(2**30, ())), touched(point)
     x = torch.full((numbers,), UNTOUCHED, dtype=torch.int32, device=device)
     launch = kernel("strides.cu", "brrr_strided_write", torch.cuda.current_device())
-    where = tuple((int(value), I64) for value in (touched(point), point["stride"], point["offset"]))
+    where = tuple((int(value), I64) for value in (count, point["stride"], point["offset"]))
+    grid = blocks(count + idle, WRITES)
 
     def run() -> torch.Tensor:
-        grid = blocks(touched(point))
-        launch((grid, 1, 1), (THREADS, 1, 1), (x.data_ptr(), PTR), (base, U32), *where)
+        launch((grid, 1, 1), (THREADS, 1, 1), (x.data_ptr(), PTR), (base, U32), *where, (idle, I32))
         return x
 
     def error(found: torch.Tensor) -> float:
         expected = torch.full_like(found, UNTOUCHED)
-        strided(expected, point).copy_(torch.arange(base, base + touched(point), dtype=torch.int32, device=device))
+        strided(expected, point).copy_(torch.arange(base, base + count, dtype=torch.int32, device=device))
         return _exact(found, expected)
 
     return run, error, 0.0
 
 
-def blocks(count: int) -> int:
-    """So many blocks cover `count` numbers.
+def _write_whole(point: Point, device: str) -> Made:
+    """The same, but every warp begins with a sector, as torch's arrays do: an offset leaves some threads idle."""
+    return _write(point, device, idle=int(point["offset"]) % WARP)
 
-    >>> blocks(1), blocks(1024), blocks(1025)
+
+def blocks(count: int, each: int) -> int:
+    """So many blocks cover `count` numbers, if each thread handles `each` of them.
+
+    >>> blocks(1, 8), blocks(1024, 8), blocks(1025, 8)
     (1, 1, 2)
     """
-    return -(-count // (THREADS * IN_FLIGHT))
+    return -(-count // (THREADS * each))
 
 
 def _exact(found: torch.Tensor, expected: torch.Tensor) -> float:
@@ -126,6 +133,6 @@ def _exact(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 MAKERS: dict[str, Callable[[Point, str], Made]] = {
-    "read": _read, "write": _write, "copy": _copy,
+    "read": _read, "write": _write, WHOLE: _write_whole, "copy": _copy,
     "queue-copy": _copy, "queue-read": _cpu_read, "queue-write": _cpu_write,
 }  # fmt: skip

@@ -18,7 +18,8 @@ from brrr.recordings.json_reader import JsonReader, read_object
 # column makes a new version.
 #   1  first format: machine.json with the machine, its runs and a seal for each CSV; one CSV for each experiment.
 #   2  `peaks` may be the object that brrr/peaks/peaks_file.py describes; before, it was empty or held bare numbers.
-FORMAT = 2
+#   3  a CSV may have the column `peak_bytes`.
+FORMAT = 3
 
 FILE = "machine.json"
 DRIFT_LIMIT = 0.03

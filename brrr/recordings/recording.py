@@ -16,7 +16,7 @@ from brrr.errors import NotRecordedError, RecordingError
 from brrr.experiment import Experiment
 from brrr.recordings.atomic import write_atomically
 from brrr.recordings.machine import Machine, digest
-from brrr.recordings.rows import Row, check_row, columns, from_cells, to_cells
+from brrr.recordings.rows import MEMORY, Row, check_row, columns, from_cells, to_cells
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,9 @@ def to_text(recording: Recording) -> str:
     """The CSV's text."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns(recording.experiment))
-    writer.writerows(to_cells(row) for row in recording.rows)
+    memory = any(row.measurement.peak_bytes is not None for row in recording.rows)
+    writer.writerow(columns(recording.experiment, memory=memory))
+    writer.writerows(to_cells(row, memory=memory) for row in recording.rows)
     return out.getvalue()
 
 
@@ -126,8 +127,9 @@ def _lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
 
 def _rows_of(path: Path, text: str, experiment: Experiment, device: str) -> Iterator[Row]:
     lines = list(_lines(path, text))
-    _check_header(path, lines[0][1], columns(experiment))
-    width = len(columns(experiment))
+    names = columns(experiment, memory=MEMORY in lines[0][1])
+    _check_header(path, lines[0][1], names)
+    width = len(names)
     for number, (line, cells) in enumerate(lines[1:], start=1):
         if len(cells) != width:
             what = "is truncated" if number == len(lines) - 1 and len(cells) < width else "is wrong"

@@ -13,6 +13,8 @@ from brrr.experiment import Axis, Experiment, Point, Value
 from brrr.measurement import FIELDS, Estimate, Field, Measurement
 
 REST = ("n", "kernels", "cache", "sm_clock_hz", "flop", "bytes", "error", "flags", "run")
+MEMORY = "peak_bytes"
+"""The last column of a file in which some row tells its memory; other files do without it."""
 
 SHORTEST_S, LONGEST_S = 1e-9, 1e4
 """Times outside are a slip of the unit: microseconds or nanoseconds written where seconds belong."""
@@ -75,21 +77,22 @@ class Row:
         return cls(tuple(point.values()), variant, kept, cost, float(ran.error), run)
 
 
-def columns(experiment: Experiment) -> tuple[str, ...]:
-    """The columns of the experiment's CSV, in order."""
+def columns(experiment: Experiment, *, memory: bool = False) -> tuple[str, ...]:
+    """The columns of the experiment's CSV, in order, with that of the memory or without."""
     times = (f"{name}{end}" for name in FIELDS for end in ("", "_low", "_high"))
-    return (*(axis.name for axis in experiment.axes), "variant", *times, *REST)
+    return (*(axis.name for axis in experiment.axes), "variant", *times, *REST, *([MEMORY] if memory else []))
 
 
-def to_cells(row: Row) -> list[str]:
-    """The row's cells as text; a float is written so that reading gives the same float."""
+def to_cells(row: Row, *, memory: bool = False) -> list[str]:
+    """The row's cells as text, as `columns` orders them; a float is written so that reading gives the same float."""
     m = row.measurement
     cells = [_text(value) for value in row.point] + [row.variant]
     for name in FIELDS:
         e = m.get(name)
         cells += [_text(e.median), _text(e.low), _text(e.high)] if e is not None else ["", "", ""]
     cells += [str(_smallest_n(m)), _text(m.kernels), m.cache, _text(m.sm_clock_hz)]
-    return [*cells, _text(row.cost.flop), _text(row.cost.bytes), _text(row.error), ";".join(m.flags), row.run]
+    cells += [_text(row.cost.flop), _text(row.cost.bytes), _text(row.error), ";".join(m.flags), row.run]
+    return [*cells, _text(m.peak_bytes)] if memory else cells
 
 
 def _text(value: Value | None) -> str:
@@ -104,7 +107,7 @@ def _smallest_n(m: Measurement) -> int:
 
 def from_cells(cells: Sequence[str], experiment: Experiment, device: str) -> Row:
     """The row from its cells; ValueError says which column is wrong and why."""
-    names = columns(experiment)
+    names = columns(experiment, memory=len(cells) > len(columns(experiment)))
     by_name = dict(zip(names, cells, strict=True))
     point = tuple(_axis_value(axis, by_name[axis.name]) for axis in experiment.axes)
     n = _whole(by_name, "n")
@@ -119,6 +122,7 @@ def from_cells(cells: Sequence[str], experiment: Experiment, device: str) -> Row
         kernels=_whole(by_name, "kernels"),
         cache="hot" if cache == "hot" else "cold",
         sm_clock_hz=_number(by_name, "sm_clock_hz"),
+        peak_bytes=_whole({MEMORY: "", **by_name}, MEMORY),
         device=device,
         flags=tuple(by_name["flags"].split(";")) if by_name["flags"] else (),
     )
@@ -219,6 +223,8 @@ def _check_rest(row: Row) -> None:
     m = row.measurement
     if m.kernels is not None and m.kernels < 0:
         raise ValueError(f"kernels is {m.kernels}; expected at least 0")
+    if m.peak_bytes is not None and m.peak_bytes < 0:
+        raise ValueError(f"{MEMORY} is {m.peak_bytes}; expected at least 0")
     if m.sm_clock_hz is not None and not LOWEST_HZ <= m.sm_clock_hz <= HIGHEST_HZ:
         raise ValueError(
             f"sm_clock_hz is {m.sm_clock_hz!r}; expected {LOWEST_HZ:g} to {HIGHEST_HZ:g} Hz: is it in another unit?"

@@ -47,6 +47,7 @@ class Run:
         self.on_device = self.cuda  # whether the device's own times are wanted
         self.device_times: Any = None
         self.flags: list[str] = []
+        self.peak_bytes: int | None = None
         self.spent_s = 0.0
         self.call_s = 0.0
         self.rounds = 0
@@ -170,6 +171,7 @@ class Run:
             kernels=kernels,
             cache=self.cache,
             sm_clock_hz=clock,
+            peak_bytes=self.peak_bytes,
             device=name_of(self.place),
             flags=tuple(dict.fromkeys(self.flags)),
             kernel_times_from=origin,
