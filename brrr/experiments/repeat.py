@@ -7,9 +7,7 @@ times, a float32 is infinite, and every infinity is as right as any other.
 
 from __future__ import annotations
 
-from typing import Literal
-
-from brrr.experiment import Axis, Experiment, Guide, Line, Point, Rate, Variant
+from brrr.experiment import Axis, Experiment, Guide, GuideView, Line, Point, Rate, Variant
 from brrr.experiments.repeat_claims import CLAIMS
 from brrr.experiments.repeat_theory import ITEMSIZE, cost, operation
 from brrr.measurement import Field
@@ -48,18 +46,14 @@ def supports(variant: Variant, point: Point) -> bool:
 
 
 MULTIPLICATIONS = ("compile mul", "triton mul", "cuda mul", "pycuda mul")
-FMAS = ("compile fma", "triton fma", "cuda fma", "pycuda fma")
 
 
 def _line(variant: str, field: Field, label: str, *, name: str = "", shown: bool = True) -> Line:
     return Line(name or variant.replace("-", " "), variant, field, label, shown)
 
 
-def _guide(
-    name: str, label: str, kind: Literal["PREDICTED", "DATASHEET"], view: Literal["time", "rate"], function: str,
-    lines: tuple[str, ...] = (),
-) -> Guide:  # fmt: skip
-    return Guide(name, label, kind, view, f"brrr.experiments.repeat_theory:{function}", lines)
+def _guide(name: str, label: str, view: GuideView, function: str, lines: tuple[str, ...] = ()) -> Guide:
+    return Guide(name, label, "DATASHEET", view, f"brrr.experiments.repeat_theory:{function}", lines)
 
 
 EXPERIMENT = Experiment(
@@ -114,19 +108,17 @@ EXPERIMENT = Experiment(
     build="brrr.experiments.repeat_work:workload",
     supports="brrr.experiments.repeat:supports",
     cost="brrr.experiments.repeat_theory:cost",
+    predicts="brrr.experiments.memory_predicted:repeat",
     claims=CLAIMS,
     anchors=(
         {"repeat": 1, "elements": 2**26, "dtype": "float32"},
         {"repeat": 512, "elements": 2**26, "dtype": "float32"},
     ),
     rate=Rate("flop", "FLOP/s", "floating-point operations a second"),
+    other_rates=(Rate("bytes", "B/s", "bytes that must move, a second"),),
     guides=(
-        _guide("fma-peak", "float32 peak (FMA)", "DATASHEET", "rate", "fma_peak"),
-        _guide("multiply-peak", "half of it (no FMA)", "DATASHEET", "rate", "multiply_peak", MULTIPLICATIONS),
-        _guide("memory-mul", "as fast as the memory feeds it, no FMA", "PREDICTED", "rate", "memory_roof_multiply",
-               MULTIPLICATIONS),
-        _guide("memory-fma", "as fast as the memory feeds it, FMA", "PREDICTED", "rate", "memory_roof_fma", FMAS),
-        _guide("time-mul", "roofline, no FMA", "PREDICTED", "time", "multiply_time", MULTIPLICATIONS),
-        _guide("time-fma", "roofline, FMA", "PREDICTED", "time", "fma_time", FMAS),
+        _guide("fma-peak", "float32 peak (FMA)", "rate", "fma_peak"),
+        _guide("multiply-peak", "half of it (no FMA)", "rate", "multiply_peak", MULTIPLICATIONS),
+        _guide("bandwidth", "the memory's bandwidth", "bytes", "bandwidth"),
     ),
 )  # fmt: skip

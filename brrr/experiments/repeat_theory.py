@@ -1,4 +1,4 @@
-"""What FLOP and bytes say about one operation repeated on each element: cost, the knee, and the lines of the roofline.
+"""What FLOP and bytes say about one operation repeated on each element: cost, the knee, and the limits.
 
 The operation is a multiplication (1 FLOP) or a multiplication and an addition in one instruction, an FMA (2 FLOP). A
 datasheet's peak counts FMAs; with multiplications alone each instruction does half of what it could, and so does the
@@ -68,16 +68,7 @@ def knee(hardware: Hardware | None, kind: str, dtype: str) -> float | None:
     return top / hardware.memory_bytes_per_s * 2 * ITEMSIZE[dtype] / flop_a_step(kind)
 
 
-def limit_s(hardware: Hardware | None, point: Point, kind: str) -> float | None:
-    """The shortest time that the datasheet allows: the larger of the arithmetic's and the memory's, in seconds."""
-    top = peak(hardware, kind)
-    if hardware is None or top is None:
-        return None
-    flop = float(point["repeat"]) * flop_a_step(kind) * float(point["elements"])
-    return max(flop / top, moved_bytes(point) / hardware.memory_bytes_per_s)
-
-
-# ---- the guides: the datasheet's limits in FLOP/s, and the times that follow ----
+# ---- the guides: the limits of the datasheet ----
 
 
 def fma_peak(hardware: Hardware | None, point: Point) -> float | None:
@@ -90,26 +81,6 @@ def multiply_peak(hardware: Hardware | None, point: Point) -> float | None:
     return peak(hardware, MULTIPLY)
 
 
-def memory_roof_multiply(hardware: Hardware | None, point: Point) -> float | None:
-    """The FLOP/s that the memory can feed: its bandwidth times the multiplications a byte."""
-    return _memory_roof(hardware, point, MULTIPLY)
-
-
-def memory_roof_fma(hardware: Hardware | None, point: Point) -> float | None:
-    """The same with FMAs."""
-    return _memory_roof(hardware, point, FMA)
-
-
-def _memory_roof(hardware: Hardware | None, point: Point, kind: str) -> float | None:
-    flop = float(point["repeat"]) * flop_a_step(kind) * float(point["elements"])
-    return hardware.memory_bytes_per_s * flop / moved_bytes(point) if hardware else None
-
-
-def multiply_time(hardware: Hardware | None, point: Point) -> float | None:
-    """The roofline's time of the multiplications."""
-    return limit_s(hardware, point, MULTIPLY)
-
-
-def fma_time(hardware: Hardware | None, point: Point) -> float | None:
-    """The roofline's time of the FMAs."""
-    return limit_s(hardware, point, FMA)
+def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
+    """The memory's bandwidth by the datasheet, in B/s."""
+    return hardware.memory_bytes_per_s if hardware else None

@@ -86,19 +86,22 @@ def _check(variant: Variant, inputs: Inputs, kind: str, repeat: int) -> tuple[Ca
     return fused_error(*what), TOLERANCE[inputs.dtype]
 
 
+Factor = torch.Tensor | float
+
+
 def chain(kind: str, repeat: int) -> Callable[..., torch.Tensor]:
     """The operation as a student writes it: a loop over torch operators, on x, a factor and an addend.
 
-    >>> chain("fma", 3)(torch.ones(2), torch.tensor(2.0), torch.tensor(1.0))
+    >>> chain("fma", 3)(torch.ones(2), 2.0, 1.0)
     tensor([15., 15.])
     """
 
-    def multiply(x: torch.Tensor, factor: torch.Tensor, addend: torch.Tensor) -> torch.Tensor:
+    def multiply(x: torch.Tensor, factor: Factor, addend: Factor) -> torch.Tensor:
         for _ in range(repeat):
             x = x * factor
         return x
 
-    def multiply_and_add(x: torch.Tensor, factor: torch.Tensor, addend: torch.Tensor) -> torch.Tensor:
+    def multiply_and_add(x: torch.Tensor, factor: Factor, addend: Factor) -> torch.Tensor:
         for _ in range(repeat):
             x = x * factor + addend
         return x
@@ -107,8 +110,9 @@ def chain(kind: str, repeat: int) -> Callable[..., torch.Tensor]:
 
 
 def _eager(inputs: Inputs, kind: str, repeat: int) -> Run:
+    """With plain numbers: for a tensor of one element on the GPU, torch takes a slower kernel."""
     function = chain(kind, repeat)
-    return lambda: function(inputs.x, inputs.factor_tensor, inputs.addend_tensor)
+    return lambda: function(inputs.x, inputs.factor, inputs.addend)
 
 
 def _compiled(inputs: Inputs, kind: str, repeat: int) -> Run:

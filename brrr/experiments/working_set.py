@@ -18,8 +18,9 @@ from brrr.experiments.judging import Curve, datasheet, share, shown
 from brrr.machines.datasheet import Hardware
 
 HERE = "this course"
-NBYTES = tuple(sorted((*(2**k for k in range(16, 33)), *(3 * 2**k for k in range(20, 27)))))
-"""64 KiB to 4 GiB, twice as dense where the L2 caches of GPUs end."""
+DENSE = (*(3 * 2**k for k in range(20, 27)), *(n * 2**k for k in range(21, 26) for n in (5, 7)))
+NBYTES = tuple(sorted((*(2**k for k in range(16, 33)), *DENSE)))
+"""64 KiB to 4 GiB, four times as dense from 8 MiB to 256 MiB, where the L2 caches of GPUs end."""
 
 SUSTAINED_BYTES = 2**28
 """A sustained pass moves so much at least, as in `brrr.peaks.gpu_streams`."""
@@ -162,6 +163,7 @@ EXPERIMENT = Experiment(
     build="brrr.experiments.working_set_work:workload",
     supports="brrr.experiments.working_set:supports",
     cost="brrr.experiments.working_set:cost",
+    predicts="brrr.experiments.memory_predicted:working_set",
     claims=CLAIMS,
     anchors=({"nbytes": 2**20}, {"nbytes": 2**30}),
     rate=Rate("bytes", "B/s", "bytes moved a second"),

@@ -29,6 +29,8 @@ EXERCISES: Mapping[str, str] = {
     "03b-mend": "brrr.lessons.exercise_benchmark:grade",
     "03b-width": "brrr.lessons.exercise_width:grade",
     "04-slips": "brrr.lessons.exercise_slips:grade",
+    "04b-mend": "brrr.lessons.exercise_coalesce:grade",
+    "04b-share": "brrr.lessons.exercise_share:grade",
     "05-bytes": "brrr.lessons.exercise_bytes:grade",
     "05-fuse": "brrr.lessons.exercise_fuse:grade",
 }

@@ -1,0 +1,210 @@
+"""What lessons 04 and 04b call: two rates of one experiment, growth along an axis, roofline points, generations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import made_up
+import pytest
+
+from brrr.errors import ArgumentError
+from brrr.experiment import Value
+from brrr.experiments import experiment
+from brrr.experiments import repeat_theory as theory
+from brrr.lessons.comparison import Comparison
+from brrr.lessons.growth_comparison import compare_growth
+from brrr.lessons.guessing import Guess, guess
+from brrr.lessons.roofline_points import roofline_of
+from brrr.machines.datasheet import datasheets, hardware
+from brrr.measurement import Measurement
+from brrr.recordings.machine import Machine
+from brrr.recordings.plan import Step
+from brrr.recordings.recorded import Recorded
+from brrr.roofline.generations import GROUPS, SERIES, ridge, ridge_by_generation
+from brrr.widget.explorer import Explorer, explore
+
+REPEAT = experiment("repeat")
+H200 = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
+LARGE: dict[str, Value] = {"elements": 2**26, "dtype": "float32"}
+MEMORY, PEAK = 4e12, 60e12
+
+
+def seconds(variant: str, point: Mapping[str, Value]) -> float:
+    """A made-up GPU: the larger of the memory's time and the arithmetic's; without fusion, each step's bytes."""
+    cost = REPEAT.cost_at(variant, point)
+    assert cost is not None
+    fma = theory.operation(variant) == theory.FMA
+    return max(cost.eager_bytes / MEMORY, cost.flop / (PEAK if fma else PEAK / 2))
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    root = Path(tmp_path_factory.mktemp("recordings"))
+
+    def measure(step: Step) -> dict[str, made_up.MadeUpRun]:
+        found = {}
+        for variant in step.variants:
+            cost = REPEAT.cost_at(variant, step.point)
+            assert cost is not None
+            time = made_up.estimate(seconds(variant, step.point))
+            m = Measurement(host_s=time, period_s=time, latency_s=time, busy_s=time, kernel_s=time, span_s=time)
+            found[variant] = made_up.MadeUpRun(m, cost)
+        return found
+
+    only = {"elements": [str(2**26)], "dtype": ["float32"]}
+    made_up.record(root, H200, only, names=("repeat",), measure=measure)
+    return Recorded("h200", str(root))
+
+
+# ---- two rates ----
+
+
+def shown(source: Recorded, show: object) -> Explorer:
+    return explore("repeat", at={"repeat": 8, **LARGE}, lines=["cuda mul"], show=show, source=source)  # type: ignore[arg-type]
+
+
+def test_one_time_as_two_rates(source: Recorded) -> None:
+    flop, moved = shown(source, "rate"), shown(source, {"rate": "bytes"})
+    assert flop.data == shown(source, {"rate": "flop"}).data
+    assert flop.scene.frame().unit == "FLOP/s" and moved.scene.frame().unit == "B/s"
+    for (repeat, flops, *_), (same, bandwidth, *_) in zip(flop.data["cuda mul"], moved.data["cuda mul"], strict=True):
+        assert repeat == same and flops / bandwidth == pytest.approx(float(repeat) / 8)
+
+
+def test_each_rate_has_its_own_guides(source: Recorded) -> None:
+    assert set(shown(source, "rate").guides) == {"DATASHEET float32 peak (FMA)", "DATASHEET half of it (no FMA)"}
+    assert set(shown(source, {"rate": "bytes"}).guides) == {"DATASHEET the memory's bandwidth"}
+    assert not shown(source, "time").guides
+
+
+def test_a_rate_that_an_experiment_does_not_name() -> None:
+    with pytest.raises(ArgumentError, match="'unary' names no rate of flop"):
+        explore("unary", show={"rate": "flop"}, source="recorded:h200")
+    with pytest.raises(ArgumentError, match='"rate": "bytes"'):
+        explore("repeat", show={"rate": "apples"}, source="recorded:h200")
+    with pytest.raises(ArgumentError):
+        explore("repeat", show={"rate": "bytes", "ratio": "copy"}, source="recorded:h200")
+
+
+# ---- growth ----
+
+
+def factor(answer: str | None = "32") -> Guess:
+    return guess("How many times as long?", unit="x", answer=answer)
+
+
+def test_the_growth_of_a_time(source: Recorded) -> None:
+    found = compare_growth(factor(), "repeat", ["cuda mul", "eager mul"], source=source, repeat=(1, 32), **LARGE)
+    assert (
+        found.text
+        == "From repeat 1 to repeat 32, at elements 2^26, dtype float32: you said 32x, measured 1x: 32x too large."
+    )
+    assert [row[0] for row in found.rows] == ["multiplications, CUDA C++", "multiplications, one operator each"]
+    assert [row[3].split()[0] for row in found.rows] == ["1x", "32x"]
+    assert [row[4] for row in found.rows] == ["1x", "32x"], "predicted from the datasheet, for want of measured peaks"
+    assert "RECORDED" in found.badge
+
+
+def test_the_growth_of_a_rate(source: Recorded) -> None:
+    found = compare_growth(factor("16"), "repeat", ["cuda fma"], of="rate", source=source, repeat=(1, 16), **LARGE)
+    assert "a good guess" in found.text and found.rows[0][3].startswith("16x") and found.rows[0][4] == "16x"
+
+
+def test_points_snap_to_what_is_there(source: Recorded) -> None:
+    found = compare_growth(
+        factor(), "repeat", ["cuda mul"], source=source, repeat=(1, 500), elements=2**20, dtype="float32"
+    )
+    assert found.text.startswith("From repeat 1 to repeat 512, at elements 2^26")
+
+
+def test_what_is_missing_is_said(source: Recorded) -> None:
+    same = compare_growth(factor(), "repeat", ["cuda mul"], source=source, repeat=(1, 1), **LARGE)
+    assert "has only one of the two points: repeat 1" in same.text
+    absent = compare_growth(factor(), "repeat", ["cpu fused mul"], source=source, repeat=(1, 8), **LARGE)
+    assert "has none of these lines" in absent.text
+    open_guess = guess("A question that nobody has answered", unit="x")
+    assert "Not answered yet" in compare_growth(open_guess, "repeat", ["cuda mul"], repeat=(1, 8), **LARGE).text
+
+
+def test_wrong_arguments_of_growth() -> None:
+    with pytest.raises(ArgumentError, match='unit="x"'):
+        compare_growth(guess("How long?", unit="s"), "repeat", ["cuda mul"], repeat=(1, 8), **LARGE)
+    for wrong in ({"repeat": 8, **LARGE}, {"repeat": (1, 8), "elements": (1, 2), "dtype": "float32"}):
+        with pytest.raises(ArgumentError, match="exactly one axis"):
+            compare_growth(factor(), "repeat", ["cuda mul"], **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="line"):
+        compare_growth(factor(), "repeat", ["no such line"], repeat=(1, 8), **LARGE)
+
+
+# ---- the roofline of an experiment ----
+
+
+def test_roofline_points_of_an_experiment(source: Recorded) -> None:
+    picture = roofline_of("repeat", ["cuda mul", "cuda fma"], source=source, repeat=(1, 512), **LARGE)
+    assert not isinstance(picture, Comparison)
+    _, *points = picture.alt.splitlines()
+    assert [point.split(":")[0] for point in points] == [
+        "multiplications, CUDA C++, repeat 1", "multiplications, CUDA C++, repeat 512",
+        "FMAs, CUDA C++, repeat 1", "FMAs, CUDA C++, repeat 512",
+    ]  # fmt: skip
+    assert "64 FLOP/B, 30 TFLOP/s" in points[1] and "128 FLOP/B, 60 TFLOP/s" in points[3]
+
+
+def test_one_point_only(source: Recorded) -> None:
+    picture = roofline_of("repeat", ["cuda fma"], source=source, repeat=8, **LARGE)
+    assert not isinstance(picture, Comparison) and len(picture.alt.splitlines()) == 2
+
+
+def test_a_sentence_where_there_is_no_roofline(source: Recorded, tmp_path: Path) -> None:
+    absent = roofline_of("repeat", ["cpu fused mul"], source=source, repeat=8, **LARGE)
+    assert "has none of these lines" in repr(absent)
+    eager = roofline_of("repeat", ["eager fma"], source=source, repeat=512, **LARGE)
+    assert "has no such points" in repr(eager), "it stops before"
+    with pytest.raises(ArgumentError, match="one axis at most"):
+        roofline_of("repeat", ["cuda mul"], source=source, repeat=(1, 8), elements=(2**20, 2**26), dtype="float32")
+
+
+def test_unknown_roofs_are_said(source: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    from brrr.lessons import roofline_points
+    from brrr.widget.figures import Figures
+
+    monkeypatch.setattr(roofline_points, "figures_of", lambda *_: Figures("cuda"))
+    found = roofline_of("repeat", ["cuda mul"], source=source, repeat=8, **LARGE)
+    assert "run brrr calibrate" in repr(found)
+
+
+# ---- generations ----
+
+
+def test_every_gpu_stands_in_one_group() -> None:
+    listed = [key for group in GROUPS.values() for key in group]
+    assert sorted(listed) == sorted(key for key in datasheets() if key != "cpu")
+    for group in GROUPS.values():
+        years = [datasheets()[key].year for key in group]
+        assert years == sorted(years)
+
+
+def test_ridge_points_by_hand() -> None:
+    assert ridge(hardware("h200"), "fp32", "cuda cores") == pytest.approx(66.9 / 4.8)
+    assert ridge(hardware("v100"), "fp8", "tensor cores") is None
+
+
+def test_what_the_lesson_says_of_the_generations() -> None:
+    """Matrix units: far to the right, and further. Plain float32: further on graphics memory, not on stacked memory."""
+    stacked, graphics = GROUPS.values()
+    plain, half = SERIES["float32, no matrix units"], SERIES["float16, matrix units"]
+    at = {key: (ridge(hardware(key), *plain) or 0, ridge(hardware(key), *half) or 0) for key in (*stacked, *graphics)}
+    assert all(with_units > 1.9 * without for without, with_units in at.values() if with_units)
+    assert at["b200"][1] > at["a100"][1] > at["v100"][1] and at["l40s"][1] > at["t4"][1]
+    assert at["l40s"][0] > at["rtx-3090"][0] > at["gtx-1070"][0]
+    assert at["b200"][0] < at["v100"][0] and at["h200"][0] < at["h100"][0] and at["a100"][0] < at["a100-40gb"][0]
+    assert max(at, key=lambda key: at[key][0]) == "l40s"
+
+
+def test_the_picture_says_what_it_shows() -> None:
+    picture = ridge_by_generation()
+    head, *lines = picture.alt.splitlines()
+    assert head.startswith("Ridge points by datasheet") and len(lines) == len(datasheets()) - 1
+    assert "NVIDIA GeForce GTX 1070, 2016: float32, no matrix units 25.2 FLOP/B" in lines
+    assert picture.png.startswith(b"\x89PNG")
