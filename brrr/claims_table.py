@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brrr.claim import Claim, Verdict
-from brrr.errors import BrrrError, NotRecordedError
+from brrr.errors import ArgumentError, BrrrError, NotRecordedError
 from brrr.experiment import Experiment
 from brrr.source import Source
 from brrr.source import source as source_named
@@ -61,22 +61,27 @@ def _cell(text: str) -> str:
     return "".join(f"\\{letter}" if letter in "\\|*_`<>[]$" else letter for letter in text)
 
 
-def claims(name: str | Experiment, source: Source | str | None = None) -> ClaimsTable:
+def claims(name: str | Experiment, source: Source | str | None = None, *, only: Sequence[str] = ()) -> ClaimsTable:
     """The claims of an experiment with their verdicts on a source: `claims("matmul", "recorded:h200")`.
 
     `source` is a Source or its name (default: what `BRRR_SOURCE` says, else a GPU if there is one, else the
     recording). A live source judges what was measured in this session. A claim whose points are missing is *not
-    measured*; a damaged recording raises RecordingError.
+    measured*; a damaged recording raises RecordingError. `only` names the claims to show, where not all are wanted;
+    ArgumentError for one that does not exist.
     """
     from brrr.experiments import experiment
 
     chosen = experiment(name) if isinstance(name, str) else name
     given = source_named(source) if source is None or isinstance(source, str) else source
+    names = [claim.name for claim in chosen.claims]
+    if unknown := [each for each in only if each not in names]:
+        raise ArgumentError("claims", "only", unknown, f"some of {', '.join(names)}")
+    wanted = [claim for claim in chosen.claims if not only or claim.name in only]
     try:
         badge = str(given.badge(chosen))
     except NotRecordedError:
         badge = f"{given.name}, not recorded"
-    return ClaimsTable(chosen, badge, tuple((claim, claim.verdict(chosen, given)) for claim in chosen.claims))
+    return ClaimsTable(chosen, badge, tuple((claim, claim.verdict(chosen, given)) for claim in wanted))
 
 
 def main(argv: Sequence[str]) -> int:

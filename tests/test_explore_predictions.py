@@ -34,7 +34,7 @@ from brrr.widget.predictions import time_of
 from brrr.widget.table import table_of
 
 HOOKED = tuple(name for name in NAMES if experiment_named(name).predicts)
-LATE = ("repeat", "unary", "working_set", "strides", "cos_cos", "fusion", "remat")
+LATE = ("repeat", "unary", "working_set", "strides", "cos_cos", "sines", "fusion", "remat")
 N = 2**20
 
 

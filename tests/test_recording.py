@@ -68,6 +68,7 @@ def rows(draw: st.DrawFn) -> Row:
         kernels=draw(st.none() | st.integers(0, 10**6)),
         cache=draw(st.sampled_from(["hot", "cold"])),
         sm_clock_hz=draw(st.none() | st.floats(1e7, 1e10)),
+        peak_bytes=draw(st.none() | st.integers(0, 10**12)),
         device=made_up.GPU.device,
         flags=tuple(draw(st.lists(words, max_size=3))),
     )
@@ -117,6 +118,19 @@ def test_columns_stand_in_the_order_of_the_format() -> None:
     names = columns(MIXED)
     assert names[:7] == ("size", "share", "function", "variant", "host_s", "host_s_low", "host_s_high")
     assert names[-9:] == ("n", "kernels", "cache", "sm_clock_hz", "flop", "bytes", "error", "flags", "run")
+    assert columns(MIXED, memory=True) == (*names, "peak_bytes")
+
+
+def test_only_a_file_with_memory_in_it_has_a_column_of_it(writable_root: Path) -> None:
+    path = writable_root / "h200" / "matmul.csv"
+    before = Recording.read(path.parent, MATMUL)
+    assert "peak_bytes" not in path.read_text()
+    measured = dataclasses.replace(before.rows[0].measurement, peak_bytes=4096)
+    told = dataclasses.replace(before.rows[0], measurement=measured)
+    dataclasses.replace(before, rows=(told, *before.rows[1:])).write(path.parent)
+    again = Recording.read(path.parent, MATMUL).rows
+    assert [row.measurement.peak_bytes for row in again] == [4096] + [None] * (len(again) - 1)
+    assert dataclasses.replace(again[0].measurement, peak_bytes=None) == before.rows[0].measurement
 
 
 def test_a_row_keeps_what_the_csv_can_hold_and_cuts_the_interval_at_zero() -> None:

@@ -10,12 +10,14 @@ from peaks_made_up import curve
 from rooflines import cpu, gpu, pointwise, product, view
 
 from brrr.counting.cost import Cost, Matmul, OperatorCost
+from brrr.peaks.peaks import short
 from brrr.roofline.bound import RIDGE, bound_of
 from brrr.roofline.clocks import Step, period_s, schedule, span_s
+from brrr.roofline.families import family_of
 from brrr.roofline.fusion import fused
 from brrr.roofline.predicting import predict
 from brrr.roofline.terms import OperatorTime
-from brrr.roofline.tiles import product_s
+from brrr.roofline.tiles import Speeds, product_s
 
 sizes = st.floats(1.0, 1e9)
 rates = st.floats(1e9, 1e13)
@@ -100,11 +102,44 @@ def test_a_compiler_adds_nothing(found: list[OperatorCost], share: float) -> Non
     assert tuple(p for each in made for p in each.matmuls) == cost.matmuls
 
 
-@given(st.integers(1, 5000), st.integers(1, 5000), st.integers(1, 5000), st.integers(1, 200))
+dtypes = st.sampled_from(["bfloat16", "float16", "float32", "tf32", "float64"])
+products = st.builds(Matmul, *[st.integers(1, 5000)] * 3, st.integers(1, 20), dtypes, st.tuples(*[st.booleans()] * 2))
+
+
+@given(products, st.integers(1, 200))
+@settings(max_examples=150, deadline=None)
+def test_tiles_never_beat_the_rate(made: Matmul, processors: int) -> None:
+    """Each family has its share of the rate, and its tiles are padded."""
+    share = family_of(made).share
+    assert product_s(made, Speeds(1e12, 1e12, processors)) >= made.flop / (share * 1e12) * (1 - 1e-9)
+
+
+@given(products, st.sampled_from(["a100", "h100", "h200", "b200"]))
+@settings(max_examples=60, deadline=None)
+def test_no_product_beats_the_datasheet(made: Matmul, name: str) -> None:
+    from brrr.device import hardware
+
+    tf32, dtype = made.dtype == "tf32", "float32" if made.dtype == "tf32" else made.dtype
+    each = replace(product(made.m, made.n, made.k), dtype=dtype, matmuls=(replace(made, dtype=dtype),))
+    p = predict(whole([each]), device=f"datasheet:{name}", tf32=tf32)
+    promised = max(value for (kind, _), value in hardware(name).peaks.items() if kind == short(made.dtype))
+    assert p.busy_s is not None and p.busy_s >= made.flop / promised * (1 - 1e-9)
+
+
+@given(products, st.integers(1, 200), st.integers(2, 4))
 @settings(max_examples=100, deadline=None)
-def test_tiles_never_beat_the_rate(m: int, n: int, k: int, processors: int) -> None:
-    made = Matmul(m, n, k)
-    assert product_s(made, processors, 1e12, 1e12) >= made.flop / 1e12 * (1 - 1e-9)
+def test_more_of_a_batch_is_never_faster(made: Matmul, processors: int, factor: int) -> None:
+    """From two products on: a single one may split its sum, which a batch does not."""
+    some, more = (replace(made, batch=batch) for batch in (made.batch + 1, (made.batch + 1) * factor))
+    speeds = Speeds(1e14, 5e12, processors)
+    assert product_s(more, speeds) >= product_s(some, speeds) * (1 - 1e-9)
+
+
+@given(products, st.integers(1, 8))
+@settings(max_examples=100, deadline=None)
+def test_a_faster_cache_and_unit_never_take_longer(made: Matmul, factor: int) -> None:
+    slow, fast = Speeds(1e14, 5e12, 132), Speeds(factor * 1e14, factor * 5e12, 132)
+    assert product_s(made, fast) <= product_s(made, slow) * (1 + 1e-9)
 
 
 @given(st.lists(st.tuples(times, times), min_size=1, max_size=8), st.floats(0, 1e-2))

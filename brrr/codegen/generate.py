@@ -12,6 +12,9 @@ NAME = "brrr_elementwise"
 THREADS, WORDS, WORD_BYTES = 256, 2, 16
 """Threads a block; each asks for two words of 16 bytes of an input before it computes."""
 
+MOST_BLOCKS = 2**20
+"""Blocks of a launch; what they leave of a larger array, they do after their first tile."""
+
 STORED = {"float32": "float", "float64": "double", "float16": "Half", "bfloat16": "Bfloat"}
 ITEMSIZE = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2}
 
@@ -84,6 +87,11 @@ class Plan:
         return max(1, -(-self.vectors // (THREADS * WORDS)))
 
     @property
+    def even(self) -> bool:
+        """Whether every tile is full of vectors of the result, so that no thread need ask if one is there."""
+        return self.vectors % (THREADS * WORDS) == 0
+
+    @property
     def wide_index(self) -> bool:
         """Whether an index may need 64 bits."""
         return max([self.count, *(array.layout.reach for array in self.arrays)]) >= 2**31
@@ -97,7 +105,9 @@ def number_type(dtype: str) -> str:
 def source(plan: Plan) -> str:
     """The kernel's text in CUDA C++; it includes nothing, so NVRTC and nvcc both take it as it is."""
     used = dict.fromkeys([plan.dtype, *(array.dtype for array in plan.arrays)])
-    looped = [f"constexpr int WORDS = {WORDS};", f"constexpr Index VECTORS = {plan.vectors}, TILES = {plan.tiles};"]
+    looped = [f"constexpr int WORDS = {WORDS};"]
+    looped += [] if plan.even else [f"constexpr Index VECTORS = {plan.vectors};"]
+    looped += [f"constexpr Index TILES = {plan.tiles};"] if plan.tiles > MOST_BLOCKS else []
     head = [
         f"// {plan.line}",
         f"// {plan.count} elements, {plan.width} at a time, {plan.dtype}; made by brrr.",
@@ -133,31 +143,39 @@ def _kernel(plan: Plan) -> str:
 def _loop(plan: Plan) -> list[str]:
     """All whole vectors: first every load of a tile, then the arithmetic and the stores."""
     packed = [array for array in plan.arrays if array.layout.vectors(plan.width)]
-    kept = [f"        Pack<{STORED[array.dtype]}> {array.name}_[WORDS];" for array in packed]
-    loads = [f"                {array.name}_[w] = {_load(array)};" for array in packed]
+    kept = [f"    Pack<{STORED[array.dtype]}> {array.name}_[WORDS];" for array in packed]
+    loads = [f"            {array.name}_[w] = {_load(array)};" for array in packed]
     values = _values(plan.arrays, packed)
-    return [
-        "    for (Index tile = blockIdx.x; tile < TILES; tile += gridDim.x) {",
-        "        const Index first = tile * (THREADS * WORDS) + threadIdx.x;",
+    once = plan.tiles <= MOST_BLOCKS
+    guard, end = ("", "") if plan.even else ("        if (v < VECTORS) {", "        }")
+    rows = [
+        "    const Index tile = blockIdx.x;" if once
+        else "    for (Index tile = blockIdx.x; tile < TILES; tile += gridDim.x) {",
+        "    const Index first = tile * (THREADS * WORDS) + threadIdx.x;",
         *kept,
-        *(["#pragma unroll", "        for (int w = 0; w < WORDS; ++w) {",
-           "            const Index v = first + w * THREADS;", "            if (v < VECTORS) {", *loads,
-           "            }", "        }"] if loads else []),
+        *(["#pragma unroll", "    for (int w = 0; w < WORDS; ++w) {", "        const Index v = first + w * THREADS;",
+           guard, *loads, end, "    }"] if loads else []),
         "#pragma unroll",
-        "        for (int w = 0; w < WORDS; ++w) {",
-        "            const Index v = first + w * THREADS;",
-        "            if (v < VECTORS) {",
-        f"                Pack<{STORED[plan.dtype]}> out;",
+        "    for (int w = 0; w < WORDS; ++w) {",
+        "        const Index v = first + w * THREADS;",
+        guard,
+        f"            Pack<{STORED[plan.dtype]}> out;",
         "#pragma unroll",
-        "                for (int k = 0; k < VECTOR; ++k) {",
-        *(["                    const Index i = v * VECTOR + k;"] if len(packed) < len(plan.arrays) else []),
-        f"                    narrow(brrr_line({_arguments(values, plan)}), out.at[k]);",
-        "                }",
-        f"                reinterpret_cast<Pack<{STORED[plan.dtype]}> *>(result)[v] = out;",
+        "            for (int k = 0; k < VECTOR; ++k) {",
+        *(["                const Index i = v * VECTOR + k;"] if len(packed) < len(plan.arrays) else []),
+        f"                narrow(brrr_line({_arguments(values, plan)}), out.at[k]);",
         "            }",
-        "        }",
+        f"            reinterpret_cast<Pack<{STORED[plan.dtype]}> *>(result)[v] = out;",
+        end,
         "    }",
+        "" if once else "    }",
     ]  # fmt: skip
+    return [_indented(row, plan.even) for row in rows if row]
+
+
+def _indented(row: str, even: bool) -> str:
+    """Without the question whether a vector is there, what depends on it stands one level less deep."""
+    return row.replace("    ", "", 1) if even and row.startswith(" " * 12) else row
 
 
 def _load(array: Array) -> str:

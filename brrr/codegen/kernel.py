@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from brrr.codegen.complaint import LineError, from_log
-from brrr.codegen.generate import ITEMSIZE, NAME, THREADS, WORD_BYTES, Array, Plan, source
+from brrr.codegen.generate import ITEMSIZE, MOST_BLOCKS, NAME, THREADS, WORD_BYTES, Array, Plan, source
 from brrr.codegen.layout import layout
 from brrr.codegen.parse import TYPES, checked_line, output_name, used_names
 from brrr.errors import ArgumentError, UnavailableError
@@ -16,7 +16,6 @@ from brrr.errors import ArgumentError, UnavailableError
 if TYPE_CHECKING:
     import torch
 
-MOST_BLOCKS = 2**20
 Input = Any  # a tensor or a number
 
 _CPP = frozenset(

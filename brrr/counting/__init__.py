@@ -7,6 +7,7 @@
 | `tracing.py` | `cost(...)`: run a callable on fake tensors and count |
 | `mode.py` | `CostMode`: the same over a real execution |
 | `conventions.py` | how many FLOP each operator counts: one table |
+| `forms.py` | along rows or columns, broadcast, strided: what times depend on besides |
 | `traffic.py` | which bytes each operator reads and writes |
 | `cudnn.py` | what cuDNN's recurrent layers ask before they run |
 | `ledger.py` | which of them no implementation could save |

@@ -6,7 +6,7 @@
 | `strided` | an operand lies in another order than the result |
 | `broadcast` | an operand is smaller than the result |
 | `scalar` | a Python number in place of the second tensor |
-| `cast` | the result has another data type |
+| `to-bfloat16` and so on | the result has another data type |
 """
 
 from __future__ import annotations
@@ -68,5 +68,5 @@ def _elementwise(call: Call) -> Form:
     if any(t.shape == out.shape and t.stride() != out.stride() and out.dim() > 1 for t in taken):
         return Form("strided", lines, length)
     if name == "_to_copy" and taken and taken[0].dtype != out.dtype:
-        return Form("cast", 1, out.numel())
+        return Form(f"to-{str(out.dtype).removeprefix('torch.')}", 1, out.numel())
     return Form("scalar" if name in _TWO and len(taken) == 1 else "", 1, out.numel())

@@ -80,6 +80,7 @@ _PER_ELEMENT: dict[str, PerElement] = {
     "hardtanh_backward leaky_relu_backward": 3,
     "hardsigmoid_backward": 4,
     "elu_backward": 5,
+    "hardswish_backward": 7,  # g (x / 3 + 1 / 2), g or 0: two comparisons and selections
     "softplus_backward": 7,
     "silu_backward": 9,  # s = 1 / (1 + exp(-x)); g s (1 + x (1 - s))
     "gelu_backward": _gelu_backward,

@@ -25,6 +25,7 @@ NAMES = (
     "working_set",
     "strides",
     "cos_cos",
+    "sines",
     "fusion",
     "remat",
     "prediction",

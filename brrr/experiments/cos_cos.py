@@ -11,7 +11,7 @@ from brrr.claim import Claim, Evidence, Verdict, band_verdict, three_way
 from brrr.counting.cost import Cost
 from brrr.errors import NotRecordedError
 from brrr.experiment import Axis, Experiment, Guide, Line, Point, Rate, Variant
-from brrr.experiments.fusion_ratios import best, gains, together
+from brrr.experiments.fusion_ratios import best, counted, gains, together
 from brrr.experiments.judging import over, shown
 from brrr.machines.datasheet import Hardware
 
@@ -70,7 +70,7 @@ def _twice(evidence: Evidence) -> Verdict:
     """Eager over what torch.compile fused: within a tenth of 2; on the CPU, over a block at a time."""
     size, found = gains(evidence, "", ("compile",))
     way, gain = best(found)
-    text = f"{shown(gain)} by {way} at {size} elements, predicted {units.ratio(bytes_ratio())}"
+    text = f"{shown(gain)} by {way} at {counted(size)}, predicted {units.ratio(bytes_ratio())}"
     return band_verdict(gain, 0.9 * bytes_ratio(), 1.1 * bytes_ratio(), text)
 
 
@@ -82,7 +82,7 @@ def _as_one(evidence: Evidence) -> Verdict:
         size, times = together(evidence, ("cpu blocks", "cpu one"))
     fused, one = times.values()
     ratio = over(fused, one)
-    return band_verdict(ratio, 0.9, 1.1, f"two fused cosines take {shown(ratio)} of one, at {size} elements")
+    return band_verdict(ratio, 0.9, 1.1, f"two fused cosines take {shown(ratio)} of one, at {counted(size)}")
 
 
 def _every_way(evidence: Evidence) -> Verdict:
@@ -92,7 +92,7 @@ def _every_way(evidence: Evidence) -> Verdict:
         raise NotRecordedError(f"{', '.join(WAYS)} were not all measured on arrays that no cache holds")
     text = ", ".join(f"{way} {shown(gain)}" for way, gain in found.items())
     low, high = min(gain[1] for gain in found.values()), min(gain[2] for gain in found.values())
-    text = f"{text} at {size} elements, predicted {units.ratio(bytes_ratio())}"
+    text = f"{text} at {counted(size)}, predicted {units.ratio(bytes_ratio())}"
     return Verdict(three_way(low, high, 0.9 * bytes_ratio()), text)
 
 
@@ -148,6 +148,7 @@ EXPERIMENT = Experiment(
     build="brrr.experiments.cos_cos_work:workload",
     supports="brrr.experiments.cos_cos:supports",
     cost="brrr.experiments.cos_cos:cost",
+    predicts="brrr.experiments.fusion_predicted:cos_cos",
     claims=CLAIMS,
     anchors=({"elements": 2**16, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),

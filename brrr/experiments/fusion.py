@@ -82,6 +82,7 @@ EXPERIMENT = Experiment(
     build="brrr.experiments.fusion_work:workload",
     supports="brrr.experiments.fusion:supports",
     cost="brrr.experiments.fusion_theory:cost",
+    predicts="brrr.experiments.fusion_predicted:fusion",
     claims=CLAIMS,
     anchors=({"elements": 2**14, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),

@@ -61,7 +61,7 @@ def _worst(wrong: Sequence[float], right: Sequence[float]) -> float:
 
 
 def compiled(function: Function, **options: Any) -> Function:
-    """The function under torch.compile, made for one size; torch keeps what it compiled with the code, so it is copied.
+    """The function under torch.compile, for one size unless `dynamic`; its code, where torch keeps results, is copied.
 
     >>> compiled(torch.nn.functional.silu) is not None
     True
@@ -72,7 +72,7 @@ def compiled(function: Function, **options: Any) -> Function:
             function.__closure__,
         )  # fmt: skip
         function = copy
-    made: Function = torch.compile(function, dynamic=False, **options)
+    made: Function = torch.compile(function, **{"dynamic": False, **options})
     return made
 
 

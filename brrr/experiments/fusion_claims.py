@@ -6,7 +6,7 @@ from brrr import units
 from brrr.claim import Claim, Evidence, Status, Verdict, band_verdict, three_way
 from brrr.errors import NotRecordedError
 from brrr.experiment import Value
-from brrr.experiments.fusion_ratios import best, gains, together
+from brrr.experiments.fusion_ratios import best, counted, gains, together
 from brrr.experiments.fusion_theory import KINDS, bytes_ratio, predicted_ratio
 from brrr.experiments.judging import datasheet, over, shown
 
@@ -62,7 +62,7 @@ def _tiny(evidence: Evidence) -> Verdict:
     point: dict[str, Value] = {"elements": TINY, "dtype": "float32"}
     predicted = bytes_ratio("chain", TINY)
     gain = over(evidence.get("chain eager period", **point), evidence.get("chain compile period", **point))
-    text = f"{shown(gain)} by compile in a loop at {TINY} elements; predicted {units.ratio(predicted)}"
+    text = f"{shown(gain)} by compile in a loop at {counted(TINY)}; predicted {units.ratio(predicted)}"
     off = tuple(each / predicted for each in gain)
     inside = band_verdict((off[0], off[1], off[2]), 0.75, 1.25, text)
     opposite: dict[Status, Status] = {"holds": "fails", "fails": "holds"}

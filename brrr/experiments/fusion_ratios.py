@@ -53,6 +53,15 @@ def gains(evidence: Evidence, work: str, ways: Sequence[str]) -> tuple[int, dict
     return size, {"blocks": over(*times.values())}
 
 
+def counted(size: int) -> str:
+    """A number of elements as a reader takes it in.
+
+    >>> counted(2**26), counted(1000)
+    ('2^26 elements', '1000 elements')
+    """
+    return f"{f'2^{size.bit_length() - 1}' if size & (size - 1) == 0 else size} elements"
+
+
 def best(found: dict[str, Ratio]) -> tuple[str, Ratio]:
     """The way that gains most."""
     return max(found.items(), key=lambda each: each[1][0])

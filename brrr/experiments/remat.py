@@ -20,6 +20,7 @@ from brrr.claim import Claim, Evidence, Verdict, three_way
 from brrr.counting.cost import Cost
 from brrr.errors import NotRecordedError
 from brrr.experiment import Axis, Experiment, Guide, Line, Point, Rate, Value, Variant
+from brrr.experiments.fusion_ratios import counted
 from brrr.experiments.judging import over, shown
 from brrr.machines.datasheet import Hardware
 from brrr.measurement import Estimate
@@ -153,7 +154,7 @@ def _lowers_both(evidence: Evidence) -> Verdict:
     more, words = _peaks(evidence, point, "compile saved", "compile")
     text = f"to save takes {shown(ratio)} the time, predicted {units.ratio(_predicted(8))} by bytes, and {words}"
     status = three_way(ratio[1], ratio[2], 1.0)
-    return Verdict(status if more > 1 else "fails", f"{text}, at {point['elements']} elements")
+    return Verdict(status if more > 1 else "fails", f"{text}, at {counted(int(point['elements']))}")
 
 
 def _as_the_bytes_say(evidence: Evidence) -> Verdict:
@@ -175,7 +176,7 @@ def _dear_arithmetic(evidence: Evidence) -> Verdict:
     more, words = _peaks(evidence, point, "compile saved", "compile")
     text = f"to compute again takes {shown(ratio)} the time of saving; to save takes {words}"
     status = three_way(ratio[1], ratio[2], 1.0)
-    return Verdict(status if more > 1 else "fails", f"{text}, at {point['elements']} elements")
+    return Verdict(status if more > 1 else "fails", f"{text}, at {counted(int(point['elements']))}")
 
 
 def _checkpoint_costs(evidence: Evidence) -> Verdict:
@@ -184,7 +185,9 @@ def _checkpoint_costs(evidence: Evidence) -> Verdict:
     ratio = over(checkpointed, eager)
     more, words = _peaks(evidence, point, "eager", "checkpoint")
     predicted = units.ratio(_predicted(16, ways=("checkpoint", "eager")))
-    text = f"{shown(ratio)} the time, predicted {predicted}; to save takes {words}, at {point['elements']} elements"
+    text = (
+        f"{shown(ratio)} the time, predicted {predicted}; to save takes {words}, at {counted(int(point['elements']))}"
+    )
     return Verdict(three_way(ratio[1], ratio[2], 1.1) if more > 1 else "fails", text)
 
 

@@ -180,7 +180,9 @@ def _peak_on_cpu(run: Callable[[], Any]) -> int:
     """The profiler reports what the CPU's allocator gives and takes back; the peak is the largest sum."""
     from torch.profiler import ProfilerActivity, profile
 
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
+    from brrr.tracing.quiet import without_chatter
+
+    with without_chatter(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
         run()
     assert found.profiler is not None and found.profiler.kineto_results is not None
     events = [event for event in found.profiler.kineto_results.events() if event.name() == "[memory]"]

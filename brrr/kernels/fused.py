@@ -31,39 +31,47 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 @triton.jit
-def _cos_cos(x, y, count, BLOCK: tl.constexpr):
-    """cos(cos(x))."""
-    # count may exceed 2^31: the block's start is 64 bits wide, an offset inside the block need not be.
-    start = tl.program_id(0).to(tl.int64) * BLOCK
+def _loaded(start, left, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    """A block of numbers as float32, zeros after the last; where all blocks are full, none asks whether it is."""
     offsets = tl.arange(0, BLOCK)
-    inside = offsets < count - start
-    value = tl.load(x + start + offsets, mask=inside, other=0.0).to(tl.float32)
-    value = tl.cos(tl.cos(value))
-    tl.store(y + start + offsets, value.to(y.dtype.element_ty), mask=inside)
+    value = tl.load(start + offsets) if EVEN else tl.load(start + offsets, mask=offsets < left, other=0.0)
+    return value.to(tl.float32)
 
 
 @triton.jit
-def _chain(x, r, y, scale, count, BLOCK: tl.constexpr):
+def _stored(start, value, left, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    """The reverse, rounded to the array's type."""
+    offsets = tl.arange(0, BLOCK)
+    if EVEN:
+        tl.store(start + offsets, value.to(start.dtype.element_ty))
+    else:
+        tl.store(start + offsets, value.to(start.dtype.element_ty), mask=offsets < left)
+
+
+@triton.jit
+def _cos_cos(x, y, count, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    """cos(cos(x))."""
+    # count may exceed 2^31: the block's start is 64 bits wide, an offset inside the block need not be
+    start = tl.program_id(0).to(tl.int64) * BLOCK
+    value = tl.cos(tl.cos(_loaded(x + start, count - start, BLOCK, EVEN)))
+    _stored(y + start, value, count - start, BLOCK, EVEN)
+
+
+@triton.jit
+def _chain(x, r, y, scale, count, BLOCK: tl.constexpr, EVEN: tl.constexpr):
     """relu(x * scale + r); a NaN stays one."""
     start = tl.program_id(0).to(tl.int64) * BLOCK
-    offsets = tl.arange(0, BLOCK)
-    inside = offsets < count - start
-    value = tl.load(x + start + offsets, mask=inside, other=0.0).to(tl.float32) * scale
-    value += tl.load(r + start + offsets, mask=inside, other=0.0).to(tl.float32)
-    value = tl.where(value < 0.0, 0.0, value)
-    tl.store(y + start + offsets, value.to(y.dtype.element_ty), mask=inside)
+    value = _loaded(x + start, count - start, BLOCK, EVEN) * scale + _loaded(r + start, count - start, BLOCK, EVEN)
+    _stored(y + start, tl.where(value < 0.0, 0.0, value), count - start, BLOCK, EVEN)
 
 
 @triton.jit
-def _kept(x, between, y, count, BLOCK: tl.constexpr):
+def _kept(x, between, y, count, BLOCK: tl.constexpr, EVEN: tl.constexpr):
     """h = cos(x) and cos(h): the intermediate is a result too, so it is written."""
     start = tl.program_id(0).to(tl.int64) * BLOCK
-    offsets = tl.arange(0, BLOCK)
-    inside = offsets < count - start
-    middle = tl.cos(tl.load(x + start + offsets, mask=inside, other=0.0).to(tl.float32))
-    middle = middle.to(y.dtype.element_ty)
-    tl.store(between + start + offsets, middle, mask=inside)
-    tl.store(y + start + offsets, tl.cos(middle.to(tl.float32)).to(y.dtype.element_ty), mask=inside)
+    middle = tl.cos(_loaded(x + start, count - start, BLOCK, EVEN)).to(y.dtype.element_ty)
+    _stored(between + start, middle, count - start, BLOCK, EVEN)
+    _stored(y + start, tl.cos(middle.to(tl.float32)), count - start, BLOCK, EVEN)
 
 
 @triton.jit
@@ -174,7 +182,8 @@ def tile_of(width: int) -> tuple[int, int]:
 def _along(kernel: Any, x: torch.Tensor, args: tuple[Any, ...]) -> None:
     if x.numel():
         block = BLOCK_BYTES // x.element_size()
-        kernel[(triton.cdiv(x.numel(), block),)](*args, x.numel(), BLOCK=block, num_warps=WARPS)
+        even = x.numel() % block == 0
+        kernel[(triton.cdiv(x.numel(), block),)](*args, x.numel(), BLOCK=block, EVEN=even, num_warps=WARPS)
 
 
 def _by_rows(call: str, kernel: Any, x: torch.Tensor, vectors: tuple[torch.Tensor, ...], *more: float) -> torch.Tensor:

@@ -13,7 +13,9 @@ from brrr.measurement import Estimate
 from brrr.peaks import host_cost
 from brrr.peaks.gpu_arithmetic import chains, measure_arithmetic
 from brrr.peaks.gpu_bandwidth import measure_bandwidth
-from brrr.peaks.gpu_launch import measure_floor, measure_gaps, measure_replay
+from brrr.peaks.gpu_launch import measure_between_replays, measure_floor, measure_gaps, measure_replay
+from brrr.peaks.gpu_operators import sweep_operators
+from brrr.peaks.gpu_products import sweep_products
 from brrr.peaks.gpu_times import gated
 from brrr.peaks.matrix import measure_products
 from brrr.peaks.parts import Findings, Part, said
@@ -89,5 +91,8 @@ PARTS = (
     Part("matmul", products),
     Part("host", host),
     Part("graph-replay", measure_replay),
+    Part("gap between replays", measure_between_replays),
     Part("host.compiled", compiled, needs_s=20.0),
+    Part("sweep of products", sweep_products),
+    Part("sweep of operators", sweep_operators),
 )

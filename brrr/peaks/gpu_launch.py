@@ -14,13 +14,16 @@ from brrr.peaks.gpu_times import own_times
 from brrr.peaks.host_cost import waiting
 from brrr.peaks.parts import Findings
 from brrr.peaks.peak import Curve, Peak
-from brrr.peaks.sampling import issue_estimate
+from brrr.peaks.sampling import issue_estimate, loop_estimate
 from brrr.timing.calibration import ASSUMED_OWN_S, calibration, graph_gap_s, stream_gaps_s
 
 CHAIN = 200
 """Kernels in the chain whose gaps are measured."""
 REPEATS = 7
 NODES = (1, 4, 16, 64, 256)
+BUSY_ELEMENTS = 2**22
+"""Of float32: about 8 µs on an H200, twice what replaying costs the host."""
+LONGEST_GAP_S = 10e-6
 
 
 def measure_floor(found: Findings) -> None:
@@ -71,6 +74,30 @@ def measure_replay(found: Findings) -> None:
     found.measured["host.graph-replay"] = replace(
         points[0][1], conditions={"operator": "replay of a graph of one relu"}
     )
+
+
+def measure_between_replays(found: Findings) -> None:
+    """`gap.replay`: from the end of a graph to the start of the next, by graphs of one kernel that lasts a while.
+
+    The host is through long before; what a loop takes beyond the kernel's own time lies between two graphs.
+    """
+    x = torch.rand(BUSY_ELEMENTS, device="cuda")
+    graph = capture(torch.relu, x)
+    graph.output.fill_(torch.nan)
+    checks.same(graph.replay(), lambda first, last: x[first:last], "a replayed relu")
+    own = own_times([graph.replay]) or own_times([graph.replay])
+    if own is None:
+        found.note("gap.replay: not measured, since there is no profiler that tells the kernel's own time")
+        return
+    period = loop_estimate(graph.replay, min(0.2, found.left_s / 4), waiting("cuda"))
+    gap_s = period.median - own[0].median
+    if not 0 < gap_s < LONGEST_GAP_S:
+        found.note(f"gap.replay: left out: it came out as {gap_s:.3g} s")
+        return
+    by = f"replays of a graph of one relu of {BUSY_ELEMENTS} elements, less its own time"
+    spread = period.high - period.low + own[0].high - own[0].low
+    gap = Estimate(gap_s, max(0.0, gap_s - spread / 2), gap_s + spread / 2, period.n)
+    found.measured["gap.replay"] = Peak.time(gap, by=by, own_times_from="cupti")
 
 
 def _relus(x: torch.Tensor, count: int) -> torch.Tensor:

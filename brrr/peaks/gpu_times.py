@@ -33,34 +33,34 @@ def clock_conditions() -> dict[str, Value]:
     return {**found, "held_back_by": ", ".join(sorted(held))} if held else found
 
 
-def own_times(calls: Sequence[Call]) -> list[Estimate] | None:
+def own_times(calls: Sequence[Call], warm: int = WARM, timed: int = TIMED) -> list[Estimate] | None:
     """The kernels' own time of each call by CUPTI, all calls in one recording, hot; None without a profiler.
 
-    Each call is issued `WARM` times uncounted and `TIMED` times counted, behind a gate, so that its kernels follow
+    Each call is issued `warm` times uncounted and `timed` times counted, behind a gate, so that its kernels follow
     each other as in a full queue.
     """
     try:
-        activities, _ = record_activity(lambda: _issue_all(calls))
+        activities, _ = record_activity(lambda: _issue_all(calls, warm + timed))
     except RuntimeError:  # another profiler is running, or CUPTI is forbidden here
         return None
     buckets = split_by_marker(activities)
-    each = WARM + TIMED
+    each = warm + timed
     if len(buckets) != each * len(calls) or not all(buckets):
         return None
     samples = [
-        [kernel_sum_s(bucket) for bucket in buckets[k * each + WARM : (k + 1) * each]] for k in range(len(calls))
+        [kernel_sum_s(bucket) for bucket in buckets[k * each + warm : (k + 1) * each]] for k in range(len(calls))
     ]
     return [Estimate.of(values, EVENT_TICK_S) for values in samples]
 
 
-def _issue_all(calls: Sequence[Call]) -> None:
+def _issue_all(calls: Sequence[Call], times: int) -> None:
     gate = gate_of(torch.cuda.current_device())
     for call in calls:
-        gate.run(lambda call=call: _issue(call), GATE_S)  # type: ignore[misc]
+        gate.run(lambda call=call: _issue(call, times), GATE_S)  # type: ignore[misc]
 
 
-def _issue(call: Call) -> None:
-    for _ in range(WARM + TIMED):
+def _issue(call: Call, times: int) -> None:
+    for _ in range(times):
         marker_kernel()
         call()
 

@@ -52,7 +52,7 @@ def operators(device: str) -> list[Operator]:
     linear, unchanged = nn.Linear(SIDE, SIDE, bias=False, device=device), Unchanged()
     with torch.no_grad():
         linear.weight.copy_(y)
-    a, b = x.double(), y.double()
+    a, b, row = x.double(), y.double(), y[0]
     return [
         Operator("pointwise", lambda: x + y, a + b, "x + y"),
         Operator("pointwise-grad", lambda: with_grad + y, a + b, "x + y, x requires a gradient", grad=True),
@@ -63,6 +63,16 @@ def operators(device: str) -> list[Operator]:
         Operator("matmul", lambda: x @ y, a @ b, "x @ y"),
         Operator("view", lambda: x.view(-1), a.view(-1), "x.view(-1)"),
         Operator("copy", lambda: out.copy_(x), a, "y.copy_(x)"),
+        Operator("scalar", lambda: x * 0.99, a * 0.99, "x * 0.99"),
+        Operator("in-place-scalar", lambda: kept.mul_(1.0), a, "x.mul_(1.0)"),
+        Operator("relu", lambda: torch.relu(x), a.clamp(min=0), "relu(x)"),
+        Operator("unary", lambda: x.tanh(), a.tanh(), "x.tanh()"),
+        Operator("clone", lambda: x.clone(), a, "x.clone()"),
+        Operator("reduction-rows", lambda: x.sum(-1, keepdim=True), a.sum(-1, keepdim=True), "x.sum(-1, keepdim=True)"),
+        Operator("addmm", lambda: torch.addmm(row, x, y), a @ b + b[0], "torch.addmm(row, x, y)"),
+        Operator("select", lambda: y[0], b[0], "y[0]"),
+        Operator("transpose", lambda: x.t(), a.T, "x.t()"),
+        Operator("view-shape", lambda: x.view(x.shape), a, "x.view(x.shape)"),
         Operator("module", lambda: unchanged(x), a, "a module whose forward returns x"),
         Operator("linear", lambda: linear(x), a @ b.T, "nn.Linear without bias"),
     ]  # fmt: skip

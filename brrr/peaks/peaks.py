@@ -14,6 +14,7 @@ from typing import Literal
 
 from brrr.errors import ArgumentError, BrrrError
 from brrr.peaks.peak import Curve, Peak
+from brrr.peaks.sweep import Sweep
 
 DTYPES = {
     "float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8", "int8": "int8",
@@ -34,7 +35,8 @@ class Peaks:
     `measured` and `curves` hold nothing that was not measured on it; what had to be assumed stands in `assumed`, and
     the datasheet is asked anew each time (`datasheet`), so that the three never mix. `notes` say what is missing, and
     why. Names: `matmul.bf16` (curve by size), `arithmetic.fp32.fma`, `kernel.floor`, `gap.stream`, `gap.graph`,
-    `host.pointwise` and so on; `copy`, `read`, `write`, `triad` (curves by working set).
+    `host.pointwise` and so on; `copy`, `read`, `write`, `triad` (curves by working set). `sweeps` are the times of many
+    `products` and `operators`, by which the predictor corrects its models.
     """
 
     device: str
@@ -47,6 +49,7 @@ class Peaks:
     measured: Mapping[str, Peak] = field(default_factory=dict, hash=False)
     curves: Mapping[str, Curve] = field(default_factory=dict, hash=False)
     assumed: Mapping[str, Peak] = field(default_factory=dict, hash=False)
+    sweeps: Mapping[str, Sweep] = field(default_factory=dict, hash=False)
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

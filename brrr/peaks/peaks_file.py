@@ -9,11 +9,14 @@ from typing import Any, Literal, TypeVar
 from brrr.errors import ArgumentError, RecordingError
 from brrr.peaks.peak import LIMITS, Curve, Kind, Peak
 from brrr.peaks.peaks import RESOLUTION, Peaks
+from brrr.peaks.sweep import Sweep
 from brrr.recordings.json_reader import JsonReader
 
 # The history of the object, newest last; machine.json has a version of its own.
 #   1  first format: device, software and date; measured and assumed figures; measured curves; notes.
-FORMAT = 1
+#   2  sweeps: a row is a line of text, its values and its nanoseconds with blanks between; "-" is the empty text.
+FORMAT = 2
+EMPTY = "-"
 TEXTS = ("device", "date", "brrr", "driver", "cuda", "torch")
 T = TypeVar("T")
 
@@ -27,8 +30,17 @@ def to_object(peaks: Peaks) -> dict[str, Any]:
         "measured": {name: _figure(peak) for name, peak in peaks.measured.items()},
         "curves": {name: _curve(curve) for name, curve in peaks.curves.items()},
         "assumed": {name: _figure(peak) for name, peak in peaks.assumed.items()},
+        "sweeps": {name: _sweep(sweep) for name, sweep in peaks.sweeps.items()},
         "notes": list(peaks.notes),
     }
+
+
+def _sweep(sweep: Sweep) -> dict[str, Any]:
+    rows = [
+        " ".join([*(str(value) or EMPTY for value in row), f"{time_s * 1e9:.0f}"])
+        for row, time_s in zip(sweep.rows, sweep.seconds, strict=True)
+    ]
+    return {"columns": list(sweep.columns), "conditions": dict(sweep.conditions), "rows": rows}
 
 
 def _figure(peak: Peak) -> dict[str, Any]:
@@ -60,10 +72,31 @@ def from_object(data: JsonReader) -> Peaks:
         measured=measured.mapping(_reads(lambda each: _read_figure(each, "measured"))),
         curves=data.object("curves").mapping(_reads(_read_curve)),
         assumed=assumed.mapping(_reads(lambda each: _read_figure(each, "assumed"))),
+        sweeps=data.object("sweeps").mapping(_reads(_read_sweep)) if version > 1 else {},
         notes=data.texts("notes"),
     )
     data.finish()
     return peaks
+
+
+def _read_sweep(data: JsonReader) -> Sweep:
+    columns, conditions = data.texts("columns"), data.point("conditions")
+    rows, seconds = [], []
+    for place, line in enumerate(data.texts("rows")):
+        *values, nanoseconds = line.split(" ")
+        if len(values) != len(columns) or not nanoseconds.isdecimal():
+            data.fail(f"{data.place}.rows[{place}] is {line!r}; expected {', '.join(columns)} and nanoseconds")
+        rows.append(tuple(_value(value) for value in values))
+        seconds.append(int(nanoseconds) / 1e9)
+    data.finish()
+    try:
+        return Sweep(columns, tuple(rows), tuple(seconds), conditions)
+    except ArgumentError as error:
+        data.fail(f"{data.place}.{error.argument}: {error.value!r}; expected {error.expected}")
+
+
+def _value(text: str) -> int | str:
+    return int(text) if text.isdecimal() else "" if text == EMPTY else text
 
 
 def _device_kind(data: JsonReader) -> Literal["cuda", "cpu"]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from brrr import units
 from brrr.peaks.peak import Curve, Peak
 from brrr.peaks.peaks import Peaks
+from brrr.peaks.sweep import Sweep
 
 HEAD = ("measured", "value", "95 % interval", "at", "datasheet", "share")
 LEVELS = ("read", "copy", "triad", "write")
@@ -18,8 +19,16 @@ def text(peaks: Peaks) -> str:
     lines = [f"Peaks of {peaks.device} ({about}), measured {peaks.date}", ""]
     lines += table([HEAD, *_rows(peaks)])
     lines += ["", *_streams(peaks.curves)]
+    lines += [f"sweep: {len(sweep)} {name}{_spread(sweep)}" for name, sweep in peaks.sweeps.items()]
     lines += [f"assumed: {name} {peak} ({_said(peak)})" for name, peak in peaks.assumed.items()]
     return "\n".join([*lines, *(f"note: {note}" for note in peaks.notes)]).rstrip()
+
+
+def _spread(sweep: Sweep) -> str:
+    """From the shortest to the longest of its times."""
+    if not sweep.seconds:
+        return ""
+    return f", {units.seconds(min(sweep.seconds))} to {units.seconds(max(sweep.seconds))}"
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -13,13 +13,13 @@ from brrr.timing.host_times import HostTimes
 ROUNDS = 8
 
 
-def loop_estimate(call: Callable[[], Any], seconds: float) -> Estimate:
-    """Seconds a call takes in a loop on the CPU, from about `seconds` of them after a warm-up.
+def loop_estimate(call: Callable[[], Any], seconds: float, wait: Callable[[], None] | None = None) -> Estimate:
+    """Seconds a call takes in a loop, from about `seconds` of them after a warm-up; `wait` synchronises with a GPU.
 
     >>> loop_estimate(lambda: sum(range(1000)), 0.01).median > 0
     True
     """
-    times = _rounds(HostTimes(call), seconds)
+    times = _rounds(HostTimes(call, wait), seconds)
     return _found(times.estimate(times.period))
 
 

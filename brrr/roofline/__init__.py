@@ -8,7 +8,10 @@
 | `choosing.py` | which figures a device's name stands for: recorded, or its datasheet |
 | `terms.py` | what one operator takes: host, memory, arithmetic |
 | `streams.py` | the memory's term, by working set |
-| `tiles.py` | the arithmetic's term of a matrix product, by tiles and waves |
+| `tiles.py`, `families.py` | a matrix product by tiles and waves, and the constants of its kernels |
+| `sweeps.py`, `nearby.py` | what measured sweeps say against these models |
+| `hosts.py` | which measured host cost an operator has |
+| `gpu_forms.py` | operators that a GPU has in one piece |
 | `fusion.py` | which kernels a compiler makes of a chain of operators |
 | `clocks.py` | the two clocks: the host issues, the device follows |
 | `bound.py` | what limits: overhead, memory, compute, or two of them alike |

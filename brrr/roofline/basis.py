@@ -112,8 +112,10 @@ class Basis:
 
 def _sm_count(peaks: Peaks) -> int | None:
     """The multiprocessors of a GPU without a datasheet here, if it is the one in hand."""
+    if peaks.kind != "cuda":  # and torch need not be loaded
+        return None
     import torch
 
-    if peaks.kind != "cuda" or not torch.cuda.is_available() or torch.cuda.get_device_name() != peaks.device:
+    if not torch.cuda.is_available() or torch.cuda.get_device_name() != peaks.device:
         return None
     return int(torch.cuda.get_device_properties().multi_processor_count)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from pathlib import Path
 from typing import Literal
 
 from brrr.errors import ArgumentError, UnavailableError
@@ -57,14 +59,23 @@ def _datasheet(name: str, said: str) -> Hardware:
 
 def _recorded(slug: str) -> Peaks | None:
     """The peaks recorded for a device, None where its recordings hold none; a damaged file is an error."""
-    from brrr.peaks.peaks_file import read_peaks
-    from brrr.recordings.machine import Machine
+    from brrr.recordings.machine import FILE
     from brrr.recordings.recorded import recorded_devices, recordings_root
 
     root = recordings_root()
-    if slug not in recorded_devices(root) or "format" not in Machine.read(root / slug).peaks:
+    if slug not in recorded_devices(root):
         return None
-    return read_peaks(root / slug)
+    found = (root / slug / FILE).stat()
+    return _read(root / slug, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=8)
+def _read(folder: Path, modified_ns: int, size: int) -> Peaks | None:
+    """The peaks of a folder, read anew when its file has changed; what else the arguments tell is for that alone."""
+    from brrr.peaks.peaks_file import read_peaks
+    from brrr.recordings.machine import Machine
+
+    return read_peaks(folder) if "format" in Machine.read(folder).peaks else None
 
 
 def _peaks_here(device: Literal["cuda"] | str | None) -> Peaks:

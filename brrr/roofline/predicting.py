@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from brrr.counting.cost import Cost, OperatorCost
@@ -13,8 +14,10 @@ from brrr.roofline.basis import Basis
 from brrr.roofline.bound import bound_of
 from brrr.roofline.choosing import Where, basis_for
 from brrr.roofline.fusion import fused
+from brrr.roofline.gpu_forms import as_on_gpu
+from brrr.roofline.hosts import WHOLE
 from brrr.roofline.prediction import How, Prediction
-from brrr.roofline.terms import MATRIX_DTYPES, WHOLE, OperatorTime
+from brrr.roofline.terms import MATRIX_DTYPES, OperatorTime
 from brrr.roofline.ways import as_graph_s, operator_times, run_clocks
 
 HOWS = ("eager", "graph", "compiled")
@@ -42,6 +45,9 @@ def predict(
     calls: the loop that `period_s` is for; with 1 it is the latency.
     backward: with the gradients, as `brrr.cost` counts them. tf32: products of float32 run in TF32.
     dtype: of a `Cost` without operators, which counts as one kernel.
+
+    Times rest on models of streams and of tiles, corrected by measured sweeps where the peaks have them: `notes` say
+    which it was, docs/predictor.md what each gives.
 
     Raises ArgumentError for an unknown device, data type or way, MissingPeakError where a figure it needs was not
     measured, TraceError for a callable that cannot be counted without running it.
@@ -103,6 +109,8 @@ def _say_where(fn: Any, args: tuple[Any, ...], basis: Basis) -> None:
 
 def _kernels(work: Cost, basis: Basis, how: How, dtype: str) -> Sequence[OperatorCost]:
     """What is run: the operators, or what a compiler makes of them; a cost without any is one that copies."""
+    if basis.is_gpu and work.operators:
+        work = replace(work, operators=tuple(as_on_gpu(work.operators)))
     if work.operators and how == "compiled":
         basis.note("what a compiler fuses is taken to be every run of neighbours that are no matrix products")
         basis.note("each kernel of the compiled form but the first counts on the host as an operator of its class")

@@ -80,7 +80,8 @@ def _measured(basis: Basis, dtypes: Sequence[str]) -> Iterator[Roof]:
         return
     copy = basis.curves.get("copy")
     if copy is not None:
-        slowest = level_rate(copy, copy.points[-1][0])
+        copies = [basis.curves[kind] for kind in ("copy", "torch-copy") if kind in basis.curves]
+        slowest = max(level_rate(each, each.points[-1][0]) for each in copies)
         fastest = max(basis.curves[kind].best.value for kind in ("copy", "read") if kind in basis.curves)
         if fastest >= CACHE_GAIN * slowest:
             yield Roof("L2 cache" if basis.is_gpu else "cache", "B/s", fastest, "measured")

@@ -11,8 +11,12 @@ from brrr.peaks.peak import Curve
 from brrr.roofline.basis import Basis
 
 
-def memory_s(basis: Basis, read: float, written: float, working_set: float, start_s: float) -> float:
+def memory_s(
+    basis: Basis, read: float, written: float, working_set: float, start_s: float, *, in_place: bool = False
+) -> float:
     """Seconds that reading and writing so many bytes take, without the `start_s` that every operator has.
+
+    `in_place`: what is written is what was read, so that a cache has to hold half as much.
 
     `working_set` are the bytes that the whole call touches: what does not fit into a cache comes from the level below.
     More bytes never take less time, whatever the curves look like.
@@ -25,10 +29,24 @@ def memory_s(basis: Basis, read: float, written: float, working_set: float, star
     traffic = traffic_kind(read, written)
     sustained, single = _curves(basis, traffic)
     passing = single_pass_s(basis.curves[single], moved, start_s)
+    if in_place:
+        passing = min(passing, 2 * single_pass_s(basis.curves[single], moved / 2, start_s))
     basis.use(single, basis.curves[single].at(moved), basis.curves[single].points[0][1])
-    rate = level_rate(basis.curves[sustained], max(working_set, moved))
+    rate = level_rate(basis.curves[sustained], max(working_set, moved / 2 if in_place else moved))
     basis.use(sustained, rate, basis.curves[sustained].points[0][1])
     return max(passing, moved / rate)
+
+
+def level_s(basis: Basis, read: float, written: float, working_set: float) -> float:
+    """Seconds at the sustained rate of the level that holds the working set, without a kernel's start and end."""
+    moved = read + written
+    if moved <= 0:
+        return 0.0
+    if not basis.curves:
+        return moved / basis.value("copy")
+    sustained, _ = _curves(basis, traffic_kind(read, written))
+    curve = basis.curves[sustained]
+    return moved / basis.use(sustained, level_rate(curve, max(working_set, moved)), curve.points[0][1])
 
 
 def traffic_kind(read: float, written: float) -> str:

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from brrr.counting.cost import Matmul, OperatorCost
 from brrr.errors import ArgumentError
-from brrr.peaks.peaks import short
+from brrr.peaks.peak import Peak
+from brrr.peaks.peaks import Peaks, short
 from brrr.roofline.basis import Basis
 from brrr.roofline.clocks import Step
-from brrr.roofline.streams import level_rate, memory_s
-from brrr.roofline.tiles import full_rate, product_s
-
-HOST_CLASS: Mapping[str, str] = {
-    "view": "view", "copy": "copy", "pointwise": "pointwise", "reduction": "reduction", "softmax": "softmax",
-    "norm": "norm", "matmul": "matmul", "fused": "pointwise",
-    "scan": "reduction", "loss": "reduction", "pooling": "reduction", "index": "pointwise", "random": "pointwise",
-    "convolution": "matmul", "attention": "matmul", "recurrent": "matmul", "unknown": "pointwise",
-}  # fmt: skip
-"""Which measured host cost counts for which kind of operator."""
+from brrr.roofline.families import family_of, row_bytes
+from brrr.roofline.hosts import WHOLE, host_class
+from brrr.roofline.streams import level_rate, level_s, memory_s
+from brrr.roofline.sweeps import Corrections, made_of
+from brrr.roofline.tiles import Speeds, product_s
 
 MATRIX_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp64", "int8")
-WHOLE = "whole"
-"""The kind of a cost that does not tell its operators."""
 COMPUTED_IN = {"fp16": "fp32", "bf16": "fp32", "fp8": "fp32"}
 """Plain arithmetic on the short types is done in float32."""
+STEP_S = 1e-6
+"""A step down a column, three times read and once written, where nothing hides the memory's answer; assumed."""
+CACHED = 8e6
+"""A working set that every data-centre GPU since 2020 holds in its cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +56,133 @@ class OperatorTime:
 def operator_time(
     each: OperatorCost, basis: Basis, working_set: float, *, tf32: bool = False, host_s: float | None = None
 ) -> OperatorTime:
-    """The times of one operator; `host_s` replaces the host cost of its class."""
+    """The times of one operator; `host_s` replaces the host cost of its class.
+
+    Where sweeps were measured, the model's times are corrected by them, all by the same factor.
+    """
+    made = modelled_time(each, basis, working_set, tf32=tf32, host_s=host_s)
+    if made.device_s is None or not basis.is_gpu or basis.peaks is None or not basis.peaks.sweeps:
+        return made
+    factor = _factor(each, basis, basis.peaks, tf32)
+    if factor is None:
+        return made
+    return replace(
+        made, memory_s=made.memory_s * factor, compute_s=made.compute_s * factor, device_s=made.device_s * factor
+    )
+
+
+def _factor(each: OperatorCost, basis: Basis, peaks: Peaks, tf32: bool) -> float | None:
+    """By how much the measured sweeps correct the model; notes say what was taken."""
+    corrections = corrections_of(peaks)
+    if len(each.matmuls) == 1 and each.kind == "matmul" and basis.sm_count is not None:
+        product = _as_computed(each.matmuls[0], tf32)
+        found = corrections.of_product(product, _speeds(product, basis))
+        if found is not None:
+            basis.note(f"products corrected by a measured sweep of {len(peaks.sweeps['products'])}")
+        return found
+    if each.matmuls or each.kind in (WHOLE, "fused"):
+        return None
+    answer = corrections.of_operator(each)
+    if answer is None:
+        return None
+    factor, own = answer
+    basis.note(f"operators corrected by a measured sweep of {len(peaks.sweeps['operators'])}")
+    if not own:
+        basis.note(f"{each.name} was not in the sweep: corrected as other {each.kind} operators")
+    return factor
+
+
+@lru_cache(maxsize=4)
+def corrections_of(peaks: Peaks) -> Corrections:
+    """What the sweeps of these peaks say against the models that rest on them."""
+    basis = Basis.measured(peaks)
+
+    def product_time(product: Matmul) -> tuple[float, Speeds]:
+        itemsize, batch = row_bytes(product, 1), product.batch
+        read, written = batch * product.k * (product.m + product.n), batch * product.m * product.n
+        each = OperatorCost("product", product.flop, itemsize * read, itemsize * written, product.dtype, (), "matmul",
+                            (product,))  # fmt: skip
+        time_s = modelled_time(each, basis, 0.0, host_s=0.0).device_s
+        assert time_s is not None
+        return time_s, _speeds(product, basis)
+
+    def operator_s(each: OperatorCost) -> float:
+        return modelled_time(each, basis, 0.0, host_s=0.0).device_s or 0.0
+
+    return made_of(peaks, product_time, operator_s)
+
+
+def modelled_time(
+    each: OperatorCost, basis: Basis, working_set: float, *, tf32: bool = False, host_s: float | None = None
+) -> OperatorTime:
+    """The times of one operator by the models alone."""
     host = basis.value(f"host.{host_class(each, basis)}") if host_s is None else host_s
     if each.kind == "view":
         return OperatorTime(each.name, host, 0.0, 0.0, None if basis.is_gpu else host)
+    if each.matmuls and basis.is_gpu and basis.sm_count is not None:
+        return _tiled(each, basis, working_set, tf32, host)
     start = basis.value("kernel.floor") if basis.is_gpu else host
-    moving = memory_s(basis, each.read_bytes, each.written_bytes, working_set, _stream_start_s(basis))
+    moving = memory_s(
+        basis, each.read_bytes, each.written_bytes, working_set, _stream_start_s(basis), in_place=_in_place(each)
+    )
+    if basis.is_gpu:
+        moving = max(moving, serial_s(each, basis))
     computing = compute_s(each, basis, tf32)
     return OperatorTime(each.name, host, moving, computing, start + max(moving, computing), each.flop is not None)
+
+
+def serial_s(each: OperatorCost, basis: Basis) -> float:
+    """Seconds of what runs one element after the other, however many lines there are: torch's softmax over columns."""
+    if each.kind != "softmax" or each.form.name != "columns":
+        return 0.0
+    basis.note("a softmax over columns goes down each in a thread: a step of 1 µs is assumed, as seen on an H200")
+    return STEP_S * each.form.length
+
+
+def _in_place(each: OperatorCost) -> bool:
+    return each.kind == "pointwise" and each.name.endswith("_")
+
+
+def _tiled(each: OperatorCost, basis: Basis, working_set: float, tf32: bool, host_s: float) -> OperatorTime:
+    """Products of matrices by tiles and waves; memory and arithmetic overlap as the family of kernels lets them."""
+    basis.note("constants of the kernels of matrix products are assumed: they were fitted on an H200")
+    products = [_as_computed(product, tf32) for product in each.matmuls]
+    families = [family_of(product) for product in products]
+    computing = sum(_product_s(product, basis) for product in products)
+    moving = level_s(basis, each.read_bytes, each.written_bytes, working_set)
+    start, power = max(family.start_s for family in families), min(family.overlap for family in families)
+    basis.use("product.start", start, Peak.stated(start, "s", "assumed"))
+    device = start + (moving**power + computing**power) ** (1 / power)
+    return OperatorTime(each.name, host_s, moving, computing, device, each.flop is not None)
+
+
+def _product_s(product: Matmul, basis: Basis) -> float:
+    """Its tiles, and never faster than the device's best rate; large ones never faster than others of that size.
+
+    Large products draw so much power that the clock falls: the measured curve by size tells how far.
+    """
+    name = f"matmul.{matrix_dtype(product.dtype, False)}"
+    best, speeds = basis.value(name), _speeds(product, basis)
+    curve = basis.curves.get(name)
+    if curve is not None and (size := product_size(product)) > curve.best_point[0]:
+        best = min(best, curve.at(size))
+    return max(product_s(product, speeds), product.flop / best)
+
+
+def product_size(product: Matmul) -> float:
+    """The side of the square product with as many FLOP."""
+    volume = float(product.batch) * product.m * product.n * product.k
+    return float(volume ** (1 / 3))
+
+
+def _as_computed(product: Matmul, tf32: bool) -> Matmul:
+    return replace(product, dtype="tf32") if tf32 and short(product.dtype) == "fp32" else product
+
+
+def _speeds(product: Matmul, basis: Basis) -> Speeds:
+    assert basis.sm_count is not None
+    rate = basis.value(f"matmul.{matrix_dtype(product.dtype, False)}")
+    return Speeds(rate, cache_rate(basis), basis.sm_count)
 
 
 def _stream_start_s(basis: Basis) -> float:
@@ -73,16 +190,6 @@ def _stream_start_s(basis: Basis) -> float:
     if not basis.curves:
         return 0.0
     return basis.value("kernel.floor") if basis.is_gpu else basis.value("host.copy")
-
-
-def host_class(each: OperatorCost, basis: Basis) -> str:
-    """The class whose host cost counts; a class of its own that was not measured becomes a note."""
-    if each.kind == "pointwise" and each.name.endswith("_") and basis.has("host.in-place"):
-        return "in-place"
-    found = HOST_CLASS.get(each.kind, "pointwise")
-    if found != each.kind and each.kind not in ("fused", WHOLE):
-        basis.note(f"issuing {each.kind} operators counts as issuing {found} ones")
-    return found
 
 
 def compute_s(each: OperatorCost, basis: Basis, tf32: bool) -> float:
@@ -119,33 +226,29 @@ def best_rate(basis: Basis, dtype: str) -> float:
 
 
 def matmul_s(product: Matmul, basis: Basis, tf32: bool) -> float:
-    """Seconds of arithmetic of a product: by tiles and waves on a GPU, at the rate of its size on a CPU."""
+    """Seconds of arithmetic of a product where no tiles are known: on a CPU at the rate of its size, else the best."""
     name = f"matmul.{matrix_dtype(product.dtype, tf32)}"
-    measured = basis.curves.get(name)
-    if not basis.is_gpu:
-        return product.flop / (_rate_of_size(basis, name, product) if measured else basis.value(name))
-    if basis.sm_count is None:
+    if not basis.is_gpu and name in basis.curves:
+        return product.flop / _rate_of_size(basis, name, product)
+    if basis.is_gpu:
         basis.note("the number of multiprocessors is not known, so products of matrices count without tiles and waves")
-    else:
-        basis.note("which share of the full rate a small tile reaches is assumed, not measured")
-    rate, memory = basis.value(name), memory_rate(basis)
-    if measured is not None:
-        rate = full_rate(measured.best_point[0], rate, basis.sm_count, memory)
-    return product_s(product, basis.sm_count, rate, memory)
+    return product.flop / basis.value(name)
 
 
 def _rate_of_size(basis: Basis, name: str, product: Matmul) -> float:
     """The measured rate of the square product with as many FLOP."""
     curve = basis.curves[name]
-    rate = curve.at((float(product.m) * product.n * product.k) ** (1 / 3))
+    rate = curve.at(product_size(product))
     return basis.use(name, rate, curve.best)
 
 
-def memory_rate(basis: Basis) -> float:
-    """B/s of the memory itself."""
-    if "copy" not in basis.curves:
-        return basis.value("copy")
-    return level_rate(basis.curves["copy"], basis.curves["copy"].points[-1][0])
+def cache_rate(basis: Basis) -> float:
+    """B/s of the cache that all multiprocessors share, from a working set of CACHED bytes."""
+    name = next((each for each in ("read", "copy") if each in basis.curves), None)
+    if name is not None:
+        return level_rate(basis.curves[name], CACHED)
+    basis.note("the cache is taken to be twice as fast as the memory: no datasheet gives it")
+    return 2 * basis.value("copy")
 
 
 def matrix_dtype(dtype: str, tf32: bool) -> str:

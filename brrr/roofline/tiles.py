@@ -1,9 +1,14 @@
 """A matrix product on a GPU: tiles of the result, dealt out to the multiprocessors in waves.
 
 The result is cut into tiles; each multiprocessor computes one after the other. A tile that hangs over the edge, and a
-last wave that is not full, cost as much as whole ones. Small tiles waste less, but reuse each operand less often:
-`share_of_rate` says which share of the full rate each reaches, an assumption. Where there are fewer tiles than
-multiprocessors, the sum over k can be split, at the price of partial sums written and read once more.
+last wave that is not full, cost as much as whole ones. A tile takes: a prologue until its first operands are there; a
+step for each element of k, as long as its arithmetic, and never shorter than the memory answers; an epilogue that
+writes it. Small tiles waste less of the edge, but use each operand less often: their rate falls with a power of their
+area, and the cache has to deliver each operand to every tile that needs it. Rows that do not begin on a line of the
+cache are fetched in pieces. Where there are fewer tiles than multiprocessors, the sum over k can be split, at the price
+of a second kernel that adds up partial sums. The fastest way of these counts.
+
+Which kernels there are for a data type and an alignment, and their constants, stands in `families`.
 """
 
 from __future__ import annotations
@@ -11,84 +16,94 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from brrr.counting.cost import Matmul
+from brrr.roofline.families import family_of, leads, row_bytes
 
-K_STEP = 16
+K_STEP = 32
 """Tiles go through k in steps of so many."""
-LEAST_K = 256
+LEAST_K = 64
 """No part of a split sum is shorter."""
-SPLITS = (1, 2, 4, 8, 16)
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 PARTIAL_BYTES = 2 * 4
 """A partial sum is written and read once, in float32."""
+LINE = 128
+"""Bytes of a line of the cache."""
 FULL = 128 * 128
 """Tiles from this size on reach the full rate."""
 
 
 @dataclass(frozen=True, slots=True)
+class Speeds:
+    """What a tile's time rests on: FLOP/s of full waves, B/s of the cache, and the number of multiprocessors."""
+
+    flop_per_s: float
+    cache_bytes_per_s: float
+    sm_count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Tiling:
-    """One way to compute a product: tile sizes, parts of the sum over k, the waves it takes."""
+    """One way to compute a product: tile sizes, parts of the sum over k, the waves it takes, and its seconds."""
 
     rows: int
     columns: int
     split: int
     waves: int
-    padded_flop: float
-    extra_bytes: float
+    seconds: float
 
 
-TILES = tuple((rows, columns) for rows, columns in (
-    (256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64),
-    (128, 32), (32, 128), (128, 16), (16, 128), (128, 8), (8, 128),
-))  # fmt: skip
-
-
-def share_of_rate(rows: int, columns: int) -> float:
-    """The share of the full rate that a tile reaches: the cube root of its area over 128 x 128, at most 1 (assumed).
-
-    >>> share_of_rate(128, 256), share_of_rate(128, 16)
-    (1.0, 0.5)
-    """
-    return min(1.0, float(round((rows * columns / FULL) ** (1 / 3), 12)))
-
-
-def tilings(product: Matmul, sm_count: int) -> Iterator[Tiling]:
-    """Every tiling that is tried."""
-    for rows, columns in TILES:
+def tilings(product: Matmul, speeds: Speeds) -> Iterator[Tiling]:
+    """Every tiling that is tried. The sums of a batch are not split."""
+    family, itemsize = family_of(product), row_bytes(product, 1)
+    missed = misalignment(product)
+    for rows, columns in family.tiles:
         tiles = product.batch * math.ceil(product.m / rows) * math.ceil(product.n / columns)
+        pieces = 1 + family.pieces * (missed[0] * rows + missed[1] * columns) / (rows + columns)
+        rate = family.share * speeds.flop_per_s * min(1.0, (rows * columns / FULL) ** family.small)
+        step = max(family.step_s, 2 * rows * columns * speeds.sm_count / rate * pieces)
+        written = speeds.sm_count * rows * columns * itemsize / (family.written * speeds.cache_bytes_per_s)
+        cache = family.cache * speeds.cache_bytes_per_s
         for split in SPLITS:
-            if split > 1 and product.k < split * LEAST_K:
+            if split > 1 and (product.k < split * LEAST_K or product.batch > 1):
                 break
-            waves = math.ceil(tiles * split / sm_count)
             depth = K_STEP * math.ceil(product.k / split / K_STEP)
-            padded = waves * sm_count * 2.0 * rows * columns * depth / share_of_rate(rows, columns)
-            partial = PARTIAL_BYTES * split * product.batch * product.m * product.n if split > 1 else 0
-            yield Tiling(rows, columns, split, waves, padded, float(partial))
+            waves = math.ceil(tiles * split / speeds.sm_count)
+            computing = waves * (family.prologue_s + depth * step + written)
+            fetching = tiles * split * depth * (rows + columns) * itemsize * pieces / cache
+            partial = PARTIAL_BYTES * split * product.m * product.n / cache + family.split_s if split > 1 else 0.0
+            yield Tiling(rows, columns, split, waves, max(computing, fetching) + partial)
 
 
-def best_tiling(product: Matmul, sm_count: int, flop_per_s: float, bytes_per_s: float) -> Tiling:
-    """The fastest of the tilings, at the rate that full waves of large tiles reach.
+def best_tiling(product: Matmul, speeds: Speeds) -> Tiling:
+    """The fastest of the tilings.
 
-    >>> best_tiling(Matmul(256, 128 * 132, 1024), 132, 1e15, 4e12).waves    # as many tiles of 256 x 128 as processors
+    >>> best_tiling(Matmul(256, 128 * 132, 8192, dtype="bfloat16"), Speeds(8e14, 9e12, 132)).waves
     1
     """
-    return min(tilings(product, sm_count), key=lambda each: _seconds(each, flop_per_s, bytes_per_s))
+    return min(tilings(product, speeds), key=lambda each: each.seconds)
 
 
-def product_s(product: Matmul, sm_count: int | None, flop_per_s: float, bytes_per_s: float) -> float:
-    """Seconds of arithmetic of a product; by its FLOP alone where it has a vector, or where nobody knows the waves."""
-    if sm_count is None or 1 in (product.m, product.n):
-        return product.flop / flop_per_s
-    return _seconds(best_tiling(product, sm_count, flop_per_s, bytes_per_s), flop_per_s, bytes_per_s)
+@lru_cache(maxsize=4096)
+def product_s(product: Matmul, speeds: Speeds) -> float:
+    """Seconds of a product's tiles, without the start of its kernel."""
+    return best_tiling(product, speeds).seconds
 
 
-def full_rate(size: float, flop_per_s: float, sm_count: int | None, bytes_per_s: float) -> float:
-    """The rate in full waves, from the rate that was measured on a square product of that size."""
-    if sm_count is None:
-        return flop_per_s
-    square = Matmul(int(size), int(size), int(size))
-    return best_tiling(square, sm_count, flop_per_s, bytes_per_s).padded_flop / square.flop * flop_per_s
+def misalignment(product: Matmul) -> tuple[float, float]:
+    """How far the rows of the two operands are from beginning on lines of the cache: 0 on them, 1 at every 16 bytes.
+
+    >>> misalignment(Matmul(64, 64, 64, dtype="float32")), misalignment(Matmul(64, 68, 72, dtype="float32"))
+    ((0.0, 0.0), (0.6666666666666666, 1.0))
+    """
+    first, second = leads(product)
+    return (
+        _missed(row_bytes(product, first)) if product.m > 1 else 0.0,
+        _missed(row_bytes(product, second)) if product.n > 1 else 0.0,
+    )
 
 
-def _seconds(tiling: Tiling, flop_per_s: float, bytes_per_s: float) -> float:
-    return tiling.padded_flop / flop_per_s + tiling.extra_bytes / bytes_per_s
+def _missed(nbytes: int) -> float:
+    aligned = min(LINE, nbytes & -nbytes)
+    return min(1.5, math.log2(LINE / aligned) / 3)

@@ -51,9 +51,15 @@ def run_clocks(times: Sequence[OperatorTime], basis: Basis, how: How, calls: int
     if how == "graph":
         inside = span_s(steps, basis.value("gap.graph") if len(steps) > 1 else 0.0)
         steps = [Step(replay_s(times, basis), inside or None)]
+        between = replay_gap_s(basis) if calls > 1 else 0.0
     span = span_s(steps, between)
     host = sum(step.host_s for step in steps)
     return Clocks(host, period_s(steps, calls, between), period_s(steps, 1, between), span)
+
+
+def replay_gap_s(basis: Basis) -> float:
+    """From the end of one replay to the start of the next; as in a stream where it was not measured."""
+    return basis.value("gap.replay" if basis.has("gap.replay") else "gap.stream")
 
 
 def replay_s(times: Sequence[OperatorTime], basis: Basis) -> float:
@@ -76,4 +82,5 @@ def as_graph_s(times: Sequence[OperatorTime], basis: Basis) -> float | None:
     gap = basis.value("gap.graph") if basis.has("gap.graph") else basis.value("gap.stream")
     replayed = basis.has("graph-replay") or basis.has("host.graph-replay")
     inside = span_s([each.step for each in times], gap)
-    return max(inside + gap, replay_s(times, basis) if replayed else 0.0)
+    between = replay_gap_s(basis) if basis.has("gap.replay") else gap
+    return max(inside + between, replay_s(times, basis) if replayed else 0.0)

@@ -1,0 +1,145 @@
+# ---
+# jupyter:
+#   brrr:
+#     needs: [cuda, triton]
+# ---
+
+# %% [markdown] tags=["question"]
+# # 05b · Who writes the kernel?
+#
+# For engineers. A compiler that sees a whole program may do more than join kernels: it may decide what is kept at all.
+# **What does it write, what does it leave out, and can you do it yourself in one line?**
+
+# %% tags=["setup", "question"]
+import torch
+from IPython.display import display
+
+from brrr import LineError, check, claims, compare_speedup, elementwise, explore, factory, guess, reachable
+from brrr.codegen.generated import generated
+from brrr.lessons.available import first_available
+from brrr.lessons.copy_comparison import against_copy
+from brrr.lessons.memory_comparison import compare_memory
+from brrr.lessons.triton_here import tl, triton
+
+factory("memory")
+
+# %% [markdown] tags=["guess"]
+# ## Guess: do it twice?
+#
+# ```python
+# for _ in range(8):
+#     x = hardswish(x)        # x * min(max(x + 3, 0), 6) / 6: a cheap activation
+# x.backward(gradient)        # needs the input of each of the eight
+# ```
+#
+# The usual way **saves** those inputs in the memory. The other is **rematerialisation**: save the first one only, and
+# compute the others again on the way back. `torch.compile` fuses both; it is told to save all, or left to choose.
+
+# %% tags=["guess"]
+g = guess("Computed again and fused, forward and backward together are faster by a factor of ...", unit="x")
+
+# %% [markdown] tags=["run"]
+# ## Run
+#
+# `torch.utils.checkpoint` computes again too, but operator by operator. Its base is the operators with all inputs saved.
+# On a CPU, only that pair is measured.
+
+# %% tags=["run"]
+at = reachable("remat", activation=["hardswish"], depth=8, elements=2**26)
+again = {"compile": "compile saved", "checkpoint": "eager"}
+again = first_available("remat", again, {"cpu checkpoint": "cpu eager"})
+explore("remat", at=at, show={"speedup": again, "x": "depth"}, unlock=g)
+
+# %% tags=["compare"]
+ways = ["eager", "checkpoint", "compile saved", "compile"]
+ways = first_available("remat", ways, [f"cpu {way}" for way in ways[:2]])
+display(compare_speedup(g, "remat", again, **at), compare_memory(g, "remat", ways, **at))
+
+# %% [markdown] tags=["explain"]
+# Saved inputs travel twice: to the memory, and back when they are needed. What is computed again in a register does not
+# travel. Cheap work costs nothing while the trucks set the pace, so **less memory can be less time, too**. Make the chain
+# longer: from where on does the gain fall behind the dashes, for even cheap work adds up?
+#
+# Move *activation* to the cosine. Now the factory computes accurate cosines, sines, and the cosines again: the memory is
+# saved as before, the time need not be. And without fusion nothing is gained in time: `checkpoint` repeats operators, and
+# each of those travels. It is worth it for the memory alone.
+#
+# So whether to save or to compute again is a calculation. `torch.compile` makes it for each value: a minimum cut through
+# the graph of the forward and the backward pass.
+
+# %% [markdown] tags=["guess"]
+# ## Guess: one line of your own
+#
+# `elementwise` makes a kernel of one line of CUDA C++, with each input by its name: `y = cosf(cosf(x))`.
+
+# %% tags=["guess"]
+w = guess("On 2^28 numbers, that line takes ... times as long as one cosine of torch", unit="x")
+
+# %% tags=["run"]
+there = reachable("cos_cos", elements=2**28, dtype=["float32"])
+lines = first_available("cos_cos", ["one", "cuda", "triton", "compile"], ["cpu one", "cpu blocks"])
+explore("cos_cos", at=there, lines=lines, show="rate", unlock=w)
+
+# %% tags=["compare"]
+over = first_available("cos_cos", {"one": "cuda"}, {"cpu one": "cpu blocks"})
+compare_speedup(w, "cos_cos", over, **there)
+
+# %% [markdown] tags=["explain"]
+# This is what stands around the line. Every thread asks for two words of 16 bytes at once, so that many trucks are on
+# the road; neighbouring threads take neighbouring words. Nothing of it knows what the line computes.
+
+# %% tags=["explain"]
+x = torch.randn(2**20, device="cuda" if torch.cuda.is_available() else "cpu")
+print(elementwise("y = cosf(cosf(x))", x=x).source)
+
+# %% [markdown] tags=["explain"]
+# And this is what `torch.compile` wrote: Triton for a GPU, C++ with vectors for a CPU. Find in the first one load, two
+# cosines, one store. Where in the softmax are the five operators, and how often is a row loaded?
+
+# %% tags=["explain"]
+display(generated("cos_cos"), generated("softmax"))
+
+# %% [markdown] tags=["explore"]
+# ## Explore: write a line
+#
+# Mend this one, then write any other: `y = x > 0 ? x : 0.1f * x`, or one with a second input. How close does it come
+# to a copy? How many cosines does it take until it does not?
+
+# %% tags=["explore"]
+try:
+    display(against_copy(elementwise("y = x * tanf(log1pf(epxf(x)))", x=x)))
+except LineError as error:
+    print(error)
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: fuse three operators in Triton
+#
+# `fused(x, scale, r)` should return `torch.relu(x * scale + r)` for arrays of any size, in one kernel. This one forgets
+# something, and reads past the end. Mend it, then write `fused=fused`. On a GPU it must reach 90 % of what the bytes
+# predict; without one, Triton's interpreter checks the result.
+
+
+# %% tags=["your-turn", "exercise:05-fuse"]
+@triton.jit
+def kernel(x, r, y, scale, count, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + offsets, tl.load(x + offsets) * scale)
+
+
+def fused(x, scale, r):
+    kernel[(triton.cdiv(x.numel(), 1024),)](x, r, y := torch.empty_like(x), scale, x.numel(), BLOCK=1024)
+    return y
+
+
+check("05-fuse", fused=...)
+
+# %% [markdown] tags=["claims"]
+# ## What the source said, and what holds here
+#
+# First on your source, then on the recording. Lesson 05 has the claims on who fuses best.
+
+# %% tags=["claims"]
+claims("remat")
+
+# %% tags=["claims", "nbval-check-output"]
+print(claims("remat", source="recorded:h200"))

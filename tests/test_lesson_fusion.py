@@ -1,0 +1,137 @@
+"""What lessons 05 and 05b are made of: generated code, a choice of lines, tables of memory, Triton for an exercise."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from brrr import claims, elementwise
+from brrr.codegen import generated as generated_module
+from brrr.codegen.generated import WORKS, generated, recorded, write
+from brrr.errors import ArgumentError, NotRecordedError, UnavailableError
+from brrr.lessons import copy_comparison, triton_here
+from brrr.lessons.available import first_available
+from brrr.lessons.guessing import guess
+from brrr.lessons.memory_comparison import compare_memory
+from brrr.recordings.recorded import Recorded
+from brrr.source import source
+
+# ---- the kernel that torch.compile wrote ----
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_the_recorded_kernel_is_one_and_tells_its_origin(name: str) -> None:
+    code = generated(name, on="recorded:h200")
+    assert len(code.kernels) == 1
+    assert code.language == "python" and code.kernels[0].startswith("@triton.jit\ndef triton_")
+    assert code.kernels[0].count("tl.store(") == 1, "nothing but the result is stored"
+    assert code.badge.kind == "RECORDED" and code.badge.device == "NVIDIA H200"
+    assert str(code.badge) in repr(code) and str(code.badge) in code._repr_html_()
+
+
+def test_two_cosines_are_one_load_and_one_store() -> None:
+    (kernel,) = generated("cos_cos", on="recorded:h200").kernels
+    assert kernel.count(".cos(") == 2 and kernel.count("tl.load(") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
+def test_what_is_compiled_here_reads_as_it_was_written(tmp_path: Path) -> None:
+    paths = write(tmp_path, "cpu")
+    assert [path.stem for path in paths] == list(WORKS)
+    code = recorded("cos_cos", f"recorded:{paths[0].parent.parent.name}", tmp_path)
+    assert code.language == "cpp" and len(code.kernels) == 1 and code.kernels[0].count(".cos()") == 2
+    assert torch.__version__ in code.badge.torch
+
+
+def test_without_a_compiler_the_recorded_one_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generated_module, "has_cpp_compiler", lambda: False)
+    assert generated("cos_cos", on="cpu").badge.kind == "RECORDED"
+
+
+def test_errors_of_generated_code(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"name.*'relu'.*cos_cos, chain, softmax"):
+        generated("relu")
+    with pytest.raises(NotRecordedError, match=r"cos_cos\.txt is not there; .*brrr\.codegen\.generated"):
+        recorded("cos_cos", root=tmp_path)
+
+
+# ---- which lines ----
+
+
+def test_lines_that_the_source_has_come_first() -> None:
+    gpu, cpu = {"compile": "eager"}, {"cpu blocks": "cpu eager"}
+    assert first_available("cos_cos", gpu, cpu, source=Recorded("h200")) is gpu
+    assert first_available("cos_cos", gpu, cpu, source=source("cpu")) is cpu
+    assert first_available("cos_cos", ["compile"], source=source("cpu")) == ["compile"]
+    with pytest.raises(ArgumentError, match="nonsense"):
+        first_available("cos_cos", ["nonsense"], source=source("cpu"))
+    with pytest.raises(ArgumentError, match="choices"):
+        first_available("cos_cos")
+
+
+def test_only_some_claims() -> None:
+    table = claims("cos_cos", "recorded:h200", only=["twice-as-fast"])
+    assert [claim.name for claim, _ in table.rows] == ["twice-as-fast"]
+    with pytest.raises(ArgumentError, match=r"only.*nonsense.*twice-as-fast"):
+        claims("cos_cos", "recorded:h200", only=["nonsense"])
+
+
+# ---- memory ----
+
+
+def test_memory_beside_time() -> None:
+    g = guess("memory of a chain", unit="x", answer="2x")
+    at = {"activation": "hardswish", "depth": 8, "elements": 2**26}
+    lines = ["compile saved", "compile", "cpu eager"]
+    found = compare_memory(g, "remat", lines, source=Recorded("h200"), **at)  # type: ignore[arg-type]
+    assert [row[0] for row in found.rows] == ["torch.compile, all saved", "torch.compile, its own choice"]
+    saved, again = (float(row[2].split()[0]) for row in found.rows)
+    assert found.rows[0][2].endswith("GB") and found.rows[1][2].endswith("MB")
+    assert again / 1000 < saved
+    assert found.rows[0][3] == "1x" and found.badge.startswith("RECORDED")
+    none = compare_memory(g, "remat", ["cpu eager"], source=Recorded("h200"), **at)  # type: ignore[arg-type]
+    assert not none.rows and "none of these lines" in none.text
+
+
+# ---- a line against a copy ----
+
+
+def test_a_line_is_measured_beside_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = elementwise("y = 2 * x", x=torch.randn(2**12))
+    found = copy_comparison.against_copy(kernel)
+    assert [row[0] for row in found.rows] == ["y = 2 * x", "a copy"]
+    assert found.badge.startswith("LIVE") and "not one kernel" in found.text
+    monkeypatch.setenv("BRRR_STATIC", "1")
+    assert not copy_comparison.against_copy(kernel).rows
+
+
+# ---- Triton or its stand-in ----
+
+
+def test_without_triton_a_kernel_can_be_written_but_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setitem(sys.modules, "triton", None)
+    triton, tl = triton_here.load()
+    assert tl.constexpr is None
+    kernel = triton.jit(lambda: None)
+    with pytest.raises(UnavailableError, match="Triton is not installed"):
+        kernel[(1,)]
+    with pytest.raises(UnavailableError, match=r"triton\.cdiv"):
+        triton.cdiv(3, 2)
+
+
+def test_without_a_gpu_the_interpreter_is_asked_for_before_triton_is_loaded() -> None:
+    pytest.importorskip("triton", reason="Triton has no build for this system")
+    code = (
+        "import sys; assert 'triton' not in sys.modules; from brrr.lessons.triton_here import triton; "
+        "print(triton.knobs.runtime.interpret)"
+    )
+    environment = {"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert done.stdout.strip() == "True", done.stderr

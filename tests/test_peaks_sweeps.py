@@ -1,0 +1,176 @@
+"""The sweeps of a calibration, without a GPU: what is drawn, checked, timed and kept. The times are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peaks_made_up import gpu_peaks
+from test_peaks_gpu_parts import OnTheCpu
+
+from brrr.counting.description import array
+from brrr.counting.tracing import cost
+from brrr.errors import ArgumentError, RecordingError, WrongResultError
+from brrr.measurement import Estimate
+from brrr.peaks import gpu_operators, gpu_products, gpu_sweep, operator_forms, sweep_shapes
+from brrr.peaks.parts import Findings
+from brrr.peaks.peaks_file import read_peaks, write_peaks
+from brrr.peaks.sweep import Sweep
+from brrr.roofline.sweeps import swept_operators, swept_products
+
+LITTLE = 2**20
+
+
+def timed(calls: Sequence[Callable[[], Any]], warm: int, counted: int) -> list[Estimate]:
+    """Each call is run; its time is made up."""
+    for call in calls:
+        call()
+    return [Estimate(2e-6, 2e-6, 2e-6, counted) for _ in calls]
+
+
+@pytest.fixture
+def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (16 * LITTLE, 32 * LITTLE))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(gpu_sweep, "own_times", timed)
+    monkeypatch.setattr(gpu_operators, "MANY", 3)
+    monkeypatch.setattr(gpu_operators, "FEW", 2)
+    monkeypatch.setattr(sweep_shapes, "COUNTS", {"bfloat16": 40, "float32": 30, "tf32": 20, "float64": 20})
+    with OnTheCpu():
+        yield
+
+
+def test_products_are_drawn_over_decades_with_odd_and_skinny_ones() -> None:
+    drawn = sweep_shapes.products()
+    assert drawn == sweep_shapes.products()
+    assert {each.dtype for each in drawn[:100]} == set(sweep_shapes.COUNTS)
+    assert all(each.nbytes <= sweep_shapes.MOST_BYTES for each in drawn)
+    assert max(each.flop for each in drawn) > 1e6 * min(each.flop for each in drawn)
+    for holds in (
+        lambda each: each.n % 2 and each.n > 64, lambda each: 1 in (each.m, each.n), lambda each: each.batch > 1,
+        lambda each: each.layout == "nt", lambda each: each.m == each.n == each.k, lambda each: each.k < 16,
+    ):  # fmt: skip
+        assert sum(map(bool, map(holds, drawn))) > 20
+
+
+def test_matrices_cover_the_range_evenly() -> None:
+    sizes = [rows * columns * 4 for rows, columns in sweep_shapes.matrices(20, 5e8, 4, "x")]
+    assert min(sizes) < 2.5e3 and max(sizes) > 2e8
+    assert sorted(sizes) == pytest.approx(sizes, rel=0.2)  # one from each part of the range, in order
+
+
+def test_a_sweep_of_products(emulated: None) -> None:
+    found = Findings(until_s=1e18)
+    gpu_products.sweep_products(found)
+    sweep = found.sweeps["products"]
+    assert found.notes == [] and set(found.sweeps) == {"products"}
+    assert len(sweep) > 30 and set(sweep.seconds) == {2e-6}
+    made = swept_products(sweep)
+    assert {product.dtype for product, _ in made} == {"bfloat16", "float32", "tf32", "float64"}
+    assert {product.transposed for product, _ in made} == {(False, False), (False, True)}
+
+
+def test_a_sweep_of_operators_tells_them_as_brrr_cost_does(emulated: None) -> None:
+    found = Findings(until_s=1e18)
+    gpu_operators.sweep_operators(found)
+    assert [note for note in found.notes if "norm" not in note] == []  # a CPU's norms of bfloat16 are rough
+    swept = {(each.name, each.form.name) for each, _ in swept_operators(found.sweeps["operators"])}
+    for run in (
+        lambda x: x.relu(), lambda x: x * 1.25, lambda x: x.sum(), lambda x: x.sum(-1), lambda x: x.sum(0),
+        lambda x: x.t().contiguous(), lambda x: x + x[0], lambda x: x.softmax(0), lambda x: x.softmax(-1),
+        lambda x: x.to(torch.bfloat16), lambda x: torch.nn.functional.layer_norm(x, (6,)), lambda x: x.cumsum(-1),
+    ):  # fmt: skip
+        (only,) = [each for each in cost(run, array((4, 6))).operators if each.kind != "view"]
+        assert (only.name, only.form.name) in swept
+
+
+def test_a_wrong_product_is_found() -> None:
+    x, y = torch.randn(3, 20, 30), torch.randn(3, 30, 40)
+    gpu_products.check(x @ y, x, y, 1e-5, "right")
+    wrong = x @ y
+    wrong[1, 2, 3] += 1
+    for bad in (wrong, torch.full_like(wrong, torch.nan), (x @ y).bfloat16()):
+        with pytest.raises(WrongResultError, match="wrong one"):
+            gpu_products.check(bad, x, y, 1e-5, "wrong one")
+
+
+def test_no_time_is_kept_of_what_is_wrong(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong: dict[str, operator_forms.Run] = {
+        "a wrong sum": lambda x, y: x.sum(-1) * (1.5 if x.dtype == torch.float32 else 1)
+    }
+    monkeypatch.setattr(gpu_operators, "operators", lambda: wrong)
+    monkeypatch.setattr(gpu_operators, "_only", lambda counted: counted[0])
+    found = Findings(until_s=1e18)
+    gpu_operators.sweep_operators(found)
+    assert any("left out: WrongResultError: calibrate: a wrong sum of" in note for note in found.notes)
+    kept = {each.dtype for each, _ in swept_operators(found.sweeps["operators"]) if each.name == "aten.sum"}
+    assert kept == {"bfloat16"}
+
+
+def test_operators_that_are_several_are_left_out(emulated: None) -> None:
+    values = gpu_sweep.pool(4096, torch.float32)
+    assert gpu_operators._made("choose", operator_forms.ELEMENTWISE["choose"], values, (4, 8)) is None
+    assert gpu_operators._made("to float32", operator_forms.ELEMENTWISE["to float32"], values, (4, 8)) is None
+
+
+def test_dropouts_and_places_have_checks_of_their_own() -> None:
+    x = torch.rand(100, 50) + 0.5
+    assert operator_forms.dropped_is_right(torch.nn.functional.dropout(x), x)
+    assert not operator_forms.dropped_is_right(torch.zeros_like(x), x) and not operator_forms.dropped_is_right(x, x)
+    assert operator_forms.place_is_right(x.argmax(-1), x) and not operator_forms.place_is_right(x.argmin(-1), x)
+
+
+def test_without_time_or_profiler_a_sweep_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[gpu_sweep.Prepare] = [lambda: ((1,), lambda: None)] * 3
+    monkeypatch.setattr(gpu_sweep, "TOGETHER", 1)
+    found = Findings(until_s=0.0)
+    gpu_sweep.measure_sweep("things", ("n",), calls, 1.0, found, "nothing")
+    assert not found.sweeps and found.notes == ["sweep of things: 0 of 3 measured, for lack of time"]
+    monkeypatch.setattr(gpu_sweep, "own_times", lambda *args: None)
+    found = Findings(until_s=1e18)
+    gpu_sweep.measure_sweep("things", ("n",), calls, 1.0, found, "nothing")
+    assert not found.sweeps and "only CUPTI" in found.notes[0]
+
+
+SWEPT = Sweep(
+    ("operator", "form", "m"), (("aten.sum", "", 4096), ("aten.sum", "rows", 7)), (2.048e-6, 1.5e-3), {"by": "x"}
+)
+
+
+def test_a_sweep_round_trips_through_the_file(tmp_path: Path) -> None:
+    peaks = replace(gpu_peaks(), sweeps={"operators": SWEPT})
+    write_peaks(tmp_path, peaks)
+    assert read_peaks(tmp_path) == peaks and read_peaks(tmp_path).sweeps["operators"] == SWEPT
+    assert "sweep: 2 operators, 2.05 µs to 1.5 ms" in str(peaks)
+
+
+def test_a_file_of_the_first_format_has_no_sweeps(tmp_path: Path) -> None:
+    from brrr.peaks.peaks_file import from_object, to_object
+    from brrr.recordings.json_reader import JsonReader
+
+    content = {**to_object(gpu_peaks()), "format": 1}
+    del content["sweeps"]
+    assert from_object(JsonReader(tmp_path, "peaks", content)) == gpu_peaks()
+
+
+@pytest.mark.parametrize("line", ["aten.sum rows 7", "aten.sum rows 7 1.5", "aten.sum  7 1500 3", "aten.sum rows 7 0"])
+def test_damaged_rows_are_refused_by_place(tmp_path: Path, line: str) -> None:
+    from brrr.peaks.peaks_file import from_object, to_object
+    from brrr.recordings.json_reader import JsonReader
+
+    content = to_object(replace(gpu_peaks(), sweeps={"operators": SWEPT}))
+    content["sweeps"]["operators"]["rows"][1] = line
+    with pytest.raises(RecordingError, match=r"peaks\.sweeps\.operators\.(rows\[1\]|seconds)"):
+        from_object(JsonReader(tmp_path, "peaks", content))
+
+
+@pytest.mark.parametrize(
+    ("rows", "seconds"), [(((1,), (1, 2)), (1e-6, 1e-6)), (((1,),), ()), (((1,),), (0.0,)), (((1,),), (float("nan"),))]
+)
+def test_impossible_sweeps(rows: tuple[tuple[int, ...], ...], seconds: tuple[float, ...]) -> None:
+    with pytest.raises(ArgumentError, match=r"Sweep: (rows|seconds)"):
+        Sweep(("m",), rows, seconds)

@@ -1,0 +1,251 @@
+"""Predictions corrected by measured sweeps, the regression behind them, and host costs by form of the call."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peaks_made_up import curve, peak
+from rooflines import cpu, gpu, product, view
+
+from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
+from brrr.counting.description import array
+from brrr.counting.tracing import cost
+from brrr.peaks import Peaks
+from brrr.peaks.sweep import Sweep
+from brrr.roofline.basis import Basis
+from brrr.roofline.gpu_forms import as_on_gpu
+from brrr.roofline.hosts import host_class
+from brrr.roofline.nearby import Nearby, Spread
+from brrr.roofline.predicting import predict
+
+PRODUCT = ("dtype", "m", "n", "k", "batch", "layout")
+OPERATOR = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written")
+LEVELS = {1e6: 9e12, 40e6: 9e12, 200e6: 4e12}
+
+
+def with_cache() -> Peaks:
+    return gpu(curves={**gpu().curves, "read": curve(LEVELS), "copy": curve(LEVELS)})
+
+
+def work(*operators: OperatorCost) -> Cost:
+    eager = sum(each.bytes for each in operators)
+    return Cost(sum(each.flop or 0.0 for each in operators), eager, operators=operators)
+
+
+def rows_sum(lines: int, length: int, name: str = "aten.sum", form: str = "rows") -> OperatorCost:
+    made = Form(form, lines, length)
+    return OperatorCost(
+        name, 0.0, 4.0 * lines * length, 4.0 * lines, "float32", ((lines, length),), "reduction", (), made
+    )
+
+
+def swept(factor: float, *calls: OperatorCost | Matmul) -> Peaks:
+    """A device where these calls took so many times as long as its models say."""
+    base = with_cache()
+    products = [each for each in calls if isinstance(each, Matmul)]
+    operators = [each for each in calls if isinstance(each, OperatorCost)]
+    sweeps = {}
+    if products:
+        rows = tuple((p.dtype, p.m, p.n, p.k, p.batch, "nt" if p.transposed[1] else "nn") for p in products)
+        times = [predict(work(_of(p)), device=base).busy_s or 0.0 for p in products]
+        sweeps["products"] = Sweep(PRODUCT, rows, tuple(factor * time_s for time_s in times))
+    if operators:
+        told = tuple(
+            (e.name, e.kind, e.form.name, e.dtype, e.form.lines, e.form.length, int(e.read_bytes), int(e.written_bytes))
+            for e in operators
+        )
+        times = [predict(work(e), device=base).busy_s or 0.0 for e in operators]
+        sweeps["operators"] = Sweep(OPERATOR, told, tuple(factor * time_s for time_s in times))
+    return replace(base, sweeps=sweeps, date=f"2000-01-01 {factor} {len(calls)} {hash(calls)}")
+
+
+def _of(p: Matmul) -> OperatorCost:
+    return replace(product(p.m, p.n, p.k, p.dtype, 2), matmuls=(p,))
+
+
+SHAPES = [Matmul(size, size, size, dtype="bfloat16") for size in (512, 1024, 2048, 4096)]
+
+
+@pytest.mark.parametrize("made", SHAPES)
+def test_a_product_of_the_sweep_takes_what_it_took(made: Matmul) -> None:
+    """Whatever the model thinks of it; and memory, arithmetic and all are longer by the same factor."""
+    before, after = (predict(work(_of(made)), device=each) for each in (with_cache(), swept(1.7, *SHAPES)))
+    assert after.busy_s == pytest.approx(1.7 * (before.busy_s or 0.0), rel=1e-6)
+    assert after.memory_s == pytest.approx(1.7 * before.memory_s) and after.bound == before.bound
+    assert "products corrected by a measured sweep of 4" in after.notes
+    assert not any("corrected" in note for note in before.notes)
+
+
+def test_neighbours_tell_and_strangers_do_not() -> None:
+    """A product near by is corrected by most of the factor; a far one hardly; one of other kernels not at all."""
+    slow = swept(1.7, *SHAPES)
+
+    def factor(made: Matmul) -> float:
+        plain, corrected = (predict(work(_of(made)), device=each).busy_s for each in (with_cache(), slow))
+        assert plain and corrected
+        return corrected / plain
+
+    near = factor(Matmul(1100, 1000, 1064, dtype="bfloat16"))
+    far = factor(Matmul(8, 16384, 16, dtype="bfloat16"))
+    assert 1.25 < near < 1.75 and 0.95 < far < near
+    assert factor(Matmul(1024, 1023, 1024, dtype="bfloat16")) == 1
+
+
+def test_float16_is_corrected_by_the_sweep_of_bfloat16() -> None:
+    half = replace(SHAPES[2], dtype="float16")
+    peaks = swept(1.7, *SHAPES)
+    peaks = replace(peaks, curves={**peaks.curves, "matmul.fp16": peaks.curves["matmul.bf16"]})
+    plain, corrected = (
+        predict(work(_of(half)), device=each).busy_s for each in (replace(peaks, sweeps={}, date="plain"), peaks)
+    )
+    assert corrected == pytest.approx(1.7 * (plain or 0.0), rel=0.1)
+
+
+def test_an_operator_of_the_sweep_takes_what_it_took() -> None:
+    calls = [rows_sum(lines, length) for lines in (16, 1024, 65536) for length in (64, 1024)]
+    slow = swept(3.0, *calls)
+    for each in calls:
+        plain, corrected = (predict(work(each), device=peaks).busy_s for peaks in (with_cache(), slow))
+        assert corrected == pytest.approx(3 * (plain or 0.0), rel=1e-6)
+    between = rows_sum(4096, 256)
+    plain, corrected = (predict(work(between), device=peaks).busy_s for peaks in (with_cache(), slow))
+    assert corrected == pytest.approx(3 * (plain or 0.0), rel=0.1)
+
+
+def test_an_operator_that_was_not_swept_goes_by_its_class() -> None:
+    slow = swept(3.0, *[rows_sum(lines, 1024) for lines in (16, 256, 4096, 65536)])
+    other = predict(work(rows_sum(1000, 1000, "aten.prod")), device=slow)
+    assert other.busy_s == pytest.approx(
+        3 * (predict(work(rows_sum(1000, 1000)), device=with_cache()).busy_s or 0.0), rel=0.1
+    )
+    assert "aten.prod was not in the sweep: corrected as other reduction operators" in other.notes
+    columns = predict(work(rows_sum(1000, 1000, form="columns")), device=slow)
+    assert not any("corrected" in note for note in columns.notes)  # another form is another kernel
+
+
+def test_a_sweep_of_two_tells_nothing_of_a_third() -> None:
+    slow = swept(3.0, rows_sum(16, 64), rows_sum(1024, 64))
+    assert (
+        predict(work(rows_sum(300, 64)), device=slow).busy_s
+        == predict(work(rows_sum(300, 64)), device=with_cache()).busy_s
+    )
+
+
+def test_a_cpu_and_a_datasheet_know_no_sweeps() -> None:
+    slow = swept(3.0, *[rows_sum(lines, 64) for lines in (16, 256, 4096)])
+    there = replace(cpu(), sweeps=slow.sweeps)
+    assert (
+        predict(work(rows_sum(16, 64)), device=there).period_s == predict(work(rows_sum(16, 64)), device=cpu()).period_s
+    )
+    assert not any("sweep" in note for note in predict(work(rows_sum(16, 64)), device="datasheet:h200").notes)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.floats(-1, 1)), min_size=1, max_size=15, unique_by=lambda each: each[0]),
+    st.floats(-1e3, 1e3),
+)
+@settings(max_examples=50, deadline=None)
+def test_a_regression_stays_near_its_residuals(given_: list[tuple[int, float]], place: float) -> None:
+    """Never further out than they are by much; far from all of them it comes back towards zero and their mean."""
+    nearby = Nearby([(float(x),) for x, _ in given_], [y for _, y in given_], Spread((2.0,), 0.3, 0.05, 0.3))
+    most = max(abs(y) for _, y in given_)
+    assert abs(nearby.at((place,))) <= 2.5 * most + 1e-9
+    assert all(abs(nearby.at((float(x),)) - y) < 0.6 * most + 0.05 for x, y in given_)
+
+
+# What a GPU does in one piece
+
+
+def test_an_rms_norm_and_a_dropout_are_one_operator_on_a_gpu() -> None:
+    import torch.nn.functional as functional
+
+    counted = cost(lambda x, w: functional.rms_norm(x, (64,), w), array((8, 64), device="cpu"), array(64, device="cpu"))
+    (norm,) = as_on_gpu(counted.operators)
+    assert (norm.name, norm.kind, norm.form) == ("aten._fused_rms_norm", "norm", Form("rows", 8, 64))
+    assert norm.read_bytes == 4 * (8 * 64 + 64) and norm.written_bytes == 4 * 8 * 64
+    assert norm.flop == sum(each.flop or 0 for each in counted.operators)
+    (drop,) = as_on_gpu(cost(lambda x: functional.dropout(x), array((8, 64), device="cpu")).operators)
+    assert (drop.name, drop.read_bytes, drop.written_bytes) == ("aten.native_dropout", 2048, 2048 + 512)
+
+
+def test_other_sequences_are_left_alone() -> None:
+    for fn in (lambda x: (x.pow(2).mean(0) + 1).rsqrt() * x, lambda x: x.pow(2).mean(-1) * 2, lambda x: x * 2):
+        operators = list(cost(fn, array((8, 64), device="cpu")).operators)
+        assert as_on_gpu(operators) == operators
+    once = cost(lambda x: x * 2 + 1, array((8, 64), device="cpu"))
+    assert [each.name for each in predict(once, device=gpu()).operators] == ["aten.mul", "aten.add"]
+
+
+# Forms and their host costs
+
+CLASSES = {"scalar": 5.9, "in-place-scalar": 4.9, "relu": 5.8, "unary": 4.5, "addmm": 9.0, "reduction-rows": 8.0,
+           "view-shape": 3.0, "transpose": 0.9, "select": 2.2, "clone": 5.5}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [("x + 1.5", "scalar"), ("x + y", "pointwise"), ("x.mul_(2.0)", "in-place-scalar"), ("x.mul_(y)", "in-place"),
+     ("x.relu()", "relu"), ("x.tanh()", "unary"), ("x.clone()", "clone"), ("x.sum(-1)", "reduction-rows"),
+     ("x.sum()", "reduction"), ("x.view(-1)", "view"), ("x[0]", "select"), ("x.t()", "transpose"), ("x @ y", "matmul"),
+     ("torch.addmm(v, x, y)", "addmm"), ("x + v", "pointwise")],
+)  # fmt: skip
+def test_a_call_goes_by_the_host_cost_nearest_to_it(written: str, expected: str) -> None:
+    import torch
+
+    square = array((64, 64), device="cpu")
+    counted = cost(lambda x, y, v: eval(written, {"torch": torch}, {"x": x, "y": y, "v": v}), square, square,
+                   array(64, device="cpu"))  # fmt: skip
+    more = {f"host.{name}": peak(value * 1e-6, "s") for name, value in CLASSES.items()}
+    rich = Basis.measured(gpu(measured={**gpu().measured, **more}))
+    assert host_class(counted.operators[0], rich) == expected
+    assert rich.has(f"host.{host_class(counted.operators[0], Basis.measured(gpu()))}")  # older peaks have the classes
+
+
+@pytest.mark.parametrize(
+    ("written", "form"),
+    [("x.sum(-1)", Form("rows", 8, 64)), ("x.sum(0)", Form("columns", 64, 8)), ("x.sum()", Form("whole", 1, 512)),
+     ("x.softmax(0)", Form("columns", 64, 8)), ("x.t().contiguous()", Form("strided", 64, 8)),
+     ("x + x[0]", Form("broadcast", 8, 64)), ("x + x", Form("", 1, 512)), ("x.double()", Form("to-float64", 1, 512)),
+     ("x * 2", Form("scalar", 1, 512)), ("torch.linalg.vector_norm(x)", Form("whole", 1, 512)),
+     ("torch.nn.functional.layer_norm(x, (64,))", Form("rows", 8, 64)), ("x.cumsum(1)", Form("rows", 8, 64)),
+     ("x.view(2, 4, 64).sum((1, 2))", Form("rows", 2, 256)), ("torch.cat([x, x])", Form("", 1, 1024))],
+)  # fmt: skip
+def test_forms(written: str, form: Form) -> None:
+    import torch
+
+    counted = cost(lambda x: eval(written, {"torch": torch}, {"x": x}), array((8, 64), device="cpu"))
+    (only,) = [each for each in counted.operators if each.kind != "view"]
+    assert only.form == form
+
+
+def test_a_product_knows_how_its_operands_lie() -> None:
+    x, w = array((8, 64), device="cpu"), array((32, 64), device="cpu")
+    (straight,) = cost(lambda x, w: x @ w, x, array((64, 32), device="cpu")).matmuls
+    (turned,) = cost(lambda x, w: x @ w.t(), x, w).matmuls
+    assert straight.transposed == (False, False) and turned.transposed == (False, True)
+
+
+def test_replays_follow_each_other_at_their_own_gap() -> None:
+    """Four kernels of 100 µs with 0.5 µs between, and 2 µs between the replays; a single one has nothing before it."""
+    spaced = gpu(measured={**gpu().measured, "gap.replay": peak(2e-6, "s")})
+    each = OperatorCost("aten.mul", 0.0, 198e6, 198e6, "float32", ((1,),))
+    loop = predict(work(*[each] * 4), device=spaced, how="graph", calls=10)
+    span = 4 * (99e-6 + 1e-6) + 3 * 0.5e-6
+    assert loop.period_s == pytest.approx((6e-6 + 10 * span + 9 * 2e-6) / 10)
+    assert predict(work(*[each] * 4), device=spaced, how="graph", calls=1).period_s == pytest.approx(6e-6 + span)
+    assert math.isclose(loop.span_s or 0.0, span) and "gap.replay" in {used.name for used in loop.basis}
+    assert predict(work(view()), device=spaced).span_s == 0
+
+
+def test_a_softmax_over_columns_goes_down_step_by_step() -> None:
+    """A million rows of 64 take a second on a GPU, whatever the bandwidth; over rows they take their bytes; said so."""
+    deep = cost(lambda x: x.softmax(0), array((2**20, 64), device="cpu"))
+    across = cost(lambda x: x.softmax(1), array((2**20, 64), device="cpu"))
+    down, along = (predict(each, device=gpu()) for each in (deep, across))
+    assert down.busy_s == pytest.approx(2**20 * 1e-6, rel=1e-3) and (along.busy_s or 1.0) < 1e-3
+    assert any("a step of 1 µs is assumed" in note for note in down.notes)
+    assert predict(deep, device=cpu()).period_s < 0.1
