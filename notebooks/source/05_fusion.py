@@ -109,21 +109,21 @@ compare_speedup(s, "fusion", gains, **there)
 # - **The factory is the slower partner.** A linear layer is a matrix product: the trucks wait anyway. To fuse its ReLU
 #   saves a trip that hardly anybody waits for.
 # - **Tiny arrays.** The figure shows the device's own time. A program that runs tiny kernels in a loop waits for orders,
-#   and a compiled function's order may be the dearer one: see below.
+#   and a compiled function's order may be the dearer one.
 #
 # Does it matter who fuses? The claims below say.
 
 # %% [markdown] tags=["explore"]
-# ## Explore: four sines, fused by an older hand
+# ## Explore: a longer chain
 #
-# The nested sine of lesson 02 is four kernels. Its author let `torch.jit.script` fuse them and found *almost half of the
-# time* saved. By the bytes alone, one kernel for four operators would take a quarter. What stands in its way? (Think of
-# two cosines in *bfloat16*.) And at the left end: whose order takes longer, an operator's or a compiled function's?
+# The nested sine of lesson 02 is a chain of four. Its author let `torch.jit.script` fuse them and found *almost half of the
+# time* saved. By the bytes alone, one kernel for k operators takes one k-th. Make the chain longer: how far does each of
+# the three ways follow, and what stops it? (Think of two cosines in *bfloat16*.)
 
 # %% tags=["explore"]
-sines = {"scripted kernel": "kernels", "compiled kernel": "kernels"}
-calls = {"scripted": "without transfers", "compiled": "without transfers"}
-explore("nested_sine", at={"elements": 2**28}, show={"speedup": {**sines, **calls}}, predict=True)
+ways = dict.fromkeys(["script", "compile", "cuda"], "eager")
+ways = first_available("sines", ways, {"cpu blocks": "cpu eager"})
+explore("sines", at=reachable("sines", sines=4, elements=2**26), show={"speedup": ways})
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: count the bytes
@@ -141,9 +141,9 @@ check("05-bytes", eager=..., fused=...)
 # own expectations. Where one fails, that is a finding: read what was measured beside it.
 
 # %% tags=["claims"]
-older = ["one-kernel", "fusing-saves-half-small", "fusing-saves-half-large", "memory-bound"]
-display(claims("cos_cos"), claims("fusion"), claims("nested_sine", only=older))
+older = ["one-kernel", "fusing-saves-half-small", "fusing-saves-half-large"]
+display(claims("cos_cos"), claims("fusion"), claims("sines"), claims("nested_sine", only=older))
 
 # %% tags=["claims", "nbval-check-output"]
-for name, only in {"cos_cos": [], "fusion": [], "nested_sine": older}.items():
+for name, only in {"cos_cos": [], "fusion": [], "sines": [], "nested_sine": older}.items():
     print(claims(name, source="recorded:h200", only=only), end="\n\n\n")
