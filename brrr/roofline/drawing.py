@@ -160,7 +160,7 @@ def _whole(roofs: Sequence[Roof], origin: str) -> bool:
 def _name(
     on: Axes, roof: Roof, roofs: Sequence[Roof], ends: Sequence[tuple[float, float]], limits: tuple[float, float]
 ) -> None:
-    """The roof's name along its line; of lines that lie close, the lowest one's stands below."""
+    """The roof's name along its line: of slopes that lie close, the lowest one's stands below, all others above."""
     from brrr import plots
 
     below = _lowest_of_close(roof, roofs)
@@ -171,6 +171,8 @@ def _name(
         x = max(ends[0][0], limits[0] / roof.rate) * 1.6
         on.annotate(str(roof), (x, roof.rate * x), (0, offset[1]), textcoords="offset points", **style)
         return
+    rank = sum(1 / _CLOSE < other.rate / roof.rate < 1 for other in roofs if other.unit == roof.unit)
+    style["va"], offset = "bottom", (0, 2 + 11 * rank)  # all above their lines: the points stand below
     paper = {"facecolor": plots.PAPER, "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
     on.annotate(str(roof), ends[1], offset, textcoords="offset points", ha="right", bbox=paper, **style)
 
