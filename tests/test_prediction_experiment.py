@@ -385,6 +385,15 @@ def test_the_truth_is_what_a_case_answers_to(
     assert truth(kind, BUSY, BUSY / gain, amount(1e8, 1e9), twins).bounds == true
 
 
+@pytest.mark.parametrize("share", [-0.3, 1.4])
+def test_a_twin_on_another_kernel_tells_nothing(share: float) -> None:
+    """Half the bytes in more time, or in less than half of it: more than the bytes was different."""
+    twin = Amount(BUSY * (1 - share / 2), 0.5e8, 0.5e9)
+    for kind, twins in (("stream", {"bytes": twin}), ("product", {"flop": Amount(twin.busy_s, 1e8, 0.5e9)})):
+        told = truth(kind, BUSY, BUSY, Amount(BUSY, 1e8, 1e9), twins)
+        assert not told.bounds and "another kernel" in told.why
+
+
 def test_without_a_clean_twin_there_is_no_truth() -> None:
     here = Amount(BUSY, 1e8, 1e9)
     assert not truth("chain", BUSY, BUSY, here, {}).bounds

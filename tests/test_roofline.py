@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from peaks_made_up import curve, peak
@@ -268,6 +269,32 @@ def test_what_passes_between_neighbours_is_not_moved() -> None:
     """Each reads 4 kB and writes 4 kB: of four times 4 kB, the first read and the last write are left."""
     *_, merged = fused(work(product(64, 64, 64), pointwise(8e3), pointwise(8e3)))
     assert (merged.read_bytes, merged.written_bytes) == (4e3, 4e3)
+
+
+def test_sines_in_one_kernel_are_limited_by_their_arithmetic() -> None:
+    """31 operations each at 20 TFLOP/s: 64 of them outlast the bytes by far; one by one each takes its bytes."""
+    x = array((2**24,), device="cpu")
+
+    def sines(x: Any) -> Any:
+        for _ in range(64):
+            x = x.sin()
+        return x
+
+    merged, eager = (predict(sines, x, device=gpu(), how=how) for how in ("compiled", "eager"))
+    assert merged.bound == "compute" and merged.compute_s == pytest.approx(64 * 31 * 2**24 / 20e12)
+    assert eager.bound == "memory" and eager.cost.flop == 64 * 2**24
+    assert any("special functions" in note for note in merged.notes)
+    assert not any("special functions" in note for note in predict(lambda x: x + 1, x, device=gpu()).notes)
+    on_cpu = predict(sines, x, device=cpu())
+    assert on_cpu.compute_s == pytest.approx(64 * 2**24 / 20e9)  # whose special functions nobody measured
+
+
+def test_a_fused_kernel_starts_as_a_pointwise_one() -> None:
+    x = array((64,), device="cpu")
+    measured = {**gpu().measured, "kernel.pointwise": peak(3e-6, "s")}
+    for peaks, start_s in ((gpu(), 1e-6), (gpu(measured=measured), 3e-6)):
+        found = predict(lambda x: x * 2 + 1, x, device=peaks, how="compiled")
+        assert found.busy_s == pytest.approx(start_s, rel=1e-2)
 
 
 def test_nothing_is_merged_behind_a_reduction() -> None:

@@ -4,7 +4,8 @@ First a CUDA Graph: if replaying it gains GRAPH_GAIN or more, overhead was the l
 what bytes take, what FLOP take, and a rest. A twin whose bytes and FLOP differ by the shares b and f from the case's
 takes longer by `moving * b + computing * f`; two twins give both. Where they make up less than WORK_SHARE of the time,
 overhead is the limit; else the larger, and balanced within RIDGE. Times near one of these thresholds tell nothing,
-nor do twins that are hardly different: such a case has no truth here, rather than a guessed one.
+nor do twins that are hardly different, nor those that run on another kernel, which shows in a share below nothing or
+above all of the time: such a case has no truth here, rather than a guessed one.
 """
 
 from __future__ import annotations
@@ -59,12 +60,24 @@ def truth(kind: str, period_s: float, graph_s: float, case: Amount, twins: Mappi
     if "bytes" not in changes or abs(changes["bytes"].nbytes) < DIFFERENT:
         return Truth(frozenset(), "no twin with other bytes")
     moving = changes["bytes"].seconds / changes["bytes"].nbytes
+    if not _possible(moving):
+        return _other_kernel(moving)
     if moving > WORK_SHARE + UNSURE:
         return Truth(frozenset({"memory"}), f"{moving:.0%} of the time goes with the bytes")
     if moving < WORK_SHARE - UNSURE:
         why = f"{moving:.0%} of the time goes with the bytes, so they are not the limit"
         return Truth(frozenset({"overhead", "compute"}), why)
     return Truth(frozenset(), f"{moving:.0%} of the time goes with the bytes, too near to half")
+
+
+def _possible(*shares: float) -> bool:
+    """Whether each and all of them can be shares of a time."""
+    return all(share >= -UNSURE for share in shares) and sum(shares) <= 1 + UNSURE
+
+
+def _other_kernel(*shares: float) -> Truth:
+    said = " and ".join(f"{share:.0%}" for share in shares)
+    return Truth(frozenset(), f"{said} of the time cannot be: the twin runs on another kernel")
 
 
 @dataclass(frozen=True)
@@ -92,6 +105,8 @@ def _of_product(changes: Mapping[str, Change]) -> Truth:
         return Truth(frozenset(), "both twins differ alike")
     moving = (bytes_twin.seconds * flop_twin.flop - flop_twin.seconds * bytes_twin.flop) / known
     computing = (bytes_twin.nbytes * flop_twin.seconds - flop_twin.nbytes * bytes_twin.seconds) / known
+    if not _possible(moving, computing):
+        return _other_kernel(moving, computing)
     return _of_shares(max(0.0, moving), max(0.0, computing))
 
 
@@ -99,6 +114,8 @@ def _by_flop_alone(change: Change) -> Truth:
     if abs(change.nbytes) >= UNSURE or abs(change.flop) < DIFFERENT:
         return Truth(frozenset(), "no twin with other bytes, and the other one changes both")
     computing = change.seconds / change.flop
+    if not _possible(computing):
+        return _other_kernel(computing)
     why = f"{computing:.0%} of the time goes with the FLOP"
     if computing > WORK_SHARE + UNSURE:
         return Truth(frozenset({"compute"}), why)

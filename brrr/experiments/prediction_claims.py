@@ -1,7 +1,8 @@
 """What is claimed of predictions, judged on every row: the median and the 90th percentile of the error by class.
 
 The error is the absolute difference of predicted and measured time, over the measured one. None of the cases was used
-to calibrate the device or to make the predictor.
+to calibrate the device, and no constant was fitted to them; docs/predictor.md says what their first evaluation found,
+and what was mended after it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,10 @@ from brrr.peaks.peak import Peak
 from brrr.peaks.sampling import issue_estimate
 
 SIDE = 8
-"""Tensors are SIDE x SIDE: no work worth the name, and no class is on another path for being empty."""
+"""Tensors are SIDE x SIDE: no work worth the name, and nothing is on another path for being empty."""
+
+PRODUCT_SIDE = 128
+"""Products on a GPU are larger: up to 16 x 16 the library has a way of its own, which costs the host a quarter less."""
 
 LIMIT = 1e-2
 """Relative error allowed of a result; TF32 or fast exponentials stay below, a wrong operator does not."""
@@ -30,6 +33,7 @@ class Operator:
     expected: torch.Tensor
     written: str
     grad: bool = False
+    side: int = SIDE
 
 
 class Unchanged(nn.Module):
@@ -44,23 +48,30 @@ def normed(x: torch.Tensor) -> torch.Tensor:
     return nn.functional.layer_norm(x, (SIDE,))
 
 
+def batch_normed(x: torch.Tensor) -> torch.Tensor:
+    """Batch norm over the columns, as in training."""
+    return nn.functional.batch_norm(x, None, None, training=True)
+
+
+def rms_normed(x: torch.Tensor) -> torch.Tensor:
+    """RMS norm over the rows."""
+    return nn.functional.rms_norm(x, (SIDE,), eps=1e-5)
+
+
 def operators(device: str) -> list[Operator]:
     """One operator of each class, on fresh random data, with its float64 result."""
     x, y = (torch.rand(SIDE, SIDE, device=device) + 0.5 for _ in range(2))
     ones, out, kept = torch.ones_like(x), torch.full_like(x, torch.nan), x.clone()
     with_grad = x.clone().requires_grad_()
-    linear, unchanged = nn.Linear(SIDE, SIDE, bias=False, device=device), Unchanged()
-    with torch.no_grad():
-        linear.weight.copy_(y)
-    a, b, row = x.double(), y.double(), y[0]
+    unchanged, a, b = Unchanged(), x.double(), y.double()
     return [
+        *_products(device),
         Operator("pointwise", lambda: x + y, a + b, "x + y"),
         Operator("pointwise-grad", lambda: with_grad + y, a + b, "x + y, x requires a gradient", grad=True),
         Operator("in-place", lambda: kept.mul_(ones), a, "x.mul_(y)"),
         Operator("reduction", lambda: x.sum(), a.sum(), "x.sum()"),
         Operator("softmax", lambda: torch.softmax(x, -1), torch.softmax(a, -1), "softmax(x, -1)"),
         Operator("norm", lambda: normed(x), normed(a), "layer_norm(x)"),
-        Operator("matmul", lambda: x @ y, a @ b, "x @ y"),
         Operator("view", lambda: x.view(-1), a.view(-1), "x.view(-1)"),
         Operator("copy", lambda: out.copy_(x), a, "y.copy_(x)"),
         Operator("scalar", lambda: x * 0.99, a * 0.99, "x * 0.99"),
@@ -69,13 +80,30 @@ def operators(device: str) -> list[Operator]:
         Operator("unary", lambda: x.tanh(), a.tanh(), "x.tanh()"),
         Operator("clone", lambda: x.clone(), a, "x.clone()"),
         Operator("reduction-rows", lambda: x.sum(-1, keepdim=True), a.sum(-1, keepdim=True), "x.sum(-1, keepdim=True)"),
-        Operator("addmm", lambda: torch.addmm(row, x, y), a @ b + b[0], "torch.addmm(row, x, y)"),
+        Operator("cast", lambda: x.to(torch.float64), a, "x.to(torch.float64)"),
+        Operator("batch-norm", lambda: batch_normed(x), batch_normed(a), "batch_norm(x, training=True)"),
+        Operator("rms-norm", lambda: rms_normed(x), rms_normed(a), "rms_norm(x)"),
         Operator("select", lambda: y[0], b[0], "y[0]"),
         Operator("transpose", lambda: x.t(), a.T, "x.t()"),
         Operator("view-shape", lambda: x.view(x.shape), a, "x.view(x.shape)"),
         Operator("module", lambda: unchanged(x), a, "a module whose forward returns x"),
-        Operator("linear", lambda: linear(x), a @ b.T, "nn.Linear without bias"),
     ]  # fmt: skip
+
+
+def _products(device: str) -> list[Operator]:
+    """The classes of matrix products."""
+    side = PRODUCT_SIDE if device == "cuda" else SIDE
+    x, y = (torch.rand(side, side, device=device) + 0.5 for _ in range(2))
+    linear = nn.Linear(side, side, bias=False, device=device)
+    with torch.no_grad():
+        linear.weight.copy_(y)
+    a, b, row = x.double(), y.double(), y[0]
+    added = a @ b + b[0]
+    return [
+        Operator("matmul", lambda: x @ y, a @ b, "x @ y", side=side),
+        Operator("addmm", lambda: torch.addmm(row, x, y), added, "torch.addmm(row, x, y)", side=side),
+        Operator("linear", lambda: linear(x), a @ b.T, "nn.Linear without bias", side=side),
+    ]
 
 
 def waiting(device: str) -> Callable[[], None] | None:
@@ -91,7 +119,7 @@ def measure_host(device: str, found: Findings) -> None:
         with torch.set_grad_enabled(each.grad):
             checks.close(each.call().detach(), each.expected, LIMIT, each.written)
             cost = issue_estimate(each.call, waiting(device), seconds)
-        found.measured[f"host.{each.name}"] = Peak.time(cost, operator=each.written, elements=SIDE * SIDE)
+        found.measured[f"host.{each.name}"] = Peak.time(cost, operator=each.written, elements=each.side**2)
 
 
 def _two_operators(x: torch.Tensor) -> torch.Tensor:

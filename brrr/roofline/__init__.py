@@ -12,6 +12,7 @@
 | `sweeps.py`, `nearby.py` | what measured sweeps say against these models |
 | `hosts.py` | which measured host cost an operator has |
 | `gpu_forms.py` | operators that a GPU has in one piece |
+| `special.py` | how many operations a sine and the like amount to |
 | `fusion.py` | which kernels a compiler makes of a chain of operators |
 | `clocks.py` | the two clocks: the host issues, the device follows |
 | `bound.py` | what limits: overhead, memory, compute, or two of them alike |

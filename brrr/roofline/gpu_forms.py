@@ -7,10 +7,13 @@ an RMS norm and a dropout are one operator on a GPU.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from brrr.counting.cost import Form, OperatorCost
 
 RMS = ("pow", "mean", "add", "rsqrt", "mul")
+CAST = "_to_copy"
+"""On a CPU an RMS norm of a short type begins with a cast to float32 and ends with one back."""
 DROPOUT = ("empty_like", "bernoulli", "div", "mul")
 
 
@@ -30,7 +33,24 @@ def _names(operators: Sequence[OperatorCost], count: int) -> tuple[str, ...]:
 
 
 def _rms(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
-    """x * rsqrt(mean(x^2) + eps), and times a weight where there is one."""
+    """x * rsqrt(mean(x^2) + eps), and times a weight where there is one; of a short type between two casts."""
+    found = _plain_rms(operators)
+    if found is not None or _names(operators, 1) != (CAST,):
+        return found
+    widened, inner = operators[0], _plain_rms(operators[1:])
+    if inner is None or operators[1].shapes != widened.shapes:
+        return None
+    count, norm = inner
+    if _names(operators[1 + count :], 1) != (CAST,) or operators[1 + count].form.name != f"to-{widened.dtype}":
+        return None
+    weight = norm.read_bytes - operators[1].read_bytes
+    narrowed = operators[1 + count].written_bytes
+    merged = replace(norm, read_bytes=widened.read_bytes + weight, written_bytes=narrowed, dtype=widened.dtype)
+    return count + 2, merged
+
+
+def _plain_rms(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
+    """The same in one data type."""
     if _names(operators, len(RMS)) != RMS or operators[1].form.name != "rows":
         return None
     square, mean, scaled = operators[0], operators[1], operators[4]

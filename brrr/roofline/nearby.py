@@ -34,30 +34,48 @@ class Nearby:
     >>> nearby = Nearby([(0.0,), (10.0,)], [0.5, -0.5], Spread((1.0,), size=0.5, noise=0.01, mean=0.1))
     >>> round(nearby.at((0.0,)), 2), round(nearby.at((10.0,)), 2), abs(round(nearby.at((5.0,)), 1))
     (0.5, -0.5, 0.0)
+
+    With `names` and `own`, a residual is the sum of one that all share and one that only those of its name share, and
+    both are found together.
     """
 
-    def __init__(self, points: Sequence[Sequence[float]], residuals: Sequence[float], spread: Spread) -> None:
+    def __init__(
+        self,
+        points: Sequence[Sequence[float]],
+        residuals: Sequence[float],
+        spread: Spread,
+        names: Sequence[str] | None = None,
+        own: Spread | None = None,
+    ) -> None:
         import numpy as np
 
-        self._spread = spread
-        self._points = self._scaled(points)
-        among = self._covariance(self._points) + spread.noise**2 * np.eye(len(points))
+        self._spread, self._own = spread, own
+        self._names = np.asarray(names if names is not None else [""] * len(points))
+        self._points = np.asarray(points, dtype=np.float64)
+        among = self._among(self._points, self._names) + spread.noise**2 * np.eye(len(points))
         self._weights = np.linalg.solve(among, np.asarray(residuals, dtype=np.float64))
 
-    def at(self, point: Sequence[float]) -> float:
-        """The residual to expect there."""
-        return float(self._covariance(self._scaled([point]))[0] @ self._weights)
-
-    def _scaled(self, points: Sequence[Sequence[float]]) -> Array:
+    def at(self, point: Sequence[float], name: str = "") -> float:
+        """The residual to expect there, of something of that name."""
         import numpy as np
 
-        scaled: Array = np.asarray(points, dtype=np.float64) / np.asarray(self._spread.scales)
-        return scaled
+        return float(self._among(np.asarray([point], dtype=np.float64), np.asarray([name]))[0] @ self._weights)
 
-    def _covariance(self, others: Array) -> Array:
-        import numpy as np
+    def _among(self, others: Array, names: Any) -> Array:
+        """The covariance of others with the points."""
+        found = _covariance(others, self._points, self._spread)
+        if self._own is None:
+            return found
+        alike = names[:, None] == self._names[None, :]
+        both: Array = found + alike * _covariance(others, self._points, self._own)
+        return both
 
-        squares = (others**2).sum(1)[:, None] + (self._points**2).sum(1)[None, :] - 2 * others @ self._points.T
-        distance = math.sqrt(3) * np.sqrt(np.maximum(squares, 0.0))
-        found: Array = self._spread.size**2 * (1 + distance) * np.exp(-distance) + self._spread.mean**2
-        return found
+
+def _covariance(others: Array, points: Array, spread: Spread) -> Array:
+    import numpy as np
+
+    one, two = others / np.asarray(spread.scales), points / np.asarray(spread.scales)
+    squares = (one**2).sum(1)[:, None] + (two**2).sum(1)[None, :] - 2 * one @ two.T
+    distance = math.sqrt(3) * np.sqrt(np.maximum(squares, 0.0))
+    found: Array = spread.size**2 * (1 + distance) * np.exp(-distance) + spread.mean**2
+    return found

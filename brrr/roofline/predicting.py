@@ -17,6 +17,7 @@ from brrr.roofline.fusion import fused
 from brrr.roofline.gpu_forms import as_on_gpu
 from brrr.roofline.hosts import WHOLE
 from brrr.roofline.prediction import How, Prediction
+from brrr.roofline.special import is_special, operations
 from brrr.roofline.terms import MATRIX_DTYPES, OperatorTime
 from brrr.roofline.ways import as_graph_s, operator_times, run_clocks
 
@@ -110,7 +111,11 @@ def _say_where(fn: Any, args: tuple[Any, ...], basis: Basis) -> None:
 def _kernels(work: Cost, basis: Basis, how: How, dtype: str) -> Sequence[OperatorCost]:
     """What is run: the operators, or what a compiler makes of them; a cost without any is one that copies."""
     if basis.is_gpu and work.operators:
-        work = replace(work, operators=tuple(as_on_gpu(work.operators)))
+        work = replace(work, operators=tuple(operations(each) for each in as_on_gpu(work.operators)))
+        if any(map(is_special, work.operators)):
+            basis.note(
+                "special functions count as plain operations, by an assumed number for each (roofline/special.py)"
+            )
     if work.operators and how == "compiled":
         basis.note("what a compiler fuses is taken to be every run of neighbours that are no matrix products")
         basis.note("each kernel of the compiled form but the first counts on the host as an operator of its class")

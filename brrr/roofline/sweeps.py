@@ -23,12 +23,14 @@ LIMIT = math.log(2.5)
 """A product further off than this factor is an exception, and no more than this is told to its neighbours."""
 FEW = 3
 """Fewer neighbours than this tell nothing."""
-PRODUCTS = Spread((8.0, 3.0, 3.5, 4.0, 2.0, 2.0, 0.7, 6.0, 3.0, 2.0), size=0.17, noise=0.09, mean=0.05)
+PRODUCTS = Spread((5.0, 5.7, 3.1, 4.0, 4.0, 1.55, 0.35, 3.5, 1.9, 2.1), size=0.3, noise=0.09, mean=0.03)
 """Of products: by rows, columns, k, batch, both misalignments, rounded waves, waves, transposition, the tile's area."""
-CLASSES = Spread((8.0, 4.0, 3.0, 1.0), size=0.5, noise=0.2, mean=1.0)
-"""Of a class of operators: by elements, length of a line, bytes of an element, alignment of the lines."""
-OPERATORS = Spread((5.0, 3.0, 3.0, 0.7), size=0.4, noise=0.05, mean=0.5)
+CLASSES = Spread((5.0, 4.5, 6.0, 27.0), size=0.36, noise=0.06, mean=3.0)
+"""Of a class of operators: by elements, length of a line, bytes of an element, lines of whole vectors."""
+OPERATORS = Spread((10.0, 5.0, 5.0, 1.0), size=0.17, noise=0.0, mean=0.65)
 """Of one operator beyond its class, by the same."""
+VECTOR = 4
+"""Elements that torch's norms and reductions load at once, where lines are a multiple of them."""
 
 Point = tuple[float, ...]
 
@@ -37,66 +39,65 @@ Point = tuple[float, ...]
 class Group:
     """Residuals of what is alike: exactly those that were measured, and what they say of others.
 
-    `within` is a wider group, whose word counts first: only what it leaves is this group's own.
+    With `own`, a residual has two parts: what the group shares, and what calls of one name have beyond it.
     """
 
     spread: Spread
-    within: Group | None = None
+    own: Spread | None = None
     exact: dict[object, float] = field(default_factory=dict)
     points: list[Point] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
     residuals: list[float] = field(default_factory=list)
     _nearby: Nearby | None = None
 
-    def add(self, key: object, point: Point, residual: float, limit: float = math.inf) -> None:
+    def add(self, key: object, point: Point, residual: float, limit: float = math.inf, name: str = "") -> None:
         """One measured call."""
         self.exact[key] = residual
         self.points.append(point)
+        self.names.append(name)
         self.residuals.append(max(-limit, min(limit, residual)))
 
-    def factor(self, key: object, point: Point) -> float | None:
+    def factor(self, key: object, point: Point, name: str = "") -> float | None:
         """Measured over modelled time; None where too few were measured."""
         if key in self.exact:
             return math.exp(self.exact[key])
-        return math.exp(self.at(point)) if len(self.points) >= FEW else None
+        return math.exp(self.at(point, name)) if len(self.points) >= FEW else None
 
-    def at(self, point: Point) -> float:
-        """The residual to expect at a point: the wider group's, and what is known here beyond it."""
-        wider = self.within.at(point) if self.within is not None else 0.0
+    def at(self, point: Point, name: str = "") -> float:
+        """The residual to expect at a point, of a call of that name."""
         if self._nearby is None:
-            beyond = [
-                residual - self._wider(place) for place, residual in zip(self.points, self.residuals, strict=True)
-            ]
-            self._nearby = Nearby(self.points, beyond, self.spread)
-        return wider + self._nearby.at(point)
-
-    def _wider(self, point: Point) -> float:
-        return self.within.at(point) if self.within is not None else 0.0
+            self._nearby = Nearby(self.points, self.residuals, self.spread, self.names, self.own)
+        return self._nearby.at(point, name)
 
 
 @dataclass(frozen=True)
 class Corrections:
-    """The groups of a device's sweeps, ready to be asked: operators by name and form, and by class and form."""
+    """The groups of a device's sweeps, ready to be asked: products by family, operators by class and form."""
 
     products: Mapping[str, Group]
     operators: Mapping[tuple[str, str], Group]
-    classes: Mapping[tuple[str, str], Group]
 
     def of_product(self, product: Matmul, speeds: Speeds) -> float | None:
         """The factor of a product that is computed as its `dtype` says ("tf32" for TF32); None without a sweep."""
-        group = self.products.get(family_name(product))
-        return None if group is None else group.factor(product, product_point(product, speeds))
+        groups = (self.products.get(name) for name in (group_name(product), family_name(product)))
+        point = product_point(product, speeds)
+        factors = (group.factor(product, point) for group in groups if group is not None)
+        return next((factor for factor in factors if factor is not None), None)
 
     def of_operator(self, each: OperatorCost) -> tuple[float, bool] | None:
         """The factor of an operator, and whether the operator itself was measured, not only its class."""
-        key, point = _call(each), operator_point(each)
-        for name in (each.name, _out_of_place(each.name)):
-            own = self.operators.get((name, each.form.name))
-            found = None if own is None else own.factor(key, point)
-            if found is not None:
-                return found, True
-        wider = self.classes.get((each.kind, each.form.name))
-        found = None if wider is None else wider.factor(key, point)
-        return None if found is None else (found, False)
+        group = self.operators.get((each.kind, each.form.name))
+        if group is None:
+            return None
+        name = each.name if each.name in group.names else _out_of_place(each.name)
+        found = group.factor(_call(each), operator_point(each), name)
+        return None if found is None else (found, name in group.names)
+
+
+def group_name(product: Matmul) -> str:
+    """What a product is swept with: its family; float16 has older kernels of its own, which its sweep tells."""
+    name = family_name(product)
+    return f"{name}, float16" if product.dtype == "float16" else name
 
 
 def _out_of_place(name: str) -> str:
@@ -123,8 +124,8 @@ def operator_point(each: OperatorCost) -> Point:
     """Where an operator's call lies among others of it."""
     itemsize, form = ITEMSIZE.get(each.dtype, 4), each.form
     elements = form.lines * form.length or each.bytes / 2 / itemsize
-    aligned = form.length * itemsize % 16 == 0
-    return math.log2(max(1.0, elements)), math.log2(max(1, form.length)) if form.name else 0.0, float(itemsize), aligned
+    whole = form.length % VECTOR == 0
+    return math.log2(max(1.0, elements)), math.log2(max(1, form.length)) if form.name else 0.0, float(itemsize), whole
 
 
 ProductModel = Callable[[Matmul], tuple[float, Speeds]]
@@ -136,17 +137,14 @@ def made_of(peaks: Peaks, product_s: ProductModel, operator_s: Callable[[Operato
     products: dict[str, Group] = {}
     for product, time_s in swept_products(peaks.sweeps.get("products")):
         modelled, speeds = product_s(product)
-        group = products.setdefault(family_name(product), Group(PRODUCTS))
+        group = products.setdefault(group_name(product), Group(PRODUCTS))
         group.add(product, product_point(product, speeds), math.log(time_s / modelled), LIMIT)
     operators: dict[tuple[str, str], Group] = {}
-    classes: dict[tuple[str, str], Group] = {}
     for each, time_s in swept_operators(peaks.sweeps.get("operators")):
-        wider = classes.setdefault((each.kind, each.form.name), Group(CLASSES))
-        own = operators.setdefault((each.name, each.form.name), Group(OPERATORS, wider))
+        group = operators.setdefault((each.kind, each.form.name), Group(CLASSES, OPERATORS))
         residual = math.log(time_s / operator_s(each))
-        for group in (wider, own):
-            group.add(_call(each), operator_point(each), residual)
-    return Corrections(products, operators, classes)
+        group.add(_call(each), operator_point(each), residual, name=each.name)
+    return Corrections(products, operators)
 
 
 def swept_products(sweep: Sweep | None) -> list[tuple[Matmul, float]]:

@@ -13,6 +13,7 @@ from brrr.roofline.basis import Basis
 from brrr.roofline.clocks import Step
 from brrr.roofline.families import family_of, row_bytes
 from brrr.roofline.hosts import WHOLE, host_class
+from brrr.roofline.special import operations
 from brrr.roofline.streams import level_rate, level_s, memory_s
 from brrr.roofline.sweeps import Corrections, made_of
 from brrr.roofline.tiles import Speeds, product_s
@@ -22,6 +23,8 @@ COMPUTED_IN = {"fp16": "fp32", "bf16": "fp32", "fp8": "fp32"}
 """Plain arithmetic on the short types is done in float32."""
 STEP_S = 1e-6
 """A step down a column, three times read and once written, where nothing hides the memory's answer; assumed."""
+FEW_COLUMNS, MOST_THREADS = 64, 1024
+"""Of so few columns, torch's softmax gives each to several threads of a block."""
 CACHED = 8e6
 """A working set that every data-centre GPU since 2020 holds in its cache."""
 
@@ -30,8 +33,9 @@ CACHED = 8e6
 class OperatorTime:
     """The predicted times of one operator, in seconds.
 
-    `memory_s` and `compute_s` are those of its bytes and of its FLOP alone; `device_s` is the larger of them and the
-    start and end of its kernel (on a CPU: the call), None where nothing runs on the device. `known` is False where its
+    `memory_s` and `compute_s` are those of its bytes and of its FLOP alone, at the rates that its kernels can reach;
+    `device_s` is what its kernel takes, start and end included (on a CPU: the call), None where nothing runs on the
+    device. `known` is False where its
     FLOP are unknown, so that `compute_s` is too short.
     """
 
@@ -58,7 +62,8 @@ def operator_time(
 ) -> OperatorTime:
     """The times of one operator; `host_s` replaces the host cost of its class.
 
-    Where sweeps were measured, the model's times are corrected by them, all by the same factor.
+    Where sweeps were measured, the model's time on the device is corrected by them. What its bytes and its FLOP take
+    alone does not grow where a kernel was slower than its model: something else held it up.
     """
     made = modelled_time(each, basis, working_set, tf32=tf32, host_s=host_s)
     if made.device_s is None or not basis.is_gpu or basis.peaks is None or not basis.peaks.sweeps:
@@ -66,8 +71,9 @@ def operator_time(
     factor = _factor(each, basis, basis.peaks, tf32)
     if factor is None:
         return made
+    alone = min(1.0, factor)
     return replace(
-        made, memory_s=made.memory_s * factor, compute_s=made.compute_s * factor, device_s=made.device_s * factor
+        made, memory_s=made.memory_s * alone, compute_s=made.compute_s * alone, device_s=made.device_s * factor
     )
 
 
@@ -121,22 +127,38 @@ def modelled_time(
         return OperatorTime(each.name, host, 0.0, 0.0, None if basis.is_gpu else host)
     if each.matmuls and basis.is_gpu and basis.sm_count is not None:
         return _tiled(each, basis, working_set, tf32, host)
-    start = basis.value("kernel.floor") if basis.is_gpu else host
+    start = _start_s(each, basis) if basis.is_gpu else host
     moving = memory_s(
         basis, each.read_bytes, each.written_bytes, working_set, _stream_start_s(basis), in_place=_in_place(each)
     )
-    if basis.is_gpu:
-        moving = max(moving, serial_s(each, basis))
-    computing = compute_s(each, basis, tf32)
-    return OperatorTime(each.name, host, moving, computing, start + max(moving, computing), each.flop is not None)
+    computing = compute_s(operations(each) if basis.is_gpu else each, basis, tf32)
+    waiting = serial_s(each, basis) if basis.is_gpu else 0.0
+    device = start + max(moving, computing, waiting)
+    return OperatorTime(each.name, host, moving, computing, device, each.flop is not None)
 
 
 def serial_s(each: OperatorCost, basis: Basis) -> float:
     """Seconds of what runs one element after the other, however many lines there are: torch's softmax over columns."""
     if each.kind != "softmax" or each.form.name != "columns":
         return 0.0
-    basis.note("a softmax over columns goes down each in a thread: a step of 1 µs is assumed, as seen on an H200")
-    return STEP_S * each.form.length
+    basis.note("a softmax over columns goes down each in steps: 1 µs a step is assumed, as seen on an H200")
+    return STEP_S * softmax_steps(each.form.length, each.form.lines)
+
+
+def softmax_steps(length: int, columns: int) -> int:
+    """How many steps a softmax of columns takes: a column to a thread, and to several where there are few columns.
+
+    >>> softmax_steps(4096, 1000), softmax_steps(4096, 16)
+    (4096, 64)
+
+    Block sizes as torch chooses them: SpatialSoftMax_getBlockSize in aten/src/ATen/native/cuda/SoftMax.cu.
+    """
+    if columns > FEW_COLUMNS or length < FEW_COLUMNS:
+        return length
+    threads = 1
+    while 2 * threads * columns <= MOST_THREADS and 2 * threads <= length:
+        threads *= 2
+    return -(-length // threads)
 
 
 def _in_place(each: OperatorCost) -> bool:
@@ -153,7 +175,14 @@ def _tiled(each: OperatorCost, basis: Basis, working_set: float, tf32: bool, hos
     start, power = max(family.start_s for family in families), min(family.overlap for family in families)
     basis.use("product.start", start, Peak.stated(start, "s", "assumed"))
     device = start + (moving**power + computing**power) ** (1 / power)
-    return OperatorTime(each.name, host_s, moving, computing, device, each.flop is not None)
+    alone = sum(_flop_s(product, basis) for product in products)
+    return OperatorTime(each.name, host_s, moving, min(alone, computing), device, each.flop is not None)
+
+
+def _flop_s(product: Matmul, basis: Basis) -> float:
+    """Its FLOP alone, in full tiles and full waves of its kernels."""
+    share = min(1.0, family_of(product).share)
+    return product.flop / (share * basis.value(f"matmul.{matrix_dtype(product.dtype, False)}"))
 
 
 def _product_s(product: Matmul, basis: Basis) -> float:
@@ -183,6 +212,11 @@ def _speeds(product: Matmul, basis: Basis) -> Speeds:
     assert basis.sm_count is not None
     rate = basis.value(f"matmul.{matrix_dtype(product.dtype, False)}")
     return Speeds(rate, cache_rate(basis), basis.sm_count)
+
+
+def _start_s(each: OperatorCost, basis: Basis) -> float:
+    """Start and end of a kernel. A fused one has no sweep that tells what it takes beyond an empty kernel's floor."""
+    return basis.value("kernel.pointwise" if each.kind == "fused" and basis.has("kernel.pointwise") else "kernel.floor")
 
 
 def _stream_start_s(basis: Basis) -> float:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from brrr.counting.cost import OperatorCost
 from brrr.roofline.basis import Basis
 from brrr.roofline.clocks import Step, period_s, span_s
+from brrr.roofline.hosts import behind_transpose_s
 from brrr.roofline.prediction import How
 from brrr.roofline.terms import OperatorTime, operator_time
 
@@ -34,11 +35,13 @@ def operator_times(
 
 def _host_costs(kernels: Sequence[OperatorCost], basis: Basis, how: How) -> Iterator[float | None]:
     """What replaces the host cost of each kernel's class."""
-    for place, _ in enumerate(kernels):
+    for place, each in enumerate(kernels):
         if how == "graph":
             yield 0.0
+        elif how == "compiled" and place == 0:
+            yield basis.value("host.compiled")
         else:
-            yield basis.value("host.compiled") if how == "compiled" and place == 0 else None
+            yield behind_transpose_s(each, kernels[place - 1].name if place else "", basis)
 
 
 def run_clocks(times: Sequence[OperatorTime], basis: Basis, how: How, calls: int) -> Clocks:
