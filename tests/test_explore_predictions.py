@@ -318,7 +318,7 @@ def test_the_data_table_has_them(asked: Any) -> None:
 
 
 def test_nothing_leaks_from_under_a_cover() -> None:
-    g = guess("How long?", unit="s")
+    g = guess("How long, before anything is shown?", unit="s")  # a question of its own: answers are kept
     covered = explore("unary", source="recorded:h200", unlock=g)
     assert covered.predictions == []
     assert "PREDICTED" not in covered.text

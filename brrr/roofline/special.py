@@ -22,7 +22,7 @@ OPERATIONS: Mapping[str, int] = {
 
 def is_special(each: OperatorCost) -> bool:
     """Whether the table knows the operator."""
-    return _name(each) in OPERATIONS
+    return _name(each.name) in OPERATIONS
 
 
 def operations(each: OperatorCost) -> OperatorCost:
@@ -31,11 +31,26 @@ def operations(each: OperatorCost) -> OperatorCost:
     >>> cos = OperatorCost("aten.cos", 1e6, 4e6, 4e6, "float32", ((1000, 1000),))
     >>> operations(cos).flop
     31000000.0
+    >>> twice = OperatorCost("fused(aten.cos, aten.cos)", 2e6, 4e6, 4e6, "float32", ((1000, 1000),), "fused")
+    >>> operations(twice).flop
+    62000000.0
     """
+    if each.name.startswith("fused("):
+        return replace(each, flop=max(each.flop or 0.0, _of_parts(each)))
     if not is_special(each):
         return each
-    return replace(each, flop=OPERATIONS[_name(each)] * each.written_bytes / ITEMSIZE.get(each.dtype, 4))
+    return replace(each, flop=OPERATIONS[_name(each.name)] * each.written_bytes / ITEMSIZE.get(each.dtype, 4))
 
 
-def _name(each: OperatorCost) -> str:
-    return each.name.removeprefix("aten.").rstrip("_")
+def _of_parts(each: OperatorCost) -> float:
+    """The operations of a fused kernel's special functions, once for each element that it both reads and writes.
+
+    The larger of this and the kernel's own FLOP counts, since those may hold the special functions already.
+    """
+    parts = each.name.removeprefix("fused(").removesuffix(")").split(", ")
+    elements = min(each.read_bytes, each.written_bytes) / ITEMSIZE.get(each.dtype, 4)
+    return elements * sum(OPERATIONS.get(_name(part), 0) for part in parts)
+
+
+def _name(name: str) -> str:
+    return name.removeprefix("aten.").rstrip("_")
