@@ -233,7 +233,7 @@ def left_margin(limits: tuple[float, float], unit: str) -> float:
     """
     low, high = (round(math.log10(limit)) for limit in limits)
     letters = max(len(tick_label(10.0**power, unit)) for power in range(low, high + 1))
-    return max(0.118, (44 + 6.3 * letters) / WIDTH)
+    return max(0.118, (44 + 7.1 * letters) / WIDTH)
 
 
 def tick_label(value: float, unit: str) -> str:
