@@ -54,6 +54,13 @@ class Evidence:
             raise NotRecordedError(f"{line} at {where} was not measured")
         return _widened(estimate)
 
+    def everywhere(self, line: str) -> dict[tuple[Value, ...], Estimate]:
+        """A line at every point that was measured: from the point's values, in the order of the axes, to the time."""
+        drawn = self.experiment.line(line)
+        known = self.source.known(self.experiment, drawn.variant).items()
+        found = {values: measured.get(drawn.field) for values, measured in known}
+        return {values: _widened(estimate) for values, estimate in found.items() if estimate is not None}
+
     def curve(self, line: str, axis: str, **at: Value) -> dict[Value, Estimate]:
         """A line along one axis, the other axes held at `at`: from the axis's value to the time."""
         drawn = self.experiment.line(line)

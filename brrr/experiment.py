@@ -79,7 +79,8 @@ class Axis:
 class Variant:
     """One way of running the work: what is run, on which device, by which timer.
 
-    Variants with the same `work` are timed on one and the same workload, its memory included.
+    Variants with the same `work` are timed on one and the same workload, its memory included. `prepare_s` is about what
+    its preparation takes beside its inputs (a compiler's seconds), for the plan of a recording.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Variant:
     timer: str = "measure"
     cache: Cache = "hot"
     work: str = ""
+    prepare_s: float = 0.0
 
 
 @dataclass(frozen=True)

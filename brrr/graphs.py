@@ -51,7 +51,9 @@ class Captured:
         return self.replay()
 
 
-def capture(fn: Callable[..., Any], *inputs: torch.Tensor, warmup: int = 3) -> Captured:
+def capture(
+    fn: Callable[..., Any], *inputs: torch.Tensor, warmup: int = 3, stream: torch.cuda.Stream | None = None
+) -> Captured:
     """Capture `fn(*inputs)` as a CUDA Graph, after `warmup` calls on a side stream.
 
     >>> capture(lambda: None)                               # doctest: +SKIP
@@ -61,7 +63,8 @@ def capture(fn: Callable[..., Any], *inputs: torch.Tensor, warmup: int = 3) -> C
     `inputs` are CUDA tensors of any dtype, and become the graph's static inputs. `fn` may compute gradients
     (`torch.autograd.grad`) if it makes the whole of them. Warm-up lets libraries make their handles and workspaces,
     compilers compile, and autograd its buffers, none of which a capture may do (CUDA C++ Programming Guide, "CUDA
-    Graphs"; the side stream is what PyTorch's notes on CUDA Graphs ask for).
+    Graphs"; the side stream is what PyTorch's notes on CUDA Graphs ask for). `stream` is that side stream where `fn`
+    can work on one only; None makes a new one.
 
     Raises CaptureError, with the reason, for a function that cannot be captured: one that waits for the GPU, leaves
     it, or launches nothing. torch is as usable afterwards as before. ArgumentError for inputs that are not CUDA
@@ -71,7 +74,7 @@ def capture(fn: Callable[..., Any], *inputs: torch.Tensor, warmup: int = 3) -> C
     _require_cuda()
     import torch
 
-    stream = torch.cuda.Stream()
+    stream = torch.cuda.Stream() if stream is None else stream
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(warmup):

@@ -29,6 +29,7 @@ NAMES = (
     "fusion",
     "remat",
     "prediction",
+    "mlp",
 )
 
 

@@ -33,6 +33,9 @@ EXERCISES: Mapping[str, str] = {
     "04b-share": "brrr.lessons.exercise_share:grade",
     "05-bytes": "brrr.lessons.exercise_bytes:grade",
     "05-fuse": "brrr.lessons.exercise_fuse:grade",
+    "06-fuse": "brrr.lessons.exercise_bias_relu:grade",
+    "06-capture": "brrr.lessons.exercise_capture:grade",
+    "06b-floor": "brrr.lessons.exercise_barriers:grade",
 }
 """Each exercise, and the `module:function` that marks it; the function's keyword arguments are the answers it takes."""
 

@@ -255,7 +255,8 @@ class Pace:
         call_s = self._call_s(step.experiment, variant, cost)
         fresh_s = FRESH_PROCESS_S if variant.timer == "first-call" else 0.0
         calls = 1.2 if call_s > SLOW_BUDGETS * step.budget_s else CALLS
-        return PREPARE_S + fresh_s + cost.bytes / INPUT_BYTES_PER_S + max(step.budget_s, calls * call_s)
+        prepare_s = PREPARE_S + variant.prepare_s + fresh_s + cost.bytes / INPUT_BYTES_PER_S
+        return prepare_s + max(step.budget_s, calls * call_s)
 
     def _call_s(self, experiment: Experiment, variant: Variant, cost: Cost) -> float:
         measured = self._calls.get((experiment.name, variant.name), [])

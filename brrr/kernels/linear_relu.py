@@ -1,0 +1,226 @@
+"""A whole layer in one Triton kernel: the product, and bias and ReLU while the sums are still in registers.
+
+    x: (batch, k)   w: (n, k), as in torch.nn.Linear   b: (n,)   y = relu(x @ w.T + b): (batch, n)
+
+float32 is true float32 unless TF32 is asked for; sums are float32 whatever the type. How the work is cut into tiles is
+chosen by trying a few ways on the GPU, once for each size.
+"""
+
+# Triton's decorator has no types, and neither has what it compiles.
+# mypy: disable-error-code="untyped-decorator, no-untyped-def, no-untyped-call, no-any-return"
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from brrr.errors import ArgumentError, UnavailableError
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+TRIAL_MS = 4
+"""How long each tiling is tried."""
+
+
+FEW = (
+    (16, 16, 128, 4, 4), (16, 16, 256, 4, 3), (16, 32, 64, 4, 5), (16, 32, 128, 4, 3), (16, 32, 128, 8, 4),
+    (16, 64, 64, 4, 4),
+)  # fmt: skip
+SOME = (
+    (16, 32, 64, 2, 5), (16, 64, 64, 4, 4), (32, 16, 128, 4, 4), (32, 32, 64, 4, 4), (32, 32, 128, 4, 3),
+    (32, 64, 64, 8, 4), (64, 32, 64, 4, 4),
+)  # fmt: skip
+MANY = (
+    (32, 32, 64, 4, 4), (32, 64, 64, 4, 3), (64, 32, 64, 4, 4), (64, 64, 32, 4, 4), (64, 64, 32, 8, 3),
+    (64, 128, 32, 8, 3), (128, 64, 32, 4, 3), (128, 32, 32, 4, 4), (32, 64, 64, 2, 3), (64, 64, 64, 4, 3),
+)  # fmt: skip
+"""Rows, columns, depth, warps and stages to try: for up to 16 rows, up to 64, and more."""
+
+MOST_SHARED = 96 * 1024
+"""Shared memory that a tiling may take; what a GPU lacks even so is left out when it is tried."""
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """A program's tile of the result, rows x columns, how many of the k it takes a step, its warps, its stages."""
+
+    rows: int
+    columns: int
+    depth: int
+    warps: int
+    stages: int
+
+
+@triton.jit(do_not_specialize=["batch", "steps"])
+def _linear_relu(
+    x, w, b, y, batch, n, k, steps,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
+    STEPS: tl.constexpr, EVEN: tl.constexpr, PRECISION: tl.constexpr, WIDEN: tl.constexpr,
+):  # fmt: skip
+    """One tile of y, in steps of DEPTH along k. EVEN: k is a multiple of DEPTH, so that none asks where it ends.
+
+    The number of steps is known at run time only, so that one compiled kernel serves every k; but Triton's interpreter
+    cannot count so, and is given STEPS, which is negative elsewhere. WIDEN, for it too: multiply as float32, since it
+    would take the bits of bfloat16 for whole numbers.
+    """
+    column_tiles = tl.cdiv(n, COLUMNS)
+    first_row = (tl.program_id(0) // column_tiles) * ROWS
+    first_column = (tl.program_id(0) % column_tiles) * COLUMNS
+    rows, columns = first_row + tl.arange(0, ROWS), first_column + tl.arange(0, COLUMNS)
+    deep = tl.arange(0, DEPTH)
+    # n * k may exceed 2^31: where a row starts is 64 bits wide, an offset inside it need not be.
+    # Rows beyond the end read the last one: a mask would cost more, and their results are not written.
+    x_at = x + tl.minimum(rows, batch - 1).to(tl.int64)[:, None] * k + deep[None, :]
+    w_at = w + tl.minimum(columns, n - 1).to(tl.int64)[None, :] * k + deep[:, None]
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for step in range(STEPS if STEPS >= 0 else steps):
+        if EVEN:
+            x_tile, w_tile = tl.load(x_at), tl.load(w_at)
+        else:
+            x_tile = tl.load(x_at, mask=deep[None, :] < k - step * DEPTH, other=0.0)
+            w_tile = tl.load(w_at, mask=deep[:, None] < k - step * DEPTH, other=0.0)
+        if WIDEN:
+            x_tile, w_tile = x_tile.to(tl.float32), w_tile.to(tl.float32)
+        total = tl.dot(x_tile, w_tile, total, input_precision=PRECISION)
+        x_at += DEPTH
+        w_at += DEPTH
+    total += tl.load(b + columns, mask=columns < n, other=0.0).to(tl.float32)[None, :]
+    total = tl.where(total < 0.0, 0.0, total)  # a NaN stays one
+    inside = (rows[:, None] < batch) & (columns[None, :] < n)
+    y_at = y + rows.to(tl.int64)[:, None] * n + columns[None, :]
+    tl.store(y_at, total.to(y.dtype.element_ty), mask=inside)
+
+
+def linear_relu(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None = None, *, tf32: bool = False
+) -> torch.Tensor:
+    """`relu(x @ w.T + b)` in one kernel, into `out` or a new tensor.
+
+    >>> y = linear_relu(x, layer.weight, layer.bias)    # doctest: +SKIP
+
+    x: (batch, k), w: (n, k), b: (n,), out: (batch, n): float32, float16 or bfloat16, all the same, contiguous, on one
+    GPU; out shares no memory with the others. tf32: float32 products in TF32. ArgumentError for any others;
+    UnavailableError for tensors on the CPU outside Triton's interpreter.
+    """
+    if out is None:
+        check(x, w, b, None, tf32)
+        out = torch.empty((x.shape[0], w.shape[0]), dtype=x.dtype, device=x.device)
+    prepared(x, w, b, out, tf32=tf32)()
+    return out
+
+
+def prepared(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, out: torch.Tensor, *, tf32: bool = False
+) -> Callable[[], Any]:
+    """A function of no arguments that launches the kernel on torch's current stream; it must not outlive the tensors.
+
+    The tiling is chosen here, so that a call may be captured. Arguments and errors as those of `linear_relu`.
+    """
+    check(x, w, b, out, tf32)
+    if not out.numel():
+        return _nothing
+    tiling = _tiling_here(tuple(x.shape), w.shape[0], x.dtype, tf32, x.device)
+    return launch(x, w, b, out, tiling, tf32)
+
+
+def launch(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, out: torch.Tensor, tiling: Tiling, tf32: bool
+) -> Callable[[], Any]:
+    """The launch with a given tiling; nothing is checked."""
+    (batch, k), n = x.shape, w.shape[0]
+    grid = (triton.cdiv(batch, tiling.rows) * triton.cdiv(n, tiling.columns),)
+    steps, here = triton.cdiv(k, tiling.depth), x.is_cuda
+    return partial(
+        _linear_relu[grid], x, w, b, out, batch, n, k, steps,
+        ROWS=tiling.rows, COLUMNS=tiling.columns, DEPTH=tiling.depth,
+        STEPS=-1 if here else steps, EVEN=k % tiling.depth == 0, PRECISION="tf32" if tf32 else "ieee",
+        WIDEN=not here and x.dtype == torch.bfloat16, num_warps=tiling.warps, num_stages=tiling.stages,
+    )  # fmt: skip
+
+
+def tilings(batch: int, k: int, itemsize: int = 4) -> tuple[Tiling, ...]:
+    """The tilings to try for so many rows: narrow ones, that spread over the GPU, and wide ones, that read less.
+
+    >>> len(tilings(2, 256)), len(tilings(128, 4096))
+    (6, 10)
+
+    No side is less than 16, the least that `tl.dot` takes, and no step deeper than k, rounded up.
+    """
+    deepest = max(16, triton.next_power_of_2(k)) if k else 16
+    chosen = FEW if batch <= 16 else SOME if batch <= 64 else MANY
+    cut = (Tiling(rows, columns, min(depth, deepest), *more) for rows, columns, depth, *more in chosen)
+    return tuple(dict.fromkeys(tiling for tiling in cut if stage_bytes(tiling, itemsize) <= MOST_SHARED))
+
+
+def stage_bytes(tiling: Tiling, itemsize: int) -> int:
+    """Shared memory of a tiling's stages.
+
+    >>> stage_bytes(Tiling(16, 32, 64, 4, 4), 4)
+    49152
+    """
+    return (tiling.rows + tiling.columns) * tiling.depth * itemsize * tiling.stages
+
+
+def _tiling_here(shape: tuple[int, ...], n: int, dtype: torch.dtype, tf32: bool, device: torch.device) -> Tiling:
+    batch, k = shape
+    if device.type != "cuda":  # the interpreter: any will do
+        return tilings(batch, k, dtype.itemsize)[0]
+    return _fastest(batch, n, k, dtype, tf32, device.index)
+
+
+@lru_cache(maxsize=4096)
+def _fastest(batch: int, n: int, k: int, dtype: torch.dtype, tf32: bool, device_index: int) -> Tiling:
+    """The tiling with the shortest time on the GPU, its data hot in L2 as a network's are; tried on random numbers."""
+    from triton.testing import do_bench_cudagraph
+
+    device = f"cuda:{device_index}"
+    x, w, b = (torch.randn(size, dtype=dtype, device=device) for size in ((batch, k), (n, k), (n,)))
+    out = torch.empty((batch, n), dtype=dtype, device=device)
+    times: dict[Tiling, float] = {}
+    for tiling in tilings(batch, k, dtype.itemsize):
+        try:
+            times[tiling] = float(do_bench_cudagraph(launch(x, w, b, out, tiling, tf32), rep=TRIAL_MS))
+        except (triton.runtime.errors.OutOfResources, triton.compiler.errors.CompilationError):
+            continue  # more shared memory or registers than this GPU has
+    if not times:
+        raise UnavailableError(f"linear_relu: no tiling fits on {torch.cuda.get_device_name(device_index)}")
+    return min(times, key=lambda each: times[each])
+
+
+def check(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None, tf32: bool) -> None:
+    """ArgumentError for tensors that the kernel cannot take; UnavailableError for the CPU outside the interpreter."""
+    given_out = () if out is None else (("out", out, 2),)
+    for name, tensor, axes in (("x", x, 2), ("w", w, 2), ("b", b, 1), *given_out):
+        if not isinstance(tensor, torch.Tensor) or tensor.dtype not in DTYPES or tensor.dtype != x.dtype:
+            given = str(tensor.dtype) if isinstance(tensor, torch.Tensor) else type(tensor).__name__
+            expected = "a tensor of float32, float16 or bfloat16, all of one type"
+            raise ArgumentError("linear_relu", name, given, expected)
+        if tensor.ndim != axes or not tensor.is_contiguous():
+            found = f"shape {tuple(tensor.shape)}, strides {tensor.stride()}"
+            raise ArgumentError("linear_relu", name, found, f"{axes} axes, contiguous", "Use .contiguous()")
+        if tensor.device != x.device:
+            raise ArgumentError("linear_relu", name, str(tensor.device), f"a tensor on {x.device}, as x")
+    _check_shape("w", w, (len(b), x.shape[1]))
+    if out is not None:
+        _check_shape("out", out, (x.shape[0], len(b)))
+    if tf32 and x.dtype != torch.float32:
+        raise ArgumentError("linear_relu", "tf32", tf32, f"False for {x.dtype}", "TF32 is a way to multiply float32")
+    if not x.is_cuda and not triton.knobs.runtime.interpret:
+        raise UnavailableError(
+            "linear_relu: the tensors are on the CPU, and a Triton kernel needs an NVIDIA GPU. Move them with .cuda(), "
+            "or set TRITON_INTERPRET=1 before Triton is loaded to run the kernel in its interpreter"
+        )
+
+
+def _check_shape(name: str, tensor: torch.Tensor, shape: tuple[int, int]) -> None:
+    if tensor.shape != shape:
+        raise ArgumentError("linear_relu", name, tuple(tensor.shape), f"shape {shape}, by those of x and b")
+
+
+def _nothing() -> None:
+    """An empty result."""

@@ -1,0 +1,238 @@
+"""The ways in which the persistent megakernel can share out a network of one width on a GPU.
+
+>>> every = list(plans(256, H200))
+>>> all(made.cluster * made.columns == made.width and made.shared_bytes <= H200.shared_bytes for made in every)
+True
+
+The kernel is told in the comment of `megakernel.cu`; the names here are those of its constants. How long a plan should
+take, and so which is best, says `megakernel_time`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import gcd, lcm
+
+CLUSTERS = (16, 8, 4, 2, 1)
+"""Blocks of a cluster; 16 is more than every GPU allows (the portable limit is 8), so the GPU is asked."""
+
+ROWS = (1, 2, 4, 8, 16)
+TILE_ROWS, TILE_QUADS, K_WARPS = (1, 2, 4, 8), (1, 2, 4), (1, 2, 4, 8)
+MOST_WARPS, MOST_TILES = 16, 15
+"""Warps of a block; tiles that several warps share, each with a barrier, of which a block has 16."""
+
+DEPTHS, MOST_CHUNK_BYTES = (128, 64, 32), 32768
+MOST_SLOTS, LAYERS_AHEAD = 32, 8
+"""The ring holds at most so many chunks, and no more than so many layers."""
+
+SCHEDULER_REGISTERS, OTHER_REGISTERS = 512, 44
+"""Registers that the lanes of a scheduler's warps share out; those of a lane for all but weights, input and sums."""
+
+LARGEST_INPUT = 2**20 - 1
+"""Bytes that a barrier in shared memory can count."""
+
+RESERVED_BYTES = 1024
+"""Shared memory that each block takes for the system."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """The textbook network: `layers` x (Linear(hidden, hidden) + ReLU) on `batch` rows."""
+
+    layers: int
+    batch: int
+    hidden: int
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What a plan depends on: shared memory a block (bytes), and how many clusters of each size run at once.
+
+    active_clusters: where a block has a multiprocessor for itself; of_two: where two blocks share one.
+    """
+
+    shared_bytes: int
+    active_clusters: Mapping[int, int] = field(hash=False)
+    of_two: Mapping[int, int] = field(hash=False, default_factory=dict)
+    clock_hz: float = 1.98e9
+
+    def at_once(self, cluster: int, blocks: int = 1) -> int:
+        """Clusters of so many blocks that run at once, with so many blocks a multiprocessor."""
+        return (self.active_clusters if blocks == 1 else self.of_two).get(cluster, 0)
+
+    def shared_of(self, blocks: int) -> int:
+        """Shared memory of a block where so many share a multiprocessor."""
+        return (self.shared_bytes + RESERVED_BYTES) // blocks - RESERVED_BYTES
+
+
+H200 = Gpu(232448, {16: 7, 8: 15, 4: 30, 2: 66, 1: 132}, {16: 15, 8: 30, 4: 65, 2: 132, 1: 264})
+"""An H200 (how many clusters fit depends on which multiprocessors are switched off, so another may differ)."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One way to share out a network of this width; batch and layers may vary.
+
+    hidden: the network's; width: rounded up. cluster: blocks; rows: of the batch, a cluster. tile_rows and tile_quads:
+    a tile, rows by 4 * quads columns; k_warps: warps that share one. depth: values of k in a chunk of weights; slots:
+    chunks in the ring. blocks: that share a multiprocessor. adjacent: a store's lanes write side by side, instead of
+    each to another block. overlap: a launch may begin before the one in front of it has ended. wide: the cluster is no
+    thread-block cluster but any blocks of the GPU, and its results go through global memory.
+    """
+
+    hidden: int
+    width: int
+    cluster: int
+    rows: int
+    tile_rows: int
+    tile_quads: int
+    k_warps: int
+    depth: int
+    slots: int
+    blocks: int = 1
+    adjacent: bool = True
+    overlap: bool = False
+    wide: bool = False
+
+    @property
+    def columns(self) -> int:
+        """Columns of each layer that a block computes."""
+        return self.width // self.cluster
+
+    @property
+    def row_groups(self) -> int:
+        """Groups of rows that do not wait for each other."""
+        return self.rows // self.tile_rows
+
+    @property
+    def tiles(self) -> int:
+        return self.row_groups * (self.columns // (4 * self.tile_quads))
+
+    @property
+    def warps(self) -> int:
+        """Warps of a block that compute; one more fetches weights."""
+        return self.tiles * self.k_warps
+
+    @property
+    def threads(self) -> int:
+        return 32 * (self.warps + 1)
+
+    @property
+    def registers(self) -> int:
+        """Registers that a lane may use."""
+        warps = -(-(self.warps + 1) * self.blocks // 4)
+        return min(255, SCHEDULER_REGISTERS // warps // 8 * 8)
+
+    @property
+    def needed_registers(self) -> int:
+        """Registers that a lane needs for a chunk of weights, its input and sums, and everything else."""
+        sums = self.tile_rows * self.tile_quads
+        return self.depth // 8 * self.tile_quads + 4 * self.tile_rows + max(sums, 4) + OTHER_REGISTERS
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of weights for each layer and block."""
+        return self.width // self.depth
+
+    @property
+    def slot_bytes(self) -> int:
+        """A chunk of weights and room for a layer's biases."""
+        return 4 * self.columns * (self.depth + 1)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block: 8 bytes a barrier, the ring, two inputs, two tiles a warp."""
+        barriers = 8 * (2 * self.slots + 2 * self.row_groups)
+        tiles = 2 * self.warps * 16 * self.tile_rows * self.tile_quads
+        return rounded_up(barriers) + rounded_up(self.slots * self.slot_bytes) + 8 * self.width * self.rows + tiles
+
+    def clusters(self, batch: int) -> int:
+        """Clusters for so many rows."""
+        return -(-batch // self.rows)
+
+    def grid(self, batch: int) -> int:
+        """Blocks for so many rows."""
+        return self.clusters(batch) * self.cluster
+
+    def defines(self) -> tuple[str, ...]:
+        """The kernel's constants as options of the compiler.
+
+        >>> next(plans(256, H200)).defines()[0]
+        '-DHIDDEN=256'
+        """
+        shape = ("hidden", "width", "cluster", "rows", "tile_rows", "tile_quads")
+        names = (*shape, "k_warps", "depth", "slots", "blocks", "adjacent", "wide")
+        return tuple(f"-D{name.upper()}={int(getattr(self, name))}" for name in names)
+
+
+def rounded_up(count: int, unit: int = 128) -> int:
+    return -(-count // unit) * unit
+
+
+def plans(hidden: int, gpu: Gpu) -> Iterator[Plan]:
+    """Every plan for this width that fits in a block's shared memory and registers."""
+    for cluster in CLUSTERS:
+        for blocks in (1, 2):
+            for rows in ROWS if gpu.at_once(cluster, blocks) else ():
+                for shape in tile_shapes(rows):
+                    made = make_plan(hidden, gpu, cluster, rows, *shape, blocks=blocks)
+                    if made is not None:
+                        yield made
+
+
+def wide_plans(network: Network, gpu: Gpu) -> Iterator[Plan]:
+    """The plans in which all blocks of the GPU share out the columns, with one or more groups of rows."""
+    blocks = gpu.at_once(1)
+    for rows in (each for each in TILE_ROWS if blocks):
+        groups = -(-network.batch // rows)
+        for quads in TILE_QUADS:
+            columns = -(-network.hidden * groups // (blocks * 4 * quads)) * 4 * quads  # as few as let all run at once
+            cluster = rounded_up(-(-network.hidden // columns), 32 // gcd(32, columns))
+            for k_warps in K_WARPS if rows < 2 * network.batch and cluster * groups <= blocks else ():
+                made = make_plan(network.hidden, gpu, cluster, rows, rows, quads, k_warps, wide=True)
+                if made is not None:
+                    yield made
+
+
+def tile_shapes(rows: int) -> list[tuple[int, int, int]]:
+    """Rows and quads of a tile, and warps that share it."""
+    fit = [tile_rows for tile_rows in TILE_ROWS if rows % tile_rows == 0]
+    return [(a, b, c) for a in fit for b in TILE_QUADS for c in K_WARPS]
+
+
+def make_plan(
+    hidden: int,
+    gpu: Gpu,
+    cluster: int,
+    rows: int,
+    tile_rows: int,
+    tile_quads: int,
+    k_warps: int = 1,
+    blocks: int = 1,
+    wide: bool = False,
+) -> Plan | None:
+    """The plan with these numbers, with as large chunks and as large a ring as fit; None where that is no plan.
+
+    >>> made = make_plan(100, H200, cluster=16, rows=4, tile_rows=2, tile_quads=1)
+    >>> made.width, made.columns, made.warps, made.slot_bytes
+    (128, 8, 4, 4128)
+    """
+    unit = lcm(32, 4 * tile_quads * cluster)
+    width = -(-hidden // unit) * unit
+    for depth in DEPTHS:
+        bare = Plan(hidden, width, cluster, rows, tile_rows, tile_quads, k_warps, depth, 0, blocks, wide=wide)
+        if not 1 <= bare.warps <= MOST_WARPS or (k_warps > 1 and bare.tiles > MOST_TILES):
+            return None
+        if width % depth or bare.chunks % k_warps or bare.slot_bytes > MOST_CHUNK_BYTES + 4 * bare.columns:
+            continue
+        if bare.needed_registers <= bare.registers and 4 * tile_rows * width <= LARGEST_INPUT:
+            return with_ring(bare, gpu)
+    return None
+
+
+def with_ring(bare: Plan, gpu: Gpu) -> Plan | None:
+    """The plan with as large a ring as fits, or None where two chunks do not."""
+    room = gpu.shared_of(bare.blocks) - replace(bare, slots=MOST_SLOTS).shared_bytes + MOST_SLOTS * bare.slot_bytes
+    slots = min((room - 128) // bare.slot_bytes, MOST_SLOTS, LAYERS_AHEAD * bare.chunks)
+    return replace(bare, slots=slots) if slots >= 2 else None

@@ -1,0 +1,248 @@
+"""`best`: the fastest way of running a network here, chosen by prediction and, where that is close, by measuring."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
+
+import torch
+
+from brrr import units
+from brrr.errors import ArgumentError, BrrrError, UnavailableError
+from brrr.networks.network import Network
+from brrr.networks.predicting import Candidate, predictions, to_measure, worth_trying
+from brrr.networks.remembered import Verdict, key, recall, remember
+from brrr.networks.way import Prepared
+from brrr.networks.ways import WAYS
+from brrr.networks.weights import Weights
+
+BUDGET_S = 0.05
+"""How long each candidate is measured."""
+
+
+class Best:
+    """A network in its fastest way, ready to be called: `way` is its name in `WAYS`, `why` a sentence.
+
+    `run()` computes the result for `weights.x`, as it then is; a call copies another input there first. The next call
+    may overwrite a result. `close` frees what it holds; it is also a context manager.
+    """
+
+    def __init__(self, weights: Weights, way: str, why: str, prepared: Prepared) -> None:
+        self.network, self.weights, self.way, self.why, self._prepared = weights.network, weights, way, why, prepared
+        self.run = prepared.run
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """The network's result for x, of shape (batch, hidden); ArgumentError for another shape, type or device."""
+        mine = self.weights.x
+        if not isinstance(x, torch.Tensor):
+            raise ArgumentError("Best", "x", type(x).__name__, "a tensor")
+        if (x.shape, x.dtype, x.device) != (mine.shape, mine.dtype, mine.device):
+            found, wanted = (f"{each.dtype} {tuple(each.shape)} on {each.device}" for each in (x, mine))
+            raise ArgumentError("Best", "x", found, wanted, "Ask best() for another network")
+        if x is not mine:
+            mine.copy_(x)
+        result: torch.Tensor = self.run()
+        return result
+
+    def close(self) -> None:
+        """Free what it holds; calls are refused afterwards."""
+        self._prepared.close()
+        self.run = self._prepared.run
+
+    def __enter__(self) -> Best:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Best({self.network}: {self.way}; {self.why})"
+
+
+class _Built(NamedTuple):
+    way: str
+    prepared: Prepared
+    why: str
+
+
+def best(
+    layers: int,
+    batch: int,
+    hidden: int,
+    dtype: str = "float32",
+    *,
+    tf32: bool = False,
+    weights: Weights | None = None,
+    device: str | None = None,
+    patient: bool = False,
+    again: bool = False,
+) -> Best:
+    """The network in the way that is fastest here, one call to use it.
+
+    >>> network = best(2, 4, 64, device="cpu")
+    >>> tuple(network(torch.randn(4, 64)).shape), network.way in WAYS
+    ((4, 64), True)
+    >>> network.close()
+
+    weights: the network's own; None draws random ones. device: "cuda" or "cpu"; None takes the weights', else a GPU if
+        there is one. patient: also try the ways that take up to minutes to build (torch.compile). again: measure anew.
+
+    The predictor ranks the ways. Where the first is ahead by less than 20 %, or its prediction rests on no measurement,
+    those that come near are built, checked against float64 and measured, a fraction of a second each; which was fastest
+    is kept in the user's cache, for each network and device. ArgumentError for sizes and types that do not exist,
+    UnavailableError without the device, DeviceMemoryError where the network does not fit on it.
+    """
+    network = Network(layers, batch, hidden, dtype, tf32)
+    mine = _weights(network, weights, device)
+    names = worth_trying(network, [name for name in WAYS if _usable(name, network, mine.device, patient)])
+    if not names:
+        raise UnavailableError(f"best: {WAYS['module'].why_not(network, mine.device)}")
+    label = key(network, _device_name(mine.device), torch.__version__, "patient" if patient else "")
+    known = None if again else recall(label)
+    built = _remembered(known, names, mine) if known else None
+    built = built or _chosen(network, names, mine, label)
+    return Best(mine, built.way, built.why, built.prepared)
+
+
+def _usable(name: str, network: Network, device: torch.device, patient: bool) -> bool:
+    way = WAYS[name]
+    return (patient or not way.slow_to_build) and way.why_not(network, device) is None
+
+
+def _weights(network: Network, weights: Weights | None, device: str | None) -> Weights:
+    if weights is None:
+        return Weights.random(network, _device(device))
+    if not isinstance(weights, Weights):
+        raise ArgumentError("best", "weights", type(weights).__name__, "a brrr.networks.Weights, or None")
+    if weights.network != network:
+        raise ArgumentError("best", "weights", f"those of {weights.network}", f"those of {network}")
+    if device is not None and weights.device.type != torch.device(device).type:
+        raise ArgumentError("best", "device", device, f"{weights.device}, where the weights are")
+    return weights
+
+
+def _device(device: str | None) -> str:
+    from brrr.device import cuda_problem, default_device_kind
+
+    if device is None:
+        return default_device_kind()
+    if device not in ("cuda", "cpu"):
+        hint = "For another GPU, make it torch's current one: torch.cuda.device(...)"
+        raise ArgumentError("best", "device", device, '"cuda" or "cpu"', hint)
+    if device == "cuda" and (problem := cuda_problem()):
+        raise UnavailableError(f"best: device is {device!r}, but {problem}")
+    return device
+
+
+def _remembered(known: Verdict, names: Sequence[str], weights: Weights) -> _Built | None:
+    """What was fastest before; None where it is not here any more."""
+    if known.way not in names:
+        return None
+    prepared, _ = _built(known.way, weights, weights.reference())
+    return None if prepared is None else _Built(known.way, prepared, f"measured on {known.day}: {_compared(known)}")
+
+
+def _chosen(network: Network, names: Sequence[str], weights: Weights, label: str) -> _Built:
+    ranked = predictions(network, names, _where(weights.device))
+    complaints: list[str] = []
+    while ranked:
+        names = to_measure(ranked)
+        found = _predicted(ranked, weights) if len(names) == 1 else _fastest(names, weights, label, complaints)
+        if found is not None:
+            return found
+        ranked = [each for each in ranked if each.way not in names]  # none of them worked: the next ones
+    raise UnavailableError(f"best: no way of running {network} works here. {' '.join(complaints)}")
+
+
+def _where(device: torch.device) -> str | None:
+    """This machine for the predictor: its measured peaks, or a GPU's datasheet where there are none."""
+    from brrr.device import this_device
+    from brrr.peaks.peaks import MissingPeakError
+    from brrr.roofline.choosing import basis_for
+
+    if device.type != "cuda":
+        return None
+    try:
+        basis_for(None)
+    except MissingPeakError:
+        known = this_device("cuda").hardware
+        return f"datasheet:{known.key}" if known is not None else None
+    return None
+
+
+def _predicted(ranked: Sequence[Candidate], weights: Weights) -> _Built | None:
+    """The first of the ranking, unmeasured."""
+    first = ranked[0]
+    prepared, _ = _built(first.way, weights, weights.reference())
+    if prepared is None:
+        return None
+    after = [each for each in ranked[1:] if each.period_s is not None][:1]
+    if first.period_s is None:
+        return _Built(first.way, prepared, "the only way here")
+    said = f"predicted {units.seconds(first.period_s, 2)}"
+    return _Built(first.way, prepared, said + "".join(f", {each.way} {_time(each.period_s)}" for each in after))
+
+
+def _fastest(names: Sequence[str], weights: Weights, label: str, complaints: list[str]) -> _Built | None:
+    """Build and check them, measure them interleaved, keep the fastest and close the others."""
+    from brrr.timing import measure_together
+
+    expected = weights.reference()
+    with ExitStack() as stack:
+        made: dict[str, Prepared] = {}
+        for name in names:
+            prepared, complaint = _built(name, weights, expected)
+            complaints += [complaint] if complaint else []
+            if prepared is not None:
+                made[name] = stack.enter_context(prepared)
+        if not made:
+            return None
+        place = "cuda" if weights.device.type == "cuda" else "cpu"
+        runs = [each.run for each in made.values()]
+        measured = measure_together(runs, device=place, budget_s=BUDGET_S)  # type: ignore[arg-type]
+        times = {name: m.period_s.median for name, m in zip(made, measured, strict=True) if m.period_s is not None}
+        way = min(times, key=lambda name: times[name])
+        verdict = remember(label, way, times)
+        kept = Prepared(made[way].run, made[way].release)
+        made[way].release = _nothing  # it stays open
+        return _Built(way, kept, f"measured: {_compared(verdict)}")
+
+
+def _built(name: str, weights: Weights, expected: torch.Tensor) -> tuple[Prepared | None, str | None]:
+    """A way that is built and right; else what is wrong with it."""
+    try:
+        prepared = WAYS[name].build(weights.network, weights)
+    except (BrrrError, torch.OutOfMemoryError) as refusal:
+        return None, f"{name}: {refusal}."
+    try:
+        error = weights.error(prepared.run(), expected)
+    except BaseException:
+        prepared.close()
+        raise
+    if math.isnan(error) or error > weights.tolerance:
+        prepared.close()
+        return None, f"{name} gives a wrong result (relative error {error:.1e})."
+    return prepared, None
+
+
+def _compared(verdict: Verdict) -> str:
+    """The fastest and the next two, with their times."""
+    order = sorted(verdict.period_s, key=lambda name: verdict.period_s[name])
+    order = [verdict.way, *(name for name in order if name != verdict.way)]
+    return ", ".join(f"{name} {_time(verdict.period_s[name])}" for name in order[:3])
+
+
+def _time(seconds: float | None) -> str:
+    return "unknown" if seconds is None else units.seconds(seconds, 2)
+
+
+def _device_name(device: torch.device) -> str:
+    from brrr.machines.probe import cpu_name
+
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name()
+
+
+def _nothing() -> None:
+    """It is freed by whoever asked for it."""

@@ -1,0 +1,112 @@
+"""The ways that launch kernels of this package: CUDA C++ through PyCUDA with cuBLAS, Triton, and the megakernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import torch
+
+from brrr.networks.torch_ways import Run, buffers, captured
+from brrr.networks.way import Prepared
+from brrr.networks.weights import Weights
+
+
+def pycuda(weights: Weights) -> Prepared:
+    """Three launches a layer: cuBLAS, the bias, ReLU; each is prepared, its buffers made once."""
+    return Prepared(in_order(pycuda_steps(weights, fused=False), weights))
+
+
+def pycuda_fused(weights: Weights) -> Prepared:
+    """Two launches a layer: cuBLAS, then bias and ReLU in one kernel."""
+    return Prepared(in_order(pycuda_steps(weights, fused=True), weights))
+
+
+def pycuda_graph(weights: Weights) -> Prepared:
+    """Bias and ReLU in one kernel, and the whole as a CUDA Graph, captured on a stream that PyCUDA can use too."""
+    from brrr.kernels.pycuda_context import shared_stream
+
+    stream = shared_stream(weights.x.device.index).torch
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        run = in_order(pycuda_steps(weights, fused=True), weights)
+    return captured(run, weights, stream)
+
+
+def triton(weights: Weights) -> Prepared:
+    """One launch a layer: the product with bias and ReLU in it; its tiles are chosen by trying."""
+    return Prepared(in_order(triton_steps(weights), weights))
+
+
+def triton_graph(weights: Weights) -> Prepared:
+    """The same as one CUDA Graph."""
+    return captured(in_order(triton_steps(weights), weights), weights)
+
+
+def megakernel(weights: Weights) -> Prepared:
+    """One launch for the whole network."""
+    return Prepared(megakernel_call(weights))
+
+
+def megakernel_graph(weights: Weights) -> Prepared:
+    """The same as a CUDA Graph of one kernel."""
+    return captured(megakernel_call(weights), weights)
+
+
+Steps = tuple[list[Callable[[], Any]], list[torch.Tensor]]
+"""The launches of all layers, and where each layer writes."""
+
+
+def pycuda_steps(weights: Weights, *, fused: bool) -> Steps:
+    """On torch's current stream, as it is now."""
+    from brrr.kernels import bias_relu
+    from brrr.kernels.cublas import blas_on
+
+    device = weights.x.device
+    blas = blas_on(device.index, torch.cuda.current_stream(device).cuda_stream)
+    sources, targets = buffers(weights)
+    steps: list[Callable[[], Any]] = []
+    for w, b, source, target in zip(weights.weights, weights.biases, sources, targets, strict=True):
+        steps.append(blas.product(source, w, target, tf32=weights.network.tf32))
+        if fused:
+            steps.append(bias_relu.prepared("bias_relu", target, b))
+        else:
+            steps += bias_relu.prepared("bias", target, b), bias_relu.prepared("relu", target)
+    return steps, targets
+
+
+def triton_steps(weights: Weights) -> Steps:
+    """On the stream that is current at each call."""
+    from brrr.kernels.linear_relu import prepared
+
+    sources, targets = buffers(weights)
+    layers = zip(sources, weights.weights, weights.biases, targets, strict=True)
+    return [prepared(*layer, tf32=weights.network.tf32) for layer in layers], targets
+
+
+def in_order(made: Steps, weights: Weights) -> Run:
+    """All launches one after the other; the function holds every tensor whose address they know."""
+    steps, targets = made
+    out = targets[-1]
+
+    def run(kept: tuple[object, ...] = (weights, targets)) -> torch.Tensor:
+        for step in steps:
+            step()
+        return out
+
+    run()  # libraries load, and kernels compile, now and not in a measurement
+    return run
+
+
+def megakernel_call(weights: Weights) -> Run:
+    """The megakernel on these weights, from x into a buffer of its own."""
+    out = torch.empty_like(weights.x)
+    kernel = import_module("brrr.kernels.megakernel").Megakernel(weights.weights, weights.biases, weights.network.batch)
+    launch = kernel.prepare(weights.x, out)
+
+    def run(kept: tuple[object, ...] = (kernel, weights)) -> torch.Tensor:
+        launch()
+        return out
+
+    return run

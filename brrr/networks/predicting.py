@@ -1,0 +1,164 @@
+"""How long each way should take, before any of them is built."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+from brrr.counting.cost import Cost
+from brrr.networks.network import Network
+from brrr.roofline.choosing import Where
+from brrr.roofline.prediction import How, Prediction
+
+MARGIN = 1.2
+"""Two predictions closer than that are not told apart without measuring."""
+
+DOUBT = 1.8
+"""A way predicted slower than the fastest by more is not measured: the predictions are not that far off."""
+
+ASSUMED_HOST = {"pycuda": (3, 2.5e-6), "pycuda-fused": (2, 2.5e-6), "epilogue": (1, 6e-6), "triton": (1, 12e-6)}
+"""Launches of a layer and the host's seconds for one: of the order seen on a data-centre GPU's host."""
+
+ASSUMED_SHARE = {"functional": 0.95, "inference": 0.92, "script": 0.85}
+"""Of the module's host time."""
+
+MEGAKERNEL_S, MEGAKERNEL_LAYER_S, MEGAKERNEL_SLOWER = 4e-6, 0.8e-6, 2.0
+"""A launch; a layer at least; and how far above its floor a layer may be, where the kernel tells no better."""
+
+
+GRAPH_OF = {
+    "module": "graph", "functional": "graph", "inference": "graph", "script": "graph", "pycuda": "pycuda-graph",
+    "pycuda-fused": "pycuda-graph", "epilogue": "epilogue-graph", "triton": "triton-graph",
+}  # fmt: skip
+"""The same kernels as a CUDA Graph."""
+
+FEW_LAYERS = 2
+"""With so few, issuing them one by one may be as quick as replaying a graph."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way with its predicted `period_s`, None where nothing is known; `assumed` where it rests on no measurement."""
+
+    way: str
+    period_s: float | None
+    assumed: bool = True
+
+
+def worth_trying(network: Network, names: Sequence[str]) -> list[str]:
+    """The ways without those whose CUDA Graph is there too, which is never slower where layers are many.
+
+    >>> worth_trying(Network(8, 2, 64), ["module", "graph", "epilogue"])
+    ['graph', 'epilogue']
+    """
+    if network.layers <= FEW_LAYERS:
+        return [name for name in names if name not in ("module", "pycuda") or GRAPH_OF[name] not in names]
+    return [name for name in names if GRAPH_OF.get(name) not in names]
+
+
+def predictions(network: Network, names: Iterable[str], where: Where) -> list[Candidate]:
+    """The ways by predicted period, the fastest first.
+
+    >>> found = predictions(Network(8, 16, 256), ["module", "graph", "triton-graph"], "h200")
+    >>> found[0].way, found[-1].way
+    ('triton-graph', 'module')
+
+    where: what `brrr.predict` takes as `device`; None is this machine, and without peaks of it nothing is known.
+    """
+    known = _known(network, where)
+    listed = [known.get(name, Candidate(name, None)) for name in names]
+    return sorted(listed, key=lambda each: float("inf") if each.period_s is None else each.period_s)
+
+
+def to_measure(candidates: list[Candidate], always: str = "graph") -> list[str]:
+    """The ways that must be measured before one is chosen; only the first where the predictions suffice.
+
+    >>> to_measure([Candidate("a", 1e-6, False), Candidate("b", 2e-6, False)])
+    ['a']
+    >>> to_measure([Candidate("a", 1e-6), Candidate("graph", 4e-6, False), Candidate("b", 5e-6), Candidate("c", 9e-6)])
+    ['a', 'graph', 'b']
+
+    An assumed time rules nothing out: what is near the fastest that is not assumed is measured too. `always` is among
+    them wherever anything is measured, so that what is chosen is never slower than it.
+    """
+    first = candidates[0]
+    if len(candidates) == 1 or _clearly_ahead(first, candidates[1]):
+        return [first.way]
+    sure = (each.period_s for each in candidates if each.period_s is not None and not each.assumed)
+    limit = DOUBT * next(sure, math.inf)
+    near = [each.way for each in candidates if each.period_s is None or each.period_s <= limit]
+    return near + [each.way for each in candidates if each.way == always and always not in near]
+
+
+def _clearly_ahead(first: Candidate, second: Candidate) -> bool:
+    if first.period_s is None or first.assumed:
+        return False
+    return second.period_s is None or second.period_s >= MARGIN * first.period_s
+
+
+def _known(network: Network, where: Where) -> dict[str, Candidate]:
+    """All that can be said; nothing, where there are no peaks of the device."""
+    from brrr.peaks.peaks import MissingPeakError
+
+    try:
+        eager = _predicted(network, where, "eager")
+    except MissingPeakError:
+        return {}
+    assumed = "measured" not in eager.kinds
+    device_s = eager.span_s or 0.0
+    found = {"module": Candidate("module", eager.period_s, assumed)}
+    for name, share in ASSUMED_SHARE.items():
+        period_s = max(device_s, share * eager.host_s) if device_s else share * eager.period_s
+        found[name] = Candidate(name, period_s)
+    if eager.span_s is None:  # a CPU: no graphs, nothing to launch
+        return found
+    graph_s, fused_s = (_predicted(network, where, "graph", fused=fused).period_s for fused in (False, True))
+    found["compile"] = Candidate("compile", _predicted(network, where, "compiled").period_s, assumed)
+    found["graph"] = Candidate("graph", graph_s, assumed)
+    found["pycuda-graph"] = Candidate("pycuda-graph", graph_s)
+    for name in ("max-autotune", "epilogue-graph", "triton-graph"):
+        found[name] = Candidate(name, fused_s)
+    for name, (launches, host_s) in ASSUMED_HOST.items():
+        device_s = graph_s if name.startswith("pycuda") else fused_s
+        found[name] = Candidate(name, max(device_s, network.layers * launches * host_s))
+    period_s, assumed = megakernel_period(network, where)
+    return found | {name: Candidate(name, period_s, assumed) for name in ("megakernel", "megakernel-graph")}
+
+
+def _predicted(network: Network, where: Where, how: How, *, fused: bool = False) -> Prediction:
+    from brrr.roofline.predicting import predict
+
+    cost = network.fused_cost if fused else network.cost
+    return predict(cost, device=where, how=how, tf32=network.tf32)
+
+
+def megakernel_period(network: Network, where: Where) -> tuple[float, bool]:
+    """By the kernel's own prediction for this GPU where it has one, else by the network's floor."""
+    own = _own_prediction(network) if where is None else None
+    if own is not None:
+        return max(own, MEGAKERNEL_S / 2), False
+    from brrr.roofline.predicting import predict
+
+    whole = Cost(network.cost.flop, network.cost.bytes)  # as if it were one kernel
+    work = predict(whole, device=where, dtype="tf32" if network.tf32 else network.dtype)
+    floor_s = max(work.memory_s, work.compute_s)
+    return MEGAKERNEL_S + max(network.layers * MEGAKERNEL_LAYER_S, MEGAKERNEL_SLOWER * floor_s), True
+
+
+def _own_prediction(network: Network) -> float | None:
+    """What the megakernel's model of the GPU in hand says, in seconds; None where there is none."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return None
+    try:
+        names = "megakernel", "megakernel_gpu", "megakernel_plan", "megakernel_time"
+        kernel, gpus, plans, times = (import_module(f"brrr.kernels.{name}") for name in names)
+    except ImportError:
+        return None
+    gpu = gpus.gpu_of(torch.cuda.current_device())
+    shape = plans.Network(network.layers, network.batch, network.hidden)
+    plan = kernel.chosen(shape, gpu)
+    return None if plan is None else float(times.predicted_s(plan, shape, gpu))

@@ -1,0 +1,115 @@
+"""What a way of running the network is, and what it becomes for one network: something to call again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from brrr.errors import ArgumentError, UnavailableError
+from brrr.networks.network import Network
+
+if TYPE_CHECKING:
+    import torch
+
+    from brrr.networks.weights import Weights
+
+Need = Callable[[Network], str | None]
+"""Why a network cannot be run in this way on this machine; None where it can."""
+
+
+def _nothing() -> None:
+    """There is nothing to free."""
+
+
+@dataclass
+class Prepared:
+    """A network ready to run: `run()` computes the result for the weights' `x`, as it then is, and returns it.
+
+    >>> with Prepared(lambda: 7) as made:
+    ...     made.run()
+    7
+
+    On a GPU the result is not there yet when the call returns, and the next call may overwrite it. `run` is the bare
+    function, so that a loop over it times nothing else. `close` gives back what it holds, more than once if need be.
+    """
+
+    run: Callable[[], Any]
+    release: Callable[[], None] = field(default=_nothing, repr=False)
+
+    def close(self) -> None:
+        """Free what it holds; `run` refuses afterwards."""
+        release, self.release, self.run = self.release, _nothing, _closed
+        release()
+
+    def __enter__(self) -> Prepared:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _closed() -> Any:
+    raise UnavailableError("Prepared.run: it was closed; build it again")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of running the network: its name, a label for figures, where it runs, and what it needs.
+
+    `maker` is the function that builds it, as "module:function", loaded when it is first used.
+    """
+
+    name: str
+    label: str
+    devices: tuple[str, ...]
+    maker: str = field(repr=False)
+    needs: tuple[Need, ...] = field(default=(), repr=False)
+    slow_to_build: bool = False
+
+    def why_not(self, network: Network, device: str | torch.device = "cuda") -> str | None:
+        """Why this network cannot be run so here, in words; None where it can. device: "cuda" or "cpu"."""
+        kind = str(device).partition(":")[0]
+        if kind not in ("cuda", "cpu"):
+            raise ArgumentError("why_not", "device", str(device), '"cuda" or "cpu"')
+        if kind not in self.devices:
+            return f"{self.name}: runs on {' and '.join(_SPELLED[each] for each in self.devices)} only"
+        if network.tf32 and kind == "cpu":
+            return f"{self.name}: TF32 is a format of GPUs"
+        if kind == "cuda":
+            from brrr.device import cuda_problem
+
+            if problem := cuda_problem():
+                return f"{self.name}: it needs an NVIDIA GPU, and {problem}"
+        reasons = (need(network) for need in self.needs)
+        return next((f"{self.name}: {reason}" for reason in reasons if reason), None)
+
+    def build(self, network: Network, weights: Weights) -> Prepared:
+        """The network with these weights, ready to run; this may compile, tune and capture.
+
+        ArgumentError for weights of another network or on another GPU than torch's current one, UnavailableError, with
+        the reason, where `why_not` has one or a library refuses. What was built halfway is freed.
+        """
+        if weights.network != network:
+            raise ArgumentError(f"{self.name}.build", "weights", f"those of {weights.network}", f"those of {network}")
+        if reason := self.why_not(network, weights.device):
+            raise UnavailableError(reason)
+        _require_current(self.name, weights.device)
+        module, _, function = self.maker.partition(":")
+        made: Prepared = getattr(import_module(module), function)(weights)
+        return made
+
+
+def _require_current(name: str, device: torch.device) -> None:
+    """Streams, handles and kernels here are those of torch's current GPU."""
+    if device.type != "cuda":
+        return
+    import torch
+
+    if device.index != torch.cuda.current_device():
+        current = f"cuda:{torch.cuda.current_device()}, the current GPU"
+        raise ArgumentError(f"{name}.build", "weights", str(device), current, "Use torch.cuda.device(...)")
+
+
+_SPELLED = {"cuda": "an NVIDIA GPU", "cpu": "a CPU"}

@@ -1,0 +1,154 @@
+"""The persistent megakernel on a GPU: right at any shape, on any stream, in a graph; anything else is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from brrr.errors import ArgumentError, UnavailableError
+from brrr.graphs import capture
+from brrr.kernels.megakernel import Megakernel, gpu_of, supports
+from brrr.kernels.megakernel_plan import make_plan
+
+Layers = tuple[list[torch.Tensor], list[torch.Tensor]]
+TOLERANCE = 1e-5
+SHAPES = [
+    *[(1, 1, 1), (4, 5, 2), (3, 7, 3), (8, 1, 17), (2, 33, 33), (9, 9, 63), (3, 3, 65), (8, 2, 128), (8, 64, 128)],
+    *[
+        (4, 100, 100),
+        (8, 16, 256),
+        (4, 257, 257),
+        (20, 31, 255),
+        (8, 16, 512),
+        (2, 31, 511),
+        (2, 5, 1000),
+        (2, 3, 1025),
+    ],
+    (2, 3, 4096),
+]
+
+
+def network(layers: int, batch: int, hidden: int) -> tuple[Layers, torch.Tensor, torch.Tensor]:
+    """Fresh random layers and input, and the result in float64."""
+    weights = [torch.randn(hidden, hidden, device="cuda") * (2 / hidden) ** 0.5 for _ in range(layers)]
+    biases = [torch.randn(hidden, device="cuda") * 0.3 for _ in range(layers)]
+    x = torch.randn(batch, hidden, device="cuda")
+    return (weights, biases), x, reference((weights, biases), x)
+
+
+def reference(layers: Layers, x: torch.Tensor) -> torch.Tensor:
+    result = x.double()
+    for weight, bias in zip(*layers, strict=True):
+        result = torch.relu(result @ weight.double().T + bias.double())
+    return result
+
+
+def error(y: torch.Tensor, expected: torch.Tensor) -> float:
+    return float((y.double() - expected).norm() / expected.norm().clamp_min(1e-6))
+
+
+@pytest.mark.parametrize("clusters", [True, False], ids=["clusters", "grid"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_any_shape_against_float64(shape: tuple[int, int, int], clusters: bool) -> None:
+    layers, x, expected = network(*shape)
+    made = Megakernel(*layers, shape[1], clusters=clusters)
+    # room behind the end, to see that nothing is written there
+    room = torch.full((x.numel() + 64,), float("nan"), device="cuda")
+    out = room[: x.numel()].view_as(x)
+    for _ in range(2):
+        out.fill_(float("nan"))
+        assert made(x, out) is out
+        assert error(out, expected) < TOLERANCE
+    assert room[x.numel() :].isnan().all()
+
+
+@pytest.mark.parametrize("bulk", [False, True])
+@pytest.mark.parametrize("tiles", [(1, 4, 2, 1), (2, 2, 1, 2), (4, 8, 4, 2), (8, 8, 8, 2), (16, 8, 8, 1)], ids=str)
+def test_every_way_to_share_out(tiles: tuple[int, int, int, int], bulk: bool) -> None:
+    gpu = gpu_of(torch.cuda.current_device())
+    made = make_plan(256, gpu, *tiles)
+    if tiles[0] not in gpu.active_clusters or made is None:
+        pytest.skip(f"clusters of {tiles[0]} do not run on this GPU")
+    layers, x, expected = network(5, 2 * made.rows + 1, 256)
+    for slots in (2, made.slots):
+        plan = dataclasses.replace(made, slots=slots, bulk=bulk)
+        assert error(Megakernel(*layers, x.shape[0], plan)(x), expected) < TOLERANCE
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_calls_that_need_each_other(overlap: bool) -> None:
+    layers, x, _ = network(8, 16, 128)
+    plan = Megakernel(*layers, 16).plan
+    if plan is None:
+        pytest.skip("no clusters on this GPU")
+    made, y, expected = Megakernel(*layers, 16, dataclasses.replace(plan, overlap=overlap)), x, x
+    for _ in range(10):
+        y, expected = made(y), reference(layers, expected).float()
+    assert error(y, expected.double()) < 10 * TOLERANCE
+
+
+def test_in_a_graph_and_on_another_stream() -> None:
+    layers, x, expected = network(8, 16, 256)
+    made = Megakernel(*layers, 16)
+    graph = capture(made, x)
+    assert error(graph(x), expected) < TOLERANCE
+    new = torch.randn_like(x)
+    assert error(graph(new), reference(layers, new)) < TOLERANCE
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        y = made(new)
+    stream.synchronize()
+    assert error(y, reference(layers, new)) < TOLERANCE
+
+
+def test_new_weights_and_a_prepared_call() -> None:
+    layers, x, expected = network(3, 4, 100)
+    made, out = Megakernel(*layers, 4), torch.empty_like(x)
+    call = made.prepare(x, out)
+    out.fill_(float("nan"))
+    call()
+    assert error(out, expected) < TOLERANCE
+    other, _, _ = network(3, 4, 100)
+    made.load(*other)
+    assert error(made(x), reference(other, x)) < TOLERANCE
+    call()
+    assert error(out, reference(other, x)) < TOLERANCE
+
+
+def test_a_nan_stays_in_its_row() -> None:
+    layers, x, expected = network(3, 9, 100)
+    x[4, 17] = float("nan")
+    y = Megakernel(*layers, 9)(x)
+    assert y[4].isnan().all()
+    rows = [row for row in range(9) if row != 4]
+    assert error(y[rows], expected[rows]) < TOLERANCE
+
+
+def test_what_is_refused() -> None:
+    layers, x, _ = network(2, 6, 64)
+    made = Megakernel(*layers, 6)
+    for wrong in (
+        x[:5],
+        x.double(),
+        x.cpu(),
+        x.T.contiguous().T,
+        torch.zeros(6 * 64 + 1, device="cuda")[1:].view(6, 64),
+    ):
+        with pytest.raises(ArgumentError):
+            made(wrong)
+    with pytest.raises(ArgumentError, match="another tensor"):
+        made(x, x)
+    assert supports(8, 16, 256, "bfloat16") is not None
+
+
+def test_a_plan_that_does_not_fit_is_refused() -> None:
+    layers, _, _ = network(2, 6, 64)
+    gpu = gpu_of(torch.cuda.current_device())
+    made = make_plan(64, gpu, 2, 2, 2, 1) if gpu.active_clusters else None
+    if made is None:
+        pytest.skip("no clusters on this GPU")
+    with pytest.raises(UnavailableError):
+        Megakernel(*layers, 6, dataclasses.replace(made, slots=200))

@@ -1,0 +1,91 @@
+"""The textbook network on a real GPU: every way is right on and off the grid, the exercises mark; speed is printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from brrr.errors import BrrrError, UnavailableError
+from brrr.experiment import Value
+from brrr.experiments import experiment
+from brrr.lessons.checking import check
+from brrr.lessons.exercise_capture import careless
+from brrr.timing.timers import run_point
+
+MLP = experiment("mlp")
+SLOW = ("compile", "max-autotune")
+GPU = [v.name for v in MLP.variants if v.device == "cuda"]
+OFTEN = [name for name in GPU if name not in SLOW]
+REQUIRED = ("module", "functional", "inference", "script", "graph", "epilogue", "triton", "triton-graph", "best")
+"""What a GPU machine has for certain; PyCUDA, nvmath and a cooperative launch may be missing, and then say so."""
+
+
+def judged(names: list[str], point: dict[str, Value]) -> None:
+    found = run_point(MLP, names, point, budget_s=0.02)
+    for name, run in found.items():
+        if isinstance(run, BrrrError):
+            assert name not in REQUIRED and isinstance(run, UnavailableError), f"{name} at {point}: {run}"
+            print(f"{name} at {point}: {run}")
+        else:
+            assert run.measurement.period_s is not None
+            print(f"{name} at {point}: {run.measurement.period_s}, error {run.error:.1e}")
+
+
+@pytest.mark.parametrize("sizes", [(8, 16, 256), (1, 2, 128), (8, 128, 512), (2, 64, 2048)], ids=str)
+def test_every_way_on_the_grid_is_right(sizes: tuple[int, int, int]) -> None:
+    judged(OFTEN, dict(zip(("layers", "batch", "hidden"), sizes, strict=True)))
+
+
+@pytest.mark.parametrize("sizes", [(3, 5, 130), (1, 1, 64), (2, 7, 33), (5, 129, 257)], ids=str)
+def test_off_the_grid_a_way_is_right_or_says_why_not(sizes: tuple[int, int, int]) -> None:
+    point: dict[str, Value] = dict(zip(("layers", "batch", "hidden"), sizes, strict=True))
+    for name, run in run_point(MLP, OFTEN, point, budget_s=0.01).items():
+        assert not isinstance(run, BrrrError) or isinstance(run, UnavailableError), f"{name} at {point}: {run}"
+
+
+@pytest.mark.slow
+def test_the_compiled_ways_are_right() -> None:
+    judged(list(SLOW), {"layers": 2, "batch": 4, "hidden": 128})
+
+
+def test_a_wrong_result_is_found_in_every_way() -> None:
+    workload = MLP.workload("graph", {"layers": 2, "batch": 4, "hidden": 128})
+    result: torch.Tensor = workload.run()
+    torch.cuda.synchronize()
+    with pytest.raises(BrrrError, match="relative error"):
+        workload.verified(result * 1.001)
+    with pytest.raises(BrrrError, match="relative error"):
+        workload.verified(result.cpu())
+    workload.close()
+
+
+# ---- the exercises ----
+
+
+def mended(x: torch.Tensor, layers: Any) -> torch.Tensor:
+    for w, b in layers:
+        x = torch.relu(x @ w.t() + b)
+        x = x / x.square().mean().sqrt().clamp(min=1)
+    return x
+
+
+def test_a_network_is_captured_in_a_real_graph() -> None:
+    mark = check("06-capture", network=mended)
+    assert mark.right and "one order for the GPU" in mark.text, mark
+
+
+def test_what_breaks_a_real_capture_is_told_and_torch_goes_on() -> None:
+    mark = check("06-capture", network=careless)
+    assert mark.status == "wrong" and "cannot become a CUDA Graph" in mark.text and "clamp" in mark.hint, mark
+    mark = check("06-capture", network=lambda x, layers: mended(x, layers) * torch.tensor([1.0], device="cuda"))
+    assert mark.status == "wrong", mark
+    assert check("06-capture", network=mended).right
+
+
+def test_one_line_is_compiled() -> None:
+    assert check("06-fuse", line="y = x + b < 0 ? 0 : x + b").right
+    assert check("06-fuse", line="y = fmaxf(x + b, 0.0f)").right
+    wrong = check("06-fuse", line="y = fmax0f(x + b)")
+    assert wrong.status == "wrong" and "does not compile" in wrong.text

@@ -1,0 +1,268 @@
+"""The network's ways and kernels on a real GPU: right in every type, captured, closed, on torch's stream."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from brrr.errors import ArgumentError, UnavailableError
+from brrr.networks import WAYS, Network, Weights, best
+
+PYCUDA = importlib.util.find_spec("pycuda") is not None
+NVMATH = importlib.util.find_spec("nvmath") is not None
+needs_pycuda = pytest.mark.skipif(not PYCUDA, reason="PyCUDA is not here")
+needs_nvmath = pytest.mark.skipif(not NVMATH, reason="nvmath-python is not here")
+
+QUICK = [name for name, way in WAYS.items() if not way.slow_to_build]
+SIZES = [(1, 1, 1), (1, 2, 128), (2, 3, 5), (3, 17, 100), (8, 16, 256), (4, 65, 513), (2, 128, 1024)]
+NETWORKS = [
+    *(Network(*size) for size in SIZES),
+    *(Network(*size, tf32=True) for size in ((3, 17, 100), (8, 16, 256))),
+    *(Network(*size, dtype) for dtype in ("bfloat16", "float16") for size in ((3, 17, 100), (8, 16, 256))),
+]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test reads or writes the user's cache."""
+    monkeypatch.setenv("BRRR_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(autouse=True)
+def few_tilings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each tiling takes a compiler most of a second, and its correctness is proved in the interpreter: try two."""
+    linear_relu = pytest.importorskip("brrr.kernels.linear_relu", reason="Triton is not here")
+    every = linear_relu.tilings
+    monkeypatch.setattr(linear_relu, "tilings", lambda *network: every(*network)[:2])
+
+
+def skip_unless(name: str, network: Network) -> None:
+    if reason := WAYS[name].why_not(network, "cuda"):
+        pytest.skip(reason)
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=str)
+@pytest.mark.parametrize("name", QUICK)
+def test_each_way_is_right(name: str, network: Network) -> None:
+    skip_unless(name, network)
+    weights = Weights.random(network, "cuda")
+    with WAYS[name].build(network, weights) as prepared:
+        assert weights.error(prepared.run()) <= weights.tolerance
+        weights.x.copy_(torch.randn_like(weights.x))
+        given = weights.x.clone()
+        assert weights.error(prepared.run()) <= weights.tolerance, "it must read x anew"
+        assert torch.equal(weights.x, given), "the input is not overwritten"
+        for _ in range(20):
+            last = prepared.run()
+        assert weights.error(last) <= weights.tolerance, "calls without waiting between them"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["compile", "max-autotune"])
+def test_the_compiled_ways_are_right(name: str) -> None:
+    for hidden in (128, 96):
+        network = Network(2, 4, hidden)
+        skip_unless(name, network)
+        weights = Weights.random(network, "cuda")
+        with WAYS[name].build(network, weights) as prepared:
+            for _ in range(3):
+                weights.x.copy_(torch.randn_like(weights.x))
+                assert weights.error(prepared.run()) <= weights.tolerance
+
+
+@pytest.fixture
+def allowed() -> Iterator[Callable[[bool], None]]:
+    """Sets torch's switch for TF32, and puts it back."""
+    switch = torch.backends.cuda.matmul
+    before = switch.allow_tf32
+
+    def allow(value: bool) -> None:
+        switch.allow_tf32 = value
+
+    yield allow
+    switch.allow_tf32 = before
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_float32_is_float32_whatever_torch_is_set_to(name: str, allowed: Callable[[bool], None]) -> None:
+    network = Network(2, 32, 512)
+    skip_unless(name, network)
+    weights = Weights.random(network, "cuda")
+    allowed(True)
+    with WAYS[name].build(network, weights) as prepared:
+        assert weights.error(prepared.run()) <= weights.tolerance
+    assert torch.backends.cuda.matmul.allow_tf32 is True, "the setting is the user's"
+
+
+@pytest.mark.parametrize("name", ["module", "graph", "pycuda", "pycuda-graph", "epilogue", "triton"])
+def test_tf32_is_used_where_it_is_asked_for(name: str) -> None:
+    """Its error lies between float32's and what passes; on a GPU without TF32 the two are the same."""
+    if torch.cuda.get_device_capability() < (8, 0):
+        pytest.skip("this GPU has no TF32")
+    network = Network(2, 128, 1024, tf32=True)
+    skip_unless(name, network)
+    weights = Weights.random(network, "cuda")
+    with WAYS[name].build(network, weights) as prepared:
+        assert 2e-5 < weights.error(prepared.run()) <= weights.tolerance
+    assert torch.backends.cuda.matmul.allow_tf32 is False
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_closing_gives_the_memory_back(name: str) -> None:
+    network = Network(2, 64, 1024)
+    skip_unless(name, network)
+    weights = Weights.random(network, "cuda")
+
+    def once() -> None:
+        WAYS[name].build(network, weights).close()
+
+    once()  # handles, workspaces and compiled code are kept
+    before = held()
+    for _ in range(3):
+        once()
+    assert held() <= before + 2**20
+
+
+def held() -> int:
+    gc.collect()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    return int(torch.cuda.memory_allocated())
+
+
+def launches(network: Network, name: str) -> int | None:
+    from brrr.timing.graph_times import launches as counted
+
+    weights = Weights.random(network, "cuda")
+    with WAYS[name].build(network, weights) as prepared:
+        return counted(prepared.run)
+
+
+def test_one_kernel_a_layer_and_one_for_all() -> None:
+    network = Network(4, 16, 256)
+    assert launches(network, "triton") == 4
+    separate, fused = launches(network, "functional"), launches(network, "epilogue")
+    assert separate is not None and fused is not None
+    assert fused == separate - 4, "cuBLASLt must take ReLU into the product"
+
+
+def test_the_megakernel_is_one_kernel() -> None:
+    network = Network(4, 16, 256)
+    skip_unless("megakernel", network)
+    assert launches(network, "megakernel") == 1
+
+
+# --- PyCUDA and cuBLAS ------------------------------------------------------------------------------------------------
+
+
+@needs_pycuda
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("operation", ["bias", "relu", "bias_relu"])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (16, 256), (128, 4096), (33, 1030), (70_000, 3), (2, 2**20 + 1)])
+def test_the_pycuda_kernels(operation: str, shape: tuple[int, int], dtype: torch.dtype) -> None:
+    from brrr.kernels import bias_relu
+
+    rows, width = shape
+    guarded = torch.full((rows * width + 64,), 7.0, dtype=dtype, device="cuda")
+    y, b = guarded[32 : 32 + rows * width].view(rows, width), torch.randn(width, device="cuda").to(dtype)
+    y.copy_(torch.randn(rows, width, device="cuda"))
+    wanted = y.double() + b.double() if "bias" in operation else y.double()
+    wanted = wanted.relu() if "relu" in operation else wanted
+    found = bias_relu.relu(y) if operation == "relu" else getattr(bias_relu, operation)(y, b)
+    assert found is y
+    torch.testing.assert_close(y, wanted.to(dtype), rtol=1e-6 if dtype == torch.float32 else 8e-3, atol=0)
+    assert (guarded[:32] == 7).all() and (guarded[-32:] == 7).all()
+
+
+@needs_pycuda
+def test_an_address_that_no_word_divides() -> None:
+    from brrr.kernels import bias_relu
+
+    memory, b = torch.randn(1 + 8 * 64, device="cuda"), torch.randn(64, device="cuda")
+    y = memory[1:].view(8, 64)
+    wanted = (y + b).relu()
+    assert torch.equal(bias_relu.bias_relu(y, b), wanted)
+
+
+@needs_pycuda
+def test_pycuda_follows_torch_to_the_shared_stream_only() -> None:
+    from brrr.kernels import bias_relu
+    from brrr.kernels.pycuda_context import shared_stream
+
+    y, b = torch.ones(4, 8, device="cuda"), torch.ones(8, device="cuda")
+    torch.cuda.synchronize()
+    shared = shared_stream(0).torch
+    with torch.cuda.stream(shared):
+        bias_relu.bias(y, b)
+        doubled = y * 2
+    shared.synchronize()
+    assert (doubled == 4).all()
+    with torch.cuda.stream(torch.cuda.Stream()), pytest.raises(UnavailableError, match="another one is current"):
+        bias_relu.bias(y, b)
+
+
+@needs_pycuda
+def test_what_the_pycuda_kernels_refuse() -> None:
+    from brrr.kernels import bias_relu
+
+    y, b = torch.ones(4, 8, device="cuda"), torch.ones(8, device="cuda")
+    for wrong in (b[:4], b.double(), b.cpu(), torch.ones(16, device="cuda")[::2]):
+        with pytest.raises(ArgumentError):
+            bias_relu.bias_relu(y, wrong)
+    assert bias_relu.bias_relu(y[:0], b).shape == (0, 8)
+
+
+@needs_nvmath
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (2, 128, 128), (17, 100, 33), (128, 512, 1024)])
+def test_cublas_itself(m: int, k: int, n: int, dtype: torch.dtype) -> None:
+    from brrr.kernels.cublas import Blas
+
+    x, w = torch.randn(m, k, device="cuda").to(dtype), torch.randn(n, k, device="cuda").to(dtype)
+    out = torch.full((m, n), math.nan, dtype=dtype, device="cuda")
+    blas = Blas(0, torch.cuda.current_stream().cuda_stream)
+    try:
+        blas.product(x, w, out)()
+        wanted = x.double() @ w.double().t()
+        error = torch.linalg.norm(out.double() - wanted) / torch.linalg.norm(wanted)
+        assert error <= {torch.float32: 1e-6, torch.bfloat16: 8e-3, torch.float16: 1e-3}[dtype]
+    finally:
+        torch.cuda.synchronize()
+        blas.close()
+        blas.close()
+
+
+@needs_pycuda
+@needs_nvmath
+def test_the_process_ends_cleanly() -> None:
+    """A context still pushed at exit, or a handle destroyed too late, would abort."""
+    code = (
+        "import torch; from brrr.networks import *; n = Network(2, 4, 64); w = Weights.random(n, 'cuda')\n"
+        "made = [WAYS[k].build(n, w) for k in ('pycuda', 'pycuda-fused', 'pycuda-graph')]\n"
+        "print(max(w.error(m.run()) for m in made) <= w.tolerance)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300)
+    assert (done.returncode, done.stdout.strip(), done.stderr.strip()) == (0, "True", "")
+
+
+# --- the best of them -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [(1, 2, 128), (8, 16, 256), (3, 5, 33)])
+def test_best_on_a_gpu(size: tuple[int, int, int]) -> None:
+    with best(*size) as network:
+        x = torch.randn_like(network.weights.x)
+        weights = replace(network.weights, x=x)
+        assert weights.error(network(x)) <= weights.tolerance
+        assert WAYS[network.way].why_not(network.network, "cuda") is None and network.why
+    with best(*size) as again:
+        assert again.way == network.way

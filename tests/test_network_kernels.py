@@ -1,0 +1,443 @@
+"""The kernels behind the network's ways, without a GPU: CUDA C++ run as C++, Triton interpreted, cuBLAS played."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from brrr.errors import ArgumentError, UnavailableError
+from brrr.kernels import bias_relu, cublas, kept_code, pycuda_context
+from brrr.paths import PACKAGE
+
+HERE = Path(__file__).resolve().parent
+GXX = shutil.which("g++")
+OPERATIONS = ("bias", "relu", "bias_relu")
+
+
+# --- bias_relu.cu -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def host_kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The very source that the GPU gets, compiled for the CPU."""
+    if GXX is None:
+        pytest.skip("g++ is not here")
+    library = tmp_path_factory.mktemp("bias_relu") / "bias_relu.so"
+    source = f'-DSOURCE="{PACKAGE / "kernels" / "bias_relu.cu"}"'
+    command = [GXX, "-std=c++17", "-O1", "-shared", "-fPIC", "-fno-strict-aliasing", source, "-o", str(library)]
+    subprocess.run([*command, str(HERE / "bias_relu_host.cpp")], check=True, timeout=120)
+    return ctypes.CDLL(str(library))
+
+
+def on_host(kernels: ctypes.CDLL, operation: str, y: torch.Tensor, b: torch.Tensor) -> None:
+    """One launch as `prepared` makes it, all its threads in turn."""
+    name = f"run_{operation}_{str(y.dtype).removeprefix('torch.')}"
+    rows, width = y.shape
+    (across, down), (threads, _, _) = bias_relu.launch_of(rows, width)
+    words = bias_relu.in_words(width, y.element_size(), y.data_ptr(), b.data_ptr())
+    getattr(kernels, name)(
+        ctypes.c_void_p(y.data_ptr()), ctypes.c_void_p(b.data_ptr()), ctypes.c_longlong(rows), width, int(words),
+        across, down, threads,
+    )  # fmt: skip
+
+
+def reference(operation: str, y: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    total = y.double() + b.double() if "bias" in operation else y.double()
+    return total.relu() if "relu" in operation else total
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (5, 128), (16, 256), (2, 1028), (33, 1030), (1, 4099)])
+def test_the_cuda_kernel_gives_what_float64_gives(
+    host_kernels: ctypes.CDLL, operation: str, shape: tuple[int, int], dtype: torch.dtype
+) -> None:
+    rows, width = shape
+    guarded = torch.full((rows * width + 16,), 7.0, dtype=dtype)
+    y = guarded[8 : 8 + rows * width].view(rows, width)
+    y.copy_(torch.randn(rows, width))
+    b = torch.randn(width).to(dtype)
+    wanted = reference(operation, y, b)
+    on_host(host_kernels, operation, y, b)
+    exact = wanted.to(dtype) if dtype == torch.bfloat16 else wanted.float()
+    # Sums of two float32 are rounded once, as torch rounds them; of bfloat16 the sum is exact in float32 or nearly so.
+    torch.testing.assert_close(y, exact, rtol=1e-6 if dtype == torch.float32 else 8e-3, atol=0)
+    assert (guarded[:8] == 7).all() and (guarded[-8:] == 7).all(), "it wrote beyond its rows"
+
+
+def test_the_cuda_kernel_rounds_as_torch_does(host_kernels: ctypes.CDLL) -> None:
+    y, b = torch.randn(64, 64).bfloat16(), torch.randn(64).bfloat16()
+    wanted = y + b
+    on_host(host_kernels, "bias", y, b)
+    assert torch.equal(y, wanted)
+
+
+@pytest.mark.parametrize("width", [5, 8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_nan_stays_one(host_kernels: ctypes.CDLL, dtype: torch.dtype, width: int) -> None:
+    y, b = torch.ones(2, width, dtype=dtype), torch.zeros(width, dtype=dtype)
+    y[1, 2], y[0, 1] = math.nan, -math.inf
+    on_host(host_kernels, "bias_relu", y, b)
+    assert y.isnan().nonzero().tolist() == [[1, 2]] and y[0, 1] == 0
+
+
+@pytest.mark.parametrize(("rows", "width"), [(1, 1), (2, 128), (128, 4096), (70_000, 3), (7, 2**20 + 3)])
+def test_a_launch_covers_every_element_and_fits(rows: int, width: int) -> None:
+    (across, down), (threads, _, _) = bias_relu.launch_of(rows, width)
+    assert across * threads * bias_relu.PER_THREAD >= width
+    assert (across - 1) * threads * bias_relu.PER_THREAD < width
+    assert 1 <= down <= 65535 and threads % 32 == 0 and threads <= 1024
+
+
+@pytest.mark.parametrize(
+    ("operation", "y", "b", "message"),
+    [
+        ("bias", [1.0], None, "y is 'list'"),
+        ("bias", torch.ones(2, 3, dtype=torch.float16), torch.ones(3), "float32 or bfloat16"),
+        ("bias", torch.ones(3), torch.ones(3), r"shape \(rows, width\)"),
+        ("relu", torch.ones(3, 2).t(), None, "contiguous"),
+        ("relu", torch.ones(2, 3), None, "y is 'cpu'; expected a tensor on a GPU"),
+        ("gelu", torch.ones(2, 3), None, "operation is 'gelu'"),
+    ],
+)
+def test_what_the_bias_kernel_refuses(operation: Any, y: Any, b: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        bias_relu.prepared(operation, y, b)
+
+
+@pytest.mark.parametrize(
+    ("b", "message"),
+    [(None, "b is None"), (torch.ones(4, device="meta"), "as y"), (torch.ones(3, dtype=torch.bfloat16), "as y")],
+)
+def test_a_bias_that_does_not_fit(monkeypatch: pytest.MonkeyPatch, b: Any, message: str) -> None:
+    monkeypatch.setattr(bias_relu, "_check_tensor", lambda *_: None)
+    with pytest.raises(ArgumentError, match=message):
+        bias_relu.check("bias", torch.ones(2, 3), b)
+
+
+# --- cuBLAS -----------------------------------------------------------------------------------------------------------
+
+
+class PlayedBlas:
+    """cuBLAS's words on CPU memory: column-major matrices, by their addresses."""
+
+    Operation = SimpleNamespace(N=0, T=1)
+    ComputeType = SimpleNamespace(COMPUTE_32F=68, COMPUTE_32F_FAST_TF32=77)
+    GemmAlgo = SimpleNamespace(DEFAULT=-1)
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.asked: tuple[int, ...] = ()
+
+    def sgemm(self, *args: int) -> None:
+        self.calls.append("sgemm")
+        self._multiply(*args)
+
+    def gemm_ex(self, handle: int, ta: int, tb: int, m: int, n: int, k: int, one: int, *rest: int) -> None:
+        self.calls.append("gemm_ex")
+        a, a_type, lda, b, b_type, ldb, zero, c, c_type, ldc, how, algorithm = rest
+        self.asked = (a_type, b_type, c_type, how, algorithm)
+        if a_type == 0:
+            self._multiply(handle, ta, tb, m, n, k, one, a, lda, b, ldb, zero, c, ldc)
+
+    def _multiply(
+        self, handle: int, ta: int, tb: int, m: int, n: int, k: int, one: int, a: int, lda: int, b: int, ldb: int,
+        zero: int, c: int, ldc: int,
+    ) -> None:  # fmt: skip
+        assert ctypes.c_float.from_address(one).value == 1 and ctypes.c_float.from_address(zero).value == 0
+        left = columns(a, lda, m if ta else k)
+        right = columns(b, ldb, k if tb else n)
+        product = (left.t() if ta else left) @ (right.t() if tb else right)
+        columns(c, ldc, n).copy_(product)
+
+
+def columns(address: int, leading: int, count: int) -> torch.Tensor:
+    """The column-major (leading, count) matrix at an address, in place."""
+    memory = (ctypes.c_float * (leading * count)).from_address(address)
+    return torch.frombuffer(memory, dtype=torch.float32).view(count, leading).t()
+
+
+def played(monkeypatch: pytest.MonkeyPatch) -> tuple[cublas.Blas, PlayedBlas]:
+    monkeypatch.setattr(cublas, "check_product", lambda *_: None)
+    blas, library = object.__new__(cublas.Blas), PlayedBlas()
+    blas._cublas, blas._handle, blas.device_index = library, 1, 0  # type: ignore[assignment]
+    blas._scales = ctypes.c_float(1.0), ctypes.c_float(0.0)
+    return blas, library
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (2, 3, 5), (16, 7, 4), (5, 64, 33)])
+def test_the_product_is_asked_for_by_columns(
+    monkeypatch: pytest.MonkeyPatch, m: int, k: int, n: int, tf32: bool
+) -> None:
+    blas, library = played(monkeypatch)
+    x, w, out = torch.randn(m, k), torch.randn(n, k), torch.full((m, n), math.nan)
+    blas.product(x, w, out, tf32=tf32)()
+    torch.testing.assert_close(out, x @ w.t(), rtol=1e-5, atol=1e-5)
+    assert library.calls == ["gemm_ex" if tf32 else "sgemm"], "true float32 must not go through TF32"
+    assert library.asked == ((0, 0, 0, 77, -1) if tf32 else ())
+
+
+def test_bfloat16_sums_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    blas, library = played(monkeypatch)
+    x, w, out = (torch.ones(2, 2, dtype=torch.bfloat16) for _ in range(3))
+    blas.product(x, w, out)()
+    assert library.asked == (14, 14, 14, 68, -1)
+
+
+def test_empty_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    blas, library = played(monkeypatch)
+    blas.product(torch.ones(0, 3), torch.ones(2, 3), torch.ones(0, 2))()
+    out = torch.full((2, 4), math.nan)
+    blas.product(torch.ones(2, 0), torch.ones(4, 0), out)()
+    assert (out == 0).all() and library.calls == []
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "out", "message"),
+    [
+        (torch.ones(2, 3, dtype=torch.float64), torch.ones(4, 3), torch.ones(2, 4), "float32, float16 or bfloat16"),
+        (torch.ones(2, 3), torch.ones(4, 3), torch.ones(2, 4), "x is 'cpu'"),
+        (torch.ones(3, 2).t(), torch.ones(4, 3), torch.ones(2, 4), "contiguous"),
+        (torch.ones(3), torch.ones(4, 3), torch.ones(2, 4), "a matrix of"),
+    ],
+)
+def test_what_the_product_refuses(x: torch.Tensor, w: torch.Tensor, out: torch.Tensor, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        cublas.check_product(x, w, out, 0)
+
+
+def test_without_nvmath_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nvmath", None)
+    with pytest.raises(UnavailableError, match="nvmath-python is not here"):
+        cublas.bindings()
+
+
+def test_handles_are_kept_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    class Fake:
+        def __init__(self, device: int, stream: int) -> None:
+            made.append(self)
+            self.closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    monkeypatch.setattr(cublas, "Blas", Fake)
+    monkeypatch.setattr(cublas, "_KEPT", {})
+    assert cublas.blas_on(0, 5) is cublas.blas_on(0, 5) and cublas.blas_on(0, 6) is made[1]
+    cublas.release()
+    assert len(made) == 2 and all(each.closed for each in made)
+
+
+# --- PyCUDA and the kept code -----------------------------------------------------------------------------------------
+
+
+def test_a_launch_is_packed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    packing: list[Any] = []
+    launches: list[Any] = []
+    monkeypatch.setitem(sys.modules, "pycuda", SimpleNamespace())
+    monkeypatch.setitem(
+        sys.modules, "pycuda._pvt_struct", SimpleNamespace(pack=lambda *args: packing.append(args) or b"packed")
+    )
+    function = SimpleNamespace(arg_format="PPq", _launch_kernel=lambda *args: launches.append(args))
+    call = pycuda_context.packed_launch(function, (2, 3), (64, 1, 1), (10, 20, 30), None)
+    call()
+    call()
+    assert packing == [("PPq", 10, 20, 30)] and launches == [((2, 3), (64, 1, 1), b"packed", 0, None)] * 2
+
+
+def test_an_older_pycuda_is_called_as_it_says() -> None:
+    launches: list[Any] = []
+    function = SimpleNamespace(prepared_async_call=lambda *args: launches.append(args))
+    pycuda_context.packed_launch(function, (2, 3), (64, 1, 1), (10, 20), "stream")()
+    assert launches == [((2, 3), (64, 1, 1), "stream", 10, 20)]
+
+
+def test_pycuda_takes_two_streams_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    current = SimpleNamespace(cuda_stream=0)
+    asked: list[int] = []
+
+    class Shared:
+        pycuda = SimpleNamespace(handle=77)
+
+        def __call__(self, index: int) -> Shared:
+            asked.append(index)
+            return self
+
+        def cache_info(self) -> Any:
+            return SimpleNamespace(currsize=len(made))
+
+    made: list[int] = []
+    monkeypatch.setattr(pycuda_context, "shared_stream", Shared())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda index=None: current)
+    assert pycuda_context.pycuda_stream(0) is None
+    current.cuda_stream = 77
+    with pytest.raises(UnavailableError, match="another one is current"):
+        pycuda_context.pycuda_stream(0)
+    assert asked == [], "no stream is made only to compare with it"
+    made.append(1)
+    assert pycuda_context.pycuda_stream(0) is Shared.pycuda
+    current.cuda_stream = 78
+    with pytest.raises(UnavailableError, match="another one is current"):
+        pycuda_context.pycuda_stream(0)
+
+
+def test_a_handle_that_cannot_be_set_up_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    def refuse(*_: int) -> None:
+        raise RuntimeError("no workspace")
+
+    library = SimpleNamespace(
+        create=lambda: events.append("create") or 5,
+        set_stream=lambda handle, stream: events.append(f"stream {stream}"),
+        set_workspace=refuse,
+        destroy=lambda handle: events.append(f"destroy {handle}"),
+    )
+    monkeypatch.setattr(cublas, "bindings", lambda: library)
+    monkeypatch.setattr(torch.cuda, "device", lambda index: nullcontext())
+    empty = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *size, dtype, device: empty(1, dtype=dtype))
+    with pytest.raises(RuntimeError, match="no workspace"):
+        cublas.Blas(0, 7)
+    assert events == ["create", "stream 7", "destroy 5"], "the stream comes before the workspace, which it resets"
+
+
+def test_code_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    compiled: list[str] = []
+    monkeypatch.setenv("BRRR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(kept_code, "compiler", lambda: "NVRTC 13.0")
+    monkeypatch.setattr(kept_code, "compile_cubin", lambda *args: compiled.append(args[2]) or b"\x7fELF code")
+    assert kept_code.kept_cubin("bias_relu.cu", "sm_90") == kept_code.kept_cubin("bias_relu.cu", "sm_90")
+    assert compiled == ["sm_90"]
+    kept_code.kept_cubin("bias_relu.cu", "sm_75")
+    assert compiled == ["sm_90", "sm_75"]
+    files = list((tmp_path / "cache" / "kernels").iterdir())
+    assert len(files) == 2
+    for each in files:
+        each.write_bytes(b"cut off")
+    kept_code.kept_cubin("bias_relu.cu", "sm_90")
+    assert compiled == ["sm_90", "sm_75", "sm_90"], "a damaged file is compiled anew"
+
+
+def test_a_disk_that_refuses_costs_nothing_but_the_keeping(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("BRRR_CACHE", str(tmp_path / "file"))
+    monkeypatch.setattr(kept_code, "compiler", lambda: "NVRTC 13.0")
+    monkeypatch.setattr(kept_code, "compile_cubin", lambda *_: b"\x7fELF code")
+    assert kept_code.kept_cubin("bias_relu.cu", "sm_90") == b"\x7fELF code"
+
+
+# --- Triton -----------------------------------------------------------------------------------------------------------
+
+ALLOWED = {"float32": 1e-6, "bfloat16": 1e-2, "float16": 1e-3}
+
+
+@pytest.fixture(scope="module")
+def interpreted() -> dict[str, Any]:
+    """What the layer gave on fresh random input, in a process that runs it in the interpreter."""
+    pytest.importorskip("triton", reason="Triton has no build for this system")
+    seed = str(secrets.randbelow(10**6))
+    ran = subprocess.run(
+        [sys.executable, str(HERE / "linear_relu_cases.py"), seed], capture_output=True, text=True, check=False,
+        timeout=300, cwd=HERE.parent, env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+    )  # fmt: skip
+    assert ran.returncode == 0, f"seed {seed}\n{ran.stderr}"
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return found
+
+
+@pytest.mark.parametrize("dtype", ALLOWED)
+def test_the_layer_in_triton(interpreted: dict[str, Any], dtype: str) -> None:
+    mine = {case: error for case, error in interpreted["errors"].items() if case.endswith(f" {dtype}")}
+    assert len(mine) == 7
+    assert {case: error for case, error in mine.items() if not error <= ALLOWED[dtype]} == {}
+
+
+def test_every_tiling_gives_the_same(interpreted: dict[str, Any]) -> None:
+    assert interpreted["tilings"] <= 1e-6
+
+
+def test_the_special_cases(interpreted: dict[str, Any]) -> None:
+    assert len(interpreted["special"]) == 5
+    assert [name for name, fine in interpreted["special"].items() if not fine] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x": [1.0]}, "x is 'list'"),
+        ({"w": torch.ones(4, 5)}, r"w is \(4, 5\); expected shape \(4, 3\)"),
+        ({"b": torch.ones(5)}, r"expected shape \(5, 3\)"),
+        ({"x": torch.ones(3, 2).t()}, "contiguous"),
+        ({"w": torch.ones(4, 3, dtype=torch.bfloat16)}, "all of one type"),
+        ({"tf32": True, "bfloat16": True}, "TF32 is a way to multiply float32"),
+        ({}, "needs an NVIDIA GPU"),
+    ],
+)
+def test_what_the_layer_refuses(change: dict[str, Any], message: str) -> None:
+    linear_relu = pytest.importorskip("brrr.kernels.linear_relu", reason="Triton has no build for this system")
+    tensors = {"x": torch.ones(2, 3), "w": torch.ones(4, 3), "b": torch.ones(4), "out": torch.ones(2, 4)}
+    half = change.pop("bfloat16", False)
+    tensors = {name: tensor.bfloat16() if half else tensor for name, tensor in tensors.items()}
+    with pytest.raises((ArgumentError, UnavailableError), match=message):
+        linear_relu.prepared(**{**tensors, **change})
+
+
+def test_without_out_it_refuses_the_same() -> None:
+    linear_relu = pytest.importorskip("brrr.kernels.linear_relu", reason="Triton has no build for this system")
+    with pytest.raises(ArgumentError, match="x is 'list'"):
+        linear_relu.linear_relu([1.0], torch.ones(4, 3), torch.ones(4))
+
+
+@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize(("batch", "k"), [(1, 1), (2, 128), (16, 100), (17, 4096), (64, 64), (65, 512), (128, 4096)])
+def test_tilings_are_what_triton_takes(batch: int, k: int, itemsize: int) -> None:
+    linear_relu = pytest.importorskip("brrr.kernels.linear_relu", reason="Triton has no build for this system")
+    found = linear_relu.tilings(batch, k, itemsize)
+    assert len(set(found)) == len(found) >= 2
+    for tiling in found:
+        for side in (tiling.rows, tiling.columns, tiling.depth):
+            assert side >= 16 and side & (side - 1) == 0
+        assert linear_relu.stage_bytes(tiling, itemsize) <= 96 * 1024
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", [75, 90])
+@pytest.mark.parametrize(("pointer", "precision"), [("*fp32", "ieee"), ("*fp32", "tf32"), ("*bf16", "ieee")])
+def test_the_layer_compiles_without_a_gpu(pointer: str, precision: str, architecture: int) -> None:
+    linear_relu = pytest.importorskip("brrr.kernels.linear_relu", reason="Triton has no build for this system")
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    kernel, tiling = linear_relu._linear_relu, linear_relu.tilings(16, 256)[0]
+    known = {
+        "ROWS": tiling.rows, "COLUMNS": tiling.columns, "DEPTH": tiling.depth, "STEPS": -1, "EVEN": False,
+        "PRECISION": precision, "WIDEN": False,
+    }  # fmt: skip
+    sizes = dict.fromkeys(("batch", "n", "k", "steps"), "i32")
+    types = {arg: "constexpr" if arg in known else sizes.get(arg, pointer) for arg in kernel.arg_names}
+    places = {(kernel.arg_names.index(arg),): value for arg, value in known.items()}
+    source = ASTSource(kernel, types, places)
+    target = GPUTarget("cuda", architecture, 32)
+    options = {"num_warps": tiling.warps, "num_stages": tiling.stages}
+    text = str(triton.compile(source, target=target, options=options).asm["ptx"])
+    assert f".target sm_{architecture}" in text and "st.global" in text
+    exact = precision == "ieee" and pointer == "*fp32"
+    assert ("mma.sync" in text or "wgmma" in text) == (not exact and architecture >= 80)

@@ -1,0 +1,532 @@
+"""The textbook network: its cost, its ways on the CPU, and how the best of them is chosen."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import types
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import brrr
+from brrr.errors import ArgumentError, DeviceMemoryError, UnavailableError
+from brrr.networks import WAYS, Network, Prepared, Way, Weights, best, choosing, needs, remembered, torch_ways
+from brrr.networks.choosing import Best
+from brrr.networks.predicting import DOUBT, Candidate, predictions, to_measure, worth_trying
+from brrr.peaks.peak import Peak
+from brrr.peaks.peaks import Curve, MissingPeakError, Peaks
+
+CPU_WAYS = ("module", "functional", "inference", "script", "compile")
+SIZES = [(1, 1, 1), (1, 4, 64), (3, 2, 7), (8, 5, 33), (2, 1, 128)]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test reads or writes the user's cache."""
+    monkeypatch.setenv("BRRR_CACHE", str(tmp_path / "cache"))
+
+
+# --- what it is -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize(("layers", "batch", "hidden"), [(1, 4, 64), (2, 1, 128), (3, 7, 5), (8, 16, 256)])
+def test_its_cost_is_what_the_module_counts(layers: int, batch: int, hidden: int, dtype: str) -> None:
+    network = Network(layers, batch, hidden, dtype)
+    weights = Weights.random(network, "cpu")
+    assert brrr.cost(torch_ways.sequential(weights), weights.x) == network.cost
+    assert network.fused_cost.flop == network.cost.flop and network.fused_cost.bytes == network.cost.bytes
+    assert len(network.fused_cost.matmuls) == layers
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"layers": 0}, "layers is 0; expected a whole number from 1"),
+        ({"batch": 2.5}, "batch is 2.5"),
+        ({"hidden": True}, "hidden is True"),
+        ({"hidden": 2**31}, "hidden is 2147483648"),
+        ({"dtype": "float64"}, "dtype is 'float64'; expected one of float32"),
+        ({"dtype": "bfloat16", "tf32": True}, "tf32 is True; expected True or False with float32"),
+    ],
+)
+def test_what_is_no_network(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        Network(**{"layers": 2, "batch": 2, "hidden": 8, **change})
+
+
+def test_a_torch_type_is_a_name_too() -> None:
+    assert Network(1, 1, 8, str(torch.bfloat16)) == Network(1, 1, 8, "bfloat16")
+
+
+def peaks(memory: float, matmul: float, kind: str = "fp32") -> Peaks:
+    rate, flops = Peak(memory, memory, memory, "B/s"), Peak(matmul, matmul, matmul, "FLOP/s")
+    curves = {"copy": Curve("working_set_bytes", ((1e9, rate),)), f"matmul.{kind}": Curve("size", ((4096.0, flops),))}
+    return Peaks("Some GPU", "cuda", "2026-01-01", curves=curves)
+
+
+def test_the_floor_is_memory_or_arithmetic() -> None:
+    small, large = Network(8, 2, 4096), Network(8, 128, 4096)
+    assert small.floor_s(peaks(4e12, 5e13)) == pytest.approx(small.cost.bytes / 4e12)
+    assert large.floor_s(peaks(4e12, 5e13)) == pytest.approx(large.cost.flop / 5e13)
+    tf32 = replace(large, tf32=True)
+    assert tf32.floor_s(peaks(4e12, 4e14, "tf32")) == pytest.approx(
+        max(large.cost.flop / 4e14, large.cost.bytes / 4e12)
+    )
+    with pytest.raises(MissingPeakError):
+        tf32.floor_s(peaks(4e12, 5e13))
+
+
+def test_importing_it_loads_no_torch() -> None:
+    code = "import sys, brrr.networks as n; n.WAYS['graph'], n.Network(1, 1, 1).cost; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+# --- its numbers ------------------------------------------------------------------------------------------------------
+
+
+def test_activations_neither_vanish_nor_blow_up() -> None:
+    weights = Weights.random(Network(32, 16, 256), "cpu", seed=0)
+    assert 0.5 < float(weights.reference().square().mean().sqrt()) < 5
+
+
+def test_numbers_are_fresh_unless_seeded() -> None:
+    network = Network(1, 2, 8)
+    first, second = (Weights.random(network, "cpu", seed=3).x for _ in range(2))
+    assert torch.equal(first, second)
+    assert not torch.equal(Weights.random(network, "cpu").x, Weights.random(network, "cpu").x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("spoil", ["bias", "relu", "layer", "nan", "shape"])
+def test_the_check_can_fail(spoil: str, dtype: str) -> None:
+    weights = Weights.random(Network(8, 16, 128, dtype), "cpu")
+    fine = weights.reference()
+    biases = [*weights.biases[:4], torch.zeros_like(weights.biases[4]), *weights.biases[5:]]
+    wrong = {
+        "bias": lambda: replace(weights, biases=biases).reference(),
+        "relu": lambda: fine - 0.1 * (fine == 0),
+        "layer": lambda: weights.x.double(),
+        "nan": lambda: torch.where(fine == fine.max(), math.nan, fine),
+        "shape": lambda: fine[:8],
+    }[spoil]()
+    assert weights.error(fine) == 0 and not weights.error(wrong) <= weights.tolerance
+
+
+def test_a_result_of_nothing_but_zeros() -> None:
+    weights = Weights(Network(1, 1, 1), [torch.ones(1, 1)], [-torch.ones(1)], torch.ones(1, 1))
+    assert weights.error(torch.zeros(1, 1)) == 0
+    assert weights.error(torch.ones(1, 1)) == math.inf and math.isnan(weights.error(torch.full((1, 1), math.nan)))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"weights": []}, "weights is '0 tensors'; expected 2"),
+        ({"biases": [torch.ones(3), torch.ones(4)]}, "biases is .* of shape"),
+        ({"x": torch.ones(2, 3, dtype=torch.float64)}, "x is 'torch.float64"),
+        ({"weights": [torch.ones(4, 3, 1).squeeze(-1).t()[:3, :3], torch.ones(3, 3)]}, "contiguous"),
+        ({"weights": [1, 2]}, "weights is 'int'"),
+    ],
+)
+def test_numbers_that_do_not_fit(change: dict[str, Any], message: str) -> None:
+    given = {"weights": [torch.ones(3, 3)] * 2, "biases": [torch.ones(3)] * 2, "x": torch.ones(2, 3), **change}
+    with pytest.raises(ArgumentError, match=message):
+        Weights(Network(2, 2, 3), **given)
+
+
+def test_a_network_too_large_for_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> torch.Tensor:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+
+    monkeypatch.setattr(torch, "randn", full)
+    with pytest.raises(DeviceMemoryError, match="8 layers of 4096"):
+        Weights.random(Network(8, 2, 4096), "cpu")
+
+
+# --- its ways ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_ladder_has_its_rungs() -> None:
+    expected = (
+        "module functional inference script compile max-autotune graph pycuda pycuda-fused pycuda-graph epilogue "
+        "epilogue-graph triton triton-graph megakernel megakernel-graph"
+    )
+    assert list(WAYS) == expected.split()
+    assert [name for name, way in WAYS.items() if "cpu" in way.devices] == list(CPU_WAYS)
+    for way in WAYS.values():
+        module, _, function = way.maker.partition(":")
+        source = (Path(brrr.__file__).parent / "networks" / f"{module.rpartition('.')[2]}.py").read_text()
+        assert f"def {function}(weights: Weights) -> Prepared:" in source
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", [name for name in CPU_WAYS if name != "compile"])
+def test_each_way_is_right(name: str, size: tuple[int, int, int], dtype: str) -> None:
+    network = Network(*size, dtype)
+    weights = Weights.random(network, "cpu")
+    assert WAYS[name].why_not(network, "cpu") is None
+    with WAYS[name].build(network, weights) as prepared:
+        assert weights.error(prepared.run()) <= weights.tolerance
+        weights.x.copy_(torch.randn_like(weights.x))
+        given = weights.x.clone()
+        assert weights.error(prepared.run()) <= weights.tolerance, "it must read x anew"
+        assert torch.equal(weights.x, given), "the input is not overwritten"
+        assert not prepared.run().requires_grad
+
+
+@pytest.mark.slow
+def test_the_compiled_way_is_right_however_many_networks() -> None:
+    """torch gives up on a function after eight kinds of input; each network is a function of its own."""
+    limit = torch._dynamo.config.recompile_limit
+    torch._dynamo.config.recompile_limit = 1
+    try:
+        for hidden in (16, 24):
+            network = Network(1, 3, hidden)
+            weights = Weights.random(network, "cpu")
+            try:
+                prepared = WAYS["compile"].build(network, weights)
+            except UnavailableError as error:
+                pytest.skip(str(error))
+            assert weights.error(prepared.run()) <= weights.tolerance
+            prepared.close()
+    finally:
+        torch._dynamo.config.recompile_limit = limit
+
+
+def test_what_torch_refuses_to_compile_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> Any:
+        return lambda x: (_ for _ in ()).throw(RuntimeError("no C++ compiler\nmore"))
+
+    monkeypatch.setattr(torch, "compile", broken)
+    network = Network(1, 2, 8)
+    with pytest.raises(UnavailableError, match=r"torch.compile does not work here \(RuntimeError: no C\+\+ compiler\)"):
+        WAYS["compile"].build(network, Weights.random(network, "cpu"))
+
+
+def test_the_epilogue_by_torch_itself() -> None:
+    """On a CPU it is two operators; the result is the same."""
+    weights = Weights.random(Network(3, 4, 32), "cpu")
+    assert weights.error(torch_ways.layer_calls(weights)()) <= weights.tolerance
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3, 8])
+def test_no_layer_writes_where_it_reads(layers: int) -> None:
+    weights = Weights.random(Network(layers, 2, 4), "cpu")
+    sources, targets = torch_ways.buffers(weights)
+    assert len(sources) == len(targets) == layers and sources[0] is weights.x
+    assert all(source.data_ptr() != target.data_ptr() for source, target in zip(sources, targets, strict=True))
+    assert all(after is before for after, before in zip(sources[1:], targets[:-1], strict=True))
+
+
+def test_why_not() -> None:
+    network = Network(2, 2, 8)
+    assert WAYS["graph"].why_not(network, "cpu") == "graph: runs on an NVIDIA GPU only"
+    assert WAYS["module"].why_not(network, torch.device("cpu")) is None
+    assert WAYS["module"].why_not(replace(network, tf32=True), "cpu") == "module: TF32 is a format of GPUs"
+    with pytest.raises(ArgumentError, match="device is 'tpu'"):
+        WAYS["module"].why_not(network, "tpu")
+    with pytest.raises(UnavailableError, match="graph: runs on an NVIDIA GPU only"):
+        WAYS["graph"].build(network, Weights.random(network, "cpu"))
+    with pytest.raises(ArgumentError, match="expected those of 3 layers of 8"):
+        WAYS["module"].build(Network(3, 2, 8), Weights.random(network, "cpu"))
+
+
+def test_without_a_gpu_every_way_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brrr.device.cuda_problem", lambda: "there is no NVIDIA GPU")
+    for name, way in WAYS.items():
+        assert way.why_not(Network(2, 2, 8), "cuda") == f"{name}: it needs an NVIDIA GPU, and there is no NVIDIA GPU"
+
+
+def test_what_a_way_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reason, on a machine that is said to have a GPU."""
+    monkeypatch.setattr("brrr.device.cuda_problem", lambda: None)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(needs, "_pycuda", lambda index: f"PyCUDA is not here (GPU {index})")
+    monkeypatch.setattr(needs, "_blas", lambda: "nvmath-python is not here")
+    network = Network(2, 2, 8)
+    assert WAYS["pycuda"].why_not(network) == "pycuda: PyCUDA is not here (GPU 0)"
+    monkeypatch.setattr(needs, "_pycuda", lambda index: None)
+    assert WAYS["pycuda-graph"].why_not(network) == "pycuda-graph: nvmath-python is not here"
+    assert "float32 and bfloat16" in str(WAYS["pycuda"].why_not(replace(network, dtype="float16")))
+    assert "2 rows and 2 columns" in str(WAYS["epilogue"].why_not(replace(network, batch=1)))
+    monkeypatch.setattr(needs, "find_spec", lambda name: None)
+    assert "Triton is not here" in str(WAYS["triton"].why_not(network))
+
+
+def test_what_the_megakernel_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brrr.device.cuda_problem", lambda: None)
+    monkeypatch.setitem(sys.modules, "brrr.kernels.megakernel", None)
+    assert "has no megakernel" in str(WAYS["megakernel"].why_not(Network(2, 2, 8)))
+    kernel = types.SimpleNamespace(supports=lambda *network: f"megakernel: not {network}")
+    monkeypatch.setitem(sys.modules, "brrr.kernels.megakernel", kernel)
+    assert WAYS["megakernel"].why_not(Network(2, 3, 8)) == "megakernel: not (2, 3, 8, 'float32')"
+    assert "TF32" in str(WAYS["megakernel-graph"].why_not(Network(2, 3, 8, tf32=True)))
+    monkeypatch.setattr(kernel, "supports", lambda *network: None)
+    assert WAYS["megakernel"].why_not(Network(2, 3, 8)) is None
+
+
+def test_what_is_closed_refuses() -> None:
+    freed: list[int] = []
+    prepared = Prepared(lambda: 1, lambda: freed.append(1))
+    prepared.close()
+    prepared.close()
+    assert freed == [1]
+    with pytest.raises(UnavailableError, match="closed"):
+        prepared.run()
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_the_tf32_switch_is_put_back(before: bool) -> None:
+    switch = torch.backends.cuda.matmul
+    was = switch.allow_tf32
+    seen: list[bool] = []
+    fake: Any = types.SimpleNamespace(network=Network(1, 2, 8), x=types.SimpleNamespace(is_cuda=True))
+    try:
+        switch.allow_tf32 = before
+        torch_ways.in_precision(lambda: seen.append(switch.allow_tf32), fake)()  # type: ignore[arg-type,return-value]
+        with suppress(KeyboardInterrupt), torch_ways.precision(Network(1, 2, 8, tf32=True)):
+            seen.append(switch.allow_tf32)
+            raise KeyboardInterrupt
+        assert seen == [False, True] and switch.allow_tf32 == before
+    finally:
+        switch.allow_tf32 = was
+
+
+# --- the best of them -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", ["h200", "datasheet:a100"])
+@pytest.mark.parametrize("size", [(1, 2, 128), (8, 2, 128), (8, 16, 512), (8, 128, 4096), (3, 5, 33)])
+def test_every_way_has_a_prediction_for_a_gpu(size: tuple[int, int, int], device: str) -> None:
+    found = predictions(Network(*size), WAYS, device)
+    assert {each.way for each in found} == set(WAYS)
+    times = [each.period_s for each in found if each.period_s is not None]
+    assert len(times) == len(WAYS) and times == sorted(times) and times[0] > 0
+    mine = {each.way: each for each in found}
+    assert mine["triton-graph"].period_s <= mine["graph"].period_s <= mine["module"].period_s  # type: ignore[operator]
+    assert mine["script"].assumed and mine["graph"].assumed == device.startswith("datasheet")
+
+
+def test_without_peaks_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise MissingPeakError("none")
+
+    monkeypatch.setattr("brrr.roofline.predicting.predict", missing)
+    found = predictions(Network(2, 2, 8), ["module", "script"], None)
+    assert found == [Candidate("module", None), Candidate("script", None)]
+    assert to_measure(found) == ["module", "script"]
+
+
+def test_what_is_measured_before_choosing() -> None:
+    sure, close, far = Candidate("a", 1e-6, False), Candidate("b", 1.1e-6, False), Candidate("c", 2e-6, False)
+    graph = Candidate("graph", 9e-6, False)
+    assert to_measure([sure]) == to_measure([sure, far]) == to_measure([sure, Candidate("d", None)]) == ["a"]
+    assert to_measure([sure, close, far, graph]) == ["a", "b", "graph"]
+    guessed = Candidate("m", 0.5e-6, True)
+    within = Candidate("w", DOUBT * 1e-6, True)
+    assert to_measure([guessed, sure, within, graph]) == ["m", "a", "w", "graph"], "a guess rules nothing out"
+    assert to_measure([guessed, Candidate("n", 9.0, True)]) == ["m", "n"]
+
+
+def test_what_is_worth_trying() -> None:
+    tried = ["graph", "pycuda-graph", "epilogue-graph", "triton-graph", "megakernel", "megakernel-graph"]
+    assert worth_trying(Network(8, 2, 8), [name for name in WAYS if not WAYS[name].slow_to_build]) == tried
+    assert worth_trying(Network(8, 2, 8), CPU_WAYS) == list(CPU_WAYS)
+    assert {"functional", "pycuda-fused", "epilogue"} < set(worth_trying(Network(1, 2, 8), list(WAYS)))
+
+
+def test_best_on_a_cpu_and_what_it_remembers() -> None:
+    with best(2, 3, 16, device="cpu") as network:
+        x = torch.randn(3, 16)
+        given = x.clone()
+        weights = replace(network.weights, x=x)
+        assert weights.error(network(x)) <= weights.tolerance and torch.equal(x, given)
+        assert network.way in CPU_WAYS and network.way != "compile"
+        assert network.why.startswith(f"measured: {network.way} ") and network.way in repr(network)
+        assert torch.equal(network.run(), network(x))
+    with pytest.raises(UnavailableError, match="closed"):
+        network.run()
+    with best(2, 3, 16, device="cpu") as again:
+        assert again.way == network.way and again.why.startswith("measured on 20")
+    with best(2, 3, 16, device="cpu", again=True) as anew:
+        assert anew.why.startswith("measured: ")
+
+
+def test_best_with_given_weights() -> None:
+    weights = Weights.random(Network(2, 3, 16), "cpu", seed=1)
+    with best(2, 3, 16, weights=weights) as network:
+        assert weights.error(network(weights.x)) <= weights.tolerance
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: best(0, 2, 8), ArgumentError, "layers is 0"),
+        (lambda: best(1, 2, 8, "int8"), ArgumentError, "dtype is 'int8'"),
+        (lambda: best(1, 2, 8, device="tpu"), ArgumentError, "device is 'tpu'"),
+        (lambda: best(1, 2, 8, weights=[1]), ArgumentError, "weights is 'list'"),  # type: ignore[arg-type]
+        (lambda: best(1, 2, 8, tf32=True, device="cpu"), UnavailableError, "TF32 is a format of GPUs"),
+        (lambda: best(1, 2, 8, weights=Weights.random(Network(1, 2, 4), "cpu")), ArgumentError, "1 layer of 4"),
+        (lambda: best(1, 2, 8, device="cuda", weights=Weights.random(Network(1, 2, 8), "cpu")), ArgumentError, "cpu"),
+    ],
+)
+def test_what_best_refuses(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        ([1.0], "x is 'list'"),
+        (torch.ones(3, 8), r"x is 'torch.float32 \(3, 8\) on cpu'"),
+        (torch.ones(2, 8, dtype=torch.float64), "float64"),
+        (torch.ones(2, 8, device="meta"), "on meta"),
+    ],
+)
+def test_what_the_best_network_refuses(x: Any, message: str) -> None:
+    weights = Weights.random(Network(1, 2, 8), "cpu")
+    network = Best(weights, "module", "", WAYS["module"].build(weights.network, weights))
+    with pytest.raises(ArgumentError, match=message):
+        network(x)
+
+
+def played_ways(monkeypatch: pytest.MonkeyPatch, runs: dict[str, Any]) -> list[str]:
+    """Ways of these names that run these functions of the weights; the list gets the names of those closed."""
+    closed: list[str] = []
+
+    def way(name: str, run: Any) -> Way:
+        def make(weights: Weights) -> Prepared:
+            return Prepared(lambda: run(weights), lambda: closed.append(name))
+
+        module = types.ModuleType(f"played_{name}")
+        module.make = make  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, f"played_{name}", module)
+        return Way(name, name, ("cpu",), f"played_{name}:make")
+
+    monkeypatch.setattr(choosing, "WAYS", {name: way(name, run) for name, run in runs.items()})
+    return closed
+
+
+def fine(weights: Weights) -> torch.Tensor:
+    return weights.reference().float()
+
+
+def test_a_way_that_is_wrong_is_never_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = played_ways(monkeypatch, {"wrong": lambda weights: weights.x, "right": fine})
+    with best(2, 3, 16, device="cpu") as network:
+        assert network.way == "right" and closed == ["wrong"]
+    assert closed == ["wrong", "right"]
+
+
+def test_nothing_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = played_ways(monkeypatch, {"one": lambda weights: weights.x, "two": lambda weights: weights.x})
+    with pytest.raises(UnavailableError, match=r"one gives a wrong result .* two gives a wrong result"):
+        best(2, 3, 16, device="cpu")
+    assert closed == ["one", "two"]
+
+
+def test_losers_are_closed_and_the_winner_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = played_ways(monkeypatch, dict.fromkeys(("one", "two", "three"), fine))
+    with best(2, 3, 16, device="cpu") as network:
+        assert sorted([*closed, network.way]) == ["one", "three", "two"]
+        network.run()
+
+
+def test_an_interruption_closes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def interrupted(weights: Weights) -> torch.Tensor:
+        calls.append(1)
+        if len(calls) > 3:
+            raise KeyboardInterrupt
+        return fine(weights)
+
+    closed = played_ways(monkeypatch, {"one": fine, "two": interrupted})
+    with pytest.raises(KeyboardInterrupt):
+        best(2, 3, 16, device="cpu")
+    assert sorted(closed) == ["one", "two"] and remembered.recall("x") is None
+
+
+def test_a_prediction_that_is_clear_needs_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = played_ways(monkeypatch, {"slow": fine, "quick": fine})
+    ranked = [Candidate("quick", 1e-6, False), Candidate("slow", 9e-6, False)]
+    monkeypatch.setattr(choosing, "predictions", lambda *_: list(ranked))
+    with best(2, 3, 16, device="cpu") as network:
+        assert (network.way, network.why, closed) == ("quick", "predicted 1 µs, slow 9 µs", [])
+
+
+def test_a_predicted_way_that_fails_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    played_ways(monkeypatch, {"slow": fine, "quick": lambda weights: weights.x})
+    ranked = [Candidate("quick", 1e-6, False), Candidate("slow", 9e-6, False)]
+    monkeypatch.setattr(choosing, "predictions", lambda *_: list(ranked))
+    with best(2, 3, 16, device="cpu") as network:
+        assert network.way == "slow"
+
+
+# --- what is remembered -----------------------------------------------------------------------------------------------
+
+
+def test_verdicts_are_kept_apart() -> None:
+    remembered.remember("one", "graph", {"graph": 1e-6, "module": 3e-6})
+    remembered.remember("two", "module", {"module": 2e-6})
+    found = remembered.recall("one")
+    assert found is not None and (found.way, found.period_s) == ("graph", {"graph": 1e-6, "module": 3e-6})
+    assert remembered.recall("two") is not None and remembered.recall("three") is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "", "{", "[]", '{"format": 99, "best": {}}', '{"format": 1, "best": []}', '{"format": 1, "best": {"k": 3}}',
+        '{"format": 1, "best": {"k": {"way": "graph", "day": "2026-01-01", "period_s": {"module": 1}}}}',
+        '{"format": 1, "best": {"k": {"way": "graph", "day": "2026-01-01", "period_s": {"graph": -1}}}}',
+        '{"format": 1, "best": {"k": {"way": 4, "day": "2026-01-01", "period_s": {"graph": 1}}}}',
+    ],
+)  # fmt: skip
+def test_a_damaged_file_is_no_memory(content: str) -> None:
+    remembered.where().parent.mkdir(parents=True)
+    remembered.where().write_text(content)
+    assert remembered.recall("k") is None
+    remembered.remember("k", "graph", {"graph": 1e-6})
+    assert remembered.recall("k") is not None and json.loads(remembered.where().read_text())["format"] == 1
+
+
+def test_a_key_names_all_that_counts() -> None:
+    keys = {
+        remembered.key(Network(1, 2, 8), "GPU", "2.11"),
+        remembered.key(Network(1, 2, 8, tf32=True), "GPU", "2.11"),
+        remembered.key(Network(1, 2, 8, "bfloat16"), "GPU", "2.11"),
+        remembered.key(Network(1, 3, 8), "GPU", "2.11"),
+        remembered.key(Network(1, 2, 8), "GPU 2", "2.11"),
+        remembered.key(Network(1, 2, 8), "GPU", "2.12"),
+        remembered.key(Network(1, 2, 8), "GPU", "2.11", "patient"),
+    }
+    assert len(keys) == 7
+
+
+def test_the_cache_is_where_the_system_keeps_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from brrr.user_cache import cache_folder
+
+    assert cache_folder() == tmp_path / "cache"
+    monkeypatch.delenv("BRRR_CACHE")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "brrr"
+    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
+    assert cache_folder() == Path.home() / ".cache" / "brrr"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert cache_folder() == Path.home() / "Library" / "Caches" / "brrr"
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "Local"))
+    assert cache_folder() == tmp_path / "Local" / "brrr"
