@@ -87,16 +87,22 @@ def _affine_error(y: torch.Tensor, x: torch.Tensor, w: torch.Tensor, b: torch.Te
     return float(torch.linalg.norm(found - expected) / torch.linalg.norm(expected))
 
 
-def _row_sum(like: torch.Tensor, part: Callable[[slice], torch.Tensor]) -> torch.Tensor:
-    """The sum over all rows in float64."""
-    total = torch.zeros(like.shape[1], dtype=torch.float64, device=like.device)
+def _row_sum(like: torch.Tensor, part: Callable[[slice], torch.Tensor]) -> tuple[torch.Tensor, float]:
+    """The sum over all rows in float64, and its scale: the norm of all that is added, or of the sum if that is larger.
+
+    Of random terms the sum is about as large as that norm, but may come out near zero; rounding never does.
+    """
+    total, squares = torch.zeros(like.shape[1], dtype=torch.float64, device=like.device), 0.0
     for start in range(0, len(like), CHUNK):
-        total += part(slice(start, start + CHUNK)).sum(0)
-    return total
+        terms = part(slice(start, start + CHUNK))
+        total += terms.sum(0)
+        squares += float(terms.square().sum())
+    return total, max(math.sqrt(squares), float(torch.linalg.norm(total)))
 
 
-def _vector_error(found: torch.Tensor, expected: torch.Tensor) -> float:
-    return float(torch.linalg.norm(found.double() - expected) / torch.linalg.norm(expected))
+def _vector_error(found: torch.Tensor, expected: tuple[torch.Tensor, float]) -> float:
+    total, scale = expected
+    return float(torch.linalg.norm(found.double() - total)) / scale if scale else math.nan
 
 
 # ---- whole numbers: does the product use all of its multiplications? ----
