@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import math
-import os
-import secrets
 import shutil
 import subprocess
 import sys
@@ -17,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from interpreter import interpreted_cases
 
 from brrr.errors import ArgumentError, UnavailableError
 from brrr.kernels import bias_relu, cublas, kept_code, pycuda_context
@@ -352,14 +350,7 @@ ALLOWED = {"float32": 1e-6, "bfloat16": 1e-2, "float16": 1e-3}
 def interpreted() -> dict[str, Any]:
     """What the layer gave on fresh random input, in a process that runs it in the interpreter."""
     pytest.importorskip("triton", reason="Triton has no build for this system")
-    seed = str(secrets.randbelow(10**6))
-    ran = subprocess.run(
-        [sys.executable, str(HERE / "linear_relu_cases.py"), seed], capture_output=True, text=True, check=False,
-        timeout=300, cwd=HERE.parent, env={**os.environ, "PYTHONPATH": str(HERE.parent)},
-    )  # fmt: skip
-    assert ran.returncode == 0, f"seed {seed}\n{ran.stderr}"
-    found: dict[str, Any] = json.loads(ran.stdout)
-    return found
+    return interpreted_cases("linear_relu_cases.py")
 
 
 @pytest.mark.parametrize("dtype", ALLOWED)

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import secrets
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +9,8 @@ import pytest
 import torch
 
 pytest.importorskip("triton", reason="Triton has no build for this system")
+
+from interpreter import interpreted_cases
 
 from brrr.errors import ArgumentError, UnavailableError
 from brrr.kernels import fused
@@ -25,14 +22,7 @@ ALLOWED = {"float32": 1e-6, "bfloat16": 1.5e-2, "float16": 2e-3}
 @pytest.fixture(scope="module")
 def interpreted() -> dict[str, Any]:
     """What the kernels gave on fresh random input, in a process that runs them in the interpreter."""
-    seed = str(secrets.randbelow(10**6))
-    ran = subprocess.run(
-        [sys.executable, str(HERE / "triton_fused_cases.py"), seed], capture_output=True, text=True, check=False,
-        timeout=300, cwd=HERE.parent, env={**os.environ, "PYTHONPATH": str(HERE.parent)},
-    )  # fmt: skip
-    assert ran.returncode == 0, f"seed {seed}\n{ran.stderr}"
-    found: dict[str, Any] = json.loads(ran.stdout)
-    return found
+    return interpreted_cases("triton_fused_cases.py")
 
 
 @pytest.mark.parametrize("dtype", ALLOWED)

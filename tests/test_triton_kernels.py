@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import secrets
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +10,8 @@ import pytest
 import torch
 
 pytest.importorskip("triton", reason="Triton has no build for this system")
+
+from interpreter import interpreted_cases
 
 from brrr.errors import ArgumentError, UnavailableError
 from brrr.experiments.pseudo_linear_check import pseudo_error
@@ -26,20 +24,7 @@ ALLOWED = {"float32": 1e-6, "bfloat16": 1e-2, "float16": 1e-3}
 @pytest.fixture(scope="module")
 def interpreted() -> dict[str, Any]:
     """What the kernels gave on fresh random input, in a process that runs them in the interpreter."""
-    seed = str(secrets.randbelow(10**6))
-    ran = subprocess.run(
-        [sys.executable, str(HERE / "triton_cases.py"), seed], capture_output=True, text=True, check=False, timeout=300,
-        cwd=HERE.parent, env={**_environment(), "PYTHONPATH": str(HERE.parent)},
-    )  # fmt: skip
-    assert ran.returncode == 0, f"seed {seed}\n{ran.stderr}"
-    found: dict[str, Any] = json.loads(ran.stdout)
-    return found
-
-
-def _environment() -> dict[str, str]:
-    import os
-
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return interpreted_cases("triton_cases.py")
 
 
 @pytest.mark.parametrize("dtype", ALLOWED)

@@ -28,7 +28,7 @@
 // With WIDE, the blocks that share out the columns are no cluster but CLUSTER blocks anywhere on the GPU, up to all of it:
 // for networks so wide that a cluster's way to L2 would be too narrow for their weights. They exchange results through
 // global memory: each warp writes its own, then counts itself in; one thread a block waits for the count, and asks for a
-// copy of all. That takes a microsecond, and all blocks must run at once (a cooperative launch).
+// copy of all. That takes longer than in a cluster, and all blocks must run at once (a cooperative launch).
 //
 // A tile is TILE_ROWS rows by 4 * TILE_QUADS columns. Of a warp that computes one, 8 lanes share out k, 4 floats at a time,
 // and 4 groups of 8 lanes share out the columns. What bounds the arithmetic is reading shared memory: 32 lanes get 4

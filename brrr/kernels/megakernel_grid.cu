@@ -1,6 +1,6 @@
 // The whole network, layers x (Linear(hidden, hidden) + ReLU), in one cooperative launch, for GPUs without thread-block
 // clusters (before sm_90) and for networks too wide for megakernel.cu. All blocks work on one layer, then wait for each
-// other at a barrier of the whole grid, which is about a microsecond: with a kernel a layer it would be a launch gap.
+// other at a barrier of the whole grid; with a kernel a layer it would be a launch gap.
 //
 // A warp computes ROWS rows of one column: its 32 lanes share out k, add up their parts, and one writes. Activations lie
 // in two buffers in global memory. They are read past the L1 cache (__ldcg), where an older layer's may still be.

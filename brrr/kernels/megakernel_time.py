@@ -5,8 +5,9 @@
 >>> chosen.clusters(16) * chosen.rows >= 16, 2e-6 < predicted_s(chosen, network, H200) < 20e-6
 (True, True)
 
-What bounds a layer is counted in cycles of a multiprocessor. The rates are fitted to measurements of many plans on an
-H200, hidden 128 to 1024 and batch 2 to 64.
+What bounds a layer is counted in cycles of a multiprocessor. The rates are fitted to 132 plans of the kernel's first
+form, measured on an H200 (hidden 128 to 1024, batch 2 to 64). What that form did not have is assumed: `SHARING`, adding
+up over warps (`MEETING_CYCLES`), and the exchange of the wide form (`WIDE_CYCLES`).
 """
 
 from __future__ import annotations

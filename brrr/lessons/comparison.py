@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from brrr import units
-from brrr.errors import DeviceMemoryError, NotRecordedError, UnavailableError
 from brrr.experiment import Axis, Experiment, Line, Value
 from brrr.experiments import experiment as experiment_named
 from brrr.lessons.answers import Answer, Choice, Quantity, Ranking
 from brrr.lessons.display import message_html, table_html, table_text
 from brrr.lessons.guessing import Guess
+from brrr.lessons.measured import time_at
 from brrr.measurement import Estimate
 from brrr.source import Source
 from brrr.source import source as default_source
@@ -127,12 +126,8 @@ def _time(experiment: Experiment, source: Source, name: str, line: str, point: M
     """The line's time at the point, or its twin's on the CPU queue; None where the source has neither."""
     experiment.line(line)
     for drawn in _twins(experiment, line):
-        if drawn.variant not in source.variants(experiment) or not experiment.has(drawn.variant, point):
-            continue
-        with suppress(NotRecordedError, UnavailableError, DeviceMemoryError):
-            time = source.measure(experiment, drawn.variant, point).get(drawn.field)
-            if time is not None:
-                return Shown(name, drawn.label, time)
+        if (time := time_at(experiment, source, drawn, point)) is not None:
+            return Shown(name, drawn.label, time)
     return None
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
 from brrr import units
-from brrr.errors import ArgumentError, DeviceMemoryError, NotRecordedError, UnavailableError
+from brrr.errors import ArgumentError
 from brrr.experiment import Experiment, Line, Value
 from brrr.experiments import experiment as experiment_named
 from brrr.lessons.answers import Quantity
 from brrr.lessons.comparison import Comparison, reachable, where_text
 from brrr.lessons.guessing import Guess
+from brrr.lessons.measured import time_at
 from brrr.measurement import Estimate
 from brrr.source import Source
 from brrr.source import source as default_source
@@ -98,7 +98,7 @@ def _here(described: Experiment, origin: Source, lines: Sequence[str]) -> list[L
 
 def _growth(described: Experiment, origin: Source, line: Line, points: tuple[Point, Point], of: Of) -> Growth | None:
     """The line at both points; None where the source lacks one of them."""
-    times = [time for point in points if (time := _time(described, origin, line, point))]
+    times = [time for point in points if (time := time_at(described, origin, line, point))]
     if len(times) < 2:
         return None
     scale = _scale(described, line, points) if of == "rate" else 1.0
@@ -123,14 +123,6 @@ def _scale(described: Experiment, line: Line, points: tuple[Point, Point]) -> fl
 
 def _times(factor: Estimate, scale: float) -> Estimate:
     return Estimate(factor.median * scale, factor.low * scale, factor.high * scale, factor.n)
-
-
-def _time(described: Experiment, origin: Source, line: Line, point: Point) -> Estimate | None:
-    """The line's time at a point, measured now by a live source; None where there is none."""
-    with suppress(NotRecordedError, UnavailableError, DeviceMemoryError):
-        if described.has(line.variant, point):
-            return origin.measure(described, line.variant, point).get(line.field)
-    return None
 
 
 def _apart(points: tuple[Point, Point]) -> tuple[Point, Point]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 from brrr import units
-from brrr.errors import DeviceMemoryError, NotRecordedError, UnavailableError
-from brrr.experiment import Experiment, Line, Point, Value
+from brrr.experiment import Line, Value
 from brrr.experiments import experiment as experiment_named
 from brrr.lessons.comparison import Comparison, where_text
 from brrr.lessons.guessing import Guess
+from brrr.lessons.measured import measured_at
 from brrr.measurement import Measurement
 from brrr.source import Source
 from brrr.source import source as default_source
@@ -36,7 +35,7 @@ def compare_memory(
     described, origin = experiment_named(experiment), source or default_source()
     point = described.point(**at)
     wanted = [described.line(name) for name in lines]
-    found = [(line, each) for line in wanted if (each := _measured(described, origin, line, point))]
+    found = [(line, each) for line in wanted if (each := measured_at(described, origin, line, point))]
     where, badge = where_text(point), str(origin.badge(described))
     if not found:
         return Comparison(f"{badge} has none of these lines at {where}.")
@@ -44,14 +43,6 @@ def compare_memory(
     header = ("", "time", "memory at most", f"over {found[0][0].label}")
     text = f"At {where}: time of a call, and the memory that it takes beside its inputs."
     return Comparison(text, header, tuple(_row(line, each, first) for line, each in found), badge)
-
-
-def _measured(described: Experiment, origin: Source, line: Line, point: Point) -> Measurement | None:
-    if line.variant not in origin.variants(described) or not described.has(line.variant, point):
-        return None
-    with suppress(NotRecordedError, UnavailableError, DeviceMemoryError):
-        return origin.measure(described, line.variant, point)
-    return None
 
 
 def _row(line: Line, measured: Measurement, first: int | None) -> tuple[str, ...]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, cast
 
 from brrr.counting.cost import Cost
-from brrr.errors import ArgumentError, DeviceMemoryError, NotRecordedError, UnavailableError
+from brrr.errors import ArgumentError
 from brrr.experiment import Experiment, Line, Value
 from brrr.experiments import experiment as experiment_named
 from brrr.lessons.comparison import Comparison, reachable
+from brrr.lessons.measured import time_at
 from brrr.measurement import Estimate
 from brrr.roofline.drawing import roofline_plot
 from brrr.source import Source
@@ -71,7 +71,7 @@ def _of_line(described: Experiment, origin: Source, line: Line, at: Mapping[str,
     for value in values:
         wanted = {name: value if name == axis else given for name, given in at.items()}
         point = reachable(described.name, source=origin, **described.point(**cast("dict[str, Value]", wanted)))
-        cost, time = described.cost_at(line.variant, point), _time(described, origin, line, point)
+        cost, time = described.cost_at(line.variant, point), time_at(described, origin, line, point)
         if cost is not None and time is not None:
             found[f"{line.label}, {axis} {point[axis]}"] = cost, time
     return found
@@ -85,10 +85,3 @@ def _along(at: Mapping[str, Value | tuple[Value, ...]]) -> tuple[str, tuple[Valu
     return (
         several[0] if several else next((name, (value,)) for name, value in at.items() if not isinstance(value, tuple))
     )
-
-
-def _time(described: Experiment, origin: Source, line: Line, point: Mapping[str, Value]) -> Estimate | None:
-    with suppress(NotRecordedError, UnavailableError, DeviceMemoryError):
-        if described.has(line.variant, point):
-            return origin.measure(described, line.variant, point).get(line.field)
-    return None

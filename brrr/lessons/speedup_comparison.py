@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import product
 
 from brrr import units
-from brrr.errors import ArgumentError, DeviceMemoryError, NotRecordedError, UnavailableError
+from brrr.errors import ArgumentError
 from brrr.experiment import Experiment, Line, Point, Value
 from brrr.experiments import experiment as experiment_named
 from brrr.lessons.answers import Quantity
 from brrr.lessons.comparison import Comparison, where_text
 from brrr.lessons.guessing import Guess
+from brrr.lessons.measured import time_at
 from brrr.measurement import Estimate
 from brrr.source import Source
 from brrr.source import source as default_source
@@ -102,12 +102,7 @@ def _speedup(
     experiment: Experiment, source: Source, fast: Line, slow: Line, point: Mapping[str, Value]
 ) -> Estimate | None:
     """The base's time over the line's, None where the source has not both."""
-    times: list[Estimate] = []
-    for line in (slow, fast):
-        with suppress(NotRecordedError, UnavailableError, DeviceMemoryError):
-            if experiment.has(line.variant, point):
-                time = source.measure(experiment, line.variant, point).get(line.field)
-                times += [time] if time is not None else []
+    times = [time for line in (slow, fast) if (time := time_at(experiment, source, line, point)) is not None]
     return over(*times) if len(times) == 2 else None
 
 
