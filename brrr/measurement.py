@@ -51,6 +51,14 @@ class Estimate:
         """Half the interval over the median: 0.005 means that the median is known to half a percent."""
         return (self.high - self.low) / 2 / self.median if self.median > 0 else float("inf")
 
+    def scaled(self, by: float) -> Estimate:
+        """The same estimate times a positive number.
+
+        >>> Estimate(2.0, 1.0, 3.0, 5).scaled(2.0)
+        Estimate(median=4.0, low=2.0, high=6.0, n=5)
+        """
+        return Estimate(self.median * by, self.low * by, self.high * by, self.n)
+
     def shifted(self, by: float) -> Estimate:
         """The same estimate with a constant (a calibrated overhead, say) added, never below zero."""
         return Estimate(max(0.0, self.median + by), max(0.0, self.low + by), max(0.0, self.high + by), self.n)

@@ -297,6 +297,18 @@ def test_a_fused_kernel_starts_as_a_pointwise_one() -> None:
         assert found.busy_s == pytest.approx(start_s, rel=1e-2)
 
 
+def test_further_kernels_of_a_compiled_form_cost_what_was_measured_of_them() -> None:
+    """The call itself 20 us; each kernel behind the first what calibration found, or its class's cost; not products."""
+    total = OperatorCost("aten.sum", 1.0, 4e3, 4.0, "float32", ((1000,),), "reduction")
+    chain = work(pointwise(8e3), total, pointwise(8.0), product(64, 64, 64))
+    assumed = predict(chain, device=gpu(), how="compiled", calls=1)
+    measured = {**gpu().measured, "host.compiled-kernel": peak(11e-6, "s")}
+    found = predict(chain, device=gpu(measured=measured), how="compiled", calls=1)
+    of_class = {name: microseconds(gpu().measured[f"host.{name}"].value) for name in ("pointwise", "matmul")}
+    assert microseconds(assumed.host_s) == 20 + of_class["pointwise"] + of_class["matmul"]
+    assert microseconds(found.host_s) == 20 + 11 + of_class["matmul"]
+
+
 def test_nothing_is_merged_behind_a_reduction() -> None:
     total = OperatorCost("aten.sum", 1.0, 4e3, 4.0, "float32", ((1000,),), "reduction")
     names = [each.name for each in fused(work(pointwise(8e3), total, pointwise(8.0)))]

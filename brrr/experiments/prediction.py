@@ -25,7 +25,7 @@ TWINS = {"other-bytes": "bytes", "other-flop": "flop"}
 
 
 def role(variant: Variant) -> str:
-    """eager, graph, compiled, twin or torch."""
+    """eager, reference, graph, compiled, twin or torch."""
     name = variant.name.removeprefix("cpu-")
     return "twin" if name in TWINS else name
 
@@ -75,6 +75,7 @@ EXPERIMENT = Experiment(
     axes=(Axis("case", tuple(each.name for each in cases()), label="case", scale="category", quick=QUICK),),
     variants=(
         _variant("eager", "operator by operator"),
+        _variant("reference", "a relu of 8 x 8 beside it, for the host's speed"),
         _variant("graph", "as a CUDA Graph"),
         _variant("compiled", "torch.compile"),
         _variant("other-bytes", "its twin with other bytes"),
@@ -85,6 +86,7 @@ EXPERIMENT = Experiment(
     ),
     lines=(
         Line("eager", "eager", "period_s", "operator by operator, in a loop"),
+        Line("reference", "reference", "host_s", "a relu of 8 x 8 beside it, the host's part", shown=False),
         Line("eager busy", "eager", "busy_s", "operator by operator, on the device"),
         Line("graph", "graph", "period_s", "as a CUDA Graph, in a loop"),
         Line("compiled", "compiled", "period_s", "torch.compile, in a loop"),

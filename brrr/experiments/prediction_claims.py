@@ -73,6 +73,22 @@ def _within(kind: Kind, field: Field, median: float, high: float) -> Callable[[E
     return judge
 
 
+def _anchored(kind: Kind, median: float, high: float) -> Callable[[Evidence], Verdict]:
+    """The same for a host as fast as a reference beside each case found it."""
+
+    def judge(evidence: Evidence) -> Verdict:
+        found = [row for row in rows(evidence, kind, "period_s") if row.anchored_s is not None]
+        if not found:
+            raise NotRecordedError("no reference for the host's speed was measured beside the cases")
+        errors = [abs(row.error_of(row.anchored_s) or 0.0) for row in found]
+        middle, far = percentile(errors, 0.5), percentile(errors, 0.9)
+        plain = errors_text(found).split(";")[0]
+        text = f"median {units.percent(middle, 2)}, 90th percentile {units.percent(far, 2)}; without it {plain}"
+        return _enough(len(found), ENOUGH[kind], middle <= median and far <= high, text)
+
+    return judge
+
+
 def _enough(count: int, needed: int, right: bool, text: str) -> Verdict:
     """Too few rows decide nothing."""
     if count < needed:
@@ -115,6 +131,9 @@ def _better_than(name: str, other: str) -> Callable[[Evidence], Verdict]:
     return judge
 
 
+ANCHORED: tuple[tuple[Kind, str, float, float], ...] = (
+    ("stream", "stream", 0.06, 0.18), ("product", "product", 0.12, 0.30), ("chain", "chain of operators", 0.08, 0.20),
+)  # fmt: skip
 HOW = "absolute error over the measured time, median and 90th percentile, against"
 CLAIMS = (
     Claim("streams", "The device's time for an operator that streams is predicted well.", SOURCE,
@@ -133,6 +152,11 @@ CLAIMS = (
     Claim("chains", "The time of a chain of operators in a loop is predicted well, whatever limits it.", SOURCE,
           f"period_s of chains of 2 to 200 operators, eager, as graphs and compiled; {HOW} 8 % and 20 %",
           _within("chain", "period_s", 0.08, 0.20)),
+    *(Claim(f"{kind}s-at-the-hosts-speed",
+            f"With the host's speed taken beside it, the time of a {named} in a loop is predicted well.", SOURCE,
+            f"period_s, the calibrated host costs times what a relu of 8 x 8 took beside the case over its calibrated "
+            f"cost; {HOW} {units.percent(middle)} and {units.percent(high)}", _anchored(kind, middle, high))
+      for kind, named, middle, high in ANCHORED),
     Claim("bounds", "What is predicted to limit a piece of work is what does limit it.", SOURCE,
           "the bound of cases whose truth an intervention tells: a graph gains 1.3x (overhead), else twins with other "
           "bytes or other FLOP; at least 95 % right", _bounds),

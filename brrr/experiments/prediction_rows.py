@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from brrr.counting.cost import Cost, OperatorCost
     from brrr.experiment import Experiment
     from brrr.peaks.peaks import Peaks
+    from brrr.roofline.prediction import Prediction
     from brrr.source import Source
 
 How = Literal["eager", "graph", "compiled"]
@@ -33,7 +34,8 @@ class PredictedRow:
     """One time of one case: `field` is the device's own time (`busy_s`), or that of a loop (`period_s`).
 
     `datasheet_s` is the plain roofline on the datasheet's figures, `torch_s` what torch's own estimator said on the
-    machine; None where there is neither. `truth` says what the interventions allow, where some were made.
+    machine; None where there is neither. `anchored_s` is the prediction for a host as fast as a reference beside the
+    case found it; None where there is none. `truth` says what the interventions allow, where some were made.
     """
 
     case: Case
@@ -45,6 +47,7 @@ class PredictedRow:
     datasheet_s: float | None = None
     torch_s: float | None = None
     truth: Truth | None = None
+    anchored_s: float | None = None
 
     @property
     def error(self) -> float:
@@ -127,6 +130,7 @@ class _Rows:
             predicted = predict(work, device=self.peaks, how=how, tf32=made.dtype == "tf32")
         except MissingPeakError:  # of a data type, say: a row less, and a claim needs a number of them
             return
+        anchored = self._anchored(made, work, how)
         fields: tuple[Field, ...] = ("busy_s", "period_s") if made.kind != "chain" else ("period_s",)
         for field in fields:
             measured, seconds = found.get(field), getattr(predicted, field)
@@ -136,7 +140,19 @@ class _Rows:
                 made, how, field, measured, seconds, predicted.bound,
                 datasheet_s(work, self.device, how, made.dtype), self._torch_s(made, how),
                 self._truth(made) if how == "eager" and field == "period_s" else None,
+                None if anchored is None else getattr(anchored, field),
             )  # fmt: skip
+
+    def _anchored(self, made: Case, work: Cost, how: How) -> Prediction | None:
+        """The prediction for a host as fast as it was beside the case."""
+        from brrr.peaks.host_speed import REFERENCE, at_host_speed
+        from brrr.roofline.predicting import predict
+
+        beside = self._found("reference", made.name)
+        if beside is None or beside.host_s is None or REFERENCE not in self.peaks.measured:
+            return None
+        here = at_host_speed(self.peaks, beside.host_s.median)
+        return predict(work, device=here, how=how, tf32=made.dtype == "tf32")
 
     def _torch_s(self, made: Case, how: How) -> float | None:
         """Its estimate knows no fusion, so it says nothing about the compiled form."""

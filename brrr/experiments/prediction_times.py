@@ -14,10 +14,11 @@ from typing import Any
 
 import torch
 
-from brrr.errors import BrrrError
+from brrr.errors import BrrrError, UnavailableError
 from brrr.experiments.prediction_calls import surroundings
 from brrr.experiments.prediction_cases import Case, case, cases, intervened, twin
 from brrr.measurement import Estimate, Measurement
+from brrr.peaks.host_cost import reference_call
 from brrr.statistics import median
 from brrr.timing import activity, no_collection
 from brrr.timing.device_times import EVENT_TICK_S
@@ -28,6 +29,9 @@ BATCH = 40
 ROUNDS = 8
 SLICE_S = 2e-3
 """Each round takes the three times of the host's clock in about this time, or one call of each."""
+
+REFERENCE_SLICE_S = 0.5e-3
+"""And a reference beside it in this, which tells how fast the host is."""
 
 CALLS, FEWEST_CALLS = 12, 4
 LAUNCHES = 800
@@ -40,13 +44,18 @@ Activities = list[list[activity.Activity]]
 def measured(run: Callable[[], Any], made: Case, *, kernels: bool) -> Measurement:
     """The host's times of a call, and with `kernels` its kernels' own times, which are recorded in batches."""
     times = HostTimes(run, torch.cuda.synchronize)
+    beside = HostTimes(reference_call("cuda"), torch.cuda.synchronize)
     calls = kernel_times(made) if kernels else []
     with surroundings(made), no_collection():
         for _ in range(3):
             run()
+            beside.one()
         for _ in range(ROUNDS):
             times.round(SLICE_S)
+            beside.round(REFERENCE_SLICE_S)
         clock = sm_clock_hz()
+    if kernels:
+        _beside[made.name] = beside
     return Measurement(
         host_s=times.estimate(times.host),
         period_s=times.estimate(times.period),
@@ -57,6 +66,27 @@ def measured(run: Callable[[], Any], made: Case, *, kernels: bool) -> Measuremen
         sm_clock_hz=clock,
         device=torch.cuda.get_device_name(),
         kernel_times_from="cupti" if calls else "",
+    )
+
+
+_beside: dict[str, HostTimes] = {}
+
+
+def reference(made: Case) -> Measurement:
+    """How fast the host was beside the case's own times: a relu of 8 x 8 numbers, measured by turns with it.
+
+    UnavailableError where the case was not measured in this process: at another time the host has another speed.
+    """
+    if made.name not in _beside:
+        raise UnavailableError(
+            f"prediction: {made.name} was measured earlier, and the host's speed of then is not known"
+        )
+    times = _beside.pop(made.name)
+    return Measurement(
+        host_s=times.estimate(times.host),
+        period_s=times.estimate(times.period),
+        latency_s=times.estimate(times.latency),
+        device=torch.cuda.get_device_name(),
     )
 
 

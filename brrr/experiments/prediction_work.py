@@ -80,6 +80,8 @@ def workload(variant: Variant, point: Point) -> Workload:
         raise UnavailableError(f"prediction: there is no {variant.label} of {point['case']}")
     if role(variant) == "torch":
         return _estimate(case)
+    if role(variant) == "reference":
+        return _reference(case)
     inputs = inputs_of(case, device)
     with surroundings(case) if device == "cuda" else nullcontext():  # on a CPU the timer calls it as it is
         run = _run(case, inputs, role(variant))
@@ -110,6 +112,13 @@ def _run(case: Case, inputs: dict[str, Tensor], how: str) -> Callable[[], Any]:
     run = partial(compiled(function_of(case)), *inputs.values())
     compile_now(run)
     return run
+
+
+def _reference(case: Case) -> Workload:
+    """How fast the host was while the case was measured: taken then, and only handed over here."""
+    from brrr.experiments.prediction_times import reference
+
+    return Workload(lambda: None, Cost(0.0, 0.0), lambda _: 0.0, 0.0, others={"measured": lambda: reference(case)})
 
 
 def _estimate(case: Case) -> Workload:

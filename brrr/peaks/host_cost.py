@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from brrr.measurement import Estimate
 from brrr.peaks import checks
 from brrr.peaks.parts import Findings
 from brrr.peaks.peak import Peak
-from brrr.peaks.sampling import issue_estimate
+from brrr.peaks.sampling import issue_beside, issue_estimate
+from brrr.statistics import median
 
 SIDE = 8
 """Tensors are SIDE x SIDE: no work worth the name, and nothing is on another path for being empty."""
@@ -111,26 +113,76 @@ def waiting(device: str) -> Callable[[], None] | None:
     return torch.cuda.synchronize if device == "cuda" else None
 
 
+def reference_call(device: str) -> Callable[[], Any]:
+    """The call whose cost stands for the host's speed: `host.relu`."""
+    x = torch.rand(SIDE, SIDE, device=device)
+    return lambda: torch.relu(x)
+
+
 def measure_host(device: str, found: Findings) -> None:
-    """The host's cost of each class, in `host.<class>`."""
-    classes = operators(device)
+    """The host's cost of each class, in `host.<class>`, all at one speed of the host.
+
+    A processor that others share is not equally fast all the time (an operator on an H200's virtual machine took 5 to
+    8 µs within a second, and a loop in Python slowed down with it). So a relu is measured by turns with each class; the
+    class counts as so many times a relu, and that many times the relu's median over all of them.
+    """
+    classes, reference = operators(device), reference_call(device)
     seconds = min(0.25, found.left_s / 3 / len(classes))
+    pairs = []
     for each in classes:
         with torch.set_grad_enabled(each.grad):
             checks.close(each.call().detach(), each.expected, LIMIT, each.written)
-            cost = issue_estimate(each.call, waiting(device), seconds)
-        found.measured[f"host.{each.name}"] = Peak.time(cost, operator=each.written, elements=each.side**2)
+            pairs.append(issue_beside(each.call, reference, waiting(device), seconds))
+    usual_s = median([beside.median for _, beside in pairs])
+    for each, (cost, beside) in zip(classes, pairs, strict=True):
+        at_usual = cost.scaled(usual_s / beside.median)
+        found.measured[f"host.{each.name}"] = Peak.time(at_usual, operator=each.written, elements=each.side**2)
 
 
-def _two_operators(x: torch.Tensor) -> torch.Tensor:
+def _one_kernel(x: torch.Tensor) -> torch.Tensor:
     return torch.relu(x) + 1.0
 
 
+def _several_kernels(x: torch.Tensor) -> torch.Tensor:
+    """Sums along rows and columns by turns, which no compiler puts into one kernel."""
+    for dim in (1, 0, 1, 0):
+        x = torch.softmax(x, dim)
+    return x
+
+
 def measure_compiled(device: str, found: Findings) -> None:
-    """The host's cost of calling what torch.compile made, in `host.compiled`."""
+    """The host's cost of calling what torch.compile made, in `host.compiled`, and of each further kernel of it.
+
+    The second is `host.compiled-kernel`, and is measured on a GPU only: a CPU's kernels are the work itself.
+    """
     x = torch.rand(SIDE, SIDE, device=device)
-    compiled = torch.compile(_two_operators)
+    one, _ = _compiled_cost(_one_kernel, x, device, found)
+    found.measured["host.compiled"] = Peak.time(one, operator="torch.compile of relu(x) + 1", elements=SIDE * SIDE)
+    if device == "cuda":
+        wide = torch.rand(PRODUCT_SIDE, PRODUCT_SIDE, device=device)  # sums over 8 are unrolled, and all become one
+        more, kernels = _compiled_cost(_several_kernels, wide, device, found)
+        _further_kernel(one, more, kernels, found)
+
+
+def _compiled_cost(
+    function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, device: str, found: Findings
+) -> tuple[Estimate, int]:
+    """The host's cost of a compiled function, checked first, and how many kernels were generated for it."""
+    from torch._inductor import metrics
+
+    metrics.reset()
+    compiled = torch.compile(function)
     with torch.no_grad():
-        checks.close(compiled(x), x.double() + 1.0, LIMIT, "a compiled relu(x) + 1")
-        cost = issue_estimate(lambda: compiled(x), waiting(device), min(0.25, found.left_s / 3))
-    found.measured["host.compiled"] = Peak.time(cost, operator="torch.compile of relu(x) + 1", elements=SIDE * SIDE)
+        checks.close(compiled(x), function(x.double()), LIMIT, f"a compiled {function.__name__}")
+        kernels = metrics.generated_kernel_count
+        return issue_estimate(lambda: compiled(x), waiting(device), min(0.25, found.left_s / 3)), kernels
+
+
+def _further_kernel(one: Estimate, more: Estimate, kernels: int, found: Findings) -> None:
+    """What each kernel after the first adds; a note where the compiler made one kernel of all, or it cost nothing."""
+    if kernels < 2 or more.median <= one.median:
+        found.notes.append(f"host.compiled-kernel: left out: {kernels} kernels cost no more than one")
+        return
+    cost = Estimate.of([(more.median - one.median) / (kernels - 1)])
+    what = f"torch.compile of 4 softmaxes by turns along rows and columns, {kernels} kernels, less one"
+    found.measured["host.compiled-kernel"] = Peak.time(cost, operator=what, elements=PRODUCT_SIDE**2)

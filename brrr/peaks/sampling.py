@@ -29,6 +29,27 @@ def issue_estimate(call: Callable[[], Any], wait: Callable[[], None] | None, sec
     return _found(times.estimate(times.host if wait is not None else times.period))
 
 
+def issue_beside(
+    call: Callable[[], Any], reference: Callable[[], Any], wait: Callable[[], None] | None, seconds: float
+) -> tuple[Estimate, Estimate]:
+    """`issue_estimate` of two calls by turns, so that both meet the host at the same speed.
+
+    >>> longer, shorter = issue_beside(lambda: sum(range(2000)), lambda: sum(range(100)), None, 0.02)
+    >>> longer.median > shorter.median
+    True
+    """
+    both = HostTimes(call, wait), HostTimes(reference, wait)
+    for times in both:
+        for _ in range(3):
+            times.one()
+    until = time.perf_counter() + seconds
+    while not both[1].host or time.perf_counter() < until:
+        for times in both:
+            times.round(seconds / ROUNDS / 2)
+    one, other = (_found(times.estimate(times.host if wait is not None else times.period)) for times in both)
+    return one, other
+
+
 def _rounds(times: HostTimes, seconds: float) -> HostTimes:
     for _ in range(3):
         times.one()

@@ -40,6 +40,8 @@ def _host_costs(kernels: Sequence[OperatorCost], basis: Basis, how: How) -> Iter
             yield 0.0
         elif how == "compiled" and place == 0:
             yield basis.value("host.compiled")
+        elif how == "compiled" and not each.matmuls and basis.has("host.compiled-kernel"):
+            yield basis.value("host.compiled-kernel")
         else:
             yield behind_transpose_s(each, kernels[place - 1].name if place else "", basis)
 
