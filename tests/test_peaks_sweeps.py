@@ -174,3 +174,11 @@ def test_damaged_rows_are_refused_by_place(tmp_path: Path, line: str) -> None:
 def test_impossible_sweeps(rows: tuple[tuple[int, ...], ...], seconds: tuple[float, ...]) -> None:
     with pytest.raises(ArgumentError, match=r"Sweep: (rows|seconds)"):
         Sweep(("m",), rows, seconds)
+
+
+def test_times_between_two_nanoseconds_are_kept_as_a_file_holds_them(tmp_path: Path) -> None:
+    """The middle of two times of a profiler, which are whole nanoseconds, need not be one."""
+    sweep = Sweep(("m",), ((1,), (2,)), (2.0005e-6, 3e-6))
+    peaks = replace(gpu_peaks(), sweeps={"products": sweep})
+    write_peaks(tmp_path, peaks)
+    assert read_peaks(tmp_path).sweeps["products"] == sweep

@@ -11,9 +11,10 @@ from torch import nn
 
 from brrr.measurement import Estimate
 from brrr.peaks import checks
+from brrr.peaks.host_speed import REFERENCE
 from brrr.peaks.parts import Findings
 from brrr.peaks.peak import Peak
-from brrr.peaks.sampling import issue_beside, issue_estimate
+from brrr.peaks.sampling import issue_beside
 from brrr.statistics import median
 
 SIDE = 8
@@ -174,8 +175,10 @@ def _compiled_cost(
     compiled = torch.compile(function)
     with torch.no_grad():
         checks.close(compiled(x), function(x.double()), LIMIT, f"a compiled {function.__name__}")
-        kernels = metrics.generated_kernel_count
-        return issue_estimate(lambda: compiled(x), waiting(device), min(0.25, found.left_s / 3)), kernels
+        kernels, seconds = metrics.generated_kernel_count, min(0.25, found.left_s / 3)
+        cost, beside = issue_beside(lambda: compiled(x), reference_call(device), waiting(device), seconds)
+        usual = found.measured.get(REFERENCE)
+        return (cost if usual is None else cost.scaled(usual.value / beside.median)), kernels
 
 
 def _further_kernel(one: Estimate, more: Estimate, kernels: int, found: Findings) -> None:

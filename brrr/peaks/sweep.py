@@ -19,7 +19,8 @@ class Sweep:
     >>> list(sweep)[1]
     ({'m': 64, 'n': 128}, 3e-06)
 
-    Each row has a value for each column. ArgumentError for rows of another length, and for times that cannot be.
+    Each row has a value for each column. Times are kept to whole nanoseconds, as files hold them. ArgumentError for
+    rows of another length, and for times that cannot be.
     """
 
     columns: tuple[str, ...]
@@ -36,6 +37,7 @@ class Sweep:
         odd = next((time_s for time_s in self.seconds if not SHORTEST_S <= time_s <= LONGEST_S), None)
         if odd is not None:
             raise ArgumentError("Sweep", "seconds", odd, f"{SHORTEST_S:g} to {LONGEST_S:g} s")
+        object.__setattr__(self, "seconds", tuple(round(time_s * 1e9) / 1e9 for time_s in self.seconds))
 
     def __iter__(self) -> Iterator[tuple[dict[str, int | str], float]]:
         return ((dict(zip(self.columns, row, strict=True)), time_s) for row, time_s in self._pairs())
