@@ -27,7 +27,7 @@ struct Index { unsigned x; };
 static Index blockIdx;
 
 namespace host {
-constexpr int STACK = 128 * 1024, PATIENCE = 64;  // rounds in which nothing happens, before it is a deadlock
+constexpr int STACK = 128 * 1024, PATIENCE = 400;  // rounds in which nothing happens, before it is a deadlock
 enum { FINISHED = 0, DEADLOCK = 1, BAD_ADDRESS = 2, BAD_BARRIER = 3 };
 
 struct Barrier { int arrivals = 0, pending = 0; long long bytes = 0; unsigned phase = 0; };
@@ -47,7 +47,9 @@ struct Block {
 static std::vector<Fiber> fibers;
 static std::vector<Block> blocks;
 static std::map<unsigned, Barrier> barriers;
-static std::vector<std::function<void()>> in_flight;
+struct Parcel { std::function<void()> arrive; long long due; };
+static std::vector<Parcel> in_flight;
+static long long now;  // rounds of the scheduler
 static Meeting cluster;
 static std::mt19937 dice;
 static ucontext_t scheduler;
@@ -63,7 +65,7 @@ static unsigned char *at(unsigned address, unsigned bytes) {
     const unsigned rank = address >> 24, offset = address & 0xffffff;
     if (rank >= blocks.size() || offset + bytes > blocks[rank].memory.size() || offset % std::min(bytes, 16u)) {
         failure = BAD_ADDRESS;
-        static unsigned char nowhere[1 << 20]; fprintf(stderr,"bad address %x %u\n",address,bytes);
+        static unsigned char nowhere[1 << 20];
         return nowhere;
     }
     return blocks[rank].memory.data() + offset;
@@ -88,11 +90,17 @@ static void arrived(unsigned barrier, long long bytes) {
     here.bytes -= bytes;
     settle(here);
 }
-static void later(std::function<void()> what) { in_flight.push_back(std::move(what)), ++steps; }
+// A few copies and stores take very long, so that others overtake them by many.
+static void later(std::function<void()> what) {
+    const long long wait = dice() % 8 ? 0 : dice() % 100;
+    in_flight.push_back({std::move(what), now + wait}), ++steps;
+}
 static void deliver() {  // some of what is under way, in any order
-    while (!in_flight.empty() && dice() % 3) {
-        std::swap(in_flight[dice() % in_flight.size()], in_flight.back());
-        const auto what = std::move(in_flight.back());
+    for (unsigned tries = in_flight.size(); tries && dice() % 3; --tries) {
+        Parcel &one = in_flight[dice() % in_flight.size()];
+        if (one.due > now) continue;
+        std::swap(one, in_flight.back());
+        const auto what = std::move(in_flight.back().arrive);
         in_flight.pop_back();
         what();
         ++steps;
@@ -182,13 +190,16 @@ static int run_cluster(unsigned index, int bytes) {
         makecontext(&fiber.context, begin, 0);
     }
     std::vector<unsigned> warps(CLUSTER * THREADS / 32);
+    std::vector<long long> asleep(warps.size(), 0);  // until when: a warp may fall far behind the others
     for (unsigned i = 0; i < warps.size(); ++i) warps[i] = i;
     for (int idle = 0; idle < PATIENCE;) {
         const long long before = steps;
+        ++now;
         bool running = false;
         std::shuffle(warps.begin(), warps.end(), dice);
         for (unsigned warp : warps) {
-            if (dice() % 2) continue;  // a slow one
+            if (dice() % 2 || asleep[warp] > now) continue;
+            if (dice() % 64 == 0) asleep[warp] = now + dice() % 60;
             for (unsigned lane = 0; lane < 32; ++lane) {
                 me = &fibers[warp * 32 + lane];
                 if (me->done) continue;

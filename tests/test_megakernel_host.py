@@ -25,21 +25,21 @@ CASES = [
     (3, 6, 100, 4, 4, 2, 1, 1, 2, 128, True),
     (3, 6, 100, 4, 4, 2, 1, 1, 2, 128, False),
     (4, 5, 67, 2, 8, 8, 2, 1, 3, 32, True),
-    (4, 5, 67, 2, 8, 8, 2, 3, 2, 32, True),
-    (5, 8, 64, 16, 8, 4, 1, 2, 3, 32, True),
+    (4, 5, 67, 2, 8, 8, 2, 3, 3, 32, True),
+    (5, 8, 64, 16, 8, 4, 1, 2, 4, 32, True),
     (3, 2, 96, 1, 2, 2, 4, 1, 2, 32, True),
     (3, 4, 130, 8, 4, 4, 2, 1, 3, 32, True),
-    (3, 4, 256, 16, 4, 4, 1, 2, 3, 128, True),
-    (3, 4, 256, 16, 4, 2, 2, 4, 3, 64, False),
+    (3, 4, 256, 16, 4, 4, 1, 2, 2, 128, True),
+    (3, 4, 256, 16, 4, 2, 2, 4, 4, 64, False),
     (9, 17, 33, 2, 16, 8, 1, 1, 3, 32, True),
-    (2, 2, 384, 8, 2, 2, 4, 3, 2, 128, True),
-    (3, 8, 128, 4, 8, 8, 4, 4, 2, 32, True),
-    (3, 8, 128, 4, 8, 4, 4, 2, 5, 32, True),
+    (2, 2, 384, 8, 2, 2, 4, 3, 3, 128, True),
+    (3, 8, 128, 4, 8, 8, 4, 4, 4, 32, True),
+    (3, 8, 128, 4, 8, 4, 4, 2, 6, 32, True),
     (6, 4, 128, 8, 4, 1, 4, 4, 32, 32, True),
 ]
 
 
-MUTATED = (6, 8, 100, 4, 4, 2, 4, 2, 3, 32, True)
+MUTATED = (6, 8, 100, 4, 4, 2, 4, 2, 4, 32, True)
 """Two groups of rows, two warps a tile, a ring that is reused."""
 
 
@@ -101,7 +101,7 @@ def test_the_kernel_thread_by_thread(case: tuple[int, ...], tmp_path: Path) -> N
 @pytest.mark.skipif(GXX is None, reason="no C++ compiler is here")
 @pytest.mark.parametrize(
     ("layers", "batch", "hidden", "cluster", "rows", "tile_quads", "k_warps", "slots"),
-    [(1, 2, 96, 6, 2, 1, 1, 2), (5, 3, 96, 6, 2, 1, 3, 2), (4, 4, 100, 4, 4, 2, 2, 3), (6, 1, 200, 7, 1, 2, 1, 9)],
+    [(1, 2, 96, 6, 2, 1, 1, 2), (5, 3, 96, 6, 2, 1, 3, 3), (4, 4, 100, 4, 4, 2, 2, 4), (6, 1, 200, 7, 1, 2, 1, 9)],
 )
 def test_the_wide_kernel_thread_by_thread(
     layers: int,
@@ -120,6 +120,30 @@ def test_the_wide_kernel_thread_by_thread(
         forced = dataclasses.replace(made, k_warps=k_warps, slots=slots, depth=32)
         verdict, error = host_run(forced, layers, batch, tmp_path, seed)
         assert verdict == 0 and error < 1e-6
+
+
+@pytest.mark.skipif(GXX is None, reason="no C++ compiler is here")
+def test_a_ring_that_does_not_suit_its_warps_does_not_compile(tmp_path: Path) -> None:
+    made = dataclasses.replace(forced(MUTATED), slots=3)  # two warps a tile
+    with pytest.raises(subprocess.CalledProcessError):
+        host_run(made, 6, 8, tmp_path, 1)
+
+
+@pytest.mark.skipif(GXX is None, reason="no C++ compiler is here")
+def test_a_slot_that_goes_from_warp_to_warp_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warp that waits for a slot's turn but one, which a barrier cannot tell from the last, goes on too early."""
+    kernel, parts = ((KERNELS / name).read_text() for name in ("megakernel.cu", "megakernel_parts.cuh"))
+    old, allowed = "if (slot == SLOTS + k_warp) slot = k_warp, ++turn;", "SLOTS % K_WARPS == 0 && "
+    start = "int chunk = k_warp, slot = k_warp, turn = 0;"
+    assert old in kernel and start in kernel and allowed in parts
+    kernel = kernel.replace(old, "while (slot >= SLOTS) slot -= SLOTS, ++turn;")
+    kernel = kernel.replace(start, "int chunk = k_warp, slot = k_warp % SLOTS, turn = k_warp / SLOTS;")
+    (tmp_path / "megakernel.cu").write_text(kernel)
+    (tmp_path / "megakernel_parts.cuh").write_text(parts.replace(allowed, ""))
+    monkeypatch.setattr("test_megakernel_host.KERNELS", tmp_path)
+    made = dataclasses.replace(forced(MUTATED), slots=3)
+    outcomes = (host_run(made, 6, 8, tmp_path, seed) for seed in range(8))
+    assert any(verdict != 0 or not error < 1e-6 for verdict, error in outcomes)
 
 
 @pytest.mark.skipif(GXX is None, reason="no C++ compiler is here")

@@ -401,26 +401,33 @@ def test_without_out_it_refuses_the_same() -> None:
 def test_tilings_are_what_triton_takes(batch: int, k: int, itemsize: int) -> None:
     linear_relu = pytest.importorskip("brrr.kernels.linear_relu", reason="Triton has no build for this system")
     found = linear_relu.tilings(batch, k, itemsize)
+    assert any(tiling.spread for tiling in found) == (batch <= 16)
+    assert not any(tiling.spread for tiling in linear_relu.tilings(batch, k, itemsize, True)), "that is no TF32"
     assert len(set(found)) == len(found) >= 2
     for tiling in found:
         for side in (tiling.rows, tiling.columns, tiling.depth):
-            assert side >= 16 and side & (side - 1) == 0
+            assert side >= (1 if tiling.spread else 16) and side & (side - 1) == 0
+        assert not tiling.spread or tiling.rows * tiling.columns * tiling.depth <= 64 * 32 * tiling.warps
         assert linear_relu.stage_bytes(tiling, itemsize) <= 96 * 1024
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", [75, 90])
-@pytest.mark.parametrize(("pointer", "precision"), [("*fp32", "ieee"), ("*fp32", "tf32"), ("*bf16", "ieee")])
-def test_the_layer_compiles_without_a_gpu(pointer: str, precision: str, architecture: int) -> None:
+@pytest.mark.parametrize(
+    ("pointer", "precision", "spread"),
+    [("*fp32", "ieee", False), ("*fp32", "tf32", False), ("*bf16", "ieee", False), ("*fp32", "ieee", True)],
+)
+def test_the_layer_compiles_without_a_gpu(pointer: str, precision: str, spread: bool, architecture: int) -> None:
     linear_relu = pytest.importorskip("brrr.kernels.linear_relu", reason="Triton has no build for this system")
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    kernel, tiling = linear_relu._linear_relu, linear_relu.tilings(16, 256)[0]
+    kernel = linear_relu._linear_relu_spread if spread else linear_relu._linear_relu
+    tiling = linear_relu.tilings(16, 256)[-1 if spread else 0]
     known = {
         "ROWS": tiling.rows, "COLUMNS": tiling.columns, "DEPTH": tiling.depth, "STEPS": -1, "EVEN": False,
-        "PRECISION": precision, "WIDEN": False,
+        **({} if spread else {"PRECISION": precision, "WIDEN": False}),
     }  # fmt: skip
     sizes = dict.fromkeys(("batch", "n", "k", "steps"), "i32")
     types = {arg: "constexpr" if arg in known else sizes.get(arg, pointer) for arg in kernel.arg_names}

@@ -1,4 +1,4 @@
-"""A layer's product by cuBLAS itself, through nvmath-python's bindings: `out = x @ w.T`, on a stream of torch's.
+"""Products by cuBLAS itself, through nvmath-python's bindings: a layer's `out = x @ w.T`, or many at a time.
 
 >>> product = blas_on(0, 0).product(x, w, out)    # doctest: +SKIP
 >>> product()                                    # doctest: +SKIP
@@ -34,7 +34,8 @@ class Blas:
     def __init__(self, device_index: int, stream: int) -> None:
         import torch
 
-        self._cublas, self.device_index = bindings(), device_index
+        self._cublas, self.device_index, self.stream = bindings(), device_index, stream
+        self._beside: dict[Any, Any] = {}
         self._workspace = torch.empty(WORKSPACE_BYTES, dtype=torch.uint8, device=f"cuda:{device_index}")
         self._scales = ctypes.c_float(1.0), ctypes.c_float(0.0)
         with torch.cuda.device(device_index):
@@ -70,8 +71,58 @@ class Blas:
         algorithm = int(self._cublas.GemmAlgo.DEFAULT)
         return partial(self._cublas.gemm_ex, *start, a, code, k, b, code, k, zero, c, code, n, how, algorithm)
 
+    def batched_product(
+        self,
+        left: torch.Tensor,
+        right: torch.Tensor,
+        out: torch.Tensor,
+        *,
+        right_transposed: bool,
+        tf32: bool = False,
+    ) -> Callable[[], None]:
+        """A function of no arguments that issues `out[p] = left[p] @ right[p]`; it must not outlive the tensors.
+
+        left: (p, m, k), right: (p, k, n), or (p, n, k) where right_transposed; out: (p, m, n); contiguous, on the
+        handle's GPU. All float32, or left and right both float16 or bfloat16 and out the same or float32; sums are
+        float32. `brrr.strassen.products.batched` checks them; here only the GPU is. tf32: as for `product`.
+        """
+        if left.device.type != "cuda" or left.device.index != self.device_index:
+            raise ArgumentError("batched_product", "left", str(left.device), f"a tensor on cuda:{self.device_index}")
+        (products, m, k), n = left.shape, out.shape[2]
+        if not out.numel():
+            return _nothing
+        if not k:
+            return partial(_zero, out)
+        transpose, as_is = int(self._cublas.Operation.T), int(self._cublas.Operation.N)
+        one, zero = (ctypes.addressof(scale) for scale in self._scales)
+        start = (self._handle, transpose if right_transposed else as_is, as_is, n, m, k, one)
+        kind, into = (str(each.dtype).removeprefix("torch.") for each in (left, out))
+        a, a_row = right.data_ptr(), k if right_transposed else n
+        b, c = left.data_ptr(), out.data_ptr()
+        if kind == "float32" and not tf32:
+            call = self._cublas.sgemm_strided_batched
+            return partial(call, *start, a, a_row, n * k, b, k, m * k, zero, c, n, m * n, products)
+        code, types = DATA_TYPES[kind], self._cublas.ComputeType
+        how = int(types.COMPUTE_32F_FAST_TF32 if tf32 else types.COMPUTE_32F)
+        algorithm = int(self._cublas.GemmAlgo.DEFAULT)
+        operands = (a, code, a_row, n * k, b, code, k, m * k, zero, c, DATA_TYPES[into], n, m * n)
+        return partial(self._cublas.gemm_strided_batched_ex, *start, *operands, products, how, algorithm)
+
+    @property
+    def workspace_address(self) -> int:
+        """Where its workspace begins, of WORKSPACE_BYTES."""
+        return self._workspace.data_ptr()
+
+    def beside(self, make: Callable[[Blas], Any]) -> Any:
+        """What `make` makes of this handle, once, and closes with it: another library's handle for the same stream."""
+        if make not in self._beside:
+            self._beside[make] = make(self)
+        return self._beside[make]
+
     def close(self) -> None:
         """Give the handle back; no product of it may be used afterwards."""
+        while self._beside:
+            self._beside.popitem()[1].close()
         if self._handle:
             handle, self._handle = self._handle, 0
             self._cublas.destroy(handle)

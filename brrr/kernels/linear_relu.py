@@ -41,19 +41,30 @@ MANY = (
 )  # fmt: skip
 """Rows, columns, depth, warps and stages to try: for up to 16 rows, up to 64, and more."""
 
+SPREAD = ((2, 4), (4, 4), (4, 8), (8, 4))
+"""Columns and warps to try without `tl.dot`, for up to 16 rows."""
+
+SPREAD_ROWS, SPREAD_SUMS, SPREAD_DEPTH = 8, 64, 1024
+"""Rows of a program at most, sums that each thread then holds, and values of k in a step at most."""
+
 MOST_SHARED = 96 * 1024
 """Shared memory that a tiling may take; what a GPU lacks even so is left out when it is tried."""
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """A program's tile of the result, rows x columns, how many of the k it takes a step, its warps, its stages."""
+    """A program's tile of the result, rows x columns, how many of the k it takes a step, its warps, its stages.
+
+    spread: without `tl.dot`: the threads share out k, and add up in the end. `tl.dot` takes 16 rows or more, and with
+    few rows most of its work is for rows that are not there.
+    """
 
     rows: int
     columns: int
     depth: int
     warps: int
     stages: int
+    spread: bool = False
 
 
 @triton.jit(do_not_specialize=["batch", "steps"])
@@ -89,6 +100,40 @@ def _linear_relu(
         total = tl.dot(x_tile, w_tile, total, input_precision=PRECISION)
         x_at += DEPTH
         w_at += DEPTH
+    total += tl.load(b + columns, mask=columns < n, other=0.0).to(tl.float32)[None, :]
+    total = tl.where(total < 0.0, 0.0, total)  # a NaN stays one
+    inside = (rows[:, None] < batch) & (columns[None, :] < n)
+    y_at = y + rows.to(tl.int64)[:, None] * n + columns[None, :]
+    tl.store(y_at, total.to(y.dtype.element_ty), mask=inside)
+
+
+@triton.jit(do_not_specialize=["batch", "steps"])
+def _linear_relu_spread(
+    x, w, b, y, batch, n, k, steps,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr,
+    STEPS: tl.constexpr, EVEN: tl.constexpr,
+):  # fmt: skip
+    """The same for few rows: a sum for each row, column and place in a step, so that no thread waits for another.
+
+    Constants as above; products are of float32 always.
+    """
+    column_tiles = tl.cdiv(n, COLUMNS)
+    rows = (tl.program_id(0) // column_tiles) * ROWS + tl.arange(0, ROWS)
+    columns = (tl.program_id(0) % column_tiles) * COLUMNS + tl.arange(0, COLUMNS)
+    deep = tl.arange(0, DEPTH)
+    x_at = x + tl.minimum(rows, batch - 1).to(tl.int64)[:, None] * k + deep[None, :]
+    w_at = w + tl.minimum(columns, n - 1).to(tl.int64)[:, None] * k + deep[None, :]
+    sums = tl.zeros((ROWS, COLUMNS, DEPTH), tl.float32)
+    for step in range(STEPS if STEPS >= 0 else steps):
+        if EVEN:
+            x_tile, w_tile = tl.load(x_at), tl.load(w_at)
+        else:
+            x_tile = tl.load(x_at, mask=deep[None, :] < k - step * DEPTH, other=0.0)
+            w_tile = tl.load(w_at, mask=deep[None, :] < k - step * DEPTH, other=0.0)
+        sums += x_tile.to(tl.float32)[:, None, :] * w_tile.to(tl.float32)[None, :, :]
+        x_at += DEPTH
+        w_at += DEPTH
+    total = tl.sum(sums, axis=2)
     total += tl.load(b + columns, mask=columns < n, other=0.0).to(tl.float32)[None, :]
     total = tl.where(total < 0.0, 0.0, total)  # a NaN stays one
     inside = (rows[:, None] < batch) & (columns[None, :] < n)
@@ -135,26 +180,48 @@ def launch(
     (batch, k), n = x.shape, w.shape[0]
     grid = (triton.cdiv(batch, tiling.rows) * triton.cdiv(n, tiling.columns),)
     steps, here = triton.cdiv(k, tiling.depth), x.is_cuda
+    kernel, more = _linear_relu, {}
+    if tiling.spread:
+        kernel = _linear_relu_spread
+    else:
+        more = {"PRECISION": "tf32" if tf32 else "ieee", "WIDEN": not here and x.dtype == torch.bfloat16}
     return partial(
-        _linear_relu[grid], x, w, b, out, batch, n, k, steps,
+        kernel[grid], x, w, b, out, batch, n, k, steps,
         ROWS=tiling.rows, COLUMNS=tiling.columns, DEPTH=tiling.depth,
-        STEPS=-1 if here else steps, EVEN=k % tiling.depth == 0, PRECISION="tf32" if tf32 else "ieee",
-        WIDEN=not here and x.dtype == torch.bfloat16, num_warps=tiling.warps, num_stages=tiling.stages,
+        STEPS=-1 if here else steps, EVEN=k % tiling.depth == 0,
+        num_warps=tiling.warps, num_stages=tiling.stages, **more,
     )  # fmt: skip
 
 
-def tilings(batch: int, k: int, itemsize: int = 4) -> tuple[Tiling, ...]:
+def tilings(batch: int, k: int, itemsize: int = 4, tf32: bool = False) -> tuple[Tiling, ...]:
     """The tilings to try for so many rows: narrow ones, that spread over the GPU, and wide ones, that read less.
 
     >>> len(tilings(2, 256)), len(tilings(128, 4096))
-    (6, 10)
+    (10, 10)
 
-    No side is less than 16, the least that `tl.dot` takes, and no step deeper than k, rounded up.
+    With `tl.dot` no side is less than 16, the least that it takes; no step is deeper than k, rounded up.
     """
     deepest = max(16, triton.next_power_of_2(k)) if k else 16
     chosen = FEW if batch <= 16 else SOME if batch <= 64 else MANY
-    cut = (Tiling(rows, columns, min(depth, deepest), *more) for rows, columns, depth, *more in chosen)
-    return tuple(dict.fromkeys(tiling for tiling in cut if stage_bytes(tiling, itemsize) <= MOST_SHARED))
+    cut = (Tiling(rows, columns, min(depth, deepest), warps, stages) for rows, columns, depth, warps, stages in chosen)
+    fitting = [tiling for tiling in cut if stage_bytes(tiling, itemsize) <= MOST_SHARED]
+    return tuple(dict.fromkeys(fitting + ([] if tf32 else spread_tilings(batch, deepest))))
+
+
+def spread_tilings(batch: int, deepest: int) -> list[Tiling]:
+    """Those without `tl.dot`; none for many rows, of which it does all the work that there is.
+
+    >>> spread_tilings(2, 4096)[0], spread_tilings(17, 4096)
+    (Tiling(rows=2, columns=2, depth=1024, warps=4, stages=1, spread=True), [])
+    """
+    if batch > 2 * SPREAD_ROWS:
+        return []
+    rows = min(triton.next_power_of_2(max(batch, 1)), SPREAD_ROWS)
+    made = []
+    for columns, warps in SPREAD:
+        depth = min(SPREAD_SUMS * 32 * warps // (rows * columns), SPREAD_DEPTH, deepest)
+        made.append(Tiling(rows, columns, depth, warps, 1, spread=True))
+    return made
 
 
 def stage_bytes(tiling: Tiling, itemsize: int) -> int:
@@ -182,7 +249,7 @@ def _fastest(batch: int, n: int, k: int, dtype: torch.dtype, tf32: bool, device_
     x, w, b = (torch.randn(size, dtype=dtype, device=device) for size in ((batch, k), (n, k), (n,)))
     out = torch.empty((batch, n), dtype=dtype, device=device)
     times: dict[Tiling, float] = {}
-    for tiling in tilings(batch, k, dtype.itemsize):
+    for tiling in tilings(batch, k, dtype.itemsize, tf32):
         try:
             times[tiling] = float(do_bench_cudagraph(launch(x, w, b, out, tiling, tf32), rep=TRIAL_MS))
         except (triton.runtime.errors.OutOfResources, triton.compiler.errors.CompilationError):

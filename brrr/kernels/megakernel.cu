@@ -133,7 +133,8 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void brrr_mega_cluster(
         for (int row = 0; row < TILE_ROWS; ++row) row_place[row] = place_of(k_lane, tile_row + row);
 
         // The next chunk's weights of this lane, from the ring into registers; its slot is free again at once.
-        int chunk = k_warp, slot = k_warp % SLOTS, turn = k_warp / SLOTS;
+        // Its slots are the same in every turn, since K_WARPS divides SLOTS.
+        int chunk = k_warp, slot = k_warp, turn = 0;
         const int first_word = (tile_column + group * TILE_QUADS) * (DEPTH / 4) + k_lane;
         const auto take = [&](float4(&mine)[DEPTH / 32][TILE_QUADS], bool has_biases) {
             barrier_wait(barrier(FULL + slot), turn & 1);
@@ -151,7 +152,7 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void brrr_mega_cluster(
             __syncwarp();
             if (lane == 0 && chunk + SLOTS < chunks) barrier_arrive(barrier(EMPTY + slot));
             chunk += K_WARPS, slot += K_WARPS;
-            while (slot >= SLOTS) slot -= SLOTS, ++turn;
+            if (slot == SLOTS + k_warp) slot = k_warp, ++turn;
         };
 
         for (int layer = 0; layer < layers; ++layer) {
@@ -168,7 +169,7 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void brrr_mega_cluster(
             constexpr int TURNS = CHUNKS / K_WARPS;
             float4 mine[AHEAD + 1][DEPTH / 32][TILE_QUADS];
             take(mine[0], k_warp == 0);
-#pragma unroll(TURNS < 4 ? TURNS : 4)
+#pragma unroll(TURNS < STRAIGHT ? TURNS : STRAIGHT)
             for (int part = 0; part < TURNS; ++part) {
                 if (AHEAD && part + 1 < TURNS) take(mine[AHEAD * (part + 1) & 1], false);
                 if (WIDE && part == 0 && layer > 0 && thread == 0) {

@@ -12,6 +12,13 @@ constexpr int COPIES = VALUES < 8 ? 8 / VALUES : 1;       // so many lanes then 
 constexpr int TILE_WORDS = TILE_ROWS * TILE_QUADS, TILE_FLOATS = 4 * TILE_WORDS;  // a warp's results
 constexpr int PARTS = VALUES >= 4 ? 1 : 4;  // independent sums of one result: an FMA waits 4 cycles for the one before
 
+// So many chunks one after the other in the code; an even number, since a chunk's registers alternate.
+#ifndef UNROLL
+#define UNROLL 4
+#endif
+constexpr int STRAIGHT = UNROLL;
+static_assert(STRAIGHT % 2 == 0, "two chunks take turns in the registers");
+
 // Chunks of weights that the registers have room for beside the one in use.
 constexpr int CHUNK_REGISTERS = DEPTH / 32 * TILE_QUADS * 4, OTHER_REGISTERS = 4 * TILE_ROWS + VALUES * PARTS + 64;
 constexpr int WARPS_OF_A_SCHEDULER = (THREADS / 32 * BLOCKS + 3) / 4;  // one of four, with 512 registers a lane
@@ -31,6 +38,9 @@ constexpr int FIRST = FIRST_BYTES / SLOT_BYTES < SLOTS ? FIRST_BYTES / SLOT_BYTE
 static_assert(WIDTH >= HIDDEN && WIDTH % CLUSTER == 0 && WIDTH % DEPTH == 0 && DEPTH % 32 == 0, "WIDTH does not divide");
 static_assert(ROWS % TILE_ROWS == 0 && COLUMNS % (4 * TILE_QUADS) == 0, "the tiles do not cover a block's share");
 static_assert(CHUNKS % K_WARPS == 0 && (K_WARPS == 1 || TILES <= 15), "k cannot be shared out so");
+// A barrier tells its last two phases apart, no more. So a warp must follow each slot that it uses from turn to turn: were
+// a slot used by another of the K_WARPS next time, that one might ask for a turn two phases away, and be let through.
+static_assert(SLOTS % K_WARPS == 0 && SLOTS >= 2, "a slot must be used by the same warps in every turn");
 static_assert(WIDE || (32 % CLUSTER == 0 && CLUSTER <= 16), "no such cluster");
 static_assert(THREADS <= 1024 && (!WIDE || ROW_WARPS == 1), "no such block");
 static_assert((ROWS & (ROWS - 1)) == 0 && (TILE_ROWS & (TILE_ROWS - 1)) == 0, "powers of two");

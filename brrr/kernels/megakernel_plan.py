@@ -29,6 +29,10 @@ MOST_SLOTS, LAYERS_AHEAD = 32, 8
 SCHEDULER_REGISTERS, OTHER_REGISTERS = 512, 44
 """Registers that the lanes of a scheduler's warps share out; those of a lane for all but weights, input and sums."""
 
+MOST_STRAIGHT = 1536
+"""Multiply-adds of a lane one after the other in the code, 16 bytes each: more do not fit in the instruction cache, and
+one plan with 2048 took half again as long as it should."""
+
 LARGEST_INPUT = 2**20 - 1
 """Bytes that a barrier in shared memory can count."""
 
@@ -66,7 +70,7 @@ class Gpu:
         return (self.shared_bytes + RESERVED_BYTES) // blocks - RESERVED_BYTES
 
 
-H200 = Gpu(232448, {16: 7, 8: 15, 4: 30, 2: 66, 1: 132}, {16: 15, 8: 30, 4: 65, 2: 132, 1: 264})
+H200 = Gpu(232448, {16: 7, 8: 15, 4: 30, 2: 66, 1: 132}, {16: 14, 8: 30, 4: 62, 2: 132, 1: 264})
 """An H200 (how many clusters fit depends on which multiprocessors are switched off, so another may differ)."""
 
 
@@ -76,9 +80,10 @@ class Plan:
 
     hidden: the network's; width: rounded up. cluster: blocks; rows: of the batch, a cluster. tile_rows and tile_quads:
     a tile, rows by 4 * quads columns; k_warps: warps that share one. depth: values of k in a chunk of weights; slots:
-    chunks in the ring. blocks: that share a multiprocessor. adjacent: a store's lanes write side by side, instead of
-    each to another block. overlap: a launch may begin before the one in front of it has ended. wide: the cluster is no
-    thread-block cluster but any blocks of the GPU, and its results go through global memory.
+    chunks in the ring, a multiple of k_warps. blocks: that share a multiprocessor. adjacent: a store's lanes write side
+    by side, instead of each to another block. overlap: a launch may begin before the one in front of it has ended (the
+    kernel waits for its end before it reads x, or writes anything). wide: the cluster is no thread-block cluster but
+    any blocks of the GPU, and its results go through global memory.
     """
 
     hidden: int
@@ -129,6 +134,11 @@ class Plan:
         """Registers that a lane needs for a chunk of weights, its input and sums, and everything else."""
         sums = self.tile_rows * self.tile_quads
         return self.depth // 8 * self.tile_quads + 4 * self.tile_rows + max(sums, 4) + OTHER_REGISTERS
+
+    @property
+    def straight(self) -> int:
+        """Multiply-adds of a lane that the compiler writes one after the other: those of up to four chunks."""
+        return min(self.chunks // self.k_warps, 4) * self.depth // 8 * self.tile_rows * self.tile_quads
 
     @property
     def chunks(self) -> int:
@@ -226,13 +236,19 @@ def make_plan(
             return None
         if width % depth or bare.chunks % k_warps or bare.slot_bytes > MOST_CHUNK_BYTES + 4 * bare.columns:
             continue
+        if bare.straight > MOST_STRAIGHT:
+            continue
         if bare.needed_registers <= bare.registers and 4 * tile_rows * width <= LARGEST_INPUT:
             return with_ring(bare, gpu)
     return None
 
 
 def with_ring(bare: Plan, gpu: Gpu) -> Plan | None:
-    """The plan with as large a ring as fits, or None where two chunks do not."""
+    """The plan with as large a ring as fits, or None where two chunks do not.
+
+    A whole number of turns of the warps that share a tile, so that each warp finds its chunks in the same slots always.
+    """
     room = gpu.shared_of(bare.blocks) - replace(bare, slots=MOST_SLOTS).shared_bytes + MOST_SLOTS * bare.slot_bytes
     slots = min((room - 128) // bare.slot_bytes, MOST_SLOTS, LAYERS_AHEAD * bare.chunks)
+    slots -= slots % bare.k_warps
     return replace(bare, slots=slots) if slots >= 2 else None

@@ -62,13 +62,14 @@ def pycuda_steps(weights: Weights, *, fused: bool) -> Steps:
     """On torch's current stream, as it is now."""
     from brrr.kernels import bias_relu
     from brrr.kernels.cublas import blas_on
+    from brrr.kernels.cublas_lt import fastest_product
 
     device = weights.x.device
     blas = blas_on(device.index, torch.cuda.current_stream(device).cuda_stream)
     sources, targets = buffers(weights)
     steps: list[Callable[[], Any]] = []
     for w, b, source, target in zip(weights.weights, weights.biases, sources, targets, strict=True):
-        steps.append(blas.product(source, w, target, tf32=weights.network.tf32))
+        steps.append(fastest_product(blas, source, w, target, tf32=weights.network.tf32))
         if fused:
             steps.append(bias_relu.prepared("bias_relu", target, b))
         else:

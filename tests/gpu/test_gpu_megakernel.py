@@ -10,7 +10,7 @@ import torch
 from brrr.errors import ArgumentError, UnavailableError
 from brrr.graphs import capture
 from brrr.kernels.megakernel import Megakernel, gpu_of, supports
-from brrr.kernels.megakernel_plan import make_plan
+from brrr.kernels.megakernel_plan import Network, make_plan, wide_plans
 
 Layers = tuple[list[torch.Tensor], list[torch.Tensor]]
 TOLERANCE = 1e-5
@@ -64,17 +64,45 @@ def test_any_shape_against_float64(shape: tuple[int, int, int], clusters: bool) 
     assert room[x.numel() :].isnan().all()
 
 
-@pytest.mark.parametrize("bulk", [False, True])
-@pytest.mark.parametrize("tiles", [(1, 4, 2, 1), (2, 2, 1, 2), (4, 8, 4, 2), (8, 8, 8, 2), (16, 8, 8, 1)], ids=str)
-def test_every_way_to_share_out(tiles: tuple[int, int, int, int], bulk: bool) -> None:
+FORCED = [  # cluster, rows, tile_rows, tile_quads, k_warps, blocks
+    *[(1, 4, 2, 1, 1, 1), (2, 2, 1, 2, 1, 2), (4, 8, 4, 2, 1, 1), (8, 8, 8, 2, 2, 1), (16, 8, 8, 1, 2, 1)],
+    *[(8, 2, 2, 4, 4, 1), (16, 2, 2, 1, 4, 2), (8, 4, 1, 2, 4, 1)],
+]
+
+
+@pytest.mark.parametrize("adjacent", [False, True], ids=["spread", "adjacent"])
+@pytest.mark.parametrize("tiles", FORCED, ids=str)
+def test_every_way_to_share_out(tiles: tuple[int, int, int, int, int, int], adjacent: bool) -> None:
     gpu = gpu_of(torch.cuda.current_device())
-    made = make_plan(256, gpu, *tiles)
-    if tiles[0] not in gpu.active_clusters or made is None:
-        pytest.skip(f"clusters of {tiles[0]} do not run on this GPU")
-    layers, x, expected = network(5, 2 * made.rows + 1, 256)
-    for slots in (2, made.slots):
-        plan = dataclasses.replace(made, slots=slots, bulk=bulk)
-        assert error(Megakernel(*layers, x.shape[0], plan)(x), expected) < TOLERANCE
+    *shape, blocks = tiles
+    made = make_plan(256, gpu, *shape, blocks=blocks)
+    if made is None or not gpu.at_once(made.cluster, blocks):
+        pytest.skip(f"no such plan on this GPU: {tiles}")
+    for slots in (max(2, made.k_warps), made.slots):
+        layers, x, expected = network(5, 2 * made.rows + 1, 256)
+        kernel = Megakernel(*layers, x.shape[0], dataclasses.replace(made, slots=slots, adjacent=adjacent))
+        assert max(error(kernel(x), expected) for _ in range(20)) < TOLERANCE
+
+
+@pytest.mark.parametrize("shape", [(5, 5, 512), (2, 4, 1024), (3, 7, 300)], ids=str)
+def test_all_blocks_share_out_the_columns(shape: tuple[int, int, int]) -> None:
+    gpu, (layers, x, expected) = gpu_of(torch.cuda.current_device()), network(*shape)
+    every = list(wide_plans(Network(*shape), gpu))
+    if not every:
+        pytest.skip("no clusters on this GPU")
+    for made in every[:: max(1, len(every) // 4)]:
+        kernel = Megakernel(*layers, shape[1], made)
+        assert max(error(kernel(x), expected) for _ in range(20)) < TOLERANCE
+
+
+def test_a_ring_that_does_not_suit_its_warps_is_refused() -> None:
+    gpu = gpu_of(torch.cuda.current_device())
+    made = make_plan(256, gpu, 8, 2, 2, 4, 2) if gpu.active_clusters else None
+    if made is None:
+        pytest.skip("no clusters on this GPU")
+    layers, _, _ = network(2, 6, 256)
+    with pytest.raises(UnavailableError, match="same warps in every turn"):
+        Megakernel(*layers, 6, dataclasses.replace(made, slots=5))
 
 
 @pytest.mark.parametrize("overlap", [False, True])

@@ -1,0 +1,209 @@
+"""The same product by cuBLASLt, and the fastest of what both libraries offer for a shape, found by trying.
+
+>>> product = fastest_product(blas_on(0, 0), x, w, out)    # doctest: +SKIP
+>>> product()                                             # doctest: +SKIP
+
+cuBLAS chooses among its kernels by a rule of its own, which for few rows can be several times off the best; cuBLASLt
+names its candidates, in the order in which it would choose. Here each is timed once for a shape.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from brrr.errors import UnavailableError
+from brrr.kernels.cublas import DATA_TYPES, WORKSPACE_BYTES, Blas, bindings
+
+if TYPE_CHECKING:
+    import torch
+
+CANDIDATES, TRIES, LAUNCHES, HEAD_START_CYCLES = 8, 3, 20, 300_000
+"""What cuBLASLt is asked for; how often each is timed, by so many launches in a row, behind a wait of so many cycles in
+which the host issues them."""
+
+LEAST_GAIN = 0.97
+"""A candidate that is not faster by that much is no reason to leave the first."""
+
+ALIGNMENT = 256
+"""Bytes that cuBLASLt assumes to divide every address, where it is not told otherwise."""
+
+MAX_WORKSPACE, TRANSPOSE_A = 1, 3
+"""CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, CUBLASLT_MATMUL_DESC_TRANSA."""
+
+Key = tuple[int, int, int, int, str, bool]
+Algorithm = Any
+
+
+class Heuristic(ctypes.Structure):
+    """cublasLtMatmulHeuristicResult_t; the first field is cublasLtMatmulAlgo_t."""
+
+    _fields_ = (
+        ("algorithm", ctypes.c_uint64 * 8),
+        ("workspace", ctypes.c_size_t),
+        ("status", ctypes.c_int),
+        ("waves", ctypes.c_float),
+        ("reserved", ctypes.c_int * 4),
+    )
+
+
+class Lt:
+    """A cuBLASLt handle beside a handle of cuBLAS, on its stream and with its workspace."""
+
+    def __init__(self, blas: Blas) -> None:
+        self._lt, self._types, self.blas = lt_bindings(), bindings().ComputeType, blas
+        self._handle = self._lt.create()
+        self._described: dict[Key, tuple[int, ...]] = {}
+        self._one, self._zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
+
+    def product(self, key: Key, algorithm: Algorithm, x: int, w: int, out: int) -> Callable[[], None]:
+        """A function of no arguments that issues the product of matrices at three addresses."""
+        desc, weights, rows, result = self._describe(key)
+        one, zero = ctypes.addressof(self._one), ctypes.addressof(self._zero)
+        operands = (desc, one, w, weights, x, rows, zero, out, result, out, result)
+        room = (self.blas.workspace_address, WORKSPACE_BYTES)
+        call = partial(self._lt.matmul, self._handle, *operands, ctypes.addressof(algorithm), *room, self.blas.stream)
+        return Keeping(call, algorithm)
+
+    def candidates(self, key: Key) -> list[Algorithm]:
+        """What cuBLASLt offers for a shape, its own choice first; none where it has nothing."""
+        desc, weights, rows, result = self._describe(key)
+        found, count, most = (Heuristic * CANDIDATES)(), ctypes.c_int(0), ctypes.c_size_t(WORKSPACE_BYTES)
+        preference = self._lt.matmul_preference_create()
+        try:
+            self._lt.matmul_preference_set_attribute(preference, MAX_WORKSPACE, ctypes.addressof(most), 8)
+            asked = (desc, weights, rows, result, result, preference, CANDIDATES)
+            answer = (ctypes.addressof(found), ctypes.addressof(count))
+            self._lt.matmul_algo_get_heuristic(self._handle, *asked, *answer)
+        finally:
+            self._lt.matmul_preference_destroy(preference)
+        return [type(each.algorithm)(*each.algorithm) for each in found[: count.value] if each.status == 0]
+
+    def _describe(self, key: Key) -> tuple[int, ...]:
+        """The operation, w, x^T and out^T as cuBLASLt's descriptions: columns, as `cublas` explains. Made once."""
+        if key not in self._described:
+            _, m, n, k, kind, tf32 = key
+            code, how = DATA_TYPES[kind], self._types.COMPUTE_32F_FAST_TF32 if tf32 else self._types.COMPUTE_32F
+            desc, transposed = self._lt.matmul_desc_create(int(how), DATA_TYPES["float32"]), ctypes.c_int32(1)
+            self._lt.matmul_desc_set_attribute(desc, TRANSPOSE_A, ctypes.addressof(transposed), 4)
+            layouts = (self._lt.matrix_layout_create(code, *size) for size in ((k, n, k), (k, m, k), (n, m, n)))
+            self._described[key] = (desc, *layouts)
+        return self._described[key]
+
+    def close(self) -> None:
+        """Give everything back; no product of it may be used afterwards."""
+        while self._described:
+            _, (desc, *layouts) = self._described.popitem()
+            self._lt.matmul_desc_destroy(desc)
+            for layout in layouts:
+                self._lt.matrix_layout_destroy(layout)
+        if self._handle:
+            handle, self._handle = self._handle, 0
+            self._lt.destroy(handle)
+
+
+class Keeping:
+    """A call that keeps alive what it knows by address."""
+
+    def __init__(self, call: Callable[[], None], *kept: object) -> None:
+        self._call, self._kept = call, kept
+
+    def __call__(self) -> None:
+        self._call()
+
+
+_CHOSEN: dict[Key, Algorithm | None] = {}
+
+
+def fastest_product(
+    blas: Blas, x: torch.Tensor, w: torch.Tensor, out: torch.Tensor, *, tf32: bool = False
+) -> Callable[[], None]:
+    """As `Blas.product`, with the fastest of cuBLAS's own choice and cuBLASLt's candidates, tried once for each shape.
+
+    The first call for a shape launches each a few dozen times, into `out`; while a graph is captured, or for an empty
+    product, an address that 256 does not divide, or without cuBLASLt, it is `Blas.product`.
+    """
+    plain = blas.product(x, w, out, tf32=tf32)
+    (m, k), n = x.shape, w.shape[0]
+    addresses = (x.data_ptr(), w.data_ptr(), out.data_ptr())
+    key: Key = (blas.device_index, m, n, k, str(x.dtype).removeprefix("torch."), tf32)
+    if not m * n * k or any(each % ALIGNMENT for each in addresses) or (key not in _CHOSEN and capturing()):
+        return plain
+    try:
+        lt = blas.beside(Lt)
+    except UnavailableError:
+        return plain
+    if key not in _CHOSEN:
+        _CHOSEN[key] = _fastest(lt, key, plain, addresses)
+    algorithm = _CHOSEN[key]
+    return plain if algorithm is None else lt.product(key, algorithm, *addresses)
+
+
+def _fastest(lt: Lt, key: Key, plain: Callable[[], None], addresses: tuple[int, ...]) -> Algorithm | None:
+    """The best candidate, or None where cuBLAS's own choice is as good."""
+    stream, device = lt.blas.stream, lt.blas.device_index
+    best, least = None, LEAST_GAIN * seconds(plain, stream, device)
+    for algorithm, run in _runnable(lt, key, addresses):
+        taken = seconds(run, stream, device)
+        if taken < least:
+            best, least = algorithm, taken
+    return best
+
+
+def _runnable(lt: Lt, key: Key, addresses: tuple[int, ...]) -> Iterator[tuple[Algorithm, Callable[[], None]]]:
+    """Those that the library runs: it may name one that it refuses in the end."""
+    try:
+        found = lt.candidates(key)
+    except Exception:  # the library has an error type of its own: nothing for this shape
+        return
+    for algorithm in found:
+        run = lt.product(key, algorithm, *addresses)
+        try:
+            run()
+        except Exception:
+            continue
+        yield algorithm, run
+
+
+def seconds(run: Callable[[], None], stream: int, device_index: int) -> float:
+    """The device's time for a launch, of many in a row on a stream; the median of a few tries."""
+    import torch
+
+    device = torch.device("cuda", device_index)
+    queue = torch.cuda.ExternalStream(stream, device=device) if stream else torch.cuda.default_stream(device)
+    with torch.cuda.device(device), torch.cuda.stream(queue):
+        run()
+        return median(_once(run, queue) for _ in range(TRIES))
+
+
+def _once(run: Callable[[], None], queue: Any) -> float:
+    import torch
+
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda._sleep(HEAD_START_CYCLES)
+    begin.record(queue)
+    for _ in range(LAUNCHES):
+        run()
+    end.record(queue)
+    end.synchronize()
+    return float(begin.elapsed_time(end)) * 1e-3 / LAUNCHES
+
+
+def capturing() -> bool:
+    """Whether a CUDA Graph is being captured, when nothing may be timed."""
+    import torch
+
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+
+
+def lt_bindings() -> Any:
+    """nvmath-python's bindings of cuBLASLt; UnavailableError where they cannot be loaded."""
+    bindings()  # says what is missing where nvmath-python is not here at all
+    try:
+        from nvmath.bindings import cublasLt
+    except Exception as error:  # a version without it, or a library that it loads is missing
+        raise UnavailableError(f"cuBLASLt cannot be called directly ({type(error).__name__}: {error})") from None
+    return cublasLt

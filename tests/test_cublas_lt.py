@@ -1,0 +1,163 @@
+"""The choice between cuBLAS and cuBLASLt, played on the CPU: what is asked for, what is chosen, what is given back."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from test_network_kernels import PlayedBlas, columns, played
+
+from brrr.errors import UnavailableError
+from brrr.kernels import cublas, cublas_lt
+
+OFFERED = 3
+
+
+class RefusedError(Exception):
+    """As nvmath's own errors: no RuntimeError."""
+
+
+class PlayedLt:
+    """cuBLASLt's words on CPU memory; algorithm number i has i in its first word, and 2 is refused when it is run."""
+
+    def __init__(self) -> None:
+        self.things: dict[int, Any] = {}
+        self.run: list[int] = []
+
+    def _make(self, thing: Any) -> int:
+        self.things[len(self.things) + 1 + 1000 * len(self.run)] = thing
+        return list(self.things)[-1]
+
+    def create(self) -> int:
+        return self._make("handle")
+
+    def matmul_desc_create(self, how: int, scale: int) -> int:
+        return self._make(["operation", how, scale])
+
+    def matmul_desc_set_attribute(self, desc: int, attribute: int, at: int, size: int) -> None:
+        assert (attribute, size) == (3, 4)
+        self.things[desc].append(ctypes.c_int32.from_address(at).value)
+
+    def matrix_layout_create(self, code: int, rows: int, columns: int, leading: int) -> int:
+        return self._make((code, rows, columns, leading))
+
+    def matmul_preference_create(self) -> int:
+        return self._make("preference")
+
+    def matmul_preference_set_attribute(self, preference: int, attribute: int, at: int, size: int) -> None:
+        assert (attribute, size) == (1, 8) and ctypes.c_size_t.from_address(at).value == cublas.WORKSPACE_BYTES
+
+    def destroyed(self, thing: int) -> None:
+        del self.things[thing]
+
+    destroy = matmul_preference_destroy = matmul_desc_destroy = matrix_layout_destroy = destroyed
+
+    def matmul_algo_get_heuristic(self, handle: int, *rest: int) -> None:
+        *_, count, found, returned = rest
+        results = (cublas_lt.Heuristic * count).from_address(found)
+        for i in range(OFFERED):
+            results[i].algorithm[0] = i
+        ctypes.c_int.from_address(returned).value = OFFERED
+
+    def matmul(
+        self, handle: int, desc: int, one: int, a: int, a_at: int, b: int, b_at: int, zero: int, c: int, c_at: int,
+        d: int, d_at: int, algorithm: int, workspace: int, size: int, stream: int,
+    ) -> None:  # fmt: skip
+        self.run.append(ctypes.c_uint64.from_address(algorithm).value)
+        if self.run[-1] == 2:
+            raise RefusedError("not supported")
+        assert self.things[desc][3] == 1 and (c, c_at) == (d, d_at) and (workspace, stream) == (4096, 7)
+        assert ctypes.c_float.from_address(one).value == 1 and ctypes.c_float.from_address(zero).value == 0
+        left, right, result = (self.things[at] for at in (a_at, b_at, d_at))
+        wanted = columns(a, left[3], left[2]).t() @ columns(b, right[3], right[2])
+        columns(d, result[3], result[2]).copy_(wanted)
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> PlayedLt:
+    lt = PlayedLt()
+    monkeypatch.setattr(cublas_lt, "lt_bindings", lambda: lt)
+    monkeypatch.setattr(cublas_lt, "bindings", PlayedBlas)
+    monkeypatch.setattr(cublas_lt, "_CHOSEN", {})
+    monkeypatch.setattr(cublas_lt, "ALIGNMENT", 1)
+    monkeypatch.setattr(cublas.Blas, "workspace_address", 4096)
+    return lt
+
+
+def handle(monkeypatch: pytest.MonkeyPatch) -> tuple[cublas.Blas, PlayedBlas]:
+    blas, plain = played(monkeypatch)
+    blas.stream, blas._beside = 7, {}
+    monkeypatch.setattr(plain, "destroy", lambda _: None, raising=False)
+    return blas, plain
+
+
+def timed(monkeypatch: pytest.MonkeyPatch, library: PlayedLt, times: list[float]) -> None:
+    """cuBLAS's own time, then that of each algorithm, by its number."""
+
+    def seconds(run: Callable[[], None], stream: int, device: int) -> float:
+        before = len(library.run)
+        run()
+        return times[1 + library.run[-1]] if len(library.run) > before else times[0]
+
+    monkeypatch.setattr(cublas_lt, "seconds", seconds)
+
+
+@pytest.mark.parametrize(
+    ("times", "chosen"), [([9, 8, 5], 1), ([9, 5, 8], 0), ([9, 8.9, 8.8], None), ([9, math.nan, math.nan], None)]
+)
+def test_the_fastest_is_chosen_once(
+    monkeypatch: pytest.MonkeyPatch, library: PlayedLt, times: list[float], chosen: int | None
+) -> None:
+    blas, plain = handle(monkeypatch)
+    timed(monkeypatch, library, times)
+    x, w, out = torch.randn(3, 5), torch.randn(4, 5), torch.empty(3, 4)
+    for _ in range(2):
+        run = cublas_lt.fastest_product(blas, x, w, out)
+        library.run.clear()
+        plain.calls.clear()
+        out.fill_(math.nan)
+        run()
+        torch.testing.assert_close(out, x @ w.t(), rtol=1e-5, atol=1e-5)
+        assert (library.run, plain.calls) == (([], ["sgemm"]) if chosen is None else ([chosen], []))
+    blas.close()
+    assert not library.things, "everything is given back"
+
+
+@pytest.mark.parametrize("what", ["misaligned", "empty", "captured", "no library"])
+def test_where_nothing_is_tried(monkeypatch: pytest.MonkeyPatch, library: PlayedLt, what: str) -> None:
+    def missing(blas: cublas.Blas) -> None:
+        raise UnavailableError("none")
+
+    blas, plain = handle(monkeypatch)
+    timed(monkeypatch, library, [9, 1, 1])
+    if what == "misaligned":
+        monkeypatch.setattr(cublas_lt, "ALIGNMENT", 1 << 60)
+    if what == "captured":
+        monkeypatch.setattr(cublas_lt, "capturing", lambda: True)
+    if what == "no library":
+        monkeypatch.setattr(cublas_lt, "Lt", missing)
+    x, w = torch.randn(0 if what == "empty" else 3, 5), torch.randn(4, 5)
+    out = torch.empty(len(x), 4)
+    cublas_lt.fastest_product(blas, x, w, out)()
+    assert plain.calls == ([] if what == "empty" else ["sgemm"]) and not library.run
+
+
+def test_true_float32_is_asked_for_as_such(monkeypatch: pytest.MonkeyPatch, library: PlayedLt) -> None:
+    blas, _ = handle(monkeypatch)
+    lt = cublas_lt.Lt(blas)
+    for tf32, how in ((False, 68), (True, 77)):
+        lt.candidates((0, 3, 4, 5, "float32", tf32))
+        operation = list(library.things.values())[1 if not tf32 else 5]
+        assert operation == ["operation", how, 0, 1]
+    assert ctypes.sizeof(cublas_lt.Heuristic) == 96, "as in the library's header"
+
+
+def test_without_the_library_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cublas_lt, "bindings", lambda: SimpleNamespace())
+    with pytest.raises(UnavailableError, match="cuBLASLt cannot be called"):
+        cublas_lt.lt_bindings()
