@@ -34,6 +34,19 @@ def at_host_speed(peaks: Peaks, relu_s: float) -> Peaks:
     return replace(peaks, measured=measured, curves=curves)
 
 
+def without_host(peaks: Peaks) -> Peaks:
+    """The device's own figures, equal whatever the host's speed, so that what rests on them can be kept.
+
+    >>> relu = Peak(5e-6, 5e-6, 5e-6, "s")
+    >>> dict(without_host(Peaks("Some GPU", "cuda", "2026-01-01", measured={"host.relu": relu})).measured)
+    {}
+    """
+    measured = {name: peak for name, peak in peaks.measured.items() if not name.startswith("host.")}
+    return replace(
+        peaks, measured=measured, curves={name: peaks.curves[name] for name in peaks.curves if name != REPLAY}
+    )
+
+
 def _curve(curve: Curve, by: float) -> Curve:
     return replace(curve, points=tuple((place, _times(peak, by)) for place, peak in curve.points))
 

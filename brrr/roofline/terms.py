@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from brrr.counting.cost import Matmul, OperatorCost
 from brrr.errors import ArgumentError
+from brrr.peaks.host_speed import without_host
 from brrr.peaks.peak import Peak
 from brrr.peaks.peaks import Peaks, short
 from brrr.roofline.basis import Basis
@@ -98,9 +99,13 @@ def _factor(each: OperatorCost, basis: Basis, peaks: Peaks, tf32: bool) -> float
     return factor
 
 
-@lru_cache(maxsize=4)
 def corrections_of(peaks: Peaks) -> Corrections:
-    """What the sweeps of these peaks say against the models that rest on them."""
+    """What the sweeps of these peaks say against the models that rest on them; no cost of the host counts here."""
+    return _corrections_of(without_host(peaks))
+
+
+@lru_cache(maxsize=4)
+def _corrections_of(peaks: Peaks) -> Corrections:
     basis = Basis.measured(peaks)
 
     def product_time(product: Matmul) -> tuple[float, Speeds]:
