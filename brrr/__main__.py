@@ -1,4 +1,4 @@
-"""The command line: `brrr lab | doctor | record | claims | calibrate | counters`."""
+"""The command line: `brrr lab | doctor | record | join | claims | calibrate | counters`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ COMMANDS = {
     "lab": ("brrr.lab", "copy the lessons into work/ and open them in JupyterLab"),
     "doctor": ("brrr.machines.checkup", "what is here, and which lessons therefore run live"),
     "record": ("brrr.recordings.record", "measure the course's experiments on this machine and keep them"),
+    "join": ("brrr.recordings.join", "put recordings together that several GPUs of one model made"),
     "claims": ("brrr.claims_table", "every claim of the lessons with its verdict"),
     "calibrate": ("brrr.peaks.command", "measure what this device can do at best"),
     "counters": ("brrr.counters.command", "compare the bytes counted with those that the GPU's counters see"),
