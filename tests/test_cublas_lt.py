@@ -15,7 +15,7 @@ from test_network_kernels import PlayedBlas, columns, played
 from brrr.errors import UnavailableError
 from brrr.kernels import cublas, cublas_lt
 
-OFFERED = 3
+OFFERED, OFFERED_WITHOUT = (0, 1, 2), (1, 3)
 
 
 class RefusedError(Exception):
@@ -23,11 +23,15 @@ class RefusedError(Exception):
 
 
 class PlayedLt:
-    """cuBLASLt's words on CPU memory; algorithm number i has i in its first word, and 2 is refused when it is run."""
+    """cuBLASLt's words on CPU memory; algorithm number i has i in its first word, and 2 is refused when it is run.
+
+    It offers 0, 1 and 2, and without a workspace 1 and 3.
+    """
 
     def __init__(self) -> None:
         self.things: dict[int, Any] = {}
         self.run: list[int] = []
+        self.allowed: list[int] = []
 
     def _make(self, thing: Any) -> int:
         self.things[len(self.things) + 1 + 1000 * len(self.run)] = thing
@@ -50,7 +54,8 @@ class PlayedLt:
         return self._make("preference")
 
     def matmul_preference_set_attribute(self, preference: int, attribute: int, at: int, size: int) -> None:
-        assert (attribute, size) == (1, 8) and ctypes.c_size_t.from_address(at).value == cublas.WORKSPACE_BYTES
+        assert (attribute, size) == (1, 8)
+        self.allowed.append(ctypes.c_size_t.from_address(at).value)
 
     def destroyed(self, thing: int) -> None:
         del self.things[thing]
@@ -60,9 +65,10 @@ class PlayedLt:
     def matmul_algo_get_heuristic(self, handle: int, *rest: int) -> None:
         *_, count, found, returned = rest
         results = (cublas_lt.Heuristic * count).from_address(found)
-        for i in range(OFFERED):
-            results[i].algorithm[0] = i
-        ctypes.c_int.from_address(returned).value = OFFERED
+        offered = OFFERED if self.allowed[-1] else OFFERED_WITHOUT
+        for result, number in zip(results, offered, strict=False):
+            result.algorithm[0] = number
+        ctypes.c_int.from_address(returned).value = len(offered)
 
     def matmul(
         self, handle: int, desc: int, one: int, a: int, a_at: int, b: int, b_at: int, zero: int, c: int, c_at: int,
@@ -96,55 +102,133 @@ def handle(monkeypatch: pytest.MonkeyPatch) -> tuple[cublas.Blas, PlayedBlas]:
     return blas, plain
 
 
-def timed(monkeypatch: pytest.MonkeyPatch, library: PlayedLt, times: list[float]) -> None:
-    """cuBLAS's own time, then that of each algorithm, by its number."""
+class PlayedBare(PlayedBlas):
+    """cuBLAS without a workspace."""
 
-    def seconds(run: Callable[[], None], stream: int, device: int) -> float:
-        before = len(library.run)
+    def sgemm(self, *args: int) -> None:
+        super().sgemm(*args)
+        self.calls[-1] = "bare"
+
+    def destroy(self, _: int) -> None:
+        pass
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> PlayedBare:
+    """What stands for the handle without a workspace."""
+    blas, plain = handle(monkeypatch)[0], PlayedBare()
+    blas._cublas = plain
+    monkeypatch.setattr(cublas_lt, "_bare", lambda _: blas)
+    return plain
+
+
+PLAIN, BARE = -1, -2
+
+
+def timed(monkeypatch: pytest.MonkeyPatch, library: PlayedLt, bare: PlayedBare, times: dict[int, float]) -> list[int]:
+    """Times by the algorithm's number, or PLAIN or BARE; which of them were timed is noted, call by call of one try."""
+    tried: list[int] = []
+
+    def seconds(run: Callable[[], None], stream: int, device: int, limit: float) -> float:
+        before = len(library.run), len(bare.calls)
         run()
-        return times[1 + library.run[-1]] if len(library.run) > before else times[0]
+        after = len(library.run), len(bare.calls)
+        which = library.run[-1] if after[0] > before[0] else BARE if after[1] > before[1] else PLAIN
+        tried.append(which)
+        return times[which]
 
     monkeypatch.setattr(cublas_lt, "seconds", seconds)
+    return tried
 
 
 @pytest.mark.parametrize(
-    ("times", "chosen"), [([9, 8, 5], 1), ([9, 5, 8], 0), ([9, 8.9, 8.8], None), ([9, math.nan, math.nan], None)]
+    ("times", "chosen"),
+    [
+        ({PLAIN: 9, BARE: 9, 0: 8, 1: 5, 3: 6}, 1),
+        ({PLAIN: 9, BARE: 9, 0: 5, 1: 8, 3: 8}, 0),
+        ({PLAIN: 9, BARE: 9, 0: 7, 1: 6, 3: 5}, 3),
+        ({PLAIN: 9, BARE: 4, 0: 7, 1: 6, 3: 5}, BARE),
+        ({PLAIN: 9, BARE: 8.9, 0: 8.9, 1: 8.8, 3: 9}, PLAIN),
+        ({PLAIN: 9, BARE: math.nan, 0: math.nan, 1: math.nan, 3: math.nan}, PLAIN),
+    ],
 )
 def test_the_fastest_is_chosen_once(
-    monkeypatch: pytest.MonkeyPatch, library: PlayedLt, times: list[float], chosen: int | None
+    monkeypatch: pytest.MonkeyPatch, library: PlayedLt, bare: PlayedBare, times: dict[int, float], chosen: int
 ) -> None:
     blas, plain = handle(monkeypatch)
-    timed(monkeypatch, library, times)
+    tried = timed(monkeypatch, library, bare, times)
     x, w, out = torch.randn(3, 5), torch.randn(4, 5), torch.empty(3, 4)
     for _ in range(2):
         run = cublas_lt.fastest_product(blas, x, w, out)
+        assert tried == [PLAIN, BARE, 0, 1, 3], "each once, and for the first call alone"
         library.run.clear()
         plain.calls.clear()
+        bare.calls.clear()
         out.fill_(math.nan)
         run()
         torch.testing.assert_close(out, x @ w.t(), rtol=1e-5, atol=1e-5)
-        assert (library.run, plain.calls) == (([], ["sgemm"]) if chosen is None else ([chosen], []))
+        assert library.run == ([chosen] if chosen >= 0 else [])
+        assert plain.calls == (["sgemm"] if chosen == PLAIN else []) and bare.calls == (
+            ["bare"] if chosen == BARE else []
+        )
+    assert library.allowed == [cublas.WORKSPACE_BYTES, 0]
     blas.close()
     assert not library.things, "everything is given back"
 
 
-@pytest.mark.parametrize("what", ["misaligned", "empty", "captured", "no library"])
-def test_where_nothing_is_tried(monkeypatch: pytest.MonkeyPatch, library: PlayedLt, what: str) -> None:
+def test_the_weights_take_turns_while_it_is_tried(
+    monkeypatch: pytest.MonkeyPatch, library: PlayedLt, bare: PlayedBare
+) -> None:
+    blas, _ = handle(monkeypatch)
+    x, out = torch.randn(3, 5), torch.empty(3, 4)
+    weights = [torch.randn(4, 5) for _ in range(3)]
+    seen: list[int] = []
+
+    def seconds(run: Callable[[], None], stream: int, device: int, limit: float) -> float:
+        for _ in range(4):
+            run()
+            seen.extend(i for i, w in enumerate(weights) if torch.allclose(out, x @ w.t(), atol=1e-5))
+        return 1.0
+
+    monkeypatch.setattr(cublas_lt, "seconds", seconds)
+    cublas_lt.fastest_product(blas, x, weights[1], out, among=weights)()
+    assert seen == [0, 1, 2, 0] * 5
+    torch.testing.assert_close(out, x @ weights[1].t(), rtol=1e-5, atol=1e-5)
+    cublas_lt.fastest_product(blas, x, weights[2], out, among=weights)
+    assert len(seen) == 20, "the choice for so many weights is known"
+    cublas_lt.fastest_product(blas, x, weights[2], out)
+    assert len(seen) == 40, "but not that for one"
+
+
+def test_without_cublaslt_there_is_still_a_choice(
+    monkeypatch: pytest.MonkeyPatch, library: PlayedLt, bare: PlayedBare
+) -> None:
     def missing(blas: cublas.Blas) -> None:
         raise UnavailableError("none")
 
+    blas, _ = handle(monkeypatch)
+    tried = timed(monkeypatch, library, bare, {PLAIN: 9, BARE: 5})
+    monkeypatch.setattr(cublas_lt, "Lt", missing)
+    x, w, out = torch.randn(3, 5), torch.randn(4, 5), torch.empty(3, 4)
+    cublas_lt.fastest_product(blas, x, w, out)()
+    assert tried == [PLAIN, BARE] and bare.calls[-1] == "bare" and not library.run
+    torch.testing.assert_close(out, x @ w.t(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("what", ["misaligned", "empty", "captured"])
+def test_where_nothing_is_tried(
+    monkeypatch: pytest.MonkeyPatch, library: PlayedLt, bare: PlayedBare, what: str
+) -> None:
     blas, plain = handle(monkeypatch)
-    timed(monkeypatch, library, [9, 1, 1])
+    tried = timed(monkeypatch, library, bare, {PLAIN: 9, BARE: 1, 0: 1, 1: 1, 3: 1})
     if what == "misaligned":
         monkeypatch.setattr(cublas_lt, "ALIGNMENT", 1 << 60)
     if what == "captured":
         monkeypatch.setattr(cublas_lt, "capturing", lambda: True)
-    if what == "no library":
-        monkeypatch.setattr(cublas_lt, "Lt", missing)
     x, w = torch.randn(0 if what == "empty" else 3, 5), torch.randn(4, 5)
     out = torch.empty(len(x), 4)
     cublas_lt.fastest_product(blas, x, w, out)()
-    assert plain.calls == ([] if what == "empty" else ["sgemm"]) and not library.run
+    assert plain.calls == ([] if what == "empty" else ["sgemm"]) and not library.run and not tried
 
 
 def test_true_float32_is_asked_for_as_such(monkeypatch: pytest.MonkeyPatch, library: PlayedLt) -> None:

@@ -29,20 +29,24 @@ DATA_TYPES = {"float32": 0, "float16": 2, "bfloat16": 14}
 
 
 class Blas:
-    """A cuBLAS handle on one stream, with a workspace of its own, so that its products can be captured in a graph."""
+    """A cuBLAS handle on one stream, with a workspace of its own, so that its products can be captured in a graph.
 
-    def __init__(self, device_index: int, stream: int) -> None:
+    workspace_bytes: with 0 it uses only kernels that need none, and so makes other choices.
+    """
+
+    def __init__(self, device_index: int, stream: int, workspace_bytes: int = WORKSPACE_BYTES) -> None:
         import torch
 
         self._cublas, self.device_index, self.stream = bindings(), device_index, stream
         self._beside: dict[Any, Any] = {}
-        self._workspace = torch.empty(WORKSPACE_BYTES, dtype=torch.uint8, device=f"cuda:{device_index}")
+        room = max(workspace_bytes, 1)  # an address in any case: none stands for the library's own workspace
+        self._workspace = torch.empty(room, dtype=torch.uint8, device=f"cuda:{device_index}")
         self._scales = ctypes.c_float(1.0), ctypes.c_float(0.0)
         with torch.cuda.device(device_index):
             self._handle = self._cublas.create()
         try:  # in this order: setting the stream gives the handle its default workspace back
             self._cublas.set_stream(self._handle, stream)
-            self._cublas.set_workspace(self._handle, self._workspace.data_ptr(), WORKSPACE_BYTES)
+            self._cublas.set_workspace(self._handle, self._workspace.data_ptr(), workspace_bytes)
         except BaseException:
             self.close()
             raise

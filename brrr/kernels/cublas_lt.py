@@ -3,15 +3,18 @@
 >>> product = fastest_product(blas_on(0, 0), x, w, out)    # doctest: +SKIP
 >>> product()                                             # doctest: +SKIP
 
-cuBLAS chooses among its kernels by a rule of its own, which for few rows can be several times off the best; cuBLASLt
-names its candidates, in the order in which it would choose. Here each is timed once for a shape.
+cuBLAS chooses among its kernels by a rule of its own, which for few rows can be several times off the best, and chooses
+others where it has no workspace; cuBLASLt names its candidates, in the order in which it would choose. Here each is
+timed once for a shape.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import cycle
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +24,12 @@ from brrr.kernels.cublas import DATA_TYPES, WORKSPACE_BYTES, Blas, bindings
 if TYPE_CHECKING:
     import torch
 
-CANDIDATES, TRIES, LAUNCHES, HEAD_START_CYCLES = 8, 3, 20, 300_000
-"""What cuBLASLt is asked for; how often each is timed, by so many launches in a row, behind a wait of so many cycles in
-which the host issues them."""
+CANDIDATES, TRIES, LAUNCHES, HEAD_START_CYCLES = 8, 3, 24, 300_000
+"""What cuBLASLt is asked for, with its workspace and once more without; how often each is timed, by so many launches in
+a row, behind a wait of so many cycles in which the host issues them."""
+
+HOPELESS = 1.5
+"""A candidate that takes so many times the best one's time at the first try gets no other."""
 
 LEAST_GAIN = 0.97
 """A candidate that is not faster by that much is no reason to leave the first."""
@@ -69,9 +75,16 @@ class Lt:
         return Keeping(call, algorithm)
 
     def candidates(self, key: Key) -> list[Algorithm]:
-        """What cuBLASLt offers for a shape, its own choice first; none where it has nothing."""
+        """What cuBLASLt offers for a shape, its own choice first, each once; none where it has nothing.
+
+        Kernels that need no workspace may come too late in its order to be named; so they are asked for by themselves.
+        """
+        offered = self._offered(key, WORKSPACE_BYTES) + self._offered(key, 0)
+        return list({tuple(each): each for each in offered}.values())
+
+    def _offered(self, key: Key, workspace_bytes: int) -> list[Algorithm]:
         desc, weights, rows, result = self._describe(key)
-        found, count, most = (Heuristic * CANDIDATES)(), ctypes.c_int(0), ctypes.c_size_t(WORKSPACE_BYTES)
+        found, count, most = (Heuristic * CANDIDATES)(), ctypes.c_int(0), ctypes.c_size_t(workspace_bytes)
         preference = self._lt.matmul_preference_create()
         try:
             self._lt.matmul_preference_set_attribute(preference, MAX_WORKSPACE, ctypes.addressof(most), 8)
@@ -115,68 +128,120 @@ class Keeping:
         self._call()
 
 
-_CHOSEN: dict[Key, Algorithm | None] = {}
+Operands = tuple["torch.Tensor", "torch.Tensor", "torch.Tensor"]
+"""x, w and out."""
+
+Way = Callable[[Blas, Key, Operands], Callable[[], None]]
+"""One of the ways to issue a product: of a handle, a shape and its matrices."""
+
+_CHOSEN: dict[tuple[Key, int], Way] = {}
 
 
 def fastest_product(
-    blas: Blas, x: torch.Tensor, w: torch.Tensor, out: torch.Tensor, *, tf32: bool = False
+    blas: Blas,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    out: torch.Tensor,
+    *,
+    tf32: bool = False,
+    among: Sequence[torch.Tensor] = (),
 ) -> Callable[[], None]:
-    """As `Blas.product`, with the fastest of cuBLAS's own choice and cuBLASLt's candidates, tried once for each shape.
+    """As `Blas.product`, by the fastest of cuBLAS's choice, with and without a workspace, and cuBLASLt's candidates.
 
-    The first call for a shape launches each a few dozen times, into `out`; while a graph is captured, or for an empty
-    product, an address that 256 does not divide, or without cuBLASLt, it is `Blas.product`.
+    among: all the weights of this shape that take turns in what the product is for (w itself where none are given):
+    with them it is tried, as they may lie in L2 or not. The first call for a shape and a number of them launches each
+    candidate a few dozen times, into `out`; while a graph is captured, or for an empty product or an address that 256
+    does not divide, it is `Blas.product`.
     """
     plain = blas.product(x, w, out, tf32=tf32)
     (m, k), n = x.shape, w.shape[0]
-    addresses = (x.data_ptr(), w.data_ptr(), out.data_ptr())
     key: Key = (blas.device_index, m, n, k, str(x.dtype).removeprefix("torch."), tf32)
-    if not m * n * k or any(each % ALIGNMENT for each in addresses) or (key not in _CHOSEN and capturing()):
+    turns = tuple(among) or (w,)
+    chosen = key, len(turns)
+    misplaced = any(each.data_ptr() % ALIGNMENT for each in (x, out, w, *turns))
+    if not m * n * k or misplaced or (chosen not in _CHOSEN and capturing()):
         return plain
-    try:
-        lt = blas.beside(Lt)
-    except UnavailableError:
-        return plain
-    if key not in _CHOSEN:
-        _CHOSEN[key] = _fastest(lt, key, plain, addresses)
-    algorithm = _CHOSEN[key]
-    return plain if algorithm is None else lt.product(key, algorithm, *addresses)
+    if chosen not in _CHOSEN:
+        _CHOSEN[chosen] = _fastest(blas, key, [(x, each, out) for each in turns])
+    return _CHOSEN[chosen](blas, key, (x, w, out))
 
 
-def _fastest(lt: Lt, key: Key, plain: Callable[[], None], addresses: tuple[int, ...]) -> Algorithm | None:
-    """The best candidate, or None where cuBLAS's own choice is as good."""
-    stream, device = lt.blas.stream, lt.blas.device_index
-    best, least = None, LEAST_GAIN * seconds(plain, stream, device)
-    for algorithm, run in _runnable(lt, key, addresses):
-        taken = seconds(run, stream, device)
-        if taken < least:
-            best, least = algorithm, taken
+def as_chosen_by_cublas(blas: Blas, key: Key, operands: Operands) -> Callable[[], None]:
+    """By cuBLAS's own choice."""
+    return blas.product(*operands, tf32=key[-1])
+
+
+def without_workspace(blas: Blas, key: Key, operands: Operands) -> Callable[[], None]:
+    """By cuBLAS's own choice among kernels that need no workspace."""
+    return blas.beside(_bare).product(*operands, tf32=key[-1])  # type: ignore[no-any-return]
+
+
+def _bare(blas: Blas) -> Blas:
+    return Blas(blas.device_index, blas.stream, workspace_bytes=0)
+
+
+def by_lt(algorithm: Algorithm, blas: Blas, key: Key, operands: Operands) -> Callable[[], None]:
+    """By one of cuBLASLt's candidates."""
+    return blas.beside(Lt).product(key, algorithm, *(each.data_ptr() for each in operands))  # type: ignore[no-any-return]
+
+
+def _fastest(blas: Blas, key: Key, turns: list[Operands]) -> Way:
+    """The best of all, or cuBLAS's own choice where that is as good."""
+
+    def taken(way: Way, limit: float) -> float:
+        run = InTurn([way(blas, key, each) for each in turns])
+        return seconds(run, blas.stream, blas.device_index, limit)
+
+    best: Way = as_chosen_by_cublas
+    least = LEAST_GAIN * taken(best, math.inf)
+    for way in _runnable(blas, key, turns[0]):
+        time = taken(way, HOPELESS * least)
+        if time < least:
+            best, least = way, time
     return best
 
 
-def _runnable(lt: Lt, key: Key, addresses: tuple[int, ...]) -> Iterator[tuple[Algorithm, Callable[[], None]]]:
-    """Those that the library runs: it may name one that it refuses in the end."""
-    try:
-        found = lt.candidates(key)
-    except Exception:  # the library has an error type of its own: nothing for this shape
-        return
-    for algorithm in found:
-        run = lt.product(key, algorithm, *addresses)
+def _runnable(blas: Blas, key: Key, operands: Operands) -> Iterator[Way]:
+    """Those that the libraries run: cuBLASLt may name one that it refuses in the end."""
+    for way in (without_workspace, *_offered_by_lt(blas, key)):
         try:
-            run()
-        except Exception:
+            way(blas, key, operands)()
+        except Exception:  # the libraries have error types of their own
             continue
-        yield algorithm, run
+        yield way
 
 
-def seconds(run: Callable[[], None], stream: int, device_index: int) -> float:
-    """The device's time for a launch, of many in a row on a stream; the median of a few tries."""
+def _offered_by_lt(blas: Blas, key: Key) -> list[Way]:
+    """None without the library, or where it has nothing for this shape."""
+    try:
+        return [partial(by_lt, algorithm) for algorithm in blas.beside(Lt).candidates(key)]
+    except Exception:
+        return []
+
+
+class InTurn:
+    """Calls that take turns: each call of this is the next one's."""
+
+    def __init__(self, calls: Sequence[Callable[[], None]]) -> None:
+        self._next = cycle(calls).__next__
+
+    def __call__(self) -> None:
+        self._next()()
+
+
+def seconds(run: Callable[[], None], stream: int, device_index: int, limit: float = math.inf) -> float:
+    """The device's time for a launch, of many in a row on a stream; the median of a few tries.
+
+    limit: beyond it the first try is enough.
+    """
     import torch
 
     device = torch.device("cuda", device_index)
     queue = torch.cuda.ExternalStream(stream, device=device) if stream else torch.cuda.default_stream(device)
     with torch.cuda.device(device), torch.cuda.stream(queue):
         run()
-        return median(_once(run, queue) for _ in range(TRIES))
+        first = _once(run, queue)
+        return first if first > limit else median([first, *(_once(run, queue) for _ in range(TRIES - 1))])
 
 
 def _once(run: Callable[[], None], queue: Any) -> float:

@@ -69,7 +69,8 @@ def pycuda_steps(weights: Weights, *, fused: bool) -> Steps:
     sources, targets = buffers(weights)
     steps: list[Callable[[], Any]] = []
     for w, b, source, target in zip(weights.weights, weights.biases, sources, targets, strict=True):
-        steps.append(fastest_product(blas, source, w, target, tf32=weights.network.tf32))
+        product = fastest_product(blas, source, w, target, tf32=weights.network.tf32, among=weights.weights)
+        steps.append(product)
         if fused:
             steps.append(bias_relu.prepared("bias_relu", target, b))
         else:

@@ -254,13 +254,30 @@ def test_the_fastest_of_cublas_and_cublaslt(m: int, k: int, n: int, tf32: bool) 
         with torch.cuda.stream(stream):
             x, w = torch.randn(m, k, device="cuda"), torch.randn(n, k, device="cuda")
             out = torch.empty(m, n, device="cuda")
-            for _ in range(2):  # the second time the choice is known
-                run = fastest_product(blas, x, w, out, tf32=tf32)
+            for among in ((), (), (torch.randn_like(w), w)):  # the second time the choice is known
+                run = fastest_product(blas, x, w, out, tf32=tf32, among=among)
                 out.fill_(math.nan)
                 run()
                 wanted = x.double() @ w.double().t()
                 error = torch.linalg.norm(out.double() - wanted) / torch.linalg.norm(wanted)
                 assert error <= (2e-3 if tf32 else 1e-6)
+    finally:
+        torch.cuda.synchronize()
+        blas.close()
+
+
+@needs_nvmath
+@pytest.mark.parametrize(("m", "n"), [(2, 128), (16, 256), (17, 100)])
+def test_cublas_without_a_workspace(m: int, n: int) -> None:
+    from brrr.kernels.cublas import Blas
+
+    blas = Blas(0, torch.cuda.current_stream().cuda_stream, workspace_bytes=0)
+    try:
+        x, w = torch.randn(m, n, device="cuda"), torch.randn(n, n, device="cuda")
+        out = torch.full_like(x, math.nan)
+        blas.product(x, w, out)()
+        wanted = x.double() @ w.double().t()
+        assert torch.linalg.norm(out.double() - wanted) <= 1e-6 * torch.linalg.norm(wanted)
     finally:
         torch.cuda.synchronize()
         blas.close()
