@@ -199,7 +199,8 @@ class Experiment:
     one that says whether a variant exists at a point (all do, where it is empty); `cost` names one that gives a
     variant's `Cost` at a point without building anything, so that a recording can be planned. `rate` is what a time
     may be shown as, `other_rates` what else, `guides` are theoretical lines, `traces` the variants and points whose
-    timeline is recorded. `predicts` names the function that gives a variant's `PredictedRun` at a point, None where no
+    timeline is recorded. `settle` names a function from a point to the seconds that a variant runs unmeasured before its
+    samples of each round, until the clock that its neighbour left has settled (none, where it is empty). `predicts` names the function that gives a variant's `PredictedRun` at a point, None where no
     time is predicted; explorers show these predictions without being asked if `predict_by_default`.
     """
 
@@ -218,6 +219,7 @@ class Experiment:
     other_rates: tuple[Rate, ...] = ()
     guides: tuple[Guide, ...] = ()
     traces: tuple[tuple[str, Mapping[str, Value]], ...] = ()
+    settle: str = ""
     predicts: str = ""
     predict_by_default: bool = True
 
@@ -270,6 +272,13 @@ class Experiment:
             return None
         ask = cast(Callable[[Variant, Point], Cost], _load(self.cost))
         return ask(self.variant(variant), point)
+
+    def settle_s(self, point: Point) -> float:
+        """The seconds that a variant runs unmeasured before its samples at a point."""
+        if not self.settle:
+            return 0.0
+        ask = cast(Callable[[Point], float], _load(self.settle))
+        return ask(point)
 
     def rate_of(self, amount: str = "") -> Rate | None:
         """The rate of an amount, without one the first rate; None where the experiment names no such."""

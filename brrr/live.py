@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from brrr.measurement import Measurement
 from brrr.source import Badge, quick
 
 if TYPE_CHECKING:
+    from brrr.recordings.rows import Ran
     from brrr.tracing.model import Timeline
 
 
@@ -68,7 +70,7 @@ class Live:
             self._require("measure", experiment, variant)
             from brrr.timing.timers import run_variant
 
-            kept[key] = run_variant(experiment, variant, full, budget_s=self.budget_s).measurement
+            kept[key] = _with_error(run_variant(experiment, variant, full, budget_s=self.budget_s))
         return kept[key]
 
     def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
@@ -83,7 +85,7 @@ class Live:
             return
         for variant, found in run_point(experiment, missing, full, budget_s=self.budget_s).items():
             if isinstance(found, TimedRun):
-                self._measured.setdefault((experiment.name, variant), {})[key] = found.measurement
+                self._measured.setdefault((experiment.name, variant), {})[key] = _with_error(found)
 
     def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
         """The points traced so far in this session."""
@@ -109,3 +111,8 @@ class Live:
                 f"Live({self.kind!r}).{call}: variant {variant!r} of {experiment.name!r} needs another device; "
                 f"here there are {', '.join(self.variants(experiment))}"
             )
+
+
+def _with_error(ran: Ran) -> Measurement:
+    """The measurement with the relative error that the check found."""
+    return replace(ran.measurement, error=ran.error)

@@ -78,6 +78,7 @@ class Measurement:
 
     A field is None where it does not apply (`kernel_s` on a CPU) or could not be had; `notes` says why. `peak_bytes` is
     the most memory that one call took at once, beside what was there before; only experiments on memory tell it.
+    `error` is the result's relative error against a reference in higher precision, None where there was none.
     """
 
     host_s: Estimate | None = None
@@ -95,6 +96,7 @@ class Measurement:
     kernel_times_from: str = ""
     notes: tuple[str, ...] = ()
     samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict, repr=False, compare=False)
+    error: float | None = field(default=None, compare=False)
 
     def get(self, name: str) -> Estimate | None:
         """The estimate of one field by its name, None where it was not measured."""

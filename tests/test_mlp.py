@@ -17,9 +17,10 @@ from brrr.counting.tracing import cost as counted
 from brrr.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
 from brrr.experiment import Experiment, Point, Value
 from brrr.experiments import experiment, mlp_table, mlp_work
-from brrr.experiments.mlp import TUNED
+from brrr.experiments.mlp import STRASSEN, TUNED
 from brrr.experiments.mlp_claims import closed, published_divide
 from brrr.experiments.mlp_ratios import divide
+from brrr.experiments.mlp_strassen_claims import LARGE
 from brrr.experiments.mlp_theory import floor_s, network_of, way_of
 from brrr.machines.datasheet import hardware
 from brrr.measurement import Estimate, Measurement
@@ -72,7 +73,9 @@ def test_the_whole_recording_fits_into_few_runs_and_every_step_into_one() -> Non
 
 
 def test_sentences_on_the_whole_grid_name_no_point() -> None:
-    assert sum(phase == "claim" for _, phase in prioritized(MLP)) <= 4
+    named = [tuple(point.values()) for point, phase in prioritized(MLP) if phase == "claim"]
+    assert sum((batch, hidden) not in LARGE for _, batch, hidden in named) <= 4
+    assert {(batch, hidden) for _, batch, hidden in named} >= set(LARGE), "points beyond the grid are named"
 
 
 @pytest.mark.parametrize("hidden", [128, 1024])
@@ -123,7 +126,10 @@ def test_every_way_on_a_cpu_is_right_and_measured(tmp_path: Path, monkeypatch: p
 
 def test_every_way_of_the_gpu_is_one_of_the_networks() -> None:
     ways = {way_of(v.name) for v in MLP.variants if v.device == "cuda"}
-    assert ways == {*WAYS, "best"}
+    launched = {
+        name for name in WAYS if name.startswith("strassen")
+    }  # `best` has them; here StrassenMLP stands for them
+    assert ways == {*WAYS, "best", *STRASSEN} - (launched - {*STRASSEN})
     on_cpu = {way_of(v.name) for v in MLP.variants if v.device == "cpu"} - {"numpy", "best"}
     assert on_cpu == {name for name, way in WAYS.items() if "cpu" in way.devices}
 
@@ -189,7 +195,8 @@ class Grid(Made):
         if made is None:
             return {}
         by_field = made if isinstance(made, dict) else dict.fromkeys(("period_s", "host_s", "span_s"), made)
-        points = [tuple(p.values()) for p in MLP.points() if MLP.has(variant, p)]
+        beyond: list[dict[str, Value]] = [{"layers": 8, "batch": batch, "hidden": hidden} for batch, hidden in LARGE]
+        points = [tuple(p.values()) for p in [*MLP.points(), *beyond] if MLP.has(variant, p)]
         return {p: Measurement(**{f: self._estimate(t(*p)) for f, t in by_field.items()}) for p in points}  # type: ignore[arg-type]
 
 
@@ -227,7 +234,14 @@ GOOD: dict[str, Any] = {
     "megakernel": of(EAGER, 10.0),
     "megakernel-graph": of(EAGER, 9.0),
     "best": of(EAGER, 6.0),
+    "strassen": lambda n, b, h: EAGER(n, b, h) / (2.4 * 1.2),
+    "strassen-accurate": lambda n, b, h: EAGER(n, b, h) / (2.4 * 3.0),
 }
+
+
+GOOD["strassen-one"] = lambda n, b, h: (  # beyond the source's grid it has no figures
+    as_published("strassen")(n, b, h) if (n, b, h, "strassen") in PUBLISHED else EAGER(n, b, h)
+)
 
 
 def verdict(claim: str, **changed: Any) -> str:
@@ -280,6 +294,15 @@ FAILS: list[tuple[str, dict[str, Any]]] = [
     ("best-half-again", slower("best", 2.2)),
     ("best-twice", slower("best", 1.6)),
     ("host-cost-of-a-layer", {"pycuda": of(EAGER, 1.2)}),
+    ("strassen-at-best", slower("strassen-one", 1.5)),
+    ("strassen-average", slower("strassen-one", 0.7)),
+    ("strassen-only-there", slower("strassen-one", 0.5, lambda n, b, h: (b, h) == (2, 4096))),
+    ("strassen-only-there", slower("strassen-one", 1.6, lambda n, b, h: (b, h) == (64, 2048))),
+    ("strassen-few-rows", slower("strassen-one", 0.01, lambda n, b, h: b <= 16)),
+    ("strassen-network", slower("strassen", 1.3, lambda n, b, h: (b, h) == (4096, 2048))),
+    ("strassen-network-accurate", slower("strassen-accurate", 1.5)),
+    ("strassen-never-slower", slower("strassen", 3.0, lambda n, b, h: (n, b, h) == (2, 8, 512))),
+    ("strassen-never-slower", slower("strassen-accurate", 8.0, lambda n, b, h: (n, b, h) == (8, 2, 4096))),
 ]
 
 

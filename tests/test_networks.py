@@ -121,6 +121,21 @@ def test_the_check_can_fail(spoil: str, dtype: str) -> None:
     assert weights.error(fine) == 0 and not weights.error(wrong) <= weights.tolerance
 
 
+@pytest.mark.parametrize("layers", [1, 8, 24])
+def test_tf32_that_drops_bits_passes_and_half_as_many_bits_do_not(layers: int) -> None:
+    """Matrix units may cut operands to TF32's 10 bits instead of rounding them; the errors then add up over layers."""
+    weights = Weights.random(Network(layers, 16, 256, tf32=True), "cpu")
+
+    def run(dropped: int) -> torch.Tensor:
+        y = weights.x
+        for w, b in zip(weights.weights, weights.biases, strict=True):
+            left, right = ((each.view(torch.int32) & -(1 << dropped)).view(torch.float32) for each in (y, w))
+            y = (left @ right.t() + b).relu()
+        return y
+
+    assert 3e-4 * layers**0.5 < weights.error(run(13)) <= weights.tolerance < weights.error(run(16))
+
+
 def test_a_result_of_nothing_but_zeros() -> None:
     weights = Weights(Network(1, 1, 1), [torch.ones(1, 1)], [-torch.ones(1)], torch.ones(1, 1))
     assert weights.error(torch.zeros(1, 1)) == 0
@@ -158,7 +173,8 @@ def test_a_network_too_large_for_the_memory(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_ladder_has_its_rungs() -> None:
     expected = (
         "module functional inference script compile max-autotune graph pycuda pycuda-fused pycuda-graph epilogue "
-        "epilogue-graph triton triton-graph megakernel megakernel-graph"
+        "epilogue-graph triton triton-graph megakernel megakernel-graph strassen strassen-graph strassen-accurate "
+        "strassen-accurate-graph"
     )
     assert list(WAYS) == expected.split()
     assert [name for name, way in WAYS.items() if "cpu" in way.devices] == list(CPU_WAYS)
@@ -340,6 +356,7 @@ def test_what_is_measured_before_choosing() -> None:
 
 def test_what_is_worth_trying() -> None:
     tried = ["graph", "pycuda-graph", "epilogue-graph", "triton-graph", "megakernel", "megakernel-graph"]
+    tried += ["strassen-graph", "strassen-accurate-graph"]
     assert worth_trying(Network(8, 2, 8), [name for name in WAYS if not WAYS[name].slow_to_build]) == tried
     assert worth_trying(Network(8, 2, 8), CPU_WAYS) == list(CPU_WAYS)
     assert {"functional", "pycuda-fused", "epilogue"} < set(worth_trying(Network(1, 2, 8), list(WAYS)))

@@ -30,6 +30,8 @@ NAMES = (
     "remat",
     "prediction",
     "mlp",
+    "strassen",
+    "strassen_errors",
 )
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from brrr.experiment import Axis, Experiment, Guide, Line, Point, Variant
 from brrr.experiments.mlp_claims import CLAIMS
+from brrr.experiments.mlp_strassen_claims import CLAIMS as STRASSEN_CLAIMS
+from brrr.experiments.mlp_strassen_claims import LARGE
 from brrr.experiments.mlp_theory import sizes, way_of
 from brrr.measurement import Field
 
@@ -33,6 +35,17 @@ COMPILE_S, TUNE_S, CHOOSE_S = 6.0, 30.0, 1.0
 TYPED = ("graph-tf32", "module-bf16", "graph-bf16", "best-bf16")
 TYPED_BATCHES = (16, 128)
 
+STRASSEN = ("strassen", "strassen-accurate", "strassen-one")
+"""`StrassenMLP`: chosen among float32 products, among all as accurate, and one level in every layer, as the source."""
+
+CHOSEN = STRASSEN[:2]
+"""On the whole grid, as `best` is."""
+
+LARGE_WAYS = ("module", "graph", "max-autotune", "best", *STRASSEN)
+"""Ways measured beyond the source's grid, where batch and hidden size are large."""
+
+SETTLE_S = 0.1
+
 CPU_WAYS = ("module", "functional", "inference", "script", "numpy", "best")
 CPU_WEIGHTS, CPU_FLOP = 2**23, 3e8
 """The CPU stops at so many weights, or FLOP a call; it has the points between."""
@@ -47,7 +60,9 @@ LABELS = {
     "epilogue-graph": "bias and ReLU in cuBLASLt's product, CUDA Graph", "triton": "bias and ReLU in Triton's product",
     "triton-graph": "bias and ReLU in Triton's product, CUDA Graph", "megakernel": "one kernel for all layers",
     "megakernel-graph": "one kernel for all layers, CUDA Graph", "best": "best(), chosen by prediction",
-    "numpy": "NumPy, three calls a layer",
+    "numpy": "NumPy, three calls a layer", "strassen": "StrassenMLP without tensor cores, CUDA Graph",
+    "strassen-accurate": "StrassenMLP as accurate as float32, CUDA Graph",
+    "strassen-one": "fused Strassen, one level in every layer",
 }  # fmt: skip
 QUEUE_LABELS = {
     "module": "two orders a layer", "pycuda": "three orders a layer", "pycuda-fused": "two orders a layer, bias + ReLU",
@@ -62,13 +77,26 @@ def supports(variant: Variant, point: Point) -> bool:
     way, here = way_of(variant.name), (layers, batch, hidden)
     if variant.device != "cuda":
         return here in CPU_COMPILED if way == "compile" else _on_cpu(layers, batch, hidden)
+    if (batch, hidden) in LARGE:
+        return way in LARGE_WAYS and layers == max(LAYERS)
+    if way == "strassen-one":
+        return layers == max(LAYERS)
     if variant.name in TYPED:
         return layers == max(LAYERS) and batch in TYPED_BATCHES
     if way == "max-autotune":
         return here in TUNED
     if way == "compile":
         return here in TUNED or (layers == max(LAYERS) and batch in BETWEEN_BATCHES)
-    return way in WHOLE or (layers in BETWEEN_LAYERS and batch in BETWEEN_BATCHES) or here in TUNED
+    return way in (*WHOLE, *CHOSEN) or (layers in BETWEEN_LAYERS and batch in BETWEEN_BATCHES) or here in TUNED
+
+
+def settle_s(point: Point) -> float:
+    """How long a way runs unmeasured before its samples: where batch and hidden size are large, power pulls the clock.
+
+    >>> settle_s({"layers": 8, "batch": 128, "hidden": 4096}), settle_s({"layers": 8, "batch": 4096, "hidden": 4096})
+    (0.0, 0.1)
+    """
+    return SETTLE_S if sizes(point)[1:] in LARGE else 0.0
 
 
 def _on_cpu(layers: int, batch: int, hidden: int) -> bool:
@@ -94,14 +122,15 @@ ORDER = (
 SHOWN = ("module", "graph", "pycuda", "pycuda-fused", "megakernel", "best")
 
 VARIANTS = (
-    *(_variant(name) for name in (*ORDER, *TYPED)),
+    *(_variant(name) for name in (*ORDER, *TYPED, *STRASSEN)),
     *(Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu") for way in CPU_WAYS),
     Variant("cpu-compile", f"CPU, {LABELS['compile']}", "cpu", prepare_s=COMPILE_S),
     *(Variant(f"queue-{way}", label, "cpu-queue") for way, label in QUEUE_LABELS.items()),
 )
 
 HOSTS = ("module", "functional", "inference", "script", "graph", "pycuda", "pycuda-fused", "epilogue", "megakernel")
-SPANS = ("module", "graph", "pycuda-graph", "triton-graph", "megakernel", "megakernel-graph", "best")
+SPANS = ("module", "graph", "pycuda-graph", "triton-graph", "megakernel", "megakernel-graph", "best",
+         "max-autotune", *STRASSEN)  # fmt: skip
 
 
 def _lines() -> tuple[Line, ...]:
@@ -120,7 +149,7 @@ def _line(variant: Variant, field: Field, suffix: str, shown: bool = False) -> L
     )
 
 
-FLOORED = ("compile", "max autotune", "megakernel", "megakernel graph", "best")
+FLOORED = ("megakernel", "megakernel graph", "best")
 """Lines that come near enough to the floor for it to be drawn; a ladder of others alone keeps its linear scale."""
 
 TRACED_HIDDEN = (128, 512, 1024, 4096)
@@ -139,10 +168,11 @@ EXPERIMENT = Experiment(
     lines=_lines(),
     build="brrr.experiments.mlp_work:workload",
     supports="brrr.experiments.mlp:supports",
+    settle="brrr.experiments.mlp:settle_s",
     cost="brrr.experiments.mlp_theory:cost",
     predicts="brrr.experiments.mlp_predicted:mlp",
     predict_by_default=False,
-    claims=CLAIMS,
+    claims=(*CLAIMS, *STRASSEN_CLAIMS),
     anchors=({"layers": 8, "batch": 16, "hidden": 256}, {"layers": 8, "batch": 128, "hidden": 2048}),
     guides=(
         Guide("floor", "the floor: weights from the memory, or FLOP", "DATASHEET", "time",

@@ -17,7 +17,7 @@ from pathlib import Path
 from brrr.claim import Evidence
 from brrr.errors import ArgumentError, BrrrError, NotRecordedError
 from brrr.experiments import experiment
-from brrr.experiments.mlp import LAYERS
+from brrr.experiments.mlp import BATCHES, LAYERS
 from brrr.experiments.mlp_ratios import Key, times
 from brrr.published import mlp_speedups
 from brrr.source import Source
@@ -82,7 +82,7 @@ def mlp_table(source: Source | str | None = None, *, layers: int | None = None) 
         raise ArgumentError("mlp_table", "layers", layers, f"one of {', '.join(map(str, LAYERS))}, or None")
     chosen = source_named(source) if source is None or isinstance(source, str) else source
     parts = [published_part(), *measured_parts(chosen)]
-    kept = tuple(part for each in parts if (part := _of_layers(each, layers)).rows())
+    kept = tuple(part for each in parts if (part := of_layers(each, layers)).rows())
     return MlpTable(kept)
 
 
@@ -99,15 +99,16 @@ def measured_parts(source: Source) -> list[Part]:
     """What a source has of the two published ways, and of the others; without a GPU, of the CPU's own."""
     evidence = Evidence(experiment("mlp"), source)
     badge = str(source.badge(evidence.experiment))
-    found = [Part(badge, _gains(evidence, ways)) for ways in (SAME, OURS)]
-    there = [part for part in found if part.ways] or [Part(badge, _gains(evidence, ON_CPU))]
+    found = [Part(badge, on_grid(measured_gains(evidence, ways))) for ways in (SAME, OURS)]
+    there = [part for part in found if part.ways] or [Part(badge, measured_gains(evidence, ON_CPU))]
     there = [part for part in there if part.ways]
     if not there and not source.live:
         raise NotRecordedError(f"mlp_table: {source.name} has no two ways of a point; `brrr record mlp` measures them")
     return there
 
 
-def _gains(evidence: Evidence, ways: Mapping[str, tuple[str, str]]) -> dict[str, Gains]:
+def measured_gains(evidence: Evidence, ways: Mapping[str, tuple[str, str]]) -> dict[str, Gains]:
+    """For each title, the times of its second line over those of its first, wherever both were measured."""
     found: dict[str, Gains] = {}
     for title, (line, base) in ways.items():
         fast, slow = times(evidence, line), times(evidence, base)
@@ -117,7 +118,14 @@ def _gains(evidence: Evidence, ways: Mapping[str, tuple[str, str]]) -> dict[str,
     return found
 
 
-def _of_layers(part: Part, layers: int | None) -> Part:
+def on_grid(ways: Mapping[str, Gains]) -> dict[str, Gains]:
+    """Without the points beyond the source's own batches."""
+    kept = {way: {key: gain for key, gain in gains.items() if key[1] in BATCHES} for way, gains in ways.items()}
+    return {way: gains for way, gains in kept.items() if gains}
+
+
+def of_layers(part: Part, layers: int | None) -> Part:
+    """The rows of so many layers; all of them for None."""
     kept = {way: {k: v for k, v in gains.items() if layers in (None, k[0])} for way, gains in part.ways.items()}
     return Part(part.badge, {way: gains for way, gains in kept.items() if gains})
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 from weakref import WeakValueDictionary
 
 import torch
 
+from brrr.errors import UnavailableError
 from brrr.experiment import Point, Variant, Workload
 from brrr.experiments.matmul_work import refuse_too_large
 from brrr.experiments.mlp_theory import cost, network_of, way_of
@@ -61,17 +62,24 @@ def workload(variant: Variant, point: Point) -> Workload:
     refuse_too_large(needed_bytes(network), device, f"{variant.label} of {network}")
     given = Given.of(network, device)
     weights = given.weights_of(network)
-    work, tolerance = cost(variant, point), weights.tolerance
+    work, tolerance = cost(variant, point), weights.tolerance * (STRASSEN_ROOM if way in STRASSEN else 1.0)
     if variant.device == "cpu-queue":
         queue = CpuQueue()
         run = _submitted(queue, way, given)
         return Workload(run, work, given.error, tolerance, queue.synchronize, queue.close, queue)
-    run, close = _numpy(given) if way == "numpy" else _through_networks(way, network, weights)
+    run, close = _made(way, network, given, weights)
     if device == "cpu":
         return Workload(run, work, given.error, tolerance, close=close)
     run()  # libraries load and choose at the first call
     torch.cuda.synchronize()
     return Workload(run, work, given.error, tolerance, torch.cuda.synchronize, close)
+
+
+def _made(way: str, network: Network, given: Given, weights: Weights) -> tuple[Order, Callable[[], None]]:
+    """A way on these weights, and what frees what it holds."""
+    if way == "numpy":
+        return _numpy(given)
+    return _by_strassen(way, weights) if way in STRASSEN else _through_networks(way, network, weights)
 
 
 def needed_bytes(network: Network) -> int:
@@ -89,6 +97,47 @@ def _through_networks(way: str, network: Network, weights: Weights) -> tuple[Ord
         return chosen.run, chosen.close
     prepared = WAYS[way].build(network, weights)
     return prepared.run, prepared.close
+
+
+# ---- Strassen's algorithm ----
+
+STRASSEN: dict[str, dict[str, Any]] = {
+    "strassen": {"accuracy": 1e-5, "inner": ("sgemm", "ffma"), "graphs": True},
+    "strassen-accurate": {"accuracy": "fp32", "graphs": True},
+    "strassen-one": {"level": 1, "form": "strassen", "inner": "sgemm"},
+}
+"""What `StrassenMLP` is asked for: no tensor cores, any product as accurate as float32's, the source's one level."""
+
+STRASSEN_ROOM = 5.0
+"""Three levels make an error about three times as large; one TF32 product would still be found out."""
+
+
+def _by_strassen(way: str, weights: Weights) -> tuple[Order, Callable[[], None]]:
+    """`StrassenMLP` on these weights; what it chooses as a CUDA Graph, the source's form launched one by one."""
+    from brrr.networks.torch_ways import captured
+    from brrr.strassen.network import StrassenMLP
+
+    model = StrassenMLP.of(weights.weights, weights.biases, **STRASSEN[way])
+    x = weights.x
+
+    def run() -> torch.Tensor:
+        with torch.no_grad():
+            return cast("torch.Tensor", model(x))
+
+    if way == "strassen-one" or not x.is_cuda:
+        return run, lambda: None
+    prepared = captured(run, weights, _stream(x.device))
+    return prepared.run, prepared.close
+
+
+def _stream(device: torch.device) -> Any:
+    """A stream that PyCUDA's launches take too, where PyCUDA is here; else None, for a new one."""
+    from brrr.kernels.pycuda_context import shared_stream
+
+    try:
+        return shared_stream(device.index).torch
+    except UnavailableError:
+        return None
 
 
 # ---- the CPU's own: NumPy, and the toy accelerator ----

@@ -36,6 +36,9 @@ EXERCISES: Mapping[str, str] = {
     "06-fuse": "brrr.lessons.exercise_bias_relu:grade",
     "06-capture": "brrr.lessons.exercise_capture:grade",
     "06b-floor": "brrr.lessons.exercise_barriers:grade",
+    "09-sign": "brrr.lessons.exercise_sign:grade",
+    "09-crossover": "brrr.lessons.exercise_strassen_crossover:grade",
+    "09b-scaling": "brrr.lessons.exercise_scaling:grade",
 }
 """Each exercise, and the `module:function` that marks it; the function's keyword arguments are the answers it takes."""
 

@@ -89,6 +89,9 @@ def best(
     weights: the network's own; None draws random ones. device: "cuda" or "cpu"; None takes the weights', else a GPU if
         there is one. patient: also try the ways that take up to minutes to build (torch.compile). again: measure anew.
 
+    The ways by Strassen products are among them; they are less exact than others, and are taken only where the error
+    against float64 stays within the tolerance that every way has (`Weights.tolerance`).
+
     The predictor ranks the ways. Where the first is ahead by less than 20 %, or its prediction rests on no measurement,
     those that come near are built, checked against float64 and measured, a fraction of a second each; which was fastest
     is kept in the user's cache, for each network and device. ArgumentError for sizes and types that do not exist,

@@ -67,6 +67,31 @@ def megakernel_here(network: Network) -> str | None:
     return reason.removeprefix("megakernel: ") if reason else None
 
 
+def strassen_gains(network: Network) -> str | None:
+    """By prediction: Strassen's levels pay for large products only."""
+    from brrr.networks.strassen_plans import gains
+
+    return gains("strassen", network)
+
+
+def accurate_gains(network: Network) -> str | None:
+    """By prediction, as for levels."""
+    from brrr.networks.strassen_plans import gains
+
+    return gains("strassen-accurate", network)
+
+
+def true_float32(network: Network) -> str | None:
+    """Split products stand for float32's.
+
+    >>> true_float32(Network(1, 2, 64, "bfloat16"))
+    'float32 only, and this is bfloat16'
+    """
+    if network.dtype != "float32" or network.tf32:
+        return f"float32 only, and this is {'TF32' if network.tf32 else network.dtype}"
+    return None
+
+
 @lru_cache(maxsize=16)
 def _pycuda(device_index: int) -> str | None:
     from brrr.kernels.pycuda_context import pycuda_driver

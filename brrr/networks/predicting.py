@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -31,6 +31,7 @@ MEGAKERNEL_S, MEGAKERNEL_LAYER_S, MEGAKERNEL_SLOWER = 4e-6, 0.8e-6, 2.0
 GRAPH_OF = {
     "module": "graph", "functional": "graph", "inference": "graph", "script": "graph", "pycuda": "pycuda-graph",
     "pycuda-fused": "pycuda-graph", "epilogue": "epilogue-graph", "triton": "triton-graph",
+    "strassen": "strassen-graph", "strassen-accurate": "strassen-accurate-graph",
 }  # fmt: skip
 """The same kernels as a CUDA Graph."""
 
@@ -124,7 +125,21 @@ def _known(network: Network, where: Where) -> dict[str, Candidate]:
         device_s = graph_s if name.startswith("pycuda") else fused_s
         found[name] = Candidate(name, max(device_s, network.layers * launches * host_s))
     period_s, assumed = megakernel_period(network, where)
-    return found | {name: Candidate(name, period_s, assumed) for name in ("megakernel", "megakernel-graph")}
+    found |= {name: Candidate(name, period_s, assumed) for name in ("megakernel", "megakernel-graph")}
+    return found | {each.way: each for each in _by_strassen(network, where)}
+
+
+def _by_strassen(network: Network, where: Where) -> Iterator[Candidate]:
+    """Ways by Strassen products; assumed, since constants of its kernels are."""
+    from brrr.networks.strassen_plans import WAYS, predicted
+
+    for name in WAYS:
+        if name == "strassen-accurate" and (network.tf32 or network.dtype != "float32"):
+            continue
+        made = predicted(network, name, where)
+        if made is not None:
+            device_s, host_s = made
+            yield from (Candidate(name, max(device_s, host_s)), Candidate(f"{name}-graph", device_s))
 
 
 def _predicted(network: Network, where: Where, how: How, *, fused: bool = False) -> Prediction:

@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from brrr.networks.needs import blas_here, megakernel_here, narrow_enough, no_half, pycuda_here, triton_here, two_rows
+from brrr.networks.needs import (
+    accurate_gains,
+    blas_here,
+    megakernel_here,
+    narrow_enough,
+    no_half,
+    pycuda_here,
+    strassen_gains,
+    triton_here,
+    true_float32,
+    two_rows,
+)
 from brrr.networks.way import Way
 
 _TORCH, _LAUNCHED = "brrr.networks.torch_ways", "brrr.networks.launched_ways"
 _BOTH, _GPU = ("cuda", "cpu"), ("cuda",)
+_STRASSEN = "brrr.networks.strassen_ways"
 _PYCUDA = (no_half, narrow_enough, pycuda_here, blas_here)
+_ACCURATE = (true_float32, accurate_gains)
 
 _LADDER = (
     Way("module", "nn.Sequential", _BOTH, f"{_TORCH}:module"),
@@ -29,6 +42,10 @@ _LADDER = (
     Way("triton-graph", "Triton, CUDA Graph", _GPU, f"{_LAUNCHED}:triton_graph", (triton_here,)),
     Way("megakernel", "megakernel", _GPU, f"{_LAUNCHED}:megakernel", (megakernel_here,)),
     Way("megakernel-graph", "megakernel, CUDA Graph", _GPU, f"{_LAUNCHED}:megakernel_graph", (megakernel_here,)),
+    Way("strassen", "Strassen's products", _GPU, f"{_STRASSEN}:strassen", (strassen_gains,)),
+    Way("strassen-graph", "Strassen's products, CUDA Graph", _GPU, f"{_STRASSEN}:strassen_graph", (strassen_gains,)),
+    Way("strassen-accurate", "split products", _GPU, f"{_STRASSEN}:accurate", _ACCURATE),
+    Way("strassen-accurate-graph", "split products, CUDA Graph", _GPU, f"{_STRASSEN}:accurate_graph", _ACCURATE),
 )
 
 WAYS: Mapping[str, Way] = MappingProxyType({way.name: way for way in _LADDER})

@@ -34,6 +34,7 @@ CLAIM_BUDGET_S, GRID_BUDGET_S = 0.2, 0.03
 PREPARE_S = 0.1  # a variant's inputs, its check and its warm-up, where they are small
 FRESH_PROCESS_S = 8.0  # a first call needs a process of its own, which loads torch and makes a context
 CALLS = 4  # the check, the warm-up and two timed calls: what most points need at least
+SETTLES = 3  # two rounds and the profiled calls, each behind a run-up
 SLOW_BUDGETS = 4  # a call that takes so many budgets is made once
 CPU_CORE_FLOP_PER_S, CPU_BYTES_PER_S = 30e9, 10e9
 GPU_FLOP_PER_S, GPU_BYTES_PER_S = 40e12, 20e9  # the bytes may have to cross from the host
@@ -256,7 +257,8 @@ class Pace:
         fresh_s = FRESH_PROCESS_S if variant.timer == "first-call" else 0.0
         calls = 1.2 if call_s > SLOW_BUDGETS * step.budget_s else CALLS
         prepare_s = PREPARE_S + variant.prepare_s + fresh_s + cost.bytes / INPUT_BYTES_PER_S
-        return prepare_s + max(step.budget_s, calls * call_s)
+        settle_s = SETTLES * step.experiment.settle_s(step.point)
+        return prepare_s + settle_s + max(step.budget_s, calls * call_s)
 
     def _call_s(self, experiment: Experiment, variant: Variant, cost: Cost) -> float:
         measured = self._calls.get((experiment.name, variant.name), [])

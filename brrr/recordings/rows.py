@@ -73,6 +73,7 @@ class Row:
             for name, e in found.items()
         }
         kept = replace(ran.measurement, **times, device=device, kernel_times_from="", notes=(), samples={})
+        kept = replace(kept, error=float(ran.error))
         cost = Cost(float(ran.cost.flop), float(ran.cost.bytes))
         return cls(tuple(point.values()), variant, kept, cost, float(ran.error), run)
 
@@ -127,7 +128,7 @@ def from_cells(cells: Sequence[str], experiment: Experiment, device: str) -> Row
         flags=tuple(by_name["flags"].split(";")) if by_name["flags"] else (),
     )
     flop, moved, error = (_required(by_name, name) for name in ("flop", "bytes", "error"))
-    return Row(point, by_name["variant"], measurement, Cost(flop, moved), error, by_name["run"])
+    return Row(point, by_name["variant"], replace(measurement, error=error), Cost(flop, moved), error, by_name["run"])
 
 
 def _axis_value(axis: Axis, cell: str) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from brrr.measurement import Cache, Estimate, Field, Measurement, is_host_bound
 from brrr.statistics import median
@@ -30,6 +30,10 @@ SLOW_CALLS = 4
 
 WORKED_CALLS = 11
 SLICES = 8
+
+SETTLED_SLICES, SETTLE_MOST = 2, 2
+"""With a run-up the budget is spent in so many slices, each behind its own, which is at most so many times as long."""
+
 STEADY = 0.02
 WARM_UP_SHARE = 0.3
 DRIFT = 0.03
@@ -38,8 +42,10 @@ DRIFT = 0.03
 class Run:
     """One function being measured on one device: warm up, rounds of samples, and the measurement at the end."""
 
-    def __init__(self, fn: Callable[[], Any], place: Place, cache: Cache, budget_s: float) -> None:
-        self.fn, self.place, self.cache, self.budget_s = fn, place, cache, budget_s
+    def __init__(
+        self, fn: Callable[[], Any], place: Place, cache: Cache, budget_s: float, settle_s: float = 0.0
+    ) -> None:
+        self.fn, self.place, self.cache, self.budget_s, self.settle_s = fn, place, cache, budget_s, settle_s
         self.cuda = place == "cuda"
         self.host = HostTimes(fn, wait_for(place))
         self.precision = PRECISION if self.cuda else LIVE_CPU_PRECISION
@@ -106,6 +112,16 @@ class Run:
                 break
         self._note_nan(result)
 
+    def settle(self) -> None:
+        """Calls that are not measured, for `settle_s` and then until the clock is steady: the neighbour's is forgotten."""
+        if not self.settle_s:
+            return
+        start = time.perf_counter()
+        while (spent := time.perf_counter() - start) < SETTLE_MOST * self.settle_s:
+            self.host.one()
+            if spent >= self.settle_s / 2 and self._clock_is_steady() and spent >= self.settle_s:
+                return
+
     def _clock_is_steady(self) -> bool:
         """Whether the GPU's clock is within 2 % of what it was when last asked; a CPU's is not asked."""
         if not self.cuda:
@@ -138,8 +154,9 @@ class Run:
 
     def round(self) -> None:
         """One slice of samples of every time."""
+        self.settle()
         start = time.perf_counter()
-        slice_s = self.budget_s / SLICES
+        slice_s = self.budget_s / (SETTLED_SLICES if self.settle_s else SLICES)
         if self.cache == "hot":
             self.host.round(slice_s * (0.6 if self.cuda else 1.0))
         if self.device_times is not None:
@@ -159,6 +176,7 @@ class Run:
         if self.device_times is not None:
             from brrr.timing.finish import finish_on_device
 
+            self.settle()  # its kernels' own times, and its clock, are taken here
             kernels, origin, clock = finish_on_device(self, fields, notes, profiler=self.profiler)
         elif isinstance(self.place, CpuQueue) and not self._single:
             kernels, fields["kernel_s"] = self._worked(self.place)
@@ -177,7 +195,7 @@ class Run:
             kernel_times_from=origin,
             notes=tuple(notes),
             samples={name: tuple(values) for name, values in self._samples().items() if values},
-            **fields,
+            **cast(dict[str, Any], fields),
         )
 
     def _worked(self, queue: CpuQueue) -> tuple[int, Estimate]:
@@ -201,6 +219,7 @@ class Run:
         if self.cache == "cold":
             self.host.forget()
         if self._single:
+            self.settle()
             self.device_times.round(0.0, self.call_s)
 
     def _samples(self) -> dict[str, list[float]]:

@@ -31,7 +31,7 @@ def test_a_lesson_from_run_all_to_the_last_slider(name: str, browser: Any, lab: 
     page.answer_all()
     page.page.wait_for_function("() => document.querySelectorAll('.brrr-cover').length === 0")
     code = _code_of(lab.work / name)
-    explorers = code.count("explore(") + code.count("timeline(")
+    explorers = sum(code.count(f"{name}(") for name in ("explore", "timeline", "drawing"))
     assert page.page.locator(".brrr-explorer").count() == explorers
     for number in range(explorers):
         _move_everything(page, number, f"{stem}-explorer-{number}")

@@ -55,7 +55,8 @@ def calls(notebook: Any, name: str) -> int:
 def with_sweep(notebook: Any) -> Any:
     """The lesson, then all guesses answered, the comparisons once more, and every slider moved to its ends."""
     compared = [cell.source for cell in notebook.cells if "compare" in cell.metadata.get("tags", [])]
-    cells = [ANSWER_ALL, *compared, SWEEP.format(count=calls(notebook, "explore") + calls(notebook, "timeline"))]
+    count = sum(calls(notebook, name) for name in ("explore", "timeline", "drawing"))
+    cells = [ANSWER_ALL, *compared, SWEEP.format(count=count)]
     notebook.cells = [_code(KEEP), *notebook.cells, *map(_code, cells)]
     return notebook
 

@@ -1,0 +1,198 @@
+"""The picture of time against error: every way a labelled marker, the frontier a line, what is beaten hollow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from matplotlib import rc_context
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import LogLocator, NullLocator
+
+from brrr import plots, units
+from brrr.experiments import experiment
+from brrr.experiments.strassen_clocks import clocks_note
+from brrr.experiments.strassen_frontier import Place, checked_size, chosen, frontier
+from brrr.experiments.strassen_labels import Box, Spot, placed
+from brrr.experiments.strassen_ways import accuracy_of, short, way_of
+from brrr.source import Source
+from brrr.source import source as source_named
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from brrr.plots import Picture
+
+WIDTH, HEIGHT = 760, 520
+LABEL_POINTS = 8.0
+POINTS = 0.72
+"""A CSS pixel in points: the picture has 100 of them an inch."""
+
+FAMILIES = (
+    ("float32, no tensor cores", ("sgemm", "ffma"), 0),
+    ("float32's accuracy through tensor cores", ("fp16x3", "tf32x3", "bf16x6", "bf16x3", "torch"), 1),
+    ("TF32", ("tf32",), 2),
+    ("bfloat16", ("bf16",), 3),
+    ("float16", ("fp16",), 5),
+    ("float8", ("fp8",), 6),
+)
+"""Groups of inner products, with the colour and the marker of each."""
+
+DOMINATED = "hollow: another way is faster and no less accurate"
+
+
+def strassen_frontier(
+    source: Source | str | None = None, *, size: int | None = None, prepared: bool = False
+) -> Picture:
+    """Time against error of every way of multiplying that a source measured at a size; the frontier is joined.
+
+    >>> strassen_frontier("recorded:h200", size=8192)     # doctest: +SKIP
+    Picture('Time against relative error ...')
+
+    `size`: 8192 where it was measured, else the largest. `prepared`: right sides prepared, as a network's weights are;
+    else all that a product of two new matrices takes. NotRecordedError where nothing was measured, ArgumentError
+    for a size that was not.
+    """
+    chosen_source = source_named(source) if source is None or isinstance(source, str) else source
+    n = checked_size(chosen_source, size)
+    places, taken = frontier(chosen_source, n, prepared=prepared), [] if prepared else chosen(chosen_source, n)
+    drawn = plots.figure(WIDTH, HEIGHT)
+    on = plots.axes(drawn, left=0.105, bottom=0.135, right=0.975, top=0.815)
+    with rc_context(plots.STYLE):
+        _axes(on, [*places, *taken], n, prepared)
+        _draw(on, places, taken)
+        _legend(on, places, taken)
+    plots.stamp(drawn, chosen_source.badge(experiment("strassen")))
+    return plots.picture(drawn, said(places, taken, n, prepared))
+
+
+def said(places: Sequence[Place], taken: Sequence[Place], size: int, prepared: bool) -> str:
+    """The picture in words: the frontier from fast to accurate, then who is beaten by whom, then what matmul took."""
+    best = ", ".join(_words(place) for place in places if not place.dominated_by)
+    beaten = ", ".join(f"{short(p.variant)} by {short(p.dominated_by)}" for p in places if p.dominated_by)
+    text = f"Time against relative error at size {size}{', right sides prepared' if prepared else ''}. "
+    text += f"On the frontier: {best}. Dominated: {beaten or 'none'}." + clocks_note(place.clock_hz for place in places)
+    return text + (f" matmul took: {', '.join(map(_words, taken))}." if taken else "")
+
+
+def _words(place: Place) -> str:
+    return f"{short(place.variant)} ({units.seconds(place.time_s)}, error {place.error:.1e})"
+
+
+def _axes(on: Axes, places: Sequence[Place], n: int, prepared: bool) -> None:
+    times, errors = [p.time_s for p in places], [p.error for p in places]
+    on.set_xscale("log")
+    on.set_yscale("log")
+    on.set_xlim(*_room(times, 0.09, 0.14))
+    on.set_ylim(*_room(errors, 0.12, 0.1))
+    plots.bar_axis(
+        on, "s", f"time of an {n} x {n} product{', right sides prepared' if prepared else ''} (less is better)"
+    )
+    if max(times) < 30 * min(times):  # one tick a decade would leave an axis of one or two
+        on.xaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0), numticks=12))
+    few = max(errors) < 30 * min(errors)
+    on.yaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=12))
+    on.yaxis.set_minor_locator(NullLocator())
+    on.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}".replace("e-0", "e-"))
+    on.set_ylabel("relative error (less is better)")
+
+
+def _room(values: Sequence[float], below: float, above: float) -> tuple[float, float]:
+    """The limits of a log axis: so large a share of it stays free at each end."""
+    low, high = min(values), max(values)
+    spread = max(high / low, 4.0)
+    return low / spread**below, high * spread**above
+
+
+def _draw(on: Axes, places: Sequence[Place], taken: Sequence[Place]) -> None:
+    best = [place for place in places if not place.dominated_by]
+    on.plot([p.time_s for p in best], [p.error for p in best], color=plots.FAINT, linewidth=1.2, zorder=2,
+            drawstyle="steps-post", gid="frontier")  # fmt: skip
+    for place in places:
+        on.plot([place.time_s], [place.error], linestyle="", zorder=4, gid=place.variant, **_look(place))
+    for place in taken:
+        on.plot([place.time_s], [place.error], linestyle="", marker="o", markersize=14, markerfacecolor="none",
+                markeredgecolor=plots.INK, markeredgewidth=1.1, zorder=5, gid=place.variant)  # fmt: skip
+    _label(on, places, taken)
+
+
+def _look(place: Place) -> dict[str, Any]:
+    index = family(place.variant)
+    colour, beaten = plots.COLOURS[index], bool(place.dominated_by)
+    return {
+        "marker": plots.MARKERS[index], "markersize": 6 if beaten else 8, "markeredgewidth": 1.2,
+        "markeredgecolor": colour, "markerfacecolor": plots.PAPER if beaten else colour, "alpha": 0.75 if beaten else 1,
+    }  # fmt: skip
+
+
+def family(variant: str) -> int:
+    """The number of a variant's colour and marker.
+
+    >>> family("ffma-strassen-2"), family("torch-fp16x3"), family("cpu-fp16x3")
+    (0, 1, 1)
+    """
+    way = way_of(variant)
+    inner = way.inner if way is not None else variant.split("-")[0]
+    return next(index for _, inners, index in FAMILIES if inner in inners)
+
+
+def _label(on: Axes, places: Sequence[Place], taken: Sequence[Place]) -> None:
+    """Names beside the markers, the frontier's first; a thin line leads to one that had to move away."""
+    best = sum(not place.dominated_by for place in places)
+    ordered = [*(p for p in places if not p.dominated_by), *taken, *(p for p in places if p.dominated_by)]
+    spots = [_spot(on, place) for place in ordered]
+    for place, spot, (x, y) in zip(ordered, spots, placed(spots, _frame(on), _steps(spots[:best])), strict=True):
+        colour = plots.FAINT if place.dominated_by else plots.INK
+        arrow = {"arrowstyle": "-", "color": plots.FAINT, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
+        away = max(abs(x + spot.width / 2 - spot.x) - spot.width / 2, abs(y - spot.y)) > 14
+        on.annotate(
+            short(place.variant), xy=(place.time_s, place.error), xytext=(x * POINTS, y * POINTS),
+            textcoords="figure points", fontsize=LABEL_POINTS, color=colour, va="center", ha="left", zorder=6,
+            arrowprops=arrow if away else None, gid=f"label {place.variant}",
+            path_effects=[withStroke(linewidth=2.2, foreground=plots.PAPER)],
+        )  # fmt: skip
+
+
+def _steps(best: Sequence[Spot]) -> list[Box]:
+    """The frontier's line as boxes: across to the next time, then down to its error."""
+    found: list[Box] = []
+    for one, two in pairwise(best):
+        low, high = sorted((one.y, two.y))
+        found += [(one.x, one.y - 1, two.x, one.y + 1), (two.x - 1, low, two.x + 1, high)]
+    return found
+
+
+def _spot(on: Axes, place: Place) -> Spot:
+    """Where a marker stands, in pixels of a picture of 100 an inch, and how much room its name takes."""
+    scale = 1 / plots.SHARP
+    x, y = on.transData.transform((place.time_s, place.error)) * scale
+    radius = 11.0 if accuracy_of(place.variant) else 7.0
+    return Spot(float(x), float(y), 0.62 * LABEL_POINTS / POINTS * len(short(place.variant)), 12.0, radius)
+
+
+def _frame(on: Axes) -> tuple[float, float, float, float]:
+    box = on.get_window_extent()
+    return tuple(float(edge) / plots.SHARP for edge in (box.x0, box.y0, box.x1, box.y1))  # type: ignore[return-value]
+
+
+def _legend(on: Axes, places: Sequence[Place], taken: Sequence[Place]) -> None:
+    here = {family(place.variant) for place in places}
+    handles = [_sign(title, index) for title, _, index in FAMILIES if index in here]
+    handles.append(Line2D([], [], linestyle="", marker="o", markersize=6, markerfacecolor=plots.PAPER,
+                          markeredgecolor=plots.FAINT, label=DOMINATED))  # fmt: skip
+    if taken:
+        handles.append(Line2D([], [], linestyle="", marker="o", markersize=11, markerfacecolor="none",
+                              markeredgecolor=plots.INK, label="what matmul(accuracy=) took"))  # fmt: skip
+    stars = any(way is not None and way.prepared for way in (way_of(p.variant) for p in places))
+    title = "S, W: levels of Strassen's or Winograd's form" + ("; *: right side prepared" if stars else "")
+    on.legend(handles=handles, title=title, ncols=2, fontsize=8.5, title_fontsize=8.5, loc="lower left",
+              bbox_to_anchor=(-0.09, 1.0), borderaxespad=0.3, handletextpad=0.5, labelspacing=0.3,
+              alignment="left")  # fmt: skip
+
+
+def _sign(title: str, index: int) -> Line2D:
+    return Line2D(
+        [], [], linestyle="", marker=plots.MARKERS[index], color=plots.COLOURS[index], markersize=7, label=title
+    )

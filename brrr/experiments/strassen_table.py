@@ -1,0 +1,91 @@
+"""Fused Strassen in its source's table (GTX 1070) beside what is measured here: over PyTorch, and over fusion.
+
+python -m brrr.experiments.strassen_table recorded:h200                    # every row, as text
+python -m brrr.experiments.strassen_table recorded:h200 --html table.html  # coloured
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from brrr.claim import Evidence
+from brrr.errors import ArgumentError, BrrrError, NotRecordedError
+from brrr.experiments import experiment
+from brrr.experiments.mlp import LAYERS
+from brrr.experiments.mlp_ratios import Key
+from brrr.experiments.mlp_table import MlpTable, Part, measured_gains, of_layers
+from brrr.published import mlp_speedups
+from brrr.source import Source
+from brrr.source import source as source_named
+
+OVER_PYTORCH, OVER_FUSION = "one level, over PyTorch", "one level, over fusion"
+SAME = {OVER_PYTORCH: ("strassen one", "module"), OVER_FUSION: ("strassen one", "pycuda fused")}
+OURS = {
+    "StrassenMLP, no tensor cores": ("strassen", "module"),
+    "StrassenMLP, as accurate": ("strassen accurate", "module"),
+}  # fmt: skip
+
+
+def strassen_table(source: Source | str | None = None, *, layers: int | None = None) -> MlpTable:
+    """Speed-ups of fused Strassen, `period_s`: as published for a GTX 1070, then as this source measured them.
+
+    >>> print(str(strassen_table("recorded:none", layers=8)).splitlines()[0])     # doctest: +SKIP
+    PUBLISHED · NVIDIA GTX 1070 · PyTorch 1.7.1
+
+    `layers` keeps the rows of one number of layers. Live, it shows what was measured in this session. ArgumentError for
+    another number of layers, NotRecordedError where a recording has none of the ways.
+    """
+    if layers is not None and layers not in LAYERS:
+        raise ArgumentError("strassen_table", "layers", layers, f"one of {', '.join(map(str, LAYERS))}, or None")
+    chosen = source_named(source) if source is None or isinstance(source, str) else source
+    parts = [published_part(), *measured_parts(chosen)]
+    return MlpTable(tuple(part for each in parts if (part := of_layers(each, layers)).rows()))
+
+
+def published_part() -> Part:
+    """The source's own figures: over PyTorch as it has them, over fusion as they imply."""
+    every = {(row.variant, (row.layers, row.batch, row.hidden)): row.speedup for row in mlp_speedups()}
+    one: dict[Key, float] = {key: gain for (variant, key), gain in every.items() if variant == "strassen"}
+    over_fusion: Mapping[Key, float] = {key: gain / every["fusion", key] for key, gain in one.items()}
+    return Part("PUBLISHED · NVIDIA GTX 1070 · PyTorch 1.7.1", {OVER_PYTORCH: one, OVER_FUSION: over_fusion})
+
+
+def measured_parts(source: Source) -> list[Part]:
+    """What a source has of the source's own form, and of what `StrassenMLP` chooses."""
+    evidence = Evidence(experiment("mlp"), source)
+    try:
+        badge = str(source.badge(evidence.experiment))
+    except NotRecordedError:  # nothing of the experiment
+        badge = source.name
+    found = [Part(badge, measured_gains(evidence, ways)) for ways in (SAME, OURS)]
+    there = [part for part in found if part.ways]
+    if not there and not source.live:
+        raise NotRecordedError(f"strassen_table: {source.name} has no fused Strassen; `brrr record mlp` measures it")
+    return there
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the table, or write it as a coloured page; 2 where there is nothing to show."""
+    parser = argparse.ArgumentParser(prog="python -m brrr.experiments.strassen_table", description=__doc__)
+    parser.add_argument("source", nargs="?", default=None, help="recorded:DEVICE, cuda or cpu")
+    parser.add_argument("--layers", type=int, choices=LAYERS, help="only the rows of so many layers")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write the coloured table")
+    options = parser.parse_args(argv)
+    try:
+        table = strassen_table(options.source, layers=options.layers)
+    except BrrrError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if options.html is not None:
+        page = f"<!doctype html><meta charset='utf-8'><title>Fused Strassen</title>{table._repr_html_()}"
+        options.html.write_text(page, encoding="utf-8")
+    else:
+        print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

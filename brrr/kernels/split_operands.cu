@@ -1,0 +1,280 @@
+// float32 matrices as two float16 terms along k, x = (hi + lo) 2^e, one e a row of terms: up to two operands a launch.
+//
+// An operand whose rows lie along k is read once: a row is held in registers while its largest number is found. One that
+// lies across (row-major (k, rows), as a right operand does) has each row of terms in a column. Tiles of 64 x 64 are read
+// first for the columns' largest numbers, and again, not much later, to be split, turned in shared memory and written:
+// the second time they are still in the L2 cache, so that memory is read once.
+//
+// Blocks are as many as fit at once, and block b does tasks b, b + blocks, ...: a task waits for earlier ones only, which
+// are done or begun, so that none waits forever. What they count in memory they leave at zero.
+#ifndef ON_HOST  // a test emulates on the CPU what is included here
+using u16 = unsigned short;
+__device__ __forceinline__ u16 half_of(float x) {
+    u16 bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+}
+__device__ __forceinline__ float float_of(u16 bits) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+}
+__device__ __forceinline__ unsigned seen(const unsigned *counter) {  // with all that was written before it was raised
+    unsigned count;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(count) : "l"(counter) : "memory");
+    return count;
+}
+#define SHARED(Type, name) __shared__ Type name
+#endif
+
+constexpr int THREADS = 256, HELD = 8, TILE = 64, PIECES = TILE / 4;  // pieces: four numbers along k or across
+
+struct Operand {
+    const float *x;
+    u16 *hi, *lo;
+    int *exponents;
+    unsigned *sizes, *counters;  // of columns, of strips of 64 columns: zeros, before and after
+    long long x_batch, x_row;    // strides, in numbers
+    int rows, k, width;          // of terms; zeros fill up their width
+    int turned, given, whole;    // given: exponents are; whole: four numbers may be read at once
+    int threads;                 // of a row
+    int deep, across, tiles;     // of a turned operand: tiles along k, across, and all
+    int lag, tasks;              // so many tiles' maxima are found before the first tile is turned
+};
+struct Operands {
+    Operand each[2];
+};
+
+struct Shared {
+    uint2 hi[TILE][PIECES], lo[TILE][PIECES];
+    unsigned largest[PIECES][TILE];
+    unsigned of_warp[THREADS / 32], last;
+};
+
+// float32's bits of |x|, which are in the order of the numbers; zero for infinity and NaN.
+__device__ __forceinline__ unsigned size_of(float x) {
+    const unsigned bits = __float_as_uint(x) & 0x7fffffffu;
+    return bits < 0x7f800000u ? bits : 0u;
+}
+__device__ __forceinline__ unsigned size_of(const float4 &x) {
+    return max(max(size_of(x.x), size_of(x.y)), max(size_of(x.z), size_of(x.w)));
+}
+// The largest number is scaled to lie from 2^14 to 2^15, inside float16's range.
+__device__ __forceinline__ int exponent_of(unsigned size) { return static_cast<int>(size >> 23) - 141; }
+
+// 2^-e in two factors, since by itself it may be out of float32's range.
+struct Scale {
+    float first, second;
+    __device__ __forceinline__ explicit Scale(int e) {
+        e = max(-252, min(-e, 252));
+        const int half = e >> 1;
+        first = __int_as_float((half + 127) << 23), second = __int_as_float((e - half + 127) << 23);
+    }
+};
+struct Pair {
+    u16 hi, lo;
+};
+__device__ __forceinline__ Pair terms_of(float x, const Scale &scale) {
+    const float scaled = x * scale.first * scale.second;
+    const u16 hi = half_of(scaled);
+    const float rest = scaled - float_of(hi);
+    return {hi, half_of(rest - rest == 0.0f ? rest : 0.0f)};
+}
+__device__ __forceinline__ uint2 packed(u16 a, u16 b, u16 c, u16 d) {
+    return make_uint2(a | static_cast<unsigned>(b) << 16, c | static_cast<unsigned>(d) << 16);
+}
+
+// Numbers at, at + 1, ... of a line that ends before `end`; zeros behind it.
+template <class Matrix>
+__device__ __forceinline__ float4 load_four(const Matrix &o, const float *line, int at, int end) {
+    if (o.whole && at + 4 <= end) return *reinterpret_cast<const float4 *>(line + at);
+    return make_float4(at < end ? line[at] : 0.0f, at + 1 < end ? line[at + 1] : 0.0f, at + 2 < end ? line[at + 2] : 0.0f,
+                       at + 3 < end ? line[at + 3] : 0.0f);
+}
+__device__ __forceinline__ void store_four(const Operand &o, long long to, const float4 &x, const Scale &scale) {
+    const Pair a = terms_of(x.x, scale), b = terms_of(x.y, scale), c = terms_of(x.z, scale), d = terms_of(x.w, scale);
+    *reinterpret_cast<uint2 *>(o.hi + to) = packed(a.hi, b.hi, c.hi, d.hi);
+    *reinterpret_cast<uint2 *>(o.lo + to) = packed(a.lo, b.lo, c.lo, d.lo);
+}
+
+// The largest of a warp: one instruction from sm_80 on.
+__device__ __forceinline__ unsigned largest_of_warp(unsigned size) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    for (int away = 16; away > 0; away /= 2) size = max(size, __shfl_xor_sync(~0u, size, away));
+    return size;
+#else
+    return __reduce_max_sync(~0u, size);
+#endif
+}
+
+// The largest of `threads` threads, whole warps.
+__device__ __forceinline__ unsigned largest_of(unsigned size, Shared &shared, int threads) {
+    size = largest_of_warp(size);
+    if (threads == 32) return size;
+    const int warp = threadIdx.x / 32, count = threads / 32, first = warp / count * count;
+    if (threadIdx.x % 32 == 0) shared.of_warp[warp] = size;
+    __syncthreads();
+    for (int i = 0; i < count; ++i) size = max(size, shared.of_warp[first + i]);
+    return size;
+}
+
+// As many rows as have room in a block; of a row longer than a block's threads hold, the rest is read twice.
+__device__ __forceinline__ void split_rows(const Operand &o, int task, Shared &shared) {
+    const int high = THREADS / o.threads, blocks = (o.rows + high - 1) / high, step = 4 * o.threads;
+    const int row = task % blocks * high + threadIdx.x / o.threads, start = threadIdx.x % o.threads * 4;
+    const bool inside = row < o.rows;
+    const int end = inside ? o.k : 0, width = inside ? o.width : 0;
+    const float *line = o.x + task / blocks * o.x_batch + row * o.x_row;
+    const long long at = static_cast<long long>(task / blocks) * o.rows + row;
+    float4 held[HELD];
+    unsigned size = 0;
+#pragma unroll
+    for (int i = 0; i < HELD; ++i) held[i] = load_four(o, line, start + i * step, end);
+#pragma unroll
+    for (int i = 0; i < HELD; ++i) size = max(size, size_of(held[i]));
+    if (!o.given)
+        for (int k = start + HELD * step; k < end; k += step) size = max(size, size_of(load_four(o, line, k, end)));
+    const int e = o.given ? (inside ? o.exponents[at] : 0) : exponent_of(largest_of(size, shared, o.threads));
+    if (!o.given && inside && start == 0) o.exponents[at] = e;
+    const Scale scale(e);
+#pragma unroll
+    for (int i = 0; i < HELD; ++i)
+        if (start + i * step < width) store_four(o, at * o.width + start + i * step, held[i], scale);
+    for (int k = start + HELD * step; k < width; k += step)
+        store_four(o, at * o.width + k, load_four(o, line, k, end), scale);
+}
+
+// A tile of a turned operand; a thread's part of it is 4 x 4, from (k, column) on.
+struct Tile {
+    int strip, first_k, first_column, k, column;
+    long long batch;
+    __device__ __forceinline__ Tile(const Operand &o, int index) {
+        strip = index / o.deep, batch = strip / o.across;
+        first_k = index % o.deep * TILE, first_column = strip % o.across * TILE;
+        k = first_k + threadIdx.x / PIECES * 4, column = first_column + threadIdx.x % PIECES * 4;
+    }
+};
+__device__ __forceinline__ void load_part(const Operand &o, const Tile &tile, float4 (&x)[4]) {
+    const float *matrix = o.x + tile.batch * o.x_batch;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        x[i] = load_four(o, matrix + (tile.k + i) * o.x_row, tile.column, tile.k + i < o.k ? o.rows : 0);
+}
+
+__device__ __forceinline__ void find_largest(const Operand &o, int index, Shared &shared) {
+    const Tile tile(o, index);
+    float4 x[4];
+    load_part(o, tile, x);
+    unsigned size[4] = {0, 0, 0, 0};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        size[0] = max(size[0], size_of(x[i].x)), size[1] = max(size[1], size_of(x[i].y));
+        size[2] = max(size[2], size_of(x[i].z)), size[3] = max(size[3], size_of(x[i].w));
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) shared.largest[threadIdx.x / PIECES][threadIdx.x % PIECES * 4 + j] = size[j];
+    __syncthreads();
+    const int column = tile.first_column + threadIdx.x;
+    if (threadIdx.x < TILE && column < o.rows) {
+        unsigned most = 0;
+        for (int i = 0; i < PIECES; ++i) most = max(most, shared.largest[i][threadIdx.x]);
+        atomicMax(o.sizes + tile.batch * o.rows + column, most);
+        __threadfence();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) atomicAdd(o.counters + tile.strip, 1u);
+}
+
+// A number's exponent, of a column; when all of the strip's tiles have been seen.
+__device__ __forceinline__ int column_exponent(const Operand &o, const Tile &tile, int column) {
+    if (column >= o.rows) return 0;
+    const long long at = tile.batch * o.rows + column;
+    return o.given ? o.exponents[at] : exponent_of(__ldcg(o.sizes + at));
+}
+__device__ __forceinline__ float part_of(const float4 &x, int j) { return j == 0 ? x.x : j == 1 ? x.y : j == 2 ? x.z : x.w; }
+
+// Pieces of a row of shared memory are permuted, so that neither writing nor reading meets a bank twice.
+__device__ __forceinline__ void turn(const Operand &o, int index, Shared &shared) {
+    const Tile tile(o, index);
+    const int piece = threadIdx.x / PIECES, group = threadIdx.x % PIECES;
+    float4 x[4];
+    load_part(o, tile, x);
+    if (!o.given) {
+        if (threadIdx.x == 0)
+            while (seen(o.counters + tile.strip) < static_cast<unsigned>(o.deep)) {}
+        __syncthreads();
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+        const int e = column_exponent(o, tile, tile.column + j);
+        const Scale scale(e);
+        Pair part[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) part[i] = terms_of(part_of(x[i], j), scale);
+        shared.hi[4 * group + j][piece ^ group] = packed(part[0].hi, part[1].hi, part[2].hi, part[3].hi);
+        shared.lo[4 * group + j][piece ^ group] = packed(part[0].lo, part[1].lo, part[2].lo, part[3].lo);
+        if (!o.given && tile.k == 0 && tile.column + j < o.rows)
+            o.exponents[tile.batch * o.rows + tile.column + j] = e;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < TILE * PIECES / THREADS; ++i) {
+        const int row = (threadIdx.x + i * THREADS) / PIECES, from = threadIdx.x % PIECES;
+        const int k = tile.first_k + 4 * from, column = tile.first_column + row;
+        if (column >= o.rows || k >= o.width) continue;
+        const long long to = (tile.batch * o.rows + column) * o.width + k;
+        *reinterpret_cast<uint2 *>(o.hi + to) = shared.hi[row][from ^ row / 4];
+        *reinterpret_cast<uint2 *>(o.lo + to) = shared.lo[row][from ^ row / 4];
+    }
+    if (o.given) return;
+    if (threadIdx.x == 0) shared.last = atomicAdd(o.counters + tile.strip, 1u) == 2u * o.deep - 1;
+    __syncthreads();
+    if (!shared.last) return;  // the last of a strip: nobody reads its sizes any more
+    const int column = tile.first_column + threadIdx.x;
+    if (threadIdx.x < TILE && column < o.rows) o.sizes[tile.batch * o.rows + column] = 0;
+    if (threadIdx.x == 0) o.counters[tile.strip] = 0;
+}
+
+// Tiles' maxima by themselves, then by turns with the tiles `lag` before them, and then the last tiles.
+__device__ __forceinline__ void split_columns(const Operand &o, int task, Shared &shared) {
+    if (o.given) return turn(o, task, shared);
+    const int both = task - o.lag, twice = 2 * (o.tiles - o.lag);
+    if (both < 0) find_largest(o, task, shared);
+    else if (both >= twice) turn(o, task - o.tiles, shared);
+    else if (both % 2 == 0) find_largest(o, o.lag + both / 2, shared);
+    else turn(o, both / 2, shared);
+}
+
+extern "C" __global__ __launch_bounds__(THREADS, 4) void brrr_split_operands(const __grid_constant__ Operands operands) {
+    SHARED(Shared, shared);
+    const int first = operands.each[0].tasks, all = first + operands.each[1].tasks;
+    for (int task = blockIdx.x; task < all; task += gridDim.x) {
+        const Operand &o = operands.each[task >= first];
+        if (o.turned) split_columns(o, task >= first ? task - first : task, shared);
+        else split_rows(o, task >= first ? task - first : task, shared);
+        __syncthreads();  // before shared memory is written again
+    }
+}
+
+// For sums of blocks that will be split: one exponent for the rows that are summed, row r of each of `groups` blocks.
+struct Summed {
+    const float *x;
+    int *exponents;   // block_rows
+    long long x_row;  // stride, in numbers
+    int rows, k, block_rows, groups;
+    int gain, whole;  // gain: binary places that sums may have more than their parts; whole: as above
+};
+
+extern "C" __global__ __launch_bounds__(THREADS, 4) void brrr_split_exponents(const __grid_constant__ Summed o) {
+    SHARED(Shared, shared);
+    unsigned size = 0;
+    for (int group = 0; group < o.groups; ++group) {
+        const int row = group * o.block_rows + blockIdx.x, end = row < o.rows ? o.k : 0;
+        const float *line = o.x + row * o.x_row;
+#pragma unroll 4
+        for (int k = 4 * threadIdx.x; k < end; k += 4 * THREADS) size = max(size, size_of(load_four(o, line, k, end)));
+    }
+    size = largest_of(size, shared, THREADS);
+    const int e = static_cast<int>(size >> 23) - 126 + o.gain - 15;  // the largest is below 2^(its places)
+    if (threadIdx.x == 0) o.exponents[blockIdx.x] = max(-110, min(e, 126));
+}

@@ -1,0 +1,237 @@
+// A product as exact as float32's, by the tensor cores: each operand comes as two float16 terms, x = (hi + lo) 2^e, e one
+// whole number a row, and both operands' rows lie along k:
+//
+//     out[m, n] = 2^(e_m + f_n) sum over k of (hi[m] lo[n] + lo[m] hi[n] + hi[m] hi[n])
+//
+// The tensor core's sums lose a little at each step, since it truncates. So every CHUNK steps the sum leaves it and is
+// added to a total in ordinary registers, rounded to nearest, and the next sum begins at zero. The two small products
+// of a step come first: while a sum is small, little of it is cut off.
+//
+// A block: CONSUMERS warpgroups, 64 rows of its tile each, and one warp that keeps the copy engine busy. Shared memory
+// is a ring of SLOTS: slots of high terms and of low terms by turns, each with a tile of both operands. Where one
+// warpgroup adds to its totals, the others' products keep the tensor cores busy. CLUSTER = 2: two blocks, one below the
+// other, read half of the right operand's tile each, and the copy engine writes it to both.
+#ifndef ON_HOST  // a test emulates on the CPU what is included here
+#include "split_product.cuh"
+#endif
+
+#ifndef CONSUMERS
+#define CONSUMERS 2
+#endif
+#ifndef COLUMNS  // of a block's tile: 128 or 192
+#define COLUMNS 192
+#endif
+#ifndef DEPTH  // of a step along k: 64 or 32
+#define DEPTH 64
+#endif
+#ifndef SLOTS
+#define SLOTS 5
+#endif
+#ifndef CHUNK  // steps whose products the tensor core sums
+#define CHUNK 2
+#endif
+#ifndef STAGGER
+#define STAGGER 1
+#endif
+#ifndef CLUSTER
+#define CLUSTER 1
+#endif
+
+constexpr int ROWS = 64 * CONSUMERS, ROW_BYTES = 2 * DEPTH, THREADS = 128 * (CONSUMERS + 1);
+constexpr int LEFT_BYTES = ROWS * ROW_BYTES, RIGHT_BYTES = COLUMNS * ROW_BYTES, SLOT_BYTES = LEFT_BYTES + RIGHT_BYTES;
+constexpr int PART_ROWS = COLUMNS / CLUSTER, HELD = COLUMNS / 2;  // sums of a thread: 64 x COLUMNS over 128 threads
+static_assert(SLOTS >= 4 && (DEPTH == 64 || DEPTH == 32) && (CLUSTER == 1 || CLUSTER == 2), "see above");
+
+// How the work is cut, and where the results go. Sizes of operands are the maps' own; `tiles` counts whole clusters'.
+struct Problem {
+    int m, n, steps, bands, column_tiles, tiles, group, pairs;  // pairs: two columns may be stored at once
+    long long out_batch, out_row;                               // strides, in numbers
+    long long left_batch, left_row, right_batch, right_row;     // of the exponents
+};
+
+struct Tile {
+    int batch, row, column;
+};
+
+// Tiles that run at the same time lie near each other, `group` bands of rows high, so that they share what they read.
+__device__ __forceinline__ Tile tile_of(const Problem &p, int index, int rank) {
+    const int of_matrix = p.bands * p.column_tiles, of_group = p.group * p.column_tiles;
+    const int left = index % of_matrix, first = left / of_group * p.group, inside = left % of_group;
+    const int high = min(p.group, p.bands - first);
+    return {index / of_matrix, ((first + inside % high) * CLUSTER + rank) * ROWS, inside / high * COLUMNS};
+}
+
+// The ring of slots as one of its users goes through it.
+struct Ring {
+    unsigned memory, full, empty;  // slots, and two barriers for each
+    unsigned slot = 0, phase = 0;
+
+    __device__ __forceinline__ unsigned at(unsigned s) const { return memory + s * SLOT_BYTES; }
+    __device__ __forceinline__ void next() {
+        if (++slot == SLOTS) slot = 0, phase ^= 1;
+    }
+    // For a warp of a consumer: a slot of both blocks' rings is read by all blocks of the cluster, or written for all.
+    __device__ __forceinline__ void release(unsigned s, unsigned lane) const {
+        __syncwarp();
+        if constexpr (CLUSTER == 1) {
+            if (lane == 0) barrier_arrive(empty + 8 * s);
+        } else if (lane < CLUSTER) barrier_arrive_in(lane, empty + 8 * s);
+    }
+};
+
+__device__ __forceinline__ void load_slot(Ring &ring, const TensorMap &left, const TensorMap &right, int k, int row,
+                                          int column, int rank) {
+    const unsigned full = ring.full + 8 * ring.slot, to = ring.at(ring.slot);
+    barrier_wait(ring.empty + 8 * ring.slot, ring.phase ^ 1);  // passes at once in the first round
+    barrier_expect(full, SLOT_BYTES);
+    load_box(to, left, k, row, full);
+    if constexpr (CLUSTER == 1) load_box(to + LEFT_BYTES, right, k, column, full);
+    else load_box_for_both(to + LEFT_BYTES + rank * (RIGHT_BYTES / 2), right, k, column + rank * PART_ROWS, full);
+    ring.next();
+}
+
+// What tells the tensor cores where a tile of k-major rows lies: in rows of 128 (64) bytes, eight of them a pattern, and
+// the 16-byte pieces of a row permuted as the copy engine's swizzle of 128 (64) bytes leaves them.
+template <int ROW_BYTES> __device__ __forceinline__ u64 matrix_at(unsigned address) {
+    constexpr u64 swizzle = ROW_BYTES == 128 ? 1 : 2;
+    constexpr u64 constant = swizzle << 62 | u64(8 * ROW_BYTES / 16) << 32 | u64(1) << 16;
+    return constant | (address & 0x3FFFF) >> 4;
+}
+// d (+)= the product of a warpgroup's rows of one slot and the columns of another, DEPTH deep.
+__device__ __forceinline__ void multiply_step(float (&d)[HELD], unsigned left, unsigned right, bool fresh) {
+    const u64 a = matrix_at<ROW_BYTES>(left), b = matrix_at<ROW_BYTES>(right);
+#pragma unroll
+    for (int k = 0; k < DEPTH / 16; ++k) multiply<COLUMNS>(d, a + 2 * k, b + 2 * k, !(fresh && k == 0));
+}
+
+// Steps whose products are summed by the tensor core: d = their sum.
+__device__ __forceinline__ void multiply_chunk(float (&d)[HELD], Ring &ring, int steps, unsigned first_row,
+                                               unsigned lane) {
+    unsigned last_hi = 0, last_lo = 0;
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+        const unsigned hi = ring.slot;
+        barrier_wait(ring.full + 8 * hi, ring.phase);
+        ring.next();
+        const unsigned lo = ring.slot;
+        barrier_wait(ring.full + 8 * lo, ring.phase);
+        ring.next();
+        const unsigned left_hi = ring.at(hi) + first_row * ROW_BYTES, right_hi = ring.at(hi) + LEFT_BYTES;
+        const unsigned left_lo = ring.at(lo) + first_row * ROW_BYTES, right_lo = ring.at(lo) + LEFT_BYTES;
+        multiply_fence();
+        multiply_step(d, left_hi, right_lo, step == 0);
+        multiply_step(d, left_lo, right_hi, false);
+        multiply_step(d, left_hi, right_hi, false);
+        multiply_commit();
+        if (step) {  // all but the newest group of products are done: what the last step read may be overwritten
+            multiply_wait<1>();
+            ring.release(last_hi, lane), ring.release(last_lo, lane);
+        }
+        last_hi = hi, last_lo = lo;
+    }
+    multiply_wait<0>();
+    ring.release(last_hi, lane), ring.release(last_lo, lane);
+    after_this(d);
+}
+
+// x 2^e, in two steps, since 2^e alone may be out of float32's range.
+__device__ __forceinline__ float scaled(float x, int e) {
+    e = max(-252, min(e, 252));
+    const int half = e >> 1;
+    return x * __int_as_float((half + 127) << 23) * __int_as_float((e - half + 127) << 23);
+}
+
+// Thread t of a warpgroup holds rows t / 4 % 8 and that + 8 of its warp's 16, and of each 8 columns 2 (t % 4) and the next.
+// WHOLE: the tile ends inside the result, and two columns may be stored at once.
+template <bool WHOLE>
+__device__ __forceinline__ void store_tile(const float (&total)[HELD], const Problem &p, const Tile &tile, float *out,
+                                           const int *left, const int *right, int thread) {
+    const int row = tile.row + thread / 32 * 16 + thread % 32 / 4, column = tile.column + thread % 4 * 2;
+    const bool upper = WHOLE || row < p.m, lower = WHOLE || row + 8 < p.m;
+    left += tile.batch * p.left_batch + row * p.left_row, right += tile.batch * p.right_batch + column * p.right_row;
+    const int e = upper ? left[0] : 0, e8 = lower ? left[8 * p.left_row] : 0;
+    float *to = out + tile.batch * p.out_batch + row * p.out_row + column, *to8 = to + 8 * p.out_row;
+#pragma unroll
+    for (int j = 0; j < COLUMNS / 8; ++j, right += 8 * p.right_row) {
+        const float *x = total + 4 * j;
+        if constexpr (WHOLE) {
+            const int f = right[0], g = right[p.right_row];
+            *reinterpret_cast<float2 *>(to + 8 * j) = make_float2(scaled(x[0], e + f), scaled(x[1], e + g));
+            *reinterpret_cast<float2 *>(to8 + 8 * j) = make_float2(scaled(x[2], e8 + f), scaled(x[3], e8 + g));
+        } else {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                if (column + 8 * j + i >= p.n) continue;
+                const int f = right[i * p.right_row];
+                if (upper) to[8 * j + i] = scaled(x[i], e + f);
+                if (lower) to8[8 * j + i] = scaled(x[2 + i], e8 + f);
+            }
+        }
+    }
+}
+
+// For sm_90a alone; elsewhere nothing would compile, and this is an error when it is launched.
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define ON_HOPPER
+#endif
+extern "C" __global__ __launch_bounds__(THREADS, 1) void brrr_split_product(
+    const __grid_constant__ TensorMap left_hi, const __grid_constant__ TensorMap left_lo,
+    const __grid_constant__ TensorMap right_hi, const __grid_constant__ TensorMap right_lo, float *out,
+    const int *left_exponents, const int *right_exponents, const Problem p) {
+#ifdef ON_HOPPER
+    extern __shared__ unsigned char raw[];
+    Ring ring;
+    ring.memory = (static_cast<unsigned>(__cvta_generic_to_shared(raw)) + 1023) & ~1023u;  // a swizzle's pattern
+    ring.full = ring.memory + SLOTS * SLOT_BYTES, ring.empty = ring.full + 8 * SLOTS;
+    const int rank = CLUSTER == 1 ? 0 : block_of_cluster(), warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
+    const int first_tile = blockIdx.x / CLUSTER, stride = gridDim.x / CLUSTER, lane = threadIdx.x % 32;
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < SLOTS; ++s)
+            barrier_init(ring.full + 8 * s, 1), barrier_init(ring.empty + 8 * s, 4 * CONSUMERS * CLUSTER);
+        barriers_ready();
+    }
+    if constexpr (CLUSTER == 1) __syncthreads();
+    else cluster_meet();
+    if (warpgroup == CONSUMERS) {
+        registers_fewer<24>();
+        if (threadIdx.x == 128 * CONSUMERS) {
+            prefetch(left_hi), prefetch(left_lo), prefetch(right_hi), prefetch(right_lo);
+            for (int index = first_tile; index < p.tiles; index += stride) {
+                const Tile tile = tile_of(p, index, rank);
+                // An operand's matrices stand one below the other; rows of the next one are read, but not used.
+                const int row = tile.batch * p.m + tile.row, column = tile.batch * p.n + tile.column;
+#pragma unroll 1
+                for (int step = 0; step < p.steps; ++step) {
+                    load_slot(ring, left_hi, right_hi, step * DEPTH, row, column, rank);
+                    load_slot(ring, left_lo, right_lo, step * DEPTH, row, column, rank);
+                }
+            }
+        }
+    } else {
+        registers_more<CONSUMERS == 2 ? 240 : 160>();
+#pragma unroll 1
+        for (int index = first_tile; index < p.tiles; index += stride) {
+            float total[HELD], part[HELD];
+#pragma unroll
+            for (int i = 0; i < HELD; ++i) total[i] = 0.0f;
+            // The first chunks differ in length, so that the warpgroups do not all add to their totals at one time.
+            int chunk = STAGGER ? max(1, CHUNK - warpgroup * CHUNK / CONSUMERS) : CHUNK;
+#pragma unroll 1
+            for (int left = p.steps; left > 0; left -= chunk, chunk = CHUNK) {
+                multiply_chunk(part, ring, min(chunk, left), 64 * warpgroup, lane);
+#pragma unroll
+                for (int i = 0; i < HELD; ++i) total[i] += part[i];
+            }
+            Tile tile = tile_of(p, index, rank);
+            tile.row += 64 * warpgroup;
+            const int thread = threadIdx.x % 128;
+            if (p.pairs && tile.row + 64 <= p.m && tile.column + COLUMNS <= p.n)
+                store_tile<true>(total, p, tile, out, left_exponents, right_exponents, thread);
+            else store_tile<false>(total, p, tile, out, left_exponents, right_exponents, thread);
+        }
+    }
+    if constexpr (CLUSTER > 1) cluster_meet();  // no block ends while another writes to its memory, or signals there
+#else
+    __trap();
+#endif
+}

@@ -1,0 +1,553 @@
+// The additions of Strassen's algorithm, all levels in one pass over memory: before the products, after them, and both
+// together as a layer of a network needs them.
+//
+// The CPU's version, which the tests compare with, one level:
+//
+//     left[p] = sum over b of LEFT[p][b] * block b of x              7 buffers from 4 blocks: here "to buffers"
+//     block b of y = sum over p of RESULT[b][p] * product[p]         4 blocks from 7 products: here "from products"
+//
+// A matrix is cut into 2^LEVEL x 2^LEVEL blocks, and a thread holds the VECTOR neighbours of one place in each of them:
+// 4^LEVEL words, all loaded at once. From these the 7^LEVEL sums are made depth first: 7 times a quarter as many
+// numbers, of each of these 7 times a quarter again, and what is left at the end is stored. So level 3 costs 465
+// additions and not 343 x 64, and registers hold 64 + 16 + 4 numbers. The way back is the same in reverse: 7 products
+// make 4 numbers, 7 times 4 make 16, 7 times 16 make 64. Between the two nothing is written, unless it is asked for.
+//
+// Sums are float32 whatever the types. A matrix may end anywhere: beyond its end it is zero, and nothing is read or
+// written there. Buffers are whole, and a row of them is a multiple of eight numbers.
+//
+// What is compiled is chosen by macros, which strassen_launch.py writes in front of this text.
+#ifndef LEVEL
+#define LEVEL 1
+#endif
+#ifndef FROM_PRODUCTS  // 0: the blocks come from a matrix; 1: from products
+#define FROM_PRODUCTS 1
+#endif
+#ifndef TO_MATRIX  // 1: they go to a matrix
+#define TO_MATRIX 1
+#endif
+#ifndef TERMS  // buffers that they go to: 0 none, 1, or 2 where each number is split into two of float16
+#define TERMS 1
+#endif
+#ifndef BIAS_TYPE  // of the bias, where BIAS is 1
+#define BIAS_TYPE F32
+#endif
+#ifndef BIAS
+#define BIAS 1
+#endif
+#ifndef RELU
+#define RELU 1
+#endif
+#ifndef IN_TYPE  // of the products, or of the matrix that is read
+#define IN_TYPE F32
+#endif
+#ifndef MATRIX_TYPE  // of the matrix that is written
+#define MATRIX_TYPE F32
+#endif
+#ifndef OUT_TYPE  // of the buffers
+#define OUT_TYPE F32
+#endif
+#ifndef VECTOR  // neighbours a thread takes: 1, 2, 4 or 8
+#define VECTOR 4
+#endif
+#ifndef AHEAD  // 7^AHEAD products are loaded together
+#define AHEAD 1
+#endif
+#ifndef ROLLED  // 1: the seven of the outermost level are a loop, so that the code is short and registers are few
+#define ROLLED (LEVEL == 3)
+#endif
+#ifndef EDGE  // the matrix 0: ends where the blocks end; 1: may end after any word; 2: anywhere, any strides
+#define EDGE 2
+#endif
+#ifndef THREADS
+#define THREADS 256
+#endif
+#ifndef RESIDENT  // blocks that a multiprocessor has to hold at once: this limits the registers
+#define RESIDENT 1
+#endif
+#ifndef STREAMED  // 1: what is loaded is not wanted again, 2: nor what is stored, 3: both
+#define STREAMED 0
+#endif
+#ifndef SPREAD_TABLE  // a form's sums of the left or the right blocks, 7 x 4
+#define SPREAD_TABLE {1, 0, 0, 1}, {0, 0, 1, 1}, {1, 0, 0, 0}, {0, 0, 0, 1}, {1, 1, 0, 0}, {-1, 0, 1, 0}, {0, 1, 0, -1}
+#endif
+#ifndef COLLECT_TABLE  // and of the products, 4 x 7
+#define COLLECT_TABLE {1, 0, 0, 1, -1, 0, 1}, {0, 0, 1, 0, 1, 0, 0}, {0, 1, 0, 1, 0, 0, 0}, {1, -1, 1, 0, 0, 1, 0}
+#endif
+
+[[maybe_unused]] constexpr signed char SPREAD[7][4] = {SPREAD_TABLE};
+[[maybe_unused]] constexpr signed char COLLECT[4][7] = {COLLECT_TABLE};
+
+constexpr int BLOCKS = 1 << 2 * LEVEL, SIDE = 1 << LEVEL;
+constexpr int GROUP = AHEAD < LEVEL ? AHEAD : LEVEL;
+
+#define INLINE __device__ __forceinline__
+
+INLINE constexpr int sevens(int level) { return level == 0 ? 1 : 7 * sevens(level - 1); }
+
+// The number of the block in row i and column j of SIDE x SIDE: their bits in turn.
+INLINE constexpr int spaced(int i) { return (i & 1) | (i & 2) << 1 | (i & 4) << 2; }
+INLINE constexpr int block_at(int i, int j) { return spaced(i) << 1 | spaced(j); }
+
+// --- types: numbers travel as the 32-bit words that memory holds ---------------------------------------------------
+
+struct F32 { static constexpr int BYTES = 4; };
+struct F16 { static constexpr int BYTES = 2; };
+struct BF16 { static constexpr int BYTES = 2; };
+
+#ifndef ON_HOST
+INLINE float half_to_float(unsigned bits) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(static_cast<unsigned short>(bits)));
+    return x;
+}
+INLINE unsigned float_to_half(float x) {
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+}
+INLINE void changed(unsigned &word) { asm volatile("" : "+r"(word)); }
+#endif
+
+// To nearest, ties to even.
+INLINE unsigned float_to_bfloat(float x) {
+    const unsigned bits = __float_as_uint(x);
+    return x != x ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+
+INLINE unsigned pair(F16, float low, float high) { return float_to_half(low) | float_to_half(high) << 16; }
+INLINE unsigned pair(BF16, float low, float high) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    unsigned both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+#else
+    return float_to_bfloat(low) | float_to_bfloat(high) << 16;
+#endif
+}
+
+INLINE float wide(F32, unsigned word, int) { return __uint_as_float(word); }
+INLINE float wide(F16, unsigned word, int upper) { return half_to_float(upper ? word >> 16 : word & 0xffffu); }
+INLINE float wide(BF16, unsigned word, int upper) { return __uint_as_float(upper ? word & 0xffff0000u : word << 16); }
+
+struct Numbers {
+    float x[VECTOR];
+    INLINE float operator[](int k) const { return x[k]; }
+};
+
+// VECTOR numbers as they lie in memory; so a float16 takes half a register until it is added to something.
+template <class T>
+struct Packed {
+    static constexpr int BYTES = T::BYTES * VECTOR, WORDS = (BYTES + 3) / 4, EACH = 4 / T::BYTES;
+    unsigned word[WORDS];
+    INLINE float operator[](int k) const { return wide(T(), word[k / EACH], k % EACH); }
+};
+
+// Numbers of 16 bits are widened anew for each sum that they enter: kept wide, they would take twice the registers. So
+// the compiler is made to believe that they have changed.
+INLINE void renew(const Numbers &) {}
+INLINE void renew(const Packed<F32> &) {}
+template <class T>
+INLINE void renew(Packed<T> &all) {
+#pragma unroll
+    for (int k = 0; k < Packed<T>::WORDS; ++k) changed(all.word[k]);
+}
+
+INLINE Packed<F32> packed(F32, const Numbers &numbers) {
+    Packed<F32> all;
+#pragma unroll
+    for (int k = 0; k < VECTOR; ++k) all.word[k] = __float_as_uint(numbers.x[k]);
+    return all;
+}
+template <class T>
+INLINE Packed<T> packed(T, const Numbers &numbers) {
+    Packed<T> all;
+#pragma unroll
+    for (int k = 0; k < VECTOR; k += 2)
+        all.word[k / 2] = pair(T(), numbers.x[k], k + 1 < VECTOR ? numbers.x[k + 1] : 0.0f);
+    return all;
+}
+
+// --- memory ----------------------------------------------------------------------------------------------------------
+
+template <class Word>
+INLINE Word get(const void *from) {
+#if STREAMED & 1
+    return __ldcs(static_cast<const Word *>(from));
+#else
+    return __ldg(static_cast<const Word *>(from));
+#endif
+}
+template <class Word>
+INLINE void put(void *to, Word word) {
+#if STREAMED & 2
+    __stcs(static_cast<Word *>(to), word);
+#else
+    *static_cast<Word *>(to) = word;
+#endif
+}
+
+template <class T>
+INLINE Packed<T> load(const char *from) {
+    Packed<T> all;
+    constexpr int BYTES = Packed<T>::BYTES;
+    if constexpr (BYTES == 2) all.word[0] = get<unsigned short>(from);
+    if constexpr (BYTES == 4) all.word[0] = get<unsigned>(from);
+    if constexpr (BYTES == 8) {
+        const uint2 words = get<uint2>(from);
+        all.word[0] = words.x, all.word[1] = words.y;
+    }
+    if constexpr (BYTES >= 16)
+#pragma unroll
+        for (int k = 0; k < BYTES / 16; ++k) {
+            const uint4 words = get<uint4>(from + 16 * k);
+            all.word[4 * k] = words.x, all.word[4 * k + 1] = words.y;
+            all.word[4 * k + 2] = words.z, all.word[4 * k + 3] = words.w;
+        }
+    return all;
+}
+
+template <class T>
+INLINE void store(char *to, const Packed<T> &all) {
+    constexpr int BYTES = Packed<T>::BYTES;
+    if constexpr (BYTES == 2) put(to, static_cast<unsigned short>(all.word[0]));
+    if constexpr (BYTES == 4) put(to, all.word[0]);
+    if constexpr (BYTES == 8) put(to, make_uint2(all.word[0], all.word[1]));
+    if constexpr (BYTES >= 16)
+#pragma unroll
+        for (int k = 0; k < BYTES / 16; ++k)
+            put(to + 16 * k,
+                make_uint4(all.word[4 * k], all.word[4 * k + 1], all.word[4 * k + 2], all.word[4 * k + 3]));
+}
+
+INLINE unsigned one(F32, const char *from) { return get<unsigned>(from); }
+INLINE unsigned one(F16, const char *from) { return get<unsigned short>(from); }
+INLINE unsigned one(BF16, const char *from) { return get<unsigned short>(from); }
+
+// The numbers at a distance of `stride` bytes, `count` of them; the others are zero.
+template <class T>
+INLINE Packed<T> load_each(const char *from, long long stride, long long count) {
+    Packed<T> all;
+#pragma unroll
+    for (int k = 0; k < Packed<T>::WORDS; ++k) all.word[k] = 0u;
+#pragma unroll
+    for (int k = 0; k < VECTOR; ++k)
+        if (k < count) all.word[k / Packed<T>::EACH] |= one(T(), from + k * stride) << (k % Packed<T>::EACH) * 16;
+    return all;
+}
+
+template <class T>
+INLINE void store_each(char *to, const Packed<T> &all, long long stride, long long count) {
+#pragma unroll
+    for (int k = 0; k < VECTOR; ++k)
+        if (k < count) {
+            const unsigned word = all.word[k / Packed<T>::EACH];
+            if constexpr (T::BYTES == 4) put(to + k * stride, word);
+            else put(to + k * stride, static_cast<unsigned short>(word >> (k % 2) * 16));
+        }
+}
+
+// A thread's place in the first block of a matrix of `rows` x `columns`, and how far it is to the same one in the next
+// block to the right and below: strides and steps are bytes.
+struct Place {
+    long long rows, columns, column_stride, right, below, block_rows, block_columns;
+};
+
+// Goes over the thread's places, blocks in the order of rows, and calls use(block's number, address, numbers inside).
+template <class At, class Use>
+INLINE void at_each(At *first, long long row, long long column, const Place &place, Use use) {
+#pragma unroll
+    for (int i = 0; i < SIDE; ++i) {
+        At *at = first;
+        long long left = row < place.rows ? place.columns - column : 0;
+#pragma unroll
+        for (int j = 0; j < SIDE; ++j) {
+            use(block_at(i, j), at, EDGE ? left : VECTOR);
+            at += place.right;
+            left -= place.block_columns;
+        }
+        first += place.below;
+        row += place.block_rows;
+    }
+}
+
+template <class T>
+INLINE Packed<T> from_matrix(const char *at, long long stride, long long inside) {
+    if constexpr (EDGE == 2) return load_each<T>(at, stride, inside);
+    else return inside > 0 ? load<T>(at) : Packed<T>{};
+}
+
+template <class T>
+INLINE void to_matrix(char *at, const Packed<T> &all, long long stride, long long inside) {
+    if constexpr (EDGE == 2) store_each<T>(at, all, stride, inside);
+    else if (inside > 0) store<T>(at, all);
+}
+
+// --- sums ------------------------------------------------------------------------------------------------------------
+
+// sum + SIGN * x, where FIRST says that there is no sum yet.
+template <bool FIRST, int SIGN>
+INLINE float add(float sum, float x) {
+    if constexpr (SIGN == 0) return sum;
+    if constexpr (FIRST) return SIGN > 0 ? x : -x;
+    return SIGN > 0 ? sum + x : sum - x;
+}
+
+// The P-th sum of the four quarters of `blocks`, each of COUNT.
+template <int P, int COUNT, class Word>
+INLINE void combine(const Word (&blocks)[4 * COUNT], Numbers (&sums)[COUNT]) {
+    constexpr int A = SPREAD[P][0], B = SPREAD[P][1], C = SPREAD[P][2], D = SPREAD[P][3];
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i)
+#pragma unroll
+        for (int k = 0; k < VECTOR; ++k) {
+            float sum = add<true, A>(0.0f, A ? blocks[i][k] : 0.0f);
+            sum = add<!A, B>(sum, B ? blocks[COUNT + i][k] : 0.0f);
+            sum = add<!A && !B, C>(sum, C ? blocks[2 * COUNT + i][k] : 0.0f);
+            sums[i].x[k] = add<!A && !B && !C, D>(sum, D ? blocks[3 * COUNT + i][k] : 0.0f);
+        }
+}
+
+// Where the next of the 7^LEVEL sums is stored.
+struct Buffers {
+    char *high, *low;
+    long long step;
+    float scale;
+
+    INLINE void take(const Numbers &numbers) {
+        if constexpr (TERMS == 2) split(numbers);
+        else store<OUT_TYPE>(high, packed(OUT_TYPE(), numbers));
+        high += step;
+    }
+    // numbers * scale = high + low, but for what is below low's last digit; the scale is a power of two.
+    INLINE void split(const Numbers &numbers) {
+        Numbers scaled, rest;
+#pragma unroll
+        for (int k = 0; k < VECTOR; ++k) scaled.x[k] = numbers.x[k] * scale;
+        const Packed<F16> upper = packed(F16(), scaled);
+#pragma unroll
+        for (int k = 0; k < VECTOR; ++k) rest.x[k] = scaled.x[k] - upper[k];
+        store<F16>(high, upper);
+        store<F16>(low, packed(F16(), rest));
+        low += step;
+    }
+};
+
+template <class Word>
+INLINE Numbers as_numbers(const Word &word) {
+    Numbers all;
+#pragma unroll
+    for (int k = 0; k < VECTOR; ++k) all.x[k] = word[k];
+    return all;
+}
+
+// All 7^L sums of 4^L blocks, in the order of the products.
+template <int L, class Word>
+INLINE void spread(Word (&blocks)[1 << 2 * L], Buffers &buffers);
+
+template <int L, int P, class Word>
+INLINE void spread_one(Word (&blocks)[1 << 2 * L], Buffers &buffers) {
+    Numbers sums[1 << 2 * (L - 1)];
+    combine<P, 1 << 2 * (L - 1)>(blocks, sums);
+    spread<L - 1>(sums, buffers);
+}
+
+template <int L, class Word>
+INLINE void spread_in_turn(Word (&blocks)[1 << 2 * L], Buffers &buffers) {
+    constexpr int COUNT = 1 << 2 * (L - 1);
+#pragma unroll 1
+    for (int p = 0; p < 7; ++p) {
+        Numbers sums[COUNT];
+#pragma unroll
+        for (int b = 0; b < 4 * COUNT; ++b) renew(blocks[b]);
+        switch (p) {
+            case 0: combine<0, COUNT>(blocks, sums); break;
+            case 1: combine<1, COUNT>(blocks, sums); break;
+            case 2: combine<2, COUNT>(blocks, sums); break;
+            case 3: combine<3, COUNT>(blocks, sums); break;
+            case 4: combine<4, COUNT>(blocks, sums); break;
+            case 5: combine<5, COUNT>(blocks, sums); break;
+            default: combine<6, COUNT>(blocks, sums);
+        }
+        spread<L - 1>(sums, buffers);
+    }
+}
+
+template <int L, class Word>
+INLINE void spread(Word (&blocks)[1 << 2 * L], Buffers &buffers) {
+    if constexpr (L == 0) buffers.take(as_numbers(blocks[0]));
+    else if constexpr (L == LEVEL && ROLLED) spread_in_turn<L>(blocks, buffers);
+    else {
+        spread_one<L, 0>(blocks, buffers);
+        spread_one<L, 1>(blocks, buffers);
+        spread_one<L, 2>(blocks, buffers);
+        spread_one<L, 3>(blocks, buffers);
+        spread_one<L, 4>(blocks, buffers);
+        spread_one<L, 5>(blocks, buffers);
+        spread_one<L, 6>(blocks, buffers);
+    }
+}
+
+// The products in their order, 7^GROUP of them loaded together, so that enough is on its way.
+struct Products {
+    const char *next;
+    long long step;
+    Packed<IN_TYPE> ready[sevens(GROUP)];
+
+    INLINE void fill() {
+#pragma unroll
+        for (int k = 0; k < sevens(GROUP); ++k) {
+            ready[k] = load<IN_TYPE>(next);
+            next += step;
+        }
+    }
+};
+
+INLINE constexpr bool first_of(int b, int p) {
+    for (int q = 0; q < p; ++q)
+        if (COLLECT[b][q]) return false;
+    return true;
+}
+
+template <int P, int B, int COUNT>
+INLINE void accumulate_block(const Numbers (&part)[COUNT], Numbers (&blocks)[4 * COUNT]) {
+    constexpr bool FIRST = first_of(B, P);
+    if constexpr (COLLECT[B][P] != 0)
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i)
+#pragma unroll
+            for (int k = 0; k < VECTOR; ++k)
+                blocks[B * COUNT + i].x[k] = add<FIRST, COLLECT[B][P]>(blocks[B * COUNT + i].x[k], part[i].x[k]);
+}
+
+// The P-th part, where it belongs among the four quarters of `blocks`.
+template <int P, int COUNT>
+INLINE void accumulate(const Numbers (&part)[COUNT], Numbers (&blocks)[4 * COUNT]) {
+    accumulate_block<P, 0, COUNT>(part, blocks);
+    accumulate_block<P, 1, COUNT>(part, blocks);
+    accumulate_block<P, 2, COUNT>(part, blocks);
+    accumulate_block<P, 3, COUNT>(part, blocks);
+}
+
+// 4^L blocks from the next 7^L products; AT: the first of these among those that were loaded together.
+template <int L, int AT>
+INLINE void collect(Products &products, Numbers (&blocks)[1 << 2 * L]);
+
+template <int L, int AT, int P>
+INLINE void collect_one(Products &products, Numbers (&blocks)[1 << 2 * L]) {
+    constexpr int COUNT = 1 << 2 * (L - 1);
+    Numbers part[COUNT];
+    collect<L - 1, (L <= GROUP ? AT + P * sevens(L - 1) : 0)>(products, part);
+    accumulate<P, COUNT>(part, blocks);
+}
+
+template <int L>
+INLINE void collect_in_turn(Products &products, Numbers (&blocks)[1 << 2 * L]) {
+    constexpr int COUNT = 1 << 2 * (L - 1);
+#pragma unroll 1
+    for (int p = 0; p < 7; ++p) {
+        Numbers part[COUNT];
+        collect<L - 1, 0>(products, part);
+        switch (p) {
+            case 0: accumulate<0, COUNT>(part, blocks); break;
+            case 1: accumulate<1, COUNT>(part, blocks); break;
+            case 2: accumulate<2, COUNT>(part, blocks); break;
+            case 3: accumulate<3, COUNT>(part, blocks); break;
+            case 4: accumulate<4, COUNT>(part, blocks); break;
+            case 5: accumulate<5, COUNT>(part, blocks); break;
+            default: accumulate<6, COUNT>(part, blocks);
+        }
+    }
+}
+
+template <int L, int AT>
+INLINE void collect(Products &products, Numbers (&blocks)[1 << 2 * L]) {
+    if constexpr (L == GROUP) products.fill();
+    if constexpr (L == 0) blocks[0] = as_numbers(products.ready[AT]);
+    else if constexpr (L == LEVEL && ROLLED && L > GROUP) collect_in_turn<L>(products, blocks);
+    else {
+        collect_one<L, AT, 0>(products, blocks);
+        collect_one<L, AT, 1>(products, blocks);
+        collect_one<L, AT, 2>(products, blocks);
+        collect_one<L, AT, 3>(products, blocks);
+        collect_one<L, AT, 4>(products, blocks);
+        collect_one<L, AT, 5>(products, blocks);
+        collect_one<L, AT, 6>(products, blocks);
+    }
+}
+
+// --- what follows the sums in a layer ------------------------------------------------------------------------------
+
+INLINE Numbers bias_of(const char *bias, long long column, long long columns) {
+    constexpr int BYTES = BIAS_TYPE::BYTES;
+    return as_numbers(load_each<BIAS_TYPE>(bias + column * BYTES, BYTES, columns - column));
+}
+
+// max(x + bias, 0) inside the matrix, zero outside, where the next layer's sums need it.
+INLINE void finish(Numbers &numbers, const Numbers &bias, long long inside) {
+#pragma unroll
+    for (int k = 0; k < VECTOR; ++k) {
+        const float sum = BIAS ? numbers.x[k] + bias.x[k] : numbers.x[k];
+        numbers.x[k] = (RELU && sum < 0.0f) || k >= inside ? 0.0f : sum;  // a NaN stays one
+    }
+}
+
+INLINE void biases(Numbers (&shift)[SIDE], const char *bias, long long column, const Place &place) {
+#pragma unroll
+    for (int j = 0; j < SIDE; ++j)
+        if constexpr (BIAS != 0) shift[j] = bias_of(bias, column + j * place.block_columns, place.columns);
+        else shift[j] = Numbers{};
+}
+
+// A layer's end on all blocks, and the matrix written, if it is asked for.
+INLINE void finish_all(Numbers (&blocks)[BLOCKS], const char *bias, char *first, long long row, long long column,
+                       const Place &place) {
+    Numbers shift[SIDE];
+    biases(shift, bias, column, place);
+    at_each(first, row, column, place, [&](int b, char *at, long long inside) {
+        finish(blocks[b], shift[(b & 1) | (b >> 1 & 2) | (b >> 2 & 4)], inside);
+        if constexpr (TO_MATRIX != 0) to_matrix(at, packed(MATRIX_TYPE(), blocks[b]), place.column_stride, inside);
+    });
+}
+
+// 2^-exponent, for exponents from -126 to 126.
+INLINE float scale_of(int exponent) { return __uint_as_float(static_cast<unsigned>(127 - exponent) << 23); }
+
+// in: the products, or the matrix to read. matrix: the one to write. high, low: the buffers to write. rows, columns and
+// the strides, in bytes, are those of the matrix that is read or written; words: words in a row of a block. exponents:
+// where numbers are split into two terms, one for each row of a block, or with exponent_step 0 one for all.
+extern "C" __global__ __launch_bounds__(THREADS, RESIDENT) void brrr_strassen_sums(
+    const char *__restrict__ in, const char *__restrict__ bias, char *__restrict__ matrix, char *__restrict__ high,
+    char *__restrict__ low, const int *__restrict__ exponents, int exponent_step, int words, long long block_rows,
+    long long rows, long long columns, long long row_stride, long long column_stride) {
+    const unsigned thread = blockIdx.x * THREADS + threadIdx.x;
+    if (thread >= block_rows * words) return;
+    const long long row = thread / words, column = static_cast<long long>(thread % words) * VECTOR;
+    const long long block_columns = static_cast<long long>(words) * VECTOR, size = block_rows * block_columns;
+    const Place place{rows, columns, column_stride, block_columns * column_stride, block_rows * row_stride,
+                      block_rows, block_columns};
+    const long long first = row * row_stride + column * column_stride, number = static_cast<long long>(thread) * VECTOR;
+    constexpr int OUT_BYTES = TERMS == 2 ? 2 : OUT_TYPE::BYTES;
+    Buffers buffers{high + number * OUT_BYTES, low + number * OUT_BYTES, size * OUT_BYTES,
+                    TERMS == 2 ? scale_of(exponents[row * exponent_step]) : 1.0f};
+    if constexpr (FROM_PRODUCTS != 0) {
+        Products products;
+        products.next = in + number * IN_TYPE::BYTES, products.step = size * IN_TYPE::BYTES;
+        Numbers blocks[BLOCKS];
+        collect<LEVEL, 0>(products, blocks);
+        finish_all(blocks, bias, matrix + first, row, column, place);
+        if constexpr (TERMS != 0) spread<LEVEL>(blocks, buffers);
+    } else if constexpr (BIAS || RELU) {  // a layer whose product had no level: its matrix is only read
+        Numbers blocks[BLOCKS];
+        at_each(in + first, row, column, place, [&](int b, const char *at, long long inside) {
+            blocks[b] = as_numbers(from_matrix<IN_TYPE>(at, column_stride, inside));
+        });
+        finish_all(blocks, bias, matrix, row, column, place);
+        spread<LEVEL>(blocks, buffers);
+    } else {
+        Packed<IN_TYPE> blocks[BLOCKS];
+        at_each(in + first, row, column, place, [&](int b, const char *at, long long inside) {
+            blocks[b] = from_matrix<IN_TYPE>(at, column_stride, inside);
+        });
+        spread<LEVEL>(blocks, buffers);
+    }
+}

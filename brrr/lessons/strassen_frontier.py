@@ -1,0 +1,49 @@
+"""The drawing of time against error with the size as a slider: the frontier, and what is dominated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from brrr import units
+from brrr.experiment import Value
+from brrr.experiments.strassen_clocks import clocks_note
+from brrr.experiments.strassen_frontier import frontier
+from brrr.experiments.strassen_ways import short
+from brrr.lessons.strassen_measured import described, fullest, nothing_measured, sizes_with_errors
+from brrr.widget.stepped import Dial, Drawing
+
+if TYPE_CHECKING:
+    from brrr.plots import Picture
+    from brrr.source import Source
+    from brrr.widget.covered import Lock
+
+SIDES = ("as they come", "prepared")
+
+
+def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Drawing:
+    """Two sliders: the size, and whether the right sides are prepared; NotRecordedError where nothing was measured."""
+    there = sizes_with_errors(source)
+    if not there:
+        raise nothing_measured(source)
+    dials = (Dial("size", "size", tuple(there), start=fullest(source, there)), Dial("right", "right sides", SIDES))
+    return Drawing(dials, partial(draw, source=source), at, badge=str(source.badge(described())), unlock=unlock)
+
+
+def draw(settings: Mapping[str, Value], source: Source) -> Picture:
+    """The frontier at a size."""
+    from brrr.experiments.strassen_frontier_drawing import strassen_frontier
+
+    size, prepared = int(settings["size"]), settings["right"] == "prepared"
+    return replace(strassen_frontier(source, size=size, prepared=prepared), alt=text(source, size, prepared))
+
+
+def text(source: Source, size: int, prepared: bool) -> str:
+    """The frontier from fast to accurate, and how many ways are beaten: the line above the picture keeps its height."""
+    places = frontier(source, size, prepared=prepared)
+    best = [place for place in places if not place.dominated_by]
+    named = ", ".join(f"{short(p.variant)} ({units.seconds(p.time_s)}, error {p.error:.1e})" for p in best)
+    said = f"on the frontier of time and error: {named}. {len(places) - len(best)} of {len(places)} ways are dominated."
+    return said + clocks_note(place.clock_hz for place in places)

@@ -1,0 +1,129 @@
+"""How wrong a product will be: relative error (Frobenius, against float64) of each way, before it runs.
+
+>>> f"{predicted_error(WAYS['sgemm'], 8192):.1e}", f"{predicted_error(WAYS['sgemm-strassen-1'], 8192):.1e}"
+('1.6e-06', '2.3e-06')
+
+Growth a level and roundings by `error_growth`: random, independent errors; matrices whose entries are independent, of
+mean 0 and alike in size. To them come:
+
+- what tensor cores lose: their sums truncate, so that the error grows with the depth, not with its root (`splitting.py`
+  has its own estimate of what is left of that when a product's sums leave them early);
+- what is cut off the factors: by TF32 and by split products in the product, by the short types where the sums before
+  the products are stored. A factor that is a copy of a block loses nothing there. bfloat16's products are stored too.
+
+Badly scaled matrices are worse with levels than this says: sums mix large blocks with small ones (`scaling.py` helps).
+Constants that measurements refit: `calibration.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from brrr.errors import ArgumentError
+from brrr.strassen.calibration import CONSTANTS, Table
+from brrr.strassen.inners import Inner
+from brrr.strassen.ways import WAYS, Way
+from brrr.strassen.workspace import product_dtype
+
+BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4}
+"""Significant bits of a type."""
+
+NAMED = {"fp64": "fp64", "fp32": "sgemm", "tf32": "tf32", "bf16": "bf16", "fp16": "fp16", "fp8": "fp8"}
+"""Accuracies that have a name: as good as the classical product of that type."""
+
+OF_TYPE = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+"""What an operand's type asks for, where nothing else is asked for."""
+
+CLOSE = 1.05
+"""Two errors this near are taken as equal: measured ones scatter by as much."""
+
+
+def predicted_error(way: Way, k: int, operand: str = "float32", table: Table = CONSTANTS, *, depth: int = 0) -> float:
+    """The relative error to expect of a way at depth k, of operands and a result of this type.
+
+    >>> predicted_error(WAYS["bf16-strassen-1"], 4096) > 2 * predicted_error(WAYS["bf16"], 4096, "bfloat16")
+    True
+
+    depth: so many outer levels go depth first, in buffers of the operands' type.
+    """
+    if k <= 0:
+        return 0.0
+    inner = way.kind
+    each = table[f"error.{inner.name}"].value * product_error(inner, max(1.0, k / 2**way.level), table)
+    amplified = _amplification(way.form) * table[f"growth.{way.form}"].value if way.level else 1.0
+    stored = _rounded(BITS[operand]) if BITS[operand] < 24 else 0.0
+    if depth and stored:  # each product is rounded before it is added to the result, and so is every such sum
+        stored *= math.sqrt(1 + 2 * _counted(way.form, depth)[0])
+    return math.sqrt((each * amplified**way.level) ** 2 + _cut_factors(way, inner, operand) ** 2 + stored**2)
+
+
+def product_error(inner: Inner, depth: float, table: Table = CONSTANTS) -> float:
+    """The relative error of an inner product by itself, on factors of its own buffers' type."""
+    bits = 53 if inner.dtype == "float64" else 24
+    if inner.exact_sums:
+        return _rounded(bits) * math.sqrt(depth / 2)
+    if inner.name == "fp16x3":
+        from brrr.strassen.splitting import expected_error  # and with it torch
+
+        return expected_error(max(1, math.ceil(depth)))
+    cut = math.sqrt(2) * _rounded(inner.bits) if inner.split or inner.name == "tf32" else 0.0
+    deep = 8 if inner.name in ("tf32", "tf32x3") else 16  # a step of the tensor core, in numbers of 4 bytes or of 2
+    return math.hypot(cut, table["error.tensor_core"].value * depth / deep)
+
+
+def accuracy_limit(accuracy: float | str | None, k: int, operand: str = "float32", table: Table = CONSTANTS) -> float:
+    """The largest relative error that an accuracy allows: a number is one; a name is that of a classical product.
+
+    >>> accuracy_limit(1e-4, 4096), f"{accuracy_limit('fp32', 8192):.1e}"
+    (0.0001, '1.7e-06')
+
+    None: as good as the classical product of the operands' own type. ArgumentError for anything else.
+    """
+    if accuracy is None:
+        accuracy = OF_TYPE[operand]
+    if isinstance(accuracy, str) and accuracy in NAMED:
+        return CLOSE * predicted_error(WAYS[NAMED[accuracy]], k, operand, table)
+    number = isinstance(accuracy, int | float) and not isinstance(accuracy, bool)
+    if not number or not 0 < float(accuracy) < math.inf:
+        raise ArgumentError("matmul", "accuracy", accuracy, f"a relative error above 0, or one of {', '.join(NAMED)}")
+    return float(accuracy)
+
+
+def _rounded(bits: int) -> float:
+    """The root mean square of roundings to so many bits."""
+    return math.sqrt(1 / (8 * math.log(2))) * 2.0**-bits  # error_growth.RMS, without numpy
+
+
+def _cut_factors(way: Way, inner: Inner, operand: str) -> float:
+    """What rounding the factors costs: those that are sums, or all of them where the operands are of a wider type."""
+    narrowed = inner.bits < BITS[operand] and not inner.split and inner.name != "tf32"
+    if inner.split or inner.bits >= 24:
+        return 0.0
+    if not way.level:
+        kept = 1 if BITS[inner.dtype] == inner.bits and inner.bits > 4 else 0  # the product, in the factors' type too
+        return math.sqrt(2 + kept) * _rounded(inner.bits) if narrowed else 0.0
+    every, summed = _counted(way.form, way.level)
+    counted = 2 * every if narrowed else summed
+    counted += every if product_dtype(way, operand) == "bfloat16" else 0.0
+    return _rounded(24 if inner.name == "tf32" else inner.bits) * math.sqrt(counted)
+
+
+@lru_cache(maxsize=16)
+def _amplification(form: str | None) -> float:
+    from brrr.strassen.error_growth import amplification  # and with it numpy
+
+    return amplification(str(form))
+
+
+@lru_cache(maxsize=64)
+def _counted(form: str | None, level: int) -> tuple[float, float]:
+    """By how much a factor's squared rounding counts in the result: each side once; both sides, copies left out."""
+    from brrr.strassen.forms import form_of
+
+    known = form_of(str(form))
+    sides = [side.astype(float) for side in (known.left, known.right, known.result.T)]
+    sizes = math.prod((side**2).sum(axis=1) for side in sides) / 8
+    every = float(sizes.sum()) ** level
+    copies = sum(float(sizes[(side != 0).sum(axis=1) == 1].sum()) ** level for side in sides[:2])
+    return every, 2 * every - copies

@@ -1,0 +1,223 @@
+"""The constants of the time and error models, in one table, each with its origin; and how a recording refits them.
+
+>>> CONSTANTS["rate.sgemm"].value
+1.0
+>>> rows = [Row("sgemm", 4096, 4096, 4096, seconds=2.2e-3, predicted_s=2.0e-3)]
+>>> refitted(rows)["rate.sgemm"].value
+0.909
+
+Importing this loads neither torch nor numpy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import median
+from types import MappingProxyType
+
+from brrr.strassen.ways import WAYS, Way
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number of a model, and where it comes from; `by_size`: what it is multiplied with, by a size.
+
+    >>> Constant(2.0, "", ((1024, 1.0), (4096, 1.5))).at(2048)
+    2.5
+    """
+
+    value: float
+    origin: str
+    by_size: tuple[tuple[float, float], ...] = ()
+
+    def at(self, size: float) -> float:
+        """The number for a size: between two known ones by the logarithm of the size, beyond them as at the end."""
+        if not self.by_size:
+            return self.value
+        found = self.by_size[0][1]
+        for (before, low), (after, high) in pairwise(self.by_size):
+            share = min(1.0, max(0.0, math.log(max(size, 1.0) / before) / math.log(after / before)))
+            found = low + share * (high - low) if size > before else found
+        return self.value * found
+
+
+Table = Mapping[str, Constant]
+
+_PREDICTOR = "as the predictor has it"
+BY_SIZE_ON = "NVIDIA H200"
+"""The device whose measured rates `by_size` corrects; no other's, and no datasheet's."""
+
+_H200 = "measured on an H200, torch 2.11, CUDA 13.0"
+
+CONSTANTS: Table = MappingProxyType(
+    {
+        # Rates of inner products, against the predictor's for the library product of the same type and size; the size
+        # is that of the cube of as much work, all products of a batch together.
+        "rate.fp64": Constant(1.0, _PREDICTOR),
+        "rate.sgemm": Constant(
+            1.0, _H200, ((512, 0.89), (1024, 0.9), (1537, 1.0), (4096, 1.006), (8192, 1.094), (16384, 1.1))
+        ),
+        "rate.sgemm.batched": Constant(
+            1.0, _H200, ((512, 0.85), (1400, 1.05), (1960, 1.015), (3750, 1.07), (7500, 1.08), (14336, 1.06))
+        ),
+        "rate.ffma": Constant(0.965, f"{_H200}: against the kernel's own model"),
+        "rate.tf32": Constant(1.0, _PREDICTOR),
+        "rate.tf32.batched": Constant(1.0, f"{_H200}: one level and two at 2048", ((1960, 0.85), (3750, 1.0))),
+        "rate.fp16": Constant(1.0, _PREDICTOR),
+        "rate.fp16.batched": Constant(1.0, f"{_H200}: a level at 2048", ((1960, 0.75), (3750, 1.0))),
+        "rate.bf16": Constant(1.0, _H200, ((8192, 1.0), (16384, 1.11))),
+        "rate.bf16.batched": Constant(1.0, _H200, ((1960, 0.75), (3750, 1.0), (7836, 1.036), (16384, 1.11))),
+        "rate.fp8": Constant(1.0, _PREDICTOR),
+        "rate.fp16x3": Constant(
+            0.88, f"{_H200}: one product and seven", ((512, 0.75), (2048, 1.02), (4096, 1.05), (8192, 1.0))
+        ),
+        "rate.fp16x3.batched": Constant(
+            0.88, f"{_H200}: a level and two", ((1000, 0.75), (2048, 0.97), (4096, 1.05), (8192, 1.0))
+        ),
+        "rate.bf16x3": Constant(0.62, f"{_H200}: size 8192"),
+        "rate.bf16x6": Constant(0.66, f"{_H200}: size 8192"),
+        "rate.tf32x3": Constant(0.97, f"{_H200}: 114 TFLOP/s at 8192, its terms made by torch's calls"),
+        # Passes over memory, against the predictor's copy of as many bytes.
+        "rate.sums": Constant(0.91, f"{_H200}: 0.8 to 1, over levels 1 to 3 before and behind products"),
+        "rate.casts": Constant(0.62, f"{_H200}: 0.4 to 0.9, rounding to a short type and back by torch's copies"),
+        "rate.float8": Constant(0.065, f"{_H200}: 15 kernels of torch's, at 512 and 2048"),
+        "rate.turned": Constant(0.45, f"{_H200}: 1.3 to 2.6 TB/s, splitting a right operand that lies as (k, n)"),
+        # Errors, against the model in accuracy.py.
+        "error.fp64": Constant(1.0, "the model"),
+        "error.sgemm": Constant(1.0, f"{_H200}: the model gives the 1.6e-6 seen at 8192"),
+        "error.ffma": Constant(1.0, "the model"),
+        "error.tf32": Constant(1.0, "the model"),
+        "error.fp16": Constant(1.0, "the model"),
+        "error.bf16": Constant(1.0, "the model"),
+        "error.fp8": Constant(1.0, "the model"),
+        "error.fp16x3": Constant(1.0, "splitting.expected_error"),
+        "error.bf16x3": Constant(1.0, "the model"),
+        "error.bf16x6": Constant(1.0, "the model"),
+        "error.tf32x3": Constant(1.0, f"{_H200}: the model gives 4.9e-6 at 2048, 1.9e-5 at 8192, 3.8e-5 at 16384"),
+        # How fast a tensor core's sums lose against float32's: relative error for each step of 16 (TF32: 8).
+        "error.tensor_core": Constant(1.85e-8, f"{_H200}: 9.1e-6 to 9.7e-6 after 512 steps, twice that after 1024"),
+        # Growth of the error a level, against what the form's coefficients say.
+        "growth.strassen": Constant(1.0, f"{_H200}: 1.42 a level, as by the coefficients"),
+        "growth.winograd": Constant(1.0, f"{_H200}: 1.87 a level, as by the coefficients"),
+        "growth.balanced": Constant(1.0, f"{_H200}: 1.19 a level, as by the coefficients"),
+    }
+)
+"""The table in force. A recording's own: `refitted(rows)`, and `source(table)` prints it to be put here."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measured point: a way by name, the sizes, and what was measured and predicted of it."""
+
+    way: str
+    m: int
+    n: int
+    k: int
+    seconds: float | None = None
+    predicted_s: float | None = None
+    error: float | None = None
+    predicted_error: float | None = None
+    sums_s: float | None = None
+
+
+def rows_of(points: Iterable[tuple[str, int, int, int, float | None, float | None]], device: object) -> list[Row]:
+    """Measured points (way, m, n, k, seconds, error) beside what the models now say of them; others' ways left out."""
+    from brrr.strassen.accuracy import predicted_error
+    from brrr.strassen.predicting import Predictor
+
+    predictor = Predictor.of(device)
+    rows = []
+    for name, m, n, k, seconds, error in points:
+        if (way := WAYS.get(name)) is None:
+            continue
+        made = predictor.parts(way, m, n, k)
+        rows.append(Row(name, m, n, k, seconds, made.total_s, error, predicted_error(way, k), made.sums_s))
+    return rows
+
+
+def refitted(rows: Sequence[Row], table: Table = CONSTANTS) -> dict[str, Constant]:
+    """The table with every constant that the rows can tell, by medians of what was measured over what was predicted.
+
+    In this order, each with those before it in place: rates of inner products from classical rows; the rate of sums
+    from rows with levels, by the time that is left beside their products; errors of inner products from classical
+    rows; growth a level from the rest. What no row tells stays as it is.
+    """
+    fitted = dict(table)
+    classical = [row for row in rows if not WAYS[row.way].level]
+    leveled = [row for row in rows if WAYS[row.way].level]
+    for inner in sorted({WAYS[row.way].inner for row in classical}):
+        mine = [row for row in classical if WAYS[row.way].inner == inner]
+        _scale(fitted, f"rate.{inner}", [1 / ratio for row in mine if (ratio := _ratio(row.seconds, row.predicted_s))])
+        if f"rate.{inner}.batched" in table:  # no row tells it alone: it follows
+            change = fitted[f"rate.{inner}"].value / table[f"rate.{inner}"].value
+            fitted[f"rate.{inner}.batched"] = replace(
+                table[f"rate.{inner}.batched"], value=float(f"{table[f'rate.{inner}.batched'].value * change:.3g}")
+            )
+        _scale(fitted, f"error.{inner}", [ratio for row in mine if (ratio := _ratio(row.error, row.predicted_error))])
+    _scale(fitted, "rate.sums", _sums_ratios(leveled, fitted, table))
+    for form in sorted({str(WAYS[row.way].form) for row in leveled}):
+        ratios = [_growth_ratio(row, fitted, table) for row in leveled if WAYS[row.way].form == form]
+        _scale(fitted, f"growth.{form}", [each for each in ratios if each])
+    return fitted
+
+
+def rate_name(table: Table, inner: str, *, batched: bool) -> str:
+    """The constant of an inner product's rate: many products at a time may have one of their own."""
+    own = f"rate.{inner}.batched"
+    return own if batched and own in table else f"rate.{inner}"
+
+
+def source(table: Table) -> str:
+    """The table as Python source, to replace the entries above.
+
+    >>> print(source({"rate.sums": Constant(0.93, "median of 12 recorded rows")}))
+    "rate.sums": Constant(0.93, 'median of 12 recorded rows'),
+    """
+    return "\n".join(f'"{name}": {_text(each)},' for name, each in table.items())
+
+
+def _text(each: Constant) -> str:
+    by_size = f", {each.by_size!r}" if each.by_size else ""
+    return f"Constant({each.value!r}, {each.origin!r}{by_size})"
+
+
+def _sums_ratios(rows: Sequence[Row], fitted: Table, table: Table) -> list[float]:
+    """Of each row, the rate of its sums: predicted time over what is left beside the products, as they are now."""
+    found = []
+    for row in rows:
+        if row.seconds is None or row.predicted_s is None or not row.sums_s:
+            continue
+        name = rate_name(table, WAYS[row.way].inner, batched=True)
+        products_s = (row.predicted_s - row.sums_s) * table[name].value / fitted[name].value
+        left_s = row.seconds - products_s
+        if left_s > 0.1 * row.sums_s:  # less than that is the products' own scatter
+            found.append(row.sums_s / left_s)
+    return found
+
+
+def _growth_ratio(row: Row, fitted: Table, table: Table) -> float | None:
+    """By how much a level's growth differs from the coefficients', the inner product's own error in place."""
+    way: Way = WAYS[row.way]
+    ratio = _ratio(row.error, row.predicted_error)
+    if ratio is None:
+        return None
+    name = f"error.{way.inner}"
+    return float((ratio * table[name].value / fitted[name].value) ** (1 / way.level))
+
+
+def _ratio(measured: float | None, predicted: float | None) -> float | None:
+    if measured is None or not predicted or not math.isfinite(measured) or measured <= 0:
+        return None
+    return measured / predicted
+
+
+def _scale(fitted: dict[str, Constant], name: str, ratios: Sequence[float]) -> None:
+    """Multiply a constant by the median of the ratios."""
+    if not ratios:
+        return
+    value = fitted[name].value * median(ratios)
+    origin = f"median of {len(ratios)} recorded row{'s' * (len(ratios) > 1)}"
+    fitted[name] = replace(fitted[name], value=float(f"{value:.3g}"), origin=origin)

@@ -1,0 +1,201 @@
+"""Which way multiplies two matrices best: as exact as is asked for, within the memory given, the fastest by prediction.
+
+>>> made = plan(8192, 8192, 8192, accuracy=1e-5, inner="sgemm", device="h200")
+>>> made.way.name, made.predicted_error < 1e-5
+('sgemm-strassen-3', True)
+
+Importing this loads no torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+
+from brrr import units
+from brrr.errors import ArgumentError
+from brrr.peaks.peaks import MissingPeakError
+from brrr.strassen.accuracy import CLOSE, OF_TYPE, accuracy_limit, predicted_error
+from brrr.strassen.explaining import why
+from brrr.strassen.pareto import Estimate, candidates, estimate, frontier
+from brrr.strassen.predicting import device_known
+from brrr.strassen.requests import PLAIN, Inners, Request, checked
+from brrr.strassen.ways import WAYS, Way
+from brrr.strassen.workspace import workspace_bytes as least_bytes
+
+GAIN = 1.03
+"""Levels are taken where they are predicted faster than the classical product by so much: predictions are no better."""
+
+
+ISSUED_S = 60e-6
+"""A library product that is shorter is left alone where the host issues each launch: it takes longer for the several of
+any other way. Assumed, of the order seen on a data-centre GPU's host."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How two matrices will be multiplied, and why; prints as that sentence.
+
+    `predicted_s` is None where nothing is known of the device. `depth` of the levels go depth first. `estimates` are
+    all ways that were looked at, the fastest first, with those that are dominated named as such.
+    """
+
+    way: Way
+    m: int
+    n: int
+    k: int
+    predicted_s: float | None
+    predicted_error: float
+    workspace_bytes: int
+    depth: int
+    why: str
+    estimates: tuple[Estimate, ...] = field(default=(), repr=False)
+
+    @property
+    def rate(self) -> float | None:
+        """The effective rate, 2 m n k over the predicted time, in FLOP/s: above the hardware's peak if levels pay."""
+        return 2.0 * self.m * self.n * self.k / self.predicted_s if self.predicted_s else None
+
+    def __str__(self) -> str:
+        size = f"{self.m} x {self.k} by {self.k} x {self.n}"
+        time = f", predicted {units.seconds(self.predicted_s)}" if self.predicted_s is not None else ""
+        said = f"error {self.predicted_error:.1e}, workspace {units.nbytes(self.workspace_bytes)}"
+        return f"{size}: {self.way.label}{time}, {said}. {self.why}"
+
+
+def plan(
+    m: int, n: int, k: int, *, dtype: str = "float32", accuracy: float | str | None = None, level: int | None = None,
+    form: str | None = None, inner: Inners = None, workspace_bytes: int | None = None, device: object = None,
+    prepared: bool = False,
+) -> Plan:  # fmt: skip
+    """The way for an (m, k) by (k, n) product, chosen as `matmul` chooses it; nothing is multiplied.
+
+    >>> print(plan(64, 64, 64, level=1, inner="sgemm", device="h200").why)
+    As asked for; it does not pay: the classical product (sgemm) is predicted to take ...
+
+    accuracy, level, form, inner, workspace_bytes: as for `matmul`. device: as `brrr.predict` takes it; None is the GPU
+    of this machine, or its CPU. prepared: the right operand's sums are made beforehand.
+    """
+    request = checked(m, n, k, dtype, accuracy, level, form, inner, workspace_bytes, prepared)
+    return _planned(request, _Where.of(device))
+
+
+def plan_of(request: Request, kind: str) -> Plan:
+    """The plan for tensors on a device, "cuda" or "cpu"."""
+    return _planned(request, _Where(kind, None))
+
+
+@dataclass(frozen=True)
+class _Where:
+    """The kind of device, and what to predict by; `None` is what this machine has."""
+
+    kind: str
+    device: object
+
+    @classmethod
+    def of(cls, device: object) -> _Where:
+        from brrr.device import default_device_kind
+        from brrr.roofline.choosing import basis_for
+
+        if device is None or str(device) in ("cuda", "cpu"):
+            return cls(str(device or default_device_kind()), None)
+        return cls(basis_for(device).kind, device)  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=4096)
+def _planned(request: Request, where: _Where) -> Plan:
+    allowed = [way for way in candidates(request.operand, where.kind, request.prepared) if _asked_for(way, request)]
+    if not allowed:
+        asked = f"inner {', '.join(request.inner) or 'any'}, level {request.level}, form {request.form or 'any'}"
+        raise ArgumentError("matmul", "inner", asked, f"a way of multiplying {request.operand} on {where.kind}")
+    estimates = _estimates(request, where, allowed)
+    fitting = [each for each in estimates if _exact_enough(each, request)]
+    if not fitting:
+        _refuse(request, allowed, estimates)
+    chosen = _chosen(fitting, request.eager and where.kind == "cuda")
+    return Plan(
+        chosen.way, request.m, request.n, request.k, chosen.seconds, chosen.error, chosen.workspace_bytes, chosen.depth,
+        why(chosen, fitting, request, _limit(request), partial(_classical_s, request, where, chosen.way.inner)),
+        tuple(estimates),
+    )  # fmt: skip
+
+
+def _estimates(request: Request, where: _Where, allowed: list[Way]) -> list[Estimate]:
+    """By prediction; where nothing is known of the device, without times, the library's own product first."""
+    sizes, limit = (request.m, request.n, request.k), request.limit_bytes
+    try:
+        device = device_known(where.kind) if where.device is None else where.device
+        names = [way.name for way in allowed]
+        found = frontier(*sizes, operand=request.operand, device=device, names=names, workspace_bytes=limit)
+        return list(found.estimates)
+    except MissingPeakError:
+        made = [estimate(way, *sizes, request.operand, limit) for way in allowed]
+        plain = PLAIN[request.operand]
+        return sorted((each for each in made if each), key=lambda each: (each.way.inner != plain, each.way.level))
+
+
+def _asked_for(way: Way, request: Request) -> bool:
+    if way.inner == "fp8" and (request.n % 16 or request.k % 16):
+        return False  # cuBLASLt's float8 takes no others
+    if request.inner and way.inner not in request.inner:
+        return False
+    if request.level is not None and way.level != request.level:
+        return False
+    return not way.level or request.form is None or way.form == request.form
+
+
+def _exact_enough(each: Estimate, request: Request) -> bool:
+    """By the accuracy asked for; without one, the inner product's own counts where level or inner are asked for."""
+    operand, k = request.operand, request.k
+    if request.accuracy is None and request.level is not None:
+        classical = predicted_error(WAYS[each.way.inner], k, operand)
+        return bool(request.inner) or classical <= accuracy_limit(None, k, operand)
+    if request.accuracy is None and request.inner:
+        return each.error <= CLOSE * max(predicted_error(WAYS[name], k, operand) for name in request.inner)
+    return each.error <= accuracy_limit(request.accuracy, k, operand)
+
+
+def _chosen(fitting: list[Estimate], issued: bool) -> Estimate:
+    """The fastest; others than the simpler ones only where they are ahead by more than predictions err.
+
+    issued: the host issues each launch, which the library's own product has least of.
+    """
+    chosen = fitting[0]
+    simpler = [next((each for each in fitting if each.way.classical), None)]
+    simpler.append(next((each for each in fitting if each.way.name in PLAIN.values()), None))
+    for each in simpler:
+        if each is None or each.seconds is None or chosen.seconds is None:
+            continue
+        if chosen.seconds * GAIN > each.seconds or (issued and each is simpler[1] and each.seconds < ISSUED_S):
+            chosen = each
+    return chosen
+
+
+def _classical_s(request: Request, where: _Where, inner: str) -> float | None:
+    """What the classical product of the same kind is predicted to take."""
+    plain = Request(request.m, request.n, request.k, request.operand, level=0, inner=(inner,))
+    return _planned(plain, where).predicted_s
+
+
+def _refuse(request: Request, allowed: list[Way], estimates: list[Estimate]) -> None:
+    """What cannot be: so exact, or in so little memory."""
+    if not estimates:
+        sizes = request.m, request.n, request.k, request.operand
+        needed = min(least_bytes(way, *sizes, 0 if way.prepared else way.level) for way in allowed)
+        if request.workspace_bytes is not None and needed > request.workspace_bytes:
+            hint = "Take fewer levels, or level=0"
+            raise ArgumentError(
+                "matmul", "workspace_bytes", request.workspace_bytes, f"at least {needed} for this way", hint
+            )
+        from brrr.errors import DeviceMemoryError
+
+        raise DeviceMemoryError(f"matmul: it needs a workspace of {needed} bytes, and {request.limit_bytes} are free")
+    nearest = min(estimates, key=lambda each: each.error)
+    expected = f"at least {nearest.error:.1e}, the smallest error of what is allowed here ({nearest.way.name})"
+    raise ArgumentError("matmul", "accuracy", request.accuracy or OF_TYPE[request.operand], expected)
+
+
+def _limit(request: Request) -> float:
+    if request.accuracy is None and request.inner:
+        return CLOSE * max(predicted_error(WAYS[name], request.k, request.operand) for name in request.inner)
+    return accuracy_limit(request.accuracy, request.k, request.operand)

@@ -1,0 +1,166 @@
+"""A way on given tensors, breadth first: its passes and its product, one function of no arguments each.
+
+>>> a, b, out = torch.randn(20, 30), torch.randn(30, 10), torch.empty(20, 10)
+>>> way = Way("sgemm", 1, "strassen")
+>>> run = prepared(way, a, b, out)
+>>> run()
+>>> torch.allclose(out, a @ b, atol=1e-4), len(steps(way, a, Right.of(b), out, Arena(2**20, "cpu")))
+(True, 4)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import torch
+
+from brrr.errors import ArgumentError
+from brrr.strassen.arena import Arena
+from brrr.strassen.blocks import matrix_step, product_step
+from brrr.strassen.operands import Right, check_operands, check_out, operand_name
+from brrr.strassen.shapes import buffer_shape, products_shape
+from brrr.strassen.sums import Step, prefix_step, suffix_step
+from brrr.strassen.ways import Way
+from brrr.strassen.workspace import Buffers, product_dtype, rounded, workspace_bytes
+
+
+def prepared(way: Way, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> Callable[[], None]:
+    """A function that runs a way again and again on these tensors, its memory held; for timing and for CUDA Graphs.
+
+    Where `way.prepared`, b's part is made here, once. ArgumentError for tensors that do not fit.
+    """
+    check_operands("prepared", a, b)
+    check_out("prepared", out, a, b.shape[1], b)
+    right = prepare_right(b, way) if way.prepared else Right.of(b)
+    nbytes = workspace_bytes(way, a.shape[0], right.n, right.k, operand_name(a))
+    return partial(run_all, steps(way, a, right, out, Arena(nbytes, a.device)))
+
+
+def prepare_right(b: torch.Tensor | Right, way: Way, *, once: bool = True) -> Right:
+    """A right operand with its sums, or its terms, made beforehand: as a network's weights are.
+
+    >>> prepare_right(torch.ones(30, 10), Way("sgemm", 1, "strassen")).nbytes
+    3584
+
+    once: it will be used more often than it is made, so that it may be turned if that makes products faster.
+    """
+    right, way = b if isinstance(b, Right) else Right.of(b), replace(way, prepared=True)
+    if way.nested:
+        from brrr.strassen.nested import prepared_parts
+
+        return replace(right, way=way, parts=prepared_parts(way, right, once=once))
+    source = _best_lying(way, right, once)
+    making, made = _right_steps(way, source, Arena(_right_bytes(way, source), source.source.device))
+    run_all(making)
+    return replace(right, way=way, factors=made, made_transposed=source.transposed)
+
+
+def _best_lying(way: Way, right: Right, once: bool) -> Right:
+    """The operand as its factors should lie; turned here, and not in memory that stays.
+
+    Terms of split products lie along k. Library products with levels take (k, n), which is the faster; our own kernel
+    takes what there is.
+    """
+    free = way.inner == "ffma" or not (once or way.kind.split)
+    if not way.level or right.transposed == way.kind.split or free:
+        return right
+    return Right(right.source.t().contiguous(), not right.transposed)
+
+
+def steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Step]:
+    """What a way does, in order; its buffers are taken from the arena. A right side made for it is not made again."""
+    if not out.numel():
+        return []
+    if not right.k:
+        return [out.zero_]
+    if right.made and (right.way is None or not _same(right.way, way)):
+        raise ArgumentError("matmul", "b", f"prepared for {right.way}", f"prepared for {way.name}")
+    if way.kind.split or way.inner == "fp8":
+        return _special(way, a, right, out, arena)
+    if way.nested:
+        from brrr.strassen.nested import nested_steps
+
+        return nested_steps(way, a, right, out, arena)
+    making, factors = ([], right.factors) if right.factors else _right_steps(way, right, arena)
+    return (
+        _levels(way, a, right, factors[0], out, arena, making)
+        if way.level
+        else _classical(way, a, right, factors, out, arena, making)
+    )
+
+
+def _special(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Step]:
+    """The ways that are more than sums and one product."""
+    if way.inner == "fp16x3":
+        from brrr.strassen.split_steps import split_steps
+
+        return split_steps(way, a, right, out, arena)
+    from brrr.strassen.rival_steps import rival_steps
+
+    return rival_steps(way, a, right, out)
+
+
+def run_all(made: list[Step]) -> None:
+    """Each step, in order."""
+    for step in made:
+        step()
+
+
+def _classical(
+    way: Way, a: torch.Tensor, right: Right, factors: tuple[torch.Tensor, ...], out: torch.Tensor, arena: Arena,
+    making: list[Step],
+) -> list[Step]:  # fmt: skip
+    """The library's product; operands of another type are copied into its own, and its result back."""
+    dtype = getattr(torch, way.dtype)
+    b = factors[0] if factors else right.source
+    if a.dtype == dtype:
+        return [*making, matrix_step(way.kind, a, b, out, right_transposed=right.transposed)]
+    left, product = arena.take(tuple(a.shape), dtype), arena.take(tuple(out.shape), dtype)
+    multiply = matrix_step(way.kind, left, b, product, right_transposed=right.transposed)
+    return [*making, partial(left.copy_, a), multiply, partial(out.copy_, product)]
+
+
+def _levels(
+    way: Way, a: torch.Tensor, right: Right, factors: torch.Tensor, out: torch.Tensor, arena: Arena, making: list[Step]
+) -> list[Step]:
+    """The left side's sums, all products, and the sums of those; the right side's first, where they are not made."""
+    (m, n), operand = out.shape, operand_name(a)
+    transposed = right.made_transposed if right.made else right.transposed
+    left = arena.take(buffer_shape(m, right.k, "left", way.level), getattr(torch, way.dtype))
+    products = arena.take(products_shape(m, n, way.level), getattr(torch, product_dtype(way, operand)))
+    return [
+        *making,
+        prefix_step(a, "left", way, left),
+        product_step(way.kind, left, factors, products, right_transposed=transposed),
+        suffix_step(products, way, out),
+    ]
+
+
+def _right_steps(way: Way, right: Right, arena: Arena) -> tuple[list[Step], tuple[torch.Tensor, ...]]:
+    """What makes the right side's factors, and where they will be; nothing where it is taken as it is."""
+    dtype, source = getattr(torch, way.dtype), right.source
+    if way.kind.split:
+        from brrr.strassen.split_steps import right_terms
+
+        return right_terms(way, right, arena)
+    if way.level:
+        rows, columns = source.shape
+        shape = buffer_shape(rows, columns, "right", way.level, right.transposed)
+        factors = arena.take(shape, dtype)
+        return [prefix_step(source, "right", way, factors, transposed=right.transposed)], (factors,)
+    if source.dtype == dtype:
+        return [], ()
+    copy = arena.take(tuple(source.shape), dtype)
+    return [partial(copy.copy_, source)], (copy,)
+
+
+def _right_bytes(way: Way, right: Right) -> int:
+    """The arena that the right side's factors need."""
+    whole = Buffers.of(way, 1, right.n, right.k, operand_name(right.source))
+    return rounded(whole.right) - (whole.turned if right.transposed else 0)
+
+
+def _same(one: Way, other: Way) -> bool:
+    return (one.inner, one.level, one.form) == (other.inner, other.level, other.form)

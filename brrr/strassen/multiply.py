@@ -1,0 +1,217 @@
+"""`matmul`: a product of two matrices in the way that is fastest for the accuracy asked for.
+
+>>> a, b = torch.randn(100, 80), torch.randn(80, 60)
+>>> torch.allclose(matmul(a, b, level=1), a @ b, atol=1e-4)
+True
+>>> explain(a, b, level=1, form="strassen", inner="sgemm").way.name
+'sgemm-strassen-1'
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+
+from brrr.errors import ArgumentError, DeviceMemoryError, UnavailableError
+from brrr.strassen.arena import Arena
+from brrr.strassen.choosing import Plan, plan_of
+from brrr.strassen.execution import prepare_right, run_all, steps
+from brrr.strassen.frugal import run_frugal
+from brrr.strassen.operands import Right, check_operands, check_out, operand_name
+from brrr.strassen.requests import PLAIN, Inners, checked
+from brrr.strassen.scaling import STEPS, Scaling
+
+RESERVED = 64 * 2**20
+"""Bytes of a GPU's free memory that are left alone: libraries take workspaces of their own."""
+
+
+def matmul(
+    a: torch.Tensor, b: torch.Tensor | Right, *, accuracy: float | str | None = None, level: int | None = None,
+    form: str | None = None, inner: Inners = None, out: torch.Tensor | None = None,
+    workspace_bytes: int | None = None, scaling: str | None = None,
+) -> torch.Tensor:  # fmt: skip
+    """a @ b, in the fastest way that is predicted to be as exact as asked for; `explain` says which, and why.
+
+    >>> a, b = torch.randn(64, 64), torch.randn(64, 64)
+    >>> y = matmul(a, b, accuracy=1e-5)
+    >>> torch.allclose(y, a @ b, atol=1e-4)
+    True
+
+    a: (m, k), b: (k, n), both float64, float32, float16 or bfloat16, any strides; also `w.t()` of Linear's weights,
+        which is read as it lies, and what `prepare` made of b.
+    accuracy: a relative error (Frobenius, against float64), or "fp32", "tf32", "bf16", "fp16", "fp8", "fp64": as good
+        as the classical product of that type. None: as good as that of the operands' own type. It is a prediction for
+        numbers of mean 0 that are alike in size, not a bound.
+    level, form, inner: only ways with so many Strassen levels (0 is classical), of that form, with that inner product
+        (a name in `INNERS`, or several). A level that is asked for is taken whether it pays or not; its accuracy is
+        what the levels make of the inner product's.
+    out: (m, n), of a's type; may be strided; shares no memory with the operands.
+    workspace_bytes: no more memory is taken than that (on a CPU with half types, the sums take more); levels then go
+        depth first. None: what is free.
+    scaling: a way of `Scaling.of`, for badly scaled matrices; it costs two passes and a copy of each.
+
+    Where a kernel that was chosen cannot be built here, a warning says so and the library's product is taken; where it
+    was asked for, that is an UnavailableError. Gradients flow to both operands, by products of the same kind.
+    ArgumentError for shapes, types and wishes that do not fit, DeviceMemoryError, naming the bytes, where the device
+    has too little memory.
+    """
+    right = b if isinstance(b, Right) else None
+    wish = (accuracy, level, form, inner, workspace_bytes)
+    check_operands("matmul", a, b if right is None else right.matrix)
+    other = b if right is None else right.source
+    assert isinstance(other, torch.Tensor)
+    if torch.is_grad_enabled() and (a.requires_grad or other.requires_grad):
+        if out is not None or right is not None:
+            name, found = ("out", "a tensor") if out is not None else ("b", "prepared")
+            raise ArgumentError("matmul", name, found, "None where gradients are wanted", "Use torch.no_grad()")
+        result: torch.Tensor = _Product.apply(a, b, wish, scaling)  # type: ignore[no-untyped-call]
+        return result
+    return _product(a, right or Right.of(other), wish, out, scaling)
+
+
+def prepare(
+    b: torch.Tensor, *, rows: int, accuracy: float | str | None = None, level: int | None = None,
+    form: str | None = None, inner: Inners = None, workspace_bytes: int | None = None,
+) -> Right:  # fmt: skip
+    """A right operand made ready for products with left operands of so many rows: its sums are made here, once.
+
+    >>> w = prepare(torch.ones(32, 16), rows=64, level=1, inner="sgemm")
+    >>> matmul(torch.ones(64, 32), w)[0, 0]
+    tensor(32.)
+
+    Other arguments as for `matmul`; products of another number of rows use what was chosen here.
+    """
+    check_operands("prepare", b.t(), b)
+    right = Right.of(b)
+    wish = checked(rows, right.n, right.k, operand_name(b), accuracy, level, form, inner, workspace_bytes, True)
+    way = plan_of(wish, b.device.type).way
+    return prepare_right(right, way) if way.prepared else right
+
+
+def explain(
+    a: torch.Tensor, b: torch.Tensor | Right, *, accuracy: float | str | None = None, level: int | None = None,
+    form: str | None = None, inner: Inners = None, workspace_bytes: int | None = None,
+) -> Plan:  # fmt: skip
+    """What `matmul` would do with these operands, and why; nothing is multiplied.
+
+    >>> explain(torch.ones(4, 4), torch.ones(4, 4)).way.level
+    0
+    """
+    check_operands("explain", a, b.matrix if isinstance(b, Right) else b)
+    right = b if isinstance(b, Right) else Right.of(b)
+    return _plan(a, right, (accuracy, level, form, inner, workspace_bytes))
+
+
+Wishes = tuple[float | str | None, int | None, str | None, Inners, int | None]
+"""accuracy, level, form, inner, workspace_bytes."""
+
+
+def _plan(a: torch.Tensor, right: Right, wish: Wishes) -> Plan:
+    accuracy, level, form, inner, workspace_bytes = wish
+    if right.way is not None:
+        level, form, inner = right.way.level, right.way.form, right.way.inner
+    made = checked(
+        a.shape[0], right.n, right.k, operand_name(a), accuracy, level, form, inner, workspace_bytes,
+        right.way is not None, eager=True,
+    )  # fmt: skip
+    chosen = plan_of(made, a.device.type)
+    free = free_bytes(a.device) if chosen.workspace_bytes > RESERVED else None
+    if free is None or chosen.workspace_bytes <= free:
+        return chosen
+    return plan_of(_within(made, free), a.device.type)
+
+
+def _within(wish: Any, free: int) -> Any:
+    """The wish on a device with so much free memory, rounded down so that plans are found again."""
+    from dataclasses import replace
+
+    return replace(wish, free_bytes=free >> 24 << 24)
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """What can be taken on a GPU, torch's own reserve with it; None for a CPU, which has no sharp end."""
+    if device.type != "cuda":
+        return None
+    free, _ = torch.cuda.mem_get_info(device)
+    held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return max(0, int(free + held - RESERVED))
+
+
+def _product(
+    a: torch.Tensor, right: Right, wish: Wishes, out: torch.Tensor | None, scaling: str | None
+) -> torch.Tensor:
+    if scaling is not None:
+        return _scaled(a, right, wish, out, scaling)
+    if out is None:
+        out = _empty(a, right.n)
+    else:
+        check_out("matmul", out, a, right.n, right.source)
+    chosen = _plan(a, right, wish)
+    if chosen.way.kind.split and out.stride(-1) != 1:  # its kernel writes rows
+        return out.copy_(_product(a, right, wish, None, None))
+    if chosen.way.level and a.stride(1) != 1 and wish[-1] is None:
+        a = a.contiguous()  # the sums would read columns number by number
+    try:
+        _run(chosen, a, right, out)
+    except UnavailableError as missing:
+        accuracy, level, form, inner, workspace_bytes = wish
+        if inner is not None or right.way is not None:
+            raise
+        warnings.warn(f"matmul: {missing}; the library's product is taken instead", stacklevel=3)
+        return _product(a, right, (accuracy, level, form, PLAIN[operand_name(a)], workspace_bytes), out, None)
+    return out
+
+
+def _run(chosen: Plan, a: torch.Tensor, right: Right, out: torch.Tensor) -> None:
+    """The plan, its buffers made for it."""
+    arena = Arena(chosen.workspace_bytes, a.device)
+    if chosen.depth:
+        run_frugal(chosen.way, chosen.depth, a, right, out, arena)
+    else:
+        run_all(steps(chosen.way, a, right, out, arena))
+
+
+def _empty(a: torch.Tensor, n: int) -> torch.Tensor:
+    try:
+        return a.new_empty(a.shape[0], n)
+    except torch.OutOfMemoryError as error:
+        needed = a.shape[0] * n * a.element_size()
+        raise DeviceMemoryError(f"matmul: its result needs {needed} bytes on {a.device}, and there are less") from error
+
+
+def _scaled(a: torch.Tensor, right: Right, wish: Wishes, out: torch.Tensor | None, scaling: str) -> torch.Tensor:
+    """The product of the scaled matrices, scaled back."""
+    if scaling not in STEPS:
+        raise ArgumentError("matmul", "scaling", scaling, f"one of {', '.join(STEPS)}")
+    if right.made:
+        raise ArgumentError("matmul", "scaling", scaling, "None with a prepared right operand")
+    found = Scaling.of(a, right.matrix, scaling)
+    left, below = found.apply(a, right.matrix)
+    made = found.undo(_product(left, Right.of(below), wish, None, None))
+    if out is None:
+        return made
+    check_out("matmul", out, a, right.n, right.source)
+    return out.copy_(made)
+
+
+class _Product(torch.autograd.Function):
+    """a @ b with gradients: g @ b^T and a^T @ g, in ways chosen for their own sizes."""
+
+    @staticmethod
+    def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor, wish: Wishes, scaling: str | None) -> torch.Tensor:
+        ctx.save_for_backward(a, b)
+        ctx.wish, ctx.scaling = wish, scaling
+        return _product(a, Right.of(b), wish, None, scaling)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        a, b = ctx.saved_tensors
+        accuracy, level, form, inner, workspace_bytes = ctx.wish
+        more: dict[str, Any] = {"accuracy": accuracy, "level": level, "form": form, "inner": inner}
+        more |= {"workspace_bytes": workspace_bytes, "scaling": ctx.scaling}
+        (gradient,) = gradients
+        left = matmul(gradient, b.t(), **more) if ctx.needs_input_grad[0] else None
+        right = matmul(a.t(), gradient, **more) if ctx.needs_input_grad[1] else None
+        return left, right, None, None

@@ -1,0 +1,217 @@
+"""`StrassenMLP` and `StrassenLinear`: torch's modules, their products made in the fastest way for the accuracy asked.
+
+>>> model = StrassenMLP(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 8), level=1, inner="sgemm")
+>>> model(torch.randn(5, 32)).shape, list(model.state_dict())[:2]
+(torch.Size([5, 8]), ['0.weight', '0.bias'])
+
+The weights' part of each product is made once, and again after they have changed. Under autocast, and wherever no layer
+gains anything, torch's own modules run as they are.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from brrr.errors import ArgumentError, UnavailableError
+from brrr.strassen.choosing import Plan
+from brrr.strassen.formatted import Formatted
+from brrr.strassen.layers import Chain, Layer, check_chain, layers_of, parts_of
+from brrr.strassen.operands import operand_name
+from brrr.strassen.planning import Wish, plans_of
+from brrr.strassen.requests import PLAIN, Inners
+from brrr.strassen.running import ChainRun
+from brrr.strassen.training import trained
+from brrr.strassen.ways import Way
+
+
+class _Runner:
+    """How one chain is run: plans by number of rows, weights made ready once, and launches kept for the last sizes."""
+
+    KEPT = 4
+    """Numbers of rows whose buffers are kept."""
+
+    def __init__(self, wish: Wish, graphs: bool = False) -> None:
+        self.wish, self.graphs = wish, graphs
+        self._formatted = Formatted()
+        self._runs: OrderedDict[tuple[Any, ...], ChainRun] = OrderedDict()
+
+    def plans(self, chain: Chain, rows: int, *, prepared: bool = True) -> list[Plan]:
+        """Each layer's, its weights' part made beforehand or not."""
+        weight, shapes = chain[0].weight, [(layer.n, layer.k) for layer in chain]
+        return plans_of(
+            shapes, rows, operand_name(weight), weight.device.type, self.wish, prepared=prepared, eager=not self.graphs
+        )
+
+    def __call__(self, chain: Chain, x: torch.Tensor) -> torch.Tensor | None:
+        """The chain's result; None where torch's own modules do as well."""
+        flat = x.reshape(-1, x.shape[-1])
+        if not flat.numel() or torch.is_autocast_enabled(x.device.type):
+            return None
+        learning = torch.is_grad_enabled() and (x.requires_grad or any(_learns(layer) for layer in chain))
+        ways = [plan.way for plan in self.plans(chain, flat.shape[0], prepared=not learning)]
+        if all(way.classical and way.inner == PLAIN[operand_name(x)] for way in ways):
+            return None
+        try:
+            y = trained(chain, flat, ways, self.wish) if learning else self._inferred(chain, flat, ways)
+        except UnavailableError as missing:
+            if self.wish.inner is not None:
+                raise
+            warnings.warn(f"StrassenMLP: {missing}; torch's own modules run instead", stacklevel=4)
+            return None
+        return y.reshape(*x.shape[:-1], chain[-1].n)
+
+    def _inferred(self, chain: Chain, x: torch.Tensor, ways: Sequence[Way]) -> torch.Tensor:
+        with torch.inference_mode(False), torch.no_grad():  # buffers that any later call may write to
+            run = self._run(chain, x, ways)
+        with torch.no_grad():
+            return run(x)
+
+    def _run(self, chain: Chain, x: torch.Tensor, ways: Sequence[Way]) -> ChainRun:
+        """The launches for these ways and so many rows; those of the last few sizes are kept."""
+        rights = [
+            self._formatted(place, layer, way) for place, (layer, way) in enumerate(zip(chain, ways, strict=True))
+        ]
+        key = (x.shape[0], x.dtype, x.device, _stream(x), *ways, *(id(each) for each in rights), *map(_bias, chain))
+        run = self._runs.pop(key, None) or ChainRun(chain, ways, rights, x)
+        self._runs[key] = run
+        while len(self._runs) > self.KEPT:
+            self._runs.popitem(last=False)
+        return run
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Runner:
+        return _Runner(self.wish, self.graphs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Runner, (self.wish, self.graphs)
+
+
+class StrassenMLP(nn.Sequential):
+    """A Sequential whose runs of Linear and ReLU are made by Strassen products where they pay; a drop-in for it.
+
+    >>> mlp = StrassenMLP.of([torch.ones(4, 8), torch.ones(2, 4)], [None, None])
+    >>> mlp(torch.ones(1, 8))
+    tensor([[32., 32.]])
+
+    modules: any; Linear and ReLU are made by products as `matmul` chooses them, each with the accuracy, level, form and
+    inner asked for; others run as they are. Names and parameters are those of a Sequential of the same modules: so
+    state_dict, `.to()`, optimizers and copies work as with one. Rows may differ from call to call, sizes may be odd.
+    graphs: calls will be captured in a CUDA Graph, so that what the host takes for several launches a layer does not
+    count; without it, layers too short for that are left to torch.
+
+    Gradients flow, once (a gradient of a gradient needs torch's own modules).
+    """
+
+    def __init__(
+        self, *modules: Any, accuracy: float | str | None = None, level: int | None = None, form: str | None = None,
+        inner: Inners = None, graphs: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(*modules)
+        self.wish, self.graphs = Wish(accuracy, level, form, inner), graphs
+        self._runners: dict[int, _Runner] = {}
+
+    @classmethod
+    def of(
+        cls, weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor | None], *, relu_last: bool = True,
+        **options: Any,
+    ) -> StrassenMLP:  # fmt: skip
+        """A network of these very weights (n, k) and biases (n,), with ReLU behind each layer; nothing is copied."""
+        if len(weights) != len(biases) or not weights:
+            raise ArgumentError("StrassenMLP.of", "biases", f"{len(biases)} of them", f"{len(weights)}, one a layer")
+        check_chain("StrassenMLP.of", tuple(map(Layer, weights, biases)))
+        modules: list[nn.Module] = []
+        for weight, bias in zip(weights, biases, strict=True):
+            modules += [_linear(weight, bias), nn.ReLU()]
+        return cls(*(modules if relu_last else modules[:-1]), **options)
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """The result for input (..., k)."""
+        y = input
+        for place, part in enumerate(parts_of(self)):
+            y = part(y) if isinstance(part, nn.Module) else self._chain(place, part, y)
+        return y
+
+    def explain(self, rows: int) -> list[Plan]:
+        """How each Linear would be made for so many rows, and why; nothing is run.
+
+        >>> model = StrassenMLP(nn.Linear(16, 16), level=1, form="strassen", inner="sgemm")
+        >>> [plan.way.name for plan in model.explain(64)]
+        ['sgemm-strassen-1-prepared']
+        """
+        chains = (layers_of(part) for part in parts_of(self) if not isinstance(part, nn.Module))
+        return [plan for chain in chains for plan in _Runner(self.wish, self.graphs).plans(chain, rows)]
+
+    def _chain(self, place: int, modules: tuple[nn.Module, ...], x: torch.Tensor) -> torch.Tensor:
+        chain = layers_of(modules)
+        made = self._runners.setdefault(place, _Runner(self.wish, self.graphs))(chain, x) if _fits(chain, x) else None
+        if made is not None:
+            return made
+        for module in modules:
+            x = module(x)
+        return x
+
+
+class StrassenLinear(nn.Linear):
+    """A Linear whose product is a Strassen product where that pays; `fuse` makes them of single ones.
+
+    >>> StrassenLinear.like(nn.Linear(8, 4), Wish(level=1))(torch.randn(3, 8)).shape
+    torch.Size([3, 4])
+    """
+
+    wish: Wish
+    _runner: _Runner
+
+    @classmethod
+    def like(cls, linear: nn.Linear, wish: Wish, graphs: bool = False) -> StrassenLinear:
+        """With the same parameters, which are shared."""
+        made = cls(linear.in_features, linear.out_features, bias=False, device="meta")
+        made.weight, made.bias, made.training = linear.weight, linear.bias, linear.training
+        made.wish, made._runner = wish, _Runner(wish, graphs)
+        return made
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """The result for input (..., k)."""
+        chain = (Layer(self.weight, self.bias, relu=False),)
+        made = self._runner(chain, input) if _fits(chain, input) else None
+        return super().forward(input) if made is None else made
+
+
+def _fits(chain: Chain, x: torch.Tensor) -> bool:
+    """Whether x is of the chain's type and device; where it is not, torch says what is wrong with it."""
+    weight = chain[0].weight
+    return (
+        x.dim() >= 1
+        and (x.dtype, x.device, x.shape[-1]) == (weight.dtype, weight.device, chain[0].k)
+        and (operand_name(x) in PLAIN)
+    )
+
+
+def _bias(layer: Layer) -> int:
+    """Where a layer's bias lies."""
+    return 0 if layer.bias is None else layer.bias.data_ptr()
+
+
+def _learns(layer: Layer) -> bool:
+    return layer.weight.requires_grad or (layer.bias is not None and layer.bias.requires_grad)
+
+
+def _linear(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Linear:
+    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
+    linear.weight = _parameter(weight)
+    if bias is not None:
+        linear.bias = _parameter(bias)
+    return linear
+
+
+def _parameter(tensor: torch.Tensor) -> nn.Parameter:
+    return tensor if isinstance(tensor, nn.Parameter) else nn.Parameter(tensor, requires_grad=tensor.requires_grad)
+
+
+def _stream(x: torch.Tensor) -> int:
+    """Launches are made for one stream."""
+    return int(torch.cuda.current_stream(x.device).cuda_stream) if x.is_cuda else 0

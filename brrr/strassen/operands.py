@@ -1,0 +1,107 @@
+"""What matmul is given: checked, and a right operand as the ways take it.
+
+>>> w = torch.ones(5, 3)
+>>> Right.of(w.t()).transposed, Right.of(torch.ones(3, 5)).transposed  # w.t() is read as it lies
+(True, False)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from brrr.errors import ArgumentError
+from brrr.strassen.ways import Way
+
+DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True, eq=False)
+class Right:
+    """A right operand: `source` is (k, n), or (n, k) where `transposed`, as the weights of Linear lie.
+
+    `factors` are its sums for `way`, made before; none where they are made in each product. They lie as (n, k) where
+    `made_transposed`, whatever the operand does. `parts`: of a nested way, the seven of its outermost level.
+    """
+
+    source: torch.Tensor
+    transposed: bool = False
+    way: Way | None = None
+    factors: tuple[torch.Tensor, ...] = field(default=(), repr=False)
+    made_transposed: bool = False
+    parts: tuple[Right, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, b: torch.Tensor) -> Right:
+        """As it lies in memory: the transpose of a row-major matrix is one that is transposed."""
+        turned = b.dim() == 2 and b.stride(0) == 1 and b.stride(1) != 1
+        return cls(b.t(), True) if turned else cls(b)
+
+    @property
+    def k(self) -> int:
+        """Its depth."""
+        return int(self.source.shape[1 if self.transposed else 0])
+
+    @property
+    def n(self) -> int:
+        """The columns of the result."""
+        return int(self.source.shape[0 if self.transposed else 1])
+
+    @property
+    def matrix(self) -> torch.Tensor:
+        """It as (k, n)."""
+        return self.source.t() if self.transposed else self.source
+
+    @property
+    def made(self) -> bool:
+        """Whether its sums were made before."""
+        return bool(self.factors or self.parts)
+
+    @property
+    def nbytes(self) -> int:
+        """What its factors take."""
+        own = sum(each.numel() * each.element_size() for each in self.factors)
+        return own + sum(part.nbytes for part in self.parts)
+
+    def taken_by(self, way: Way) -> Right:
+        """The same sums for another way that needs the same: of another inner product of the same type."""
+        return replace(self, way=way, parts=tuple(part.taken_by(way.within) for part in self.parts))
+
+
+def operand_name(x: torch.Tensor) -> str:
+    """The type of an operand, by torch's name.
+
+    >>> operand_name(torch.ones(1))
+    'float32'
+    """
+    return str(x.dtype).removeprefix("torch.")
+
+
+def check_operands(call: str, a: object, b: object) -> None:
+    """ArgumentError for what cannot be multiplied: two matrices of one type on one device, as deep as each other."""
+    for name, x in (("a", a), ("b", b)):
+        if not isinstance(x, torch.Tensor):
+            raise ArgumentError(call, name, type(x).__name__, "a tensor")
+        if x.dim() != 2:
+            raise ArgumentError(call, name, f"shape {tuple(x.shape)}", "a matrix: a tensor of two dimensions")
+        if x.dtype not in DTYPES:
+            raise ArgumentError(call, name, str(x.dtype), "float64, float32, float16 or bfloat16")
+    assert isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
+    if (a.dtype, a.device) != (b.dtype, b.device):
+        raise ArgumentError(call, "b", f"{b.dtype} on {b.device}", f"{a.dtype} on {a.device}, as a")
+    if a.shape[1] != b.shape[0]:
+        raise ArgumentError(call, "b", f"shape {tuple(b.shape)}", f"{a.shape[1]} rows, as many as a has columns")
+
+
+def check_out(call: str, out: object, a: torch.Tensor, n: int, *others: torch.Tensor) -> None:
+    """ArgumentError for an `out` that is no (m, n) tensor like a, or that shares its memory with an operand."""
+    shape = (a.shape[0], n)
+    if not isinstance(out, torch.Tensor):
+        raise ArgumentError(call, "out", type(out).__name__, "a tensor")
+    if (tuple(out.shape), out.dtype, out.device) != (shape, a.dtype, a.device):
+        found, wanted = f"{out.dtype} {tuple(out.shape)} on {out.device}", f"{a.dtype} {shape} on {a.device}"
+        raise ArgumentError(call, "out", found, wanted)
+    memory = out.untyped_storage().data_ptr()
+    if out.numel() and any(each.untyped_storage().data_ptr() == memory for each in (a, *others) if each.numel()):
+        raise ArgumentError(call, "out", "the memory of an operand", "a tensor of its own")

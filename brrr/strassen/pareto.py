@@ -1,0 +1,148 @@
+"""The frontier: every way of multiplying two matrices by its predicted time and error, and which no other way beats.
+
+>>> found = frontier(8192, 8192, 8192, device="h200")
+>>> found["sgemm"].beaten_by in WAYS, found.best[0].seconds < found.best[-1].seconds
+(True, True)
+>>> all(one.error > other.error for one, other in zip(found.best, found.best[1:]))
+True
+
+Importing this loads no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from brrr import units
+from brrr.peaks.peaks import MissingPeakError
+from brrr.strassen.accuracy import predicted_error
+from brrr.strassen.predicting import Predictor
+from brrr.strassen.ways import WAYS, Way
+from brrr.strassen.workspace import least_depth, workspace_bytes
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What is expected of a way: seconds (None where nothing is known), relative error, and bytes besides the operands.
+
+    `depth` of its levels go depth first, to stay within a limit. `beaten_by` names a way that is neither slower nor
+    less exact: such a way is dominated, and there is no reason to take it but memory.
+    """
+
+    way: Way
+    seconds: float | None
+    error: float
+    workspace_bytes: int
+    depth: int = 0
+    beaten_by: str | None = None
+
+    def __str__(self) -> str:
+        time = "unknown" if self.seconds is None else units.seconds(self.seconds)
+        memory = units.nbytes(self.workspace_bytes)
+        beaten = f", dominated by {self.beaten_by}" if self.beaten_by else ""
+        return f"{self.way.name}: {time}, error {self.error:.1e}, workspace {memory}{beaten}"
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """All estimates for one size, the fastest first; `best` are those that no other beats."""
+
+    m: int
+    n: int
+    k: int
+    estimates: tuple[Estimate, ...]
+
+    @property
+    def best(self) -> tuple[Estimate, ...]:
+        """The Pareto set: from fast and coarse to slow and exact."""
+        return tuple(each for each in self.estimates if each.beaten_by is None and each.seconds is not None)
+
+    def __getitem__(self, name: str) -> Estimate:
+        return next(each for each in self.estimates if each.way.name == name)
+
+    def __iter__(self) -> Iterator[Estimate]:
+        return iter(self.estimates)
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.m} x {self.k} by {self.k} x {self.n}", *map(str, self.estimates)])
+
+
+def frontier(
+    m: int, n: int, k: int, *, operand: str = "float32", device: object = "h200", prepared: bool = False,
+    names: Iterable[str] | None = None, workspace_bytes: int | None = None,
+) -> Frontier:  # fmt: skip
+    """Every way for an (m, k) by (k, n) product with its predicted time and error.
+
+    >>> found = frontier(4096, 4096, 4096, device="h200", names=["sgemm", "sgemm-strassen-2", "tf32"])
+    >>> [each.way.name for each in found]
+    ['tf32', 'sgemm-strassen-2', 'sgemm']
+
+    device: as `brrr.predict` takes it. prepared: the right operand's part is made beforehand. names: of these ways
+    only. workspace_bytes: ways that need more go depth first, or are left out. MissingPeakError where nothing is known
+    of the device; a type that was not measured there has no time, and comes last.
+    """
+    predictor = Predictor.of(device)
+    ways = candidates(operand, predictor.kind, prepared) if names is None else [WAYS[name] for name in names]
+    made = (_estimate(predictor, way, m, n, k, operand, workspace_bytes) for way in ways)
+    return Frontier(m, n, k, marked([each for each in made if each is not None]))
+
+
+def candidates(operand: str, kind: str, prepared: bool = False) -> list[Way]:
+    """The ways for operands of a type on "cuda" or "cpu"; where prepared, those that can be are.
+
+    >>> [way.name for way in candidates("float64", "cpu")][:3]
+    ['fp64', 'fp64-strassen-1', 'fp64-winograd-1']
+    """
+    mine = [way for way in WAYS.values() if way.here(operand, kind)]
+    names = {way.name for way in mine}
+    return [way for way in mine if way.prepared == (prepared and replace(way, prepared=True).name in names)]
+
+
+def marked(estimates: Sequence[Estimate]) -> tuple[Estimate, ...]:
+    """By time, each with the fastest way that dominates it.
+
+    >>> a, b = (Estimate(WAYS[name], 1.0, error, 0) for name, error in (("sgemm", 1e-6), ("tf32", 1e-3)))
+    >>> [each.beaten_by for each in marked([b, a])]
+    [None, 'sgemm']
+    """
+    order = sorted(estimates, key=lambda each: (_time(each), each.error))
+    kept: list[Estimate] = []
+    found = []
+    for each in order:
+        known = each.seconds is not None
+        beaten = next((other.way.name for other in kept if other.error <= each.error), None) if known else None
+        found.append(replace(each, beaten_by=beaten))
+        if known and beaten is None:
+            kept.append(each)
+    return tuple(found)
+
+
+def estimate(
+    way: Way, m: int, n: int, k: int, operand: str, limit_bytes: int | None, seconds: float | None = None
+) -> Estimate | None:
+    """What can be said without a device; None where a way cannot stay within the limit."""
+    depth = least_depth(way, m, n, k, operand, limit_bytes)
+    if depth is None:
+        return None
+    needed = workspace_bytes(way, m, n, k, operand, depth)
+    return Estimate(way, seconds, predicted_error(way, k, operand, depth=depth), needed, depth)
+
+
+def _estimate(
+    predictor: Predictor, way: Way, m: int, n: int, k: int, operand: str, limit_bytes: int | None
+) -> Estimate | None:
+    made = estimate(way, m, n, k, operand, limit_bytes)
+    if made is None:
+        return None
+    try:
+        return replace(made, seconds=predictor.total_s(way, m, n, k, operand, made.depth))
+    except MissingPeakError:
+        return made
+
+
+def _time(each: Estimate) -> float:
+    return float("inf") if each.seconds is None else each.seconds

@@ -1,0 +1,247 @@
+"""How long each way takes, before it runs: its passes over memory and its products, by the roofline's predictor.
+
+>>> predictor = Predictor.of("h200")
+>>> parts = predictor.parts(WAYS["sgemm-strassen-1"], 8192, 8192, 8192)
+>>> parts.total_s < predictor.parts(WAYS["sgemm"], 8192, 8192, 8192).total_s, parts.sums_s < parts.products_s
+(True, True)
+
+The constants that correct it stand in `calibration.py`. Importing this loads no torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from brrr.counting.cost import Cost, Matmul, OperatorCost
+from brrr.peaks.peaks import MissingPeakError, Peaks
+from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS, Table, rate_name
+from brrr.strassen.inners import SIZES, Inner
+from brrr.strassen.traffic import Traffic as Traffic
+from brrr.strassen.traffic import blocks_added
+from brrr.strassen.ways import WAYS, Way
+from brrr.strassen.workspace import block_sizes, halves, inside
+
+if TYPE_CHECKING:
+    from brrr.roofline.choosing import Where
+
+_LIBRARY = {"fp16x3": "fp16", "bf16x3": "bf16", "bf16x6": "bf16", "tf32x3": "tf32"}
+"""The library product whose predicted rate an inner product of ours goes by."""
+
+_CPU_LIBRARY = {"fp16x3": "sgemm", "fp16": "sgemm"}
+"""What stands for a type that a CPU has no units for."""
+
+_LANES = 128
+"""Multiply-adds that a multiprocessor starts in a cycle."""
+
+_MATRIX = {"fp64": "float64", "sgemm": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+"""What the predictor calls the type of a library product."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Seconds of a way: the pass before the products on each side, the products, and the pass behind them."""
+
+    left_s: float
+    right_s: float
+    products_s: float
+    suffix_s: float
+
+    @property
+    def total_s(self) -> float:
+        """All of it, one after the other, as a CUDA Graph runs it."""
+        return self.left_s + self.right_s + self.products_s + self.suffix_s
+
+    @property
+    def sums_s(self) -> float:
+        """The passes over memory."""
+        return self.left_s + self.right_s + self.suffix_s
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """Times on one device; `where` is what `brrr.predict` takes, `None` in it where nothing is known of the device."""
+
+    where: Where = field(hash=False, compare=False)
+    table: Table = field(default_factory=lambda: CONSTANTS, hash=False, compare=False)
+
+    @classmethod
+    def of(cls, device: object, table: Table = CONSTANTS) -> Predictor:
+        """For a device as `brrr.predict` takes it; MissingPeakError where nothing is known of it."""
+        from brrr.roofline.choosing import basis_for
+
+        basis_for(device)  # type: ignore[arg-type]
+        return cls(device, table)  # type: ignore[arg-type]
+
+    @property
+    def kind(self) -> str:
+        """ "cuda" or "cpu"."""
+        from brrr.roofline.choosing import basis_for
+
+        return basis_for(self.where).kind
+
+    def parts(self, way: Way, m: int, n: int, k: int, operand: str = "float32") -> Parts:
+        """The seconds of a way's passes and products; MissingPeakError where the device lacks its type."""
+        m, n, k = (max(1, size) for size in (m, n, k))  # an empty product takes no less
+        if way.nested:
+            return self._nested(way, m, n, k, operand)
+        left_s, right_s, suffix_s = self._passes(way, m, n, k, operand)
+        return Parts(left_s, right_s, self._products(way, m, n, k), suffix_s)
+
+    def _nested(self, way: Way, m: int, n: int, k: int, operand: str) -> Parts:
+        """The outermost level's passes, and seven products of half the sizes one after another."""
+        around, (rows, deep, columns) = self._passes(way.outermost, m, n, k, operand), halves(m, n, k)
+        each = self.parts(way.within, rows, columns, deep, operand)
+        left_s, right_s, suffix_s = around
+        return Parts(
+            left_s + 7 * each.left_s, right_s + 7 * each.right_s, 7 * each.products_s, suffix_s + 7 * each.suffix_s
+        )
+
+    def _passes(self, way: Way, m: int, n: int, k: int, operand: str) -> tuple[float, float, float]:
+        """The passes before the products on each side and behind them."""
+        traffic = (Traffic.of if self.kind == "cuda" else Traffic.by_blocks)(way, m, n, k, operand)
+        touched = float(traffic.touched)
+        left, right, suffix = _rates_of(way, self.kind)
+        return (
+            self._pass(traffic.left, touched, left),
+            self._pass(traffic.right, touched, right),
+            self._pass(traffic.suffix, touched, suffix),
+        )
+
+    def total_s(self, way: Way, m: int, n: int, k: int, operand: str = "float32", depth: int = 0) -> float:
+        """All of it, the outer `depth` levels depth first: seven products one after another, sums by plain passes."""
+        if not depth:
+            return self.parts(way, m, n, k, operand).total_s
+        rows, deep, columns = halves(m, n, k)
+        size, (before, behind) = SIZES[operand], blocks_added(str(way.form))
+        blocks = before * (rows * deep + deep * columns) + behind * rows * columns
+        sums_s = self._pass((2 * size * blocks, size * blocks), 3.0 * size * blocks)
+        return 7 * self.total_s(inside(way), rows, columns, deep, operand, depth - 1) + sums_s
+
+    def chain_s(self, way: Way, layers: int, rows: int, hidden: int, operand: str = "float32") -> float:
+        """A network of square layers, one pass over memory between the products of two; weights prepared."""
+        parts = self.parts(way, rows, hidden, hidden, operand)
+        if not way.level or way.nested:  # bias and ReLU in the product, or in place behind it
+            size = SIZES[operand] * rows * hidden
+            behind = self._pass((size, size), 2.0 * size) if way.kind.split or way.nested else 0.0
+            return layers * (parts.total_s + behind)
+        traffic = Traffic.of(way, rows, hidden, hidden, operand)
+        fused = not way.kind.split
+        between = self._pass((traffic.suffix[0], traffic.left[1]), float(traffic.touched)) if fused else 0.0
+        between = between or parts.suffix_s + parts.left_s
+        return parts.left_s + parts.suffix_s + layers * parts.products_s + (layers - 1) * between
+
+    def _pass(self, moved: tuple[int, int], touched: float, rate: str = "sums") -> float:
+        read, written = moved
+        if not read:
+            return 0.0
+        each = OperatorCost("sums", 0.0, float(read), float(written), "float32", (), "fused")
+        return self._device_s(Cost(0.0, each.bytes, -1.0, max(touched, each.bytes), (each,)))[0] / self._rate(rate)
+
+    def _products(self, way: Way, m: int, n: int, k: int) -> float:
+        rows, deep, columns = block_sizes(way, m, n, k)
+        return self._product_s(way.kind, way.products, rows, columns, deep)
+
+    def _product_s(self, inner: Inner, count: int, m: int, n: int, k: int) -> float:
+        """The library product of its kind, as many times, by the rate of the inner product against it."""
+        if inner.name == "ffma":
+            return self._ffma_s(count, m, n, k) / self._rate("ffma")
+        if inner.name == "fp16x3" and self.kind == "cuda":  # its terms are filled up: no size is an odd one
+            m, n, k = (-(-size // 8) * 8 for size in (m, n, k))
+        library = (_LIBRARY if self.kind == "cuda" else _CPU_LIBRARY).get(inner.name, inner.name)
+        matrix = _MATRIX.get(library, inner.dtype)
+        each = Matmul(m, n, k, count, matrix, (False, True))
+        size = SIZES[matrix]
+        cost = OperatorCost(
+            "bmm" if count > 1 else "mm", each.flop, float(size * count * k * (m + n)), float(size * count * m * n),
+            matrix, ((m, k), (k, n)), "matmul", (each,),
+        )  # fmt: skip
+        whole = Cost(cost.flop or 0.0, cost.bytes, operators=(cost,))
+        seconds = self._device_s(whole, tf32=library == "tf32")[0]
+        work = (float(count) * m * n * k) ** (1 / 3)
+        return inner.products * seconds / self._product_rate(inner.name, count, work)
+
+    def _ffma_s(self, count: int, m: int, n: int, k: int) -> float:
+        """Our own float32 kernel, by its model of tiles and waves; a cycle is what the multiply-adds' peak says."""
+        from brrr.kernels.sgemm import choose, cycles
+        from brrr.roofline.choosing import basis_for
+
+        basis = basis_for(self.where)
+        if basis.sm_count is None:
+            raise MissingPeakError(f"predict: the number of multiprocessors of {basis.device} is not known")
+        hertz = basis.value("arithmetic.fp32.fma") / (2 * _LANES * basis.sm_count)
+        taken = cycles(count, m, n, k, choose(count, m, n, k, basis.sm_count), basis.sm_count)
+        return basis.value("kernel.floor") + taken / hertz
+
+    def _product_rate(self, inner: str, count: int, size: float) -> float:
+        """By what a rate differs from the predictor's; where it was measured, by the size of a cube of as much work."""
+        from brrr.roofline.choosing import basis_for
+
+        found, basis = self.table[rate_name(self.table, inner, batched=count > 1)], basis_for(self.where)
+        known = basis.peaks is not None and basis.device == BY_SIZE_ON
+        return found.at(size) if known else found.value
+
+    def _rate(self, name: str) -> float:
+        return self.table[f"rate.{name}"].value
+
+    def _device_s(self, cost: Cost, *, tf32: bool = False) -> list[float]:
+        from brrr.roofline.choosing import basis_for
+        from brrr.roofline.predicting import predict
+
+        how = "graph" if basis_for(self.where).is_gpu else "eager"
+        made = predict(cost, device=self.where, how=how, tf32=tf32)  # type: ignore[arg-type]
+        return [each.host_s if each.device_s is None else each.device_s for each in made.operators]
+
+
+def _rates_of(way: Way, kind: str) -> tuple[str, str, str]:
+    """The constants by which the passes before the products on each side go, and the pass behind them."""
+    if way.level or kind != "cuda":
+        return ("sums",) * 3
+    if way.inner == "fp16x3":
+        return "sums", "turned", "sums"
+    return ("float8" if way.inner == "fp8" else "casts",) * 3
+
+
+@lru_cache(maxsize=4096)
+def predicted_s(way: str | Way, m: int, n: int, k: int, device: str = "h200", operand: str = "float32") -> float:
+    """The seconds that a way takes on a device.
+
+    >>> round(predicted_s("sgemm", 8192, 8192, 8192, "datasheet:h200") * 1e3)
+    18
+    """
+    known = WAYS[way] if isinstance(way, str) else way
+    return Predictor.of(device).parts(known, m, n, k, operand).total_s
+
+
+def device_known(device: object) -> Where:
+    """What to predict by for tensors on a device ("cuda" or "cpu"): its measured peaks, else its GPU's datasheet.
+
+    MissingPeakError where there is neither.
+    """
+    from brrr.device import this_device
+    from brrr.roofline.choosing import basis_for
+
+    kind = str(device).partition(":")[0]
+    if kind == "cpu":
+        return _cpu_peaks()
+    try:
+        basis_for("cuda")
+    except MissingPeakError:
+        known = this_device("cuda").hardware
+        if known is None:
+            raise
+        return f"datasheet:{known.key}"
+    return "cuda"
+
+
+def _cpu_peaks() -> Peaks:
+    """The peaks of this machine's CPU, where they were measured; asked for by themselves, as a GPU may be here too."""
+    from brrr.machines.probe import cpu_name
+    from brrr.peaks.peaks_file import recorded_peaks
+    from brrr.recordings.recorded import recorded_devices
+
+    found = recorded_peaks("cpu") if "cpu" in recorded_devices() else None
+    if found is None or found.device != cpu_name():
+        raise MissingPeakError(f"matmul: no peaks of this CPU ({cpu_name()}) are kept here. Run `brrr calibrate`")
+    return found

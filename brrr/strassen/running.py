@@ -1,0 +1,195 @@
+"""A chain of layers run by Strassen products, the passes between two of them fused: buffers and launches made once.
+
+>>> chain = (Layer(torch.randn(16, 16), torch.randn(16)), Layer(torch.randn(8, 16), None, relu=False))
+>>> x, way = torch.randn(4, 16), Way("sgemm", 1, "strassen", prepared=True)
+>>> run = ChainRun(chain, (way, way), [prepare_right(Right(layer.weight, True), way) for layer in chain], x)
+>>> expected = chain[1].plain(chain[0].plain(x))
+>>> torch.allclose(run(x), expected, atol=1e-4)
+True
+
+Between two layers with levels lies one pass over memory: the sums of products, bias, ReLU, and the sums of blocks that
+the next products need. It is what makes Strassen's additions nearly free in a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+
+from brrr.strassen.arena import Arena
+from brrr.strassen.blocks import float32_on, product_step
+from brrr.strassen.execution import prepare_right as prepare_right
+from brrr.strassen.execution import run_all, steps
+from brrr.strassen.layers import Chain, Layer
+from brrr.strassen.operands import Right, operand_name
+from brrr.strassen.requests import PLAIN
+from brrr.strassen.shapes import buffer_shape, products_shape
+from brrr.strassen.sums import Step, layer_step, prefix_step, suffix_step
+from brrr.strassen.ways import Way
+from brrr.strassen.workspace import product_dtype, rounded, workspace_bytes
+
+
+class ChainRun:
+    """One chain, ways and number of rows: a call makes the launches that depend on where x and the result lie.
+
+    ways: one a layer, prepared; rights: each layer's weights, ready for its way. `kept`: tensors (m, n) that also get
+    each layer's output, for training; None keeps none.
+    """
+
+    def __init__(
+        self, chain: Chain, ways: Sequence[Way], rights: Sequence[Right], x: torch.Tensor, *,
+        kept: Sequence[torch.Tensor] | None = None,
+    ) -> None:  # fmt: skip
+        self.chain, self.ways, self.rights = chain, tuple(ways), tuple(rights)
+        self.rows, self.dtype = x.shape[0], x.dtype
+        self._arena = Arena(self._needed(operand_name(x)), x.device)
+        self._left, self._products = self._buffers()
+        self._outputs = [self._output(place, x, kept) for place in self._places[:-1]]
+        self._made: dict[tuple[str, int], list[Step]] = {}
+
+    def __call__(self, x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+        """The chain's result for x, (rows, k), in `out` or a new tensor."""
+        if out is None:
+            out = x.new_empty(self.rows, self.chain[-1].n)
+        run_all(self.steps(x, out))
+        return out
+
+    def steps(self, x: torch.Tensor, out: torch.Tensor) -> list[Step]:
+        """Every launch of the chain, in order, from x into `out`; they hold all tensors that they know by address.
+
+        Those that know neither x nor `out` are made once.
+        """
+        sources, targets = [x, *self._outputs], [*self._outputs, out]
+        made: list[Step] = []
+        for place, (source, target) in enumerate(zip(sources, targets, strict=True)):
+            if self._alone(place):
+                inner = 0 < place < len(self.chain) - 1
+                make = partial(self._library, place, source, target)
+                made += self._once("library", place, make) if inner else make()
+            else:
+                made += self._leveled(place, source, target)
+        return made
+
+    def _once(self, kind: str, place: int, make: Callable[[], list[Step]]) -> list[Step]:
+        if (kind, place) not in self._made:
+            self._made[kind, place] = make()
+        return self._made[kind, place]
+
+    def _output(self, place: int, x: torch.Tensor, kept: Sequence[torch.Tensor] | None) -> torch.Tensor | None:
+        """Where a layer's output goes; None where nobody needs it, since only the next layer's factors are written."""
+        if kept is not None:
+            return kept[place]
+        return None if self._fused(place) else x.new_empty(self.rows, self.chain[place].n)
+
+    def _alone(self, place: int) -> bool:
+        """Whether a layer's product has no pass to share with its neighbours."""
+        way = self.ways[place]
+        return not way.level or way.nested or way.kind.split
+
+    def _fused(self, place: int) -> bool:
+        """Whether the pass behind a layer makes the next one's factors too."""
+        inside = 0 <= place < len(self.chain) - 1
+        return inside and not self._alone(place) and not self._alone(place + 1)
+
+    def _leveled(self, place: int, source: torch.Tensor | None, target: torch.Tensor | None) -> list[Step]:
+        """A layer with levels: the pass before its products, unless the layer before has made it; and that behind."""
+        way, layer, made = (
+            self.ways[place],
+            self.chain[place],
+            self._once("product", place, partial(self._product, place)),
+        )
+        if not self._fused(place - 1):
+            assert source is not None
+            made = [prefix_step(source, "left", way, self._left[place]), *made]
+        if self._fused(place):
+            return [*made, *self._once("between", place, partial(self._between, place))]
+        assert target is not None
+        return [*made, suffix_step(self._products[place], way, target, bias=layer.bias, relu=layer.relu)]
+
+    def _library(self, place: int, source: torch.Tensor | None, target: torch.Tensor | None) -> list[Step]:
+        """A product that stands alone; bias and ReLU behind it, or in it where torch's own operator has both."""
+        assert source is not None and target is not None
+        layer, way, right = self.chain[place], self.ways[place], self.rights[place]
+        if way.inner == PLAIN[operand_name(source)] and not way.level:
+            return [partial(linear_into, source, layer, target)]
+        with self._arena.mark():
+            made = steps(way, source, right, target, self._arena)
+        return [*made, partial(activate, target, layer.bias, layer.relu)]
+
+    def _product(self, place: int) -> list[Step]:
+        way, right, left = self.ways[place], self.rights[place], self._left[place]
+        lying = right.made_transposed
+        return [product_step(way.kind, left, right.factors[0], self._products[place], right_transposed=lying)]
+
+    def _between(self, place: int) -> list[Step]:
+        layer, shape = self.chain[place], (self.rows, self.chain[place].n)
+        return [
+            layer_step(
+                self._products[place], self.ways[place], shape, self._left[place + 1], self.ways[place + 1],
+                bias=layer.bias, relu=layer.relu, keep=self._outputs[place],
+            )
+        ]  # fmt: skip
+
+    def _buffers(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """Each layer's left factors and products: all of them in the same two pieces of memory."""
+        lefts, products = ([self._shape(place, kind) for place in self._places] for kind in (0, 1))
+        made = []
+        for shapes in (lefts, products):
+            sizes = [_size(*each) for each in shapes]
+            whole = self._arena.take((max(sizes, default=0),), torch.uint8)
+            parts = [whole[:n].view(dtype).view(shape) for n, (shape, dtype) in zip(sizes, shapes, strict=True)]
+            made.append(parts)
+        return made[0], made[1]
+
+    @property
+    def _places(self) -> range:
+        return range(len(self.chain))
+
+    def _shape(self, place: int, kind: int) -> tuple[tuple[int, ...], torch.dtype]:
+        """A layer's left factors (0) or products (1); nothing for a classical one."""
+        way, layer = self.ways[place], self.chain[place]
+        if self._alone(place):
+            return (0,), torch.uint8
+        if kind == 0:
+            return buffer_shape(self.rows, layer.k, "left", way.level), getattr(torch, way.dtype)
+        operand = operand_name(layer.weight)
+        return products_shape(self.rows, layer.n, way.level), getattr(torch, product_dtype(way, operand))
+
+    def _needed(self, operand: str) -> int:
+        """Bytes of the two buffers, and of what the products that stand alone take."""
+        shared = sum(max((rounded(_size(*self._shape(p, kind))) for p in self._places), default=0) for kind in (0, 1))
+        alone = [
+            workspace_bytes(self.ways[p], self.rows, self.chain[p].n, self.chain[p].k, operand)
+            for p in self._places
+            if self._alone(p)
+        ]
+        return shared + max(alone, default=0)
+
+
+def linear_into(x: torch.Tensor, layer: Layer, out: torch.Tensor) -> None:
+    """A layer by torch, into `out`: one operator where it has a bias and the library has the epilogue."""
+    with float32_on(x, False):
+        if layer.bias is None:
+            torch.mm(x, layer.weight.t(), out=out)
+            activate(out, None, layer.relu)
+        elif layer.relu:
+            torch._addmm_activation(layer.bias, x, layer.weight.t(), out=out)
+        else:
+            torch.addmm(layer.bias, x, layer.weight.t(), out=out)
+
+
+def activate(out: torch.Tensor, bias: torch.Tensor | None, relu: bool) -> None:
+    """Bias and ReLU in place."""
+    if bias is not None:
+        out.add_(bias)
+    if relu:
+        out.relu_()
+
+
+def _size(shape: tuple[int, ...], dtype: torch.dtype) -> int:
+    total = dtype.itemsize
+    for each in shape:
+        total *= each
+    return total

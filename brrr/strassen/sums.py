@@ -1,0 +1,88 @@
+"""The passes over memory, each as a function of no arguments: by the kernels on a GPU, by torch elsewhere.
+
+>>> out = torch.empty(7, 1, 8)
+>>> prefix_step(torch.ones(2, 16), "left", Way("sgemm", 1, "strassen"), out)()
+>>> out[0, 0, 0]
+tensor(2.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from brrr.strassen import plain, reference
+from brrr.strassen.ways import Way
+
+Step = Callable[[], Any]
+_PLAIN = (torch.float32, torch.float64)
+
+
+def prefix_step(x: torch.Tensor, side: str, way: Way, out: torch.Tensor, *, transposed: bool = False) -> Step:
+    """All products' factors of one operand into `out`, in its type, rounded once."""
+    form, level = str(way.form), way.level
+    if kernels_here(x, out):
+        from brrr.kernels import strassen_sums
+
+        made: Step = strassen_sums.prepared_prefix(x, side, form, level, transposed=transposed, out=out)
+        return made
+    if x.dtype == out.dtype and x.dtype in _PLAIN:
+        return partial(plain.prefix_into, x, side, form, level, transposed, out)
+    return partial(_reference_prefix, x, side, form, level, transposed, out)
+
+
+def suffix_step(
+    products: torch.Tensor, way: Way, out: torch.Tensor, *, bias: torch.Tensor | None = None, relu: bool = False
+) -> Step:
+    """The result from all products into `out`, in its type, rounded once; then bias and ReLU."""
+    form, level, (m, n) = str(way.form), way.level, out.shape
+    if kernels_here(products, out):
+        from brrr.kernels import strassen_sums
+
+        made: Step = strassen_sums.prepared_suffix(products, form, level, (m, n), bias=bias, relu=relu, out=out)
+        return made
+    if bias is None and not relu and products.dtype == out.dtype and out.dtype in _PLAIN:
+        return partial(plain.suffix_into, products, form, level, out)
+    return partial(_reference_suffix, products, form, level, bias, relu, out)
+
+
+def layer_step(
+    products: torch.Tensor, way: Way, shape: tuple[int, int], out: torch.Tensor, next_way: Way, *,
+    bias: torch.Tensor | None, relu: bool, keep: torch.Tensor | None = None,
+) -> Step:  # fmt: skip
+    """Suffix, bias, ReLU and the next layer's left factors in one pass; `keep` also gets the layer's output."""
+    form, level, then = str(way.form), way.level, str(next_way.form)
+    if kernels_here(products, out):
+        from brrr.kernels import strassen_sums
+
+        made: Step = strassen_sums.prepared_step(
+            products, form, level, shape, bias=bias, relu=relu, next_form=then, next_level=next_way.level, keep=keep,
+            out=out,
+        )  # fmt: skip
+        return made
+    return partial(
+        reference.step, products, form, level, shape, bias=bias, relu=relu, next_form=then, next_level=next_way.level,
+        keep=keep, out=out,
+    )  # fmt: skip
+
+
+def kernels_here(*tensors: torch.Tensor) -> bool:
+    """Whether the kernels take these tensors: on a GPU, of no type wider than float32."""
+    return all(each.is_cuda and each.dtype != torch.float64 for each in tensors)
+
+
+def _reference_prefix(x: torch.Tensor, side: str, form: str, level: int, transposed: bool, out: torch.Tensor) -> None:
+    """Summed in the wider of the two types."""
+    wide = x if x.element_size() >= out.element_size() else x.to(out.dtype)
+    wide = wide.float() if wide.dtype in (torch.float16, torch.bfloat16) else wide
+    out.copy_(reference.prefix(wide, side, form, level, transposed=transposed))
+
+
+def _reference_suffix(
+    products: torch.Tensor, form: str, level: int, bias: torch.Tensor | None, relu: bool, out: torch.Tensor
+) -> None:
+    made = reference.suffix(products, form, level, tuple(out.shape), bias=bias, relu=relu, dtype=out.dtype)  # type: ignore[arg-type]
+    out.copy_(made)

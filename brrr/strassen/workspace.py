@@ -1,0 +1,175 @@
+"""How much memory a way needs besides its operands and its result, in bytes, for each order of its products.
+
+>>> breadth, frugal = (workspace_bytes(WAYS["sgemm-strassen-2"], 4096, 4096, 4096, depth=depth) for depth in (0, 2))
+>>> round(breadth / 4096**2 / 4, 2), frugal / 4096**2 / 4
+(9.19, 0.9375)
+
+Breadth first (depth 0) all 7^L products are made at once: with blocks of m', k', n' and s bytes an element,
+
+    7^L (m' k' s + k' n' s + m' n' s)
+
+and with split products a copy of the right operand, which is turned if it does not lie along k.
+
+More than three levels are never all breadth first: the outermost has buffers for its own seven products, and those are
+made one after another, in the same buffers of three levels (`nested.py`).
+
+Depth first, the outer `depth` levels make one product after another, and each level needs one factor of each side and
+one product, of half its sizes; inside them is a product of fewer levels, breadth first:
+
+    W(d; m, k, n) = (m/2 k/2 + k/2 n/2 + m/2 n/2) s + W(d - 1; m/2, k/2, n/2)
+
+For squares that is 3/4 n^2 + 3/16 n^2 + ...: never more than one more matrix, whatever the level. Importing this loads
+no torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from brrr.strassen.inners import SIZES
+from brrr.strassen.shapes import block_shape
+from brrr.strassen.ways import WAYS as WAYS
+from brrr.strassen.ways import Way
+
+ALIGNED = 256
+"""Each buffer starts at a multiple of this many bytes, as those of the CUDA allocator do."""
+
+EXPONENT = 4
+"""Bytes of the exponent that a split product keeps for each row of a block of factors."""
+
+
+def rounded(nbytes: int) -> int:
+    """What a buffer of so many bytes takes.
+
+    >>> rounded(1), rounded(512)
+    (256, 512)
+    """
+    return -(-nbytes // ALIGNED) * ALIGNED
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """Bytes of a way's left and right factors and of its products; 0 for what it does not need.
+
+    >>> Buffers.of(WAYS["sgemm"], 64, 64, 64).total, Buffers.of(WAYS["bf16"], 64, 64, 64).left
+    (0, 8192)
+
+    A classical product of operands that are in its own type already needs none; of other operands it makes copies.
+    `turned` is what the right side has for a copy of an operand that does not lie along k.
+    """
+
+    left: int = 0
+    right: int = 0
+    products: int = 0
+    turned: int = 0
+
+    @classmethod
+    def of(cls, way: Way, m: int, n: int, k: int, operand: str = "float32") -> Buffers:
+        """Of one (m, k) by (k, n) product, breadth first; a nested way's outermost level and one product of it."""
+        if way.nested:
+            around, within = cls.of(way.outermost, m, n, k, operand), cls.of(way.within, *_half(m, n, k), operand)
+            return around.and_also(within)
+        inner, made = way.kind, product_dtype(way, operand)
+        if not way.level and not inner.split and inner.dtype == operand:
+            return cls()
+        rows, deep, columns = block_sizes(way, m, n, k)
+        count = way.products
+        products = count * rows * columns * SIZES[made] if way.level or made != operand else 0
+        if not inner.split:
+            return cls(count * rows * deep * inner.itemsize, count * deep * columns * inner.itemsize, products)
+        wide = deep if way.level else -(-deep // 8) * 8  # rows of terms start at multiples of 16 bytes
+        left, right = (
+            rounded(count * each * wide * inner.itemsize) + rounded(EXPONENT * each) for each in (rows, columns)
+        )
+        turned = rounded(SIZES[operand] * n * k) if way.level else 0  # the right operand, along k
+        return cls(left, right + turned, products, turned)
+
+    def and_also(self, other: Buffers) -> Buffers:
+        """Both at a time."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Buffers(*(rounded(one) + rounded(two) for one, two in pairs))
+
+    @property
+    def total(self) -> int:
+        """Left, right and products."""
+        return sum(map(rounded, (self.left, self.right, self.products)))
+
+
+def block_sizes(way: Way, m: int, n: int, k: int) -> tuple[int, int, int]:
+    """Rows, depth and columns of a way's block products.
+
+    >>> block_sizes(WAYS["sgemm-strassen-1"], 100, 60, 30), block_sizes(WAYS["sgemm"], 100, 60, 30)
+    ((50, 16, 32), (100, 30, 60))
+    """
+    if not way.level:
+        return m, k, n
+    if way.nested:
+        return block_sizes(way.within, *_half(m, n, k))
+    rows, deep = block_shape(m, k, way.level)
+    return rows, deep, block_shape(k, n, way.level)[1]
+
+
+def product_dtype(way: Way, operand: str) -> str:
+    """The type of a way's products: float32, or the factors' own where they are the result as they are.
+
+    >>> product_dtype(WAYS["bf16-strassen-1"], "bfloat16"), product_dtype(WAYS["fp16-strassen-1"], "float16")
+    ('bfloat16', 'float32')
+
+    With levels, those of bfloat16 matrices stay short: float32 would be twice the bytes, and in short types a level
+    gains hardly more than its passes cost. float16 might overflow.
+    """
+    inner = way.kind
+    if way.level and inner.dtype == operand == "bfloat16":
+        return operand
+    if inner.dtype in ("float16", "bfloat16") and not inner.split and not way.level:
+        return inner.dtype
+    return "float64" if operand == "float64" else "float32"
+
+
+def workspace_bytes(way: Way, m: int, n: int, k: int, operand: str = "float32", depth: int = 0) -> int:
+    """What a way takes with its outer `depth` levels depth first; a prepared right side is not in it."""
+    if not depth:
+        needed = Buffers.of(way, m, n, k, operand)
+        return replace(needed, right=0).total if way.prepared else needed.total
+    rows, deep, columns = halves(m, n, k)
+    size = SIZES[operand]
+    own = sum(rounded(size * each) for each in (rows * deep, deep * columns, rows * columns))
+    return own + workspace_bytes(inside(way), rows, columns, deep, operand, depth - 1)
+
+
+def halves(m: int, n: int, k: int) -> tuple[int, int, int]:
+    """Rows, depth and columns of the blocks of one level.
+
+    >>> halves(101, 60, 30)
+    (51, 16, 32)
+    """
+    rows, deep = block_shape(m, k, 1)
+    return rows, deep, block_shape(k, n, 1)[1]
+
+
+def _half(m: int, n: int, k: int) -> tuple[int, int, int]:
+    """The sizes of one level's products, in the order m, n, k."""
+    rows, deep, columns = halves(m, n, k)
+    return rows, columns, deep
+
+
+def inside(way: Way) -> Way:
+    """The way of a level's products: one level less.
+
+    >>> inside(WAYS["sgemm-winograd-1"]).name
+    'sgemm'
+    """
+    return Way(way.inner, way.level - 1, way.form)
+
+
+def least_depth(way: Way, m: int, n: int, k: int, operand: str, limit_bytes: int | None) -> int | None:
+    """The fewest levels that must go depth first for a way to stay within a limit; None where it cannot.
+
+    >>> least_depth(WAYS["sgemm-strassen-2"], 4096, 4096, 4096, "float32", 3 * 4 * 4096**2)
+    1
+    """
+    if limit_bytes is None:
+        return 0
+    deepest = 0 if way.prepared else way.level
+    depths = (each for each in range(deepest + 1) if workspace_bytes(way, m, n, k, operand, each) <= limit_bytes)
+    return next(depths, None)

@@ -1,0 +1,223 @@
+"""matmul, StrassenMLP and the network's ways on a real GPU: right, within their memory, captured, on other streams."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from brrr.errors import DeviceMemoryError, UnavailableError
+from brrr.graphs import capture
+from brrr.networks import WAYS as NETWORK_WAYS
+from brrr.networks import Network, Weights
+from brrr.networks.strassen_ways import captured_launches, launches
+from brrr.strassen import WAYS, Way, explain, fuse, matmul, prepare
+from brrr.strassen.accuracy import predicted_error
+from brrr.strassen.execution import prepared
+from brrr.strassen.pareto import candidates
+from brrr.strassen.workspace import workspace_bytes
+
+ROOM = 4.0
+"""So many times the predicted error may be seen; TF32 in float32's place, or a wrong sign, is far beyond."""
+
+ON_GPU = [way for way in WAYS.values() if any(way.here(operand, "cuda") for operand in way.kind.operands)]
+REQUIRED = ("sgemm", "tf32", "bf16", "fp16", "fp64")
+
+
+@pytest.fixture(autouse=True)
+def freed() -> Iterator[None]:
+    yield
+    torch.cuda.empty_cache()
+
+
+def error(found: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> float:
+    expected = a.double() @ b.double()
+    return float((found.double() - expected).norm() / expected.norm())
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(shape, device="cuda").to(dtype)
+
+
+def run_or_skip(way: Way, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+    """A kernel of another generation may be missing; a library's product may not."""
+    try:
+        prepared(way, a, b, out)()
+    except UnavailableError as missing:
+        if way.inner in REQUIRED:
+            raise
+        pytest.skip(str(missing))
+
+
+@pytest.mark.parametrize("way", ON_GPU, ids=lambda way: way.name)
+def test_every_way_is_right_and_within_its_predicted_error(way: Way) -> None:
+    for operand in way.kind.operands:
+        dtype = getattr(torch, operand)
+        for m, k, n in ((512, 1024, 256), (333, 720, 400)):
+            a, b = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype)
+            out = torch.full((m, n), math.nan, device="cuda", dtype=dtype)
+            run_or_skip(way, a, b, out)
+            assert error(out, a, b) <= ROOM * predicted_error(way, k, operand), (operand, m, k, n)
+
+
+@pytest.mark.parametrize("way", [way for way in ON_GPU if way.level < 3], ids=lambda way: way.name)
+def test_odd_sizes(way: Way) -> None:
+    if way.inner == "fp8":
+        pytest.skip("cuBLASLt's float8 takes multiples of 16")
+    dtype = getattr(torch, way.kind.operands[-1])
+    for m, k, n in ((1, 1, 1), (3, 5, 7), (129, 255, 33), (65, 1, 300)):
+        a, b = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype)
+        out = torch.full((m, n), math.nan, device="cuda", dtype=dtype)
+        run_or_skip(way, a, b, out)
+        assert error(out, a, b) <= 10 * ROOM * predicted_error(way, max(k, 64), way.kind.operands[-1]), (m, k, n)
+
+
+def test_strided_operands_and_results() -> None:
+    a, b = normal(400, 300).t(), normal(200, 400).t()
+    for inner in ("sgemm", "ffma", "fp16x3", "bf16"):
+        for level in (0, 1):
+            for out in (None, torch.empty(200, 300, device="cuda").t()):
+                found = matmul(a, b, inner=inner, level=level, out=out)
+                assert error(found, a, b) <= ROOM * predicted_error(Way(inner, level, "winograd"), 400)
+
+
+@pytest.mark.parametrize("accuracy", [None, "fp32", "tf32", "bf16", 1e-5])
+@pytest.mark.parametrize("n", [256, 1000, 4096])
+def test_what_is_asked_for_is_what_comes(n: int, accuracy: float | str | None) -> None:
+    a, b = normal(n, n), normal(n, n)
+    made = explain(a, b, accuracy=accuracy)
+    found = matmul(a, b, accuracy=accuracy)
+    seen = error(found, a, b)
+    print(f"{n} {accuracy}: {made.way.name}, error {seen:.1e}, predicted {made.predicted_error:.1e}. {made.why}")
+    assert seen <= 2 * made.predicted_error
+
+
+@pytest.mark.parametrize("name", ["sgemm-strassen-2", "sgemm-strassen-4", "ffma-winograd-3", "fp16x3-strassen-2"])
+def test_never_more_memory_than_stated(name: str) -> None:
+    way, n = WAYS[name], 4096
+    a, b, out = normal(n, n), normal(n, n), torch.empty(n, n, device="cuda")
+    options: dict[str, Any] = {"level": way.level, "form": way.form, "inner": way.inner}
+    matmul(a, b, out=out, **options)  # libraries take their workspaces
+    for depth in range(way.level + 1):
+        limit = workspace_bytes(way, n, n, n, depth=depth)
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        matmul(a, b, out=out, workspace_bytes=limit, **options)
+        torch.cuda.synchronize()
+        assert torch.cuda.max_memory_allocated() - before <= limit + 2**21
+        assert error(out, a, b) <= ROOM * predicted_error(way, n)
+
+
+def test_memory_that_is_not_there() -> None:
+    a, b = torch.empty(1, 1, device="cuda").expand(40000, 40000), torch.empty(1, 1, device="cuda").expand(40000, 40000)
+    held = torch.empty(max(0, torch.cuda.mem_get_info()[0] - 8 * 10**9), dtype=torch.uint8, device="cuda")
+    with pytest.raises(DeviceMemoryError, match=r"\d+ bytes"):
+        matmul(a, b, level=1, inner="sgemm")
+    del held
+
+
+@pytest.mark.parametrize(
+    "name", ["sgemm-strassen-2", "ffma-strassen-1-prepared", "fp16x3-strassen-1", "bf16-winograd-1"]
+)
+def test_a_captured_way_replays_on_new_numbers(name: str) -> None:
+    a, b, out = normal(512, 512), normal(512, 512), torch.empty(512, 512, device="cuda")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        run = prepared(WAYS[name], a, b, out)
+        run()
+    held = capture(lambda: (run(), out)[1], stream=stream)
+    a.copy_(normal(512, 512))
+    out.zero_()
+    held.replay()
+    torch.cuda.synchronize()
+    assert error(out, a, b) <= ROOM * predicted_error(WAYS[name], 512)
+
+
+def test_the_right_side_made_once() -> None:
+    b = normal(1024, 768)
+    for inner in ("sgemm", "ffma", "fp16x3"):
+        right = prepare(b, rows=512, level=2, form="strassen", inner=inner)
+        for rows in (512, 100):
+            a = normal(rows, 1024)
+            assert error(matmul(a, right), a, b) <= ROOM * predicted_error(Way(inner, 2, "strassen"), 1024)
+
+
+# --- networks ---------------------------------------------------------------------------------------------------------
+
+
+def network(*sizes: int) -> nn.Sequential:
+    modules: list[nn.Module] = []
+    for k, n in pairwise(sizes):
+        modules += [nn.Linear(k, n), nn.ReLU()]
+    return nn.Sequential(*modules[:-1]).cuda()
+
+
+OPTIONS = [
+    {"level": 1, "inner": "sgemm", "form": "strassen"}, {"level": 2, "inner": "ffma", "form": "winograd"},
+    {"level": 0, "inner": "fp16x3"}, {"level": 1, "inner": "fp16x3"}, {"accuracy": 1e-5}, {},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_fused_network_is_the_network(options: dict[str, object]) -> None:
+    model = network(512, 700, 1024, 300)
+    fused, exact = fuse(copy.deepcopy(model), **options), copy.deepcopy(model).double()  # type: ignore[arg-type]
+    with torch.no_grad():
+        for rows in (1, 64, 333, 64):
+            x = torch.randn(rows, 512, device="cuda")
+            expected = exact(x.double())
+            assert float((fused(x) - expected).norm() / expected.norm()) < 1e-5
+        with torch.cuda.stream(torch.cuda.Stream()):
+            x = torch.randn(64, 512, device="cuda")
+            expected = exact(x.double())
+            assert float((fused(x) - expected).norm() / expected.norm()) < 1e-5
+            torch.cuda.current_stream().synchronize()
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_gradients_are_torchs(options: dict[str, object]) -> None:
+    model = network(256, 320, 128)
+    fused, exact = fuse(copy.deepcopy(model), **options), copy.deepcopy(model).double()  # type: ignore[arg-type]
+    x = torch.randn(100, 256, device="cuda")
+    (fused(x) ** 2).mean().backward()
+    (exact(x.double()) ** 2).mean().backward()
+    for mine, theirs in zip(fused.parameters(), exact.parameters(), strict=True):
+        assert mine.grad is not None and theirs.grad is not None
+        assert float((mine.grad - theirs.grad).norm() / theirs.grad.norm()) < 1e-3
+
+
+@pytest.mark.parametrize("way", ["strassen", "strassen-accurate"])
+@pytest.mark.parametrize("size", [(8, 128, 1024), (3, 2048, 2048), (2, 1000, 1500)])
+def test_the_networks_ways_are_right(size: tuple[int, int, int], way: str) -> None:
+    """Built even where they gain nothing; `best` leaves them out there."""
+    weights = Weights.random(Network(*size), "cuda")
+    run = launches(weights, way)
+    assert weights.error(run()) <= weights.tolerance
+    weights.x.copy_(torch.randn_like(weights.x))
+    with captured_launches(weights, way) as made:
+        for _ in range(2):
+            weights.x.copy_(torch.randn_like(weights.x))
+            assert weights.error(made.run()) <= weights.tolerance
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_the_networks_ways_in_short_types(dtype: str) -> None:
+    weights = Weights.random(Network(8, 512, 1024, dtype), "cuda")
+    assert weights.error(launches(weights, "strassen")()) <= weights.tolerance
+
+
+def test_a_way_that_gains_nothing_says_so() -> None:
+    assert "predicted to gain" in str(NETWORK_WAYS["strassen"].why_not(Network(8, 2, 128)))
+
+
+def test_every_candidate_runs() -> None:
+    assert {way.inner for way in candidates("float32", "cuda")} >= {"sgemm", "ffma", "fp16x3", "tf32", "bf16", "fp16"}

@@ -1,0 +1,136 @@
+"""Products of many blocks on a real GPU: every library and tiling right, both orientations, in a graph too."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from brrr.errors import ArgumentError
+from brrr.kernels import sgemm
+from brrr.kernels.sgemm import QUADS, TILINGS, Tiling
+from brrr.strassen import fastest_product
+from brrr.strassen.products import batched, prepared_batched
+
+needs_nvmath = pytest.mark.skipif(importlib.util.find_spec("nvmath") is None, reason="needs nvmath-python")
+HOWS = ["torch", "cuda", "triton", "auto", pytest.param("cublas", marks=needs_nvmath)]
+SHAPES = [(1, 1, 1, 1), (7, 64, 128, 256), (3, 131, 257, 33), (49, 100, 96, 104), (2, 1, 515, 1000), (5, 300, 1, 7)]
+"""Products, m, n, k."""
+
+
+def operands(
+    products: int, m: int, n: int, k: int, transposed: bool, dtype: torch.dtype = torch.float32
+) -> tuple[torch.Tensor, torch.Tensor]:
+    shapes = (products, m, k), ((products, n, k) if transposed else (products, k, n))
+    return tuple(torch.randn(shape, device="cuda").to(dtype) for shape in shapes)  # type: ignore[return-value]
+
+
+def error(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, transposed: bool) -> float:
+    wanted = left.double() @ (right.double().mT if transposed else right.double())
+    return float(torch.linalg.norm(out.double() - wanted) / torch.linalg.norm(wanted))
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_way_multiplies_float32(shape: tuple[int, int, int, int], transposed: bool, how: Any) -> None:
+    left, right = operands(*shape, transposed)
+    out = torch.full(shape[:3], math.nan, device="cuda")
+    batched(left, right, out, right_transposed=transposed, how=how)
+    assert error(left, right, out, transposed) < 2e-6, "true float32, not TF32"
+
+
+@pytest.mark.parametrize("how", ["torch", pytest.param("cublas", marks=needs_nvmath)])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(("dtype", "into", "tf32", "worst"), [
+    (torch.float32, torch.float32, True, 2e-3),
+    (torch.float16, torch.float16, False, 1e-3),
+    (torch.float16, torch.float32, False, 1e-5),
+    (torch.bfloat16, torch.bfloat16, False, 8e-3),
+    (torch.bfloat16, torch.float32, False, 1e-5),
+])  # fmt: skip
+def test_the_libraries_multiply_every_type(
+    dtype: torch.dtype, into: torch.dtype, tf32: bool, worst: float, transposed: bool, how: Any
+) -> None:
+    before = torch.backends.cuda.matmul.fp32_precision
+    left, right = operands(7, 72, 136, 264, transposed, dtype)
+    out = torch.full((7, 72, 136), math.nan, dtype=into, device="cuda")
+    batched(left, right, out, right_transposed=transposed, how=how, tf32=tf32)
+    found = error(left, right, out, transposed)
+    assert found < worst and (not tf32 or found > 1e-5), "TF32 must be TF32"
+    assert torch.backends.cuda.matmul.fp32_precision == before
+
+
+@pytest.mark.parametrize("tiling", [*TILINGS, Tiling(256, 128, 8, persistent=False), Tiling(64, 64, 16, across=8)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_every_tiling(tiling: Tiling, transposed: bool) -> None:
+    for shape in [(3, 300, 520, 96), (200, 130, 260, 72), (40, 131, 257, 33)]:
+        left, right = operands(*shape, transposed)
+        out = torch.full(shape[:3], math.nan, device="cuda")
+        sgemm.prepared(left, right, out, right_transposed=transposed, tiling=tiling)()
+        assert error(left, right, out, transposed) < 1e-6
+
+
+@pytest.mark.parametrize("tiling", QUADS)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_every_tiling_of_quads(tiling: Tiling, transposed: bool) -> None:
+    for shape in [(3, 300, 520, 96), (200, 130, 260, 72), (40, 131, 264, 36), (2, 1, 4, 4)]:
+        left, right = operands(*shape, transposed)
+        out = torch.full(shape[:3], math.nan, device="cuda")
+        sgemm.prepared(left, right, out, right_transposed=transposed, tiling=tiling)()
+        assert error(left, right, out, transposed) < 1e-6
+
+
+def test_quads_refuses_what_it_cannot_copy() -> None:
+    left, right = operands(2, 8, 6, 6, True)
+    with pytest.raises(ArgumentError, match="whole 16 bytes"):
+        sgemm.prepared(left, right, torch.zeros(2, 8, 6, device="cuda"), right_transposed=True, tiling=QUADS[0])
+
+
+def test_auto_times_its_ways_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    fastest_product.forget()
+    left, right = operands(7, 96, 128, 64, True)
+    out = torch.zeros(7, 96, 128, device="cuda")
+    prepared_batched(left, right, out, right_transposed=True, how="auto")
+    monkeypatch.setattr(fastest_product, "_least", None)  # nothing is tried again
+    prepared_batched(left, right, out, right_transposed=True, how="auto")()
+    assert error(left, right, out, True) < 2e-6
+
+
+def test_a_nan_spoils_its_own_row_only() -> None:
+    left, right = operands(7, 200, 264, 72, True)
+    left[3, 199, 71] = math.nan
+    out = batched(left, right, torch.zeros(7, 200, 264, device="cuda"), right_transposed=True, how="cuda")
+    assert bool(out[3, 199].isnan().all()) and int(out.isnan().sum()) == 264
+
+
+def test_nothing_around_the_result_is_written() -> None:
+    left, right = operands(3, 129, 131, 33, False)
+    memory = torch.full((3 * 129 * 131 + 256,), 7.0, device="cuda")
+    out = memory[128:-128].view(3, 129, 131)
+    batched(left, right, out, right_transposed=False, how="cuda")
+    assert bool((memory[:128] == 7).all()) and bool((memory[-128:] == 7).all())
+    assert error(left, right, out, False) < 1e-6
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_prepared_product_is_captured(how: Any) -> None:
+    left, right = operands(7, 128, 128, 64, True)
+    out = torch.zeros(7, 128, 128, device="cuda")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        launch = prepared_batched(left, right, out, right_transposed=True, how=how)
+        launch()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            launch()
+    left.mul_(2)
+    out.zero_()
+    torch.cuda.synchronize()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert error(left, right, out, True) < 2e-6

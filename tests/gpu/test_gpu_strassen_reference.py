@@ -1,0 +1,53 @@
+"""The reference on a real GPU: exact for integers, the CPU's sums to the last bit, errors that grow as expected."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from brrr.strassen import FORMS
+from brrr.strassen.error_growth import amplification
+from brrr.strassen.reference import prefix, product, suffix
+from brrr.strassen.scaling import STEPS, Scaling
+from brrr.strassen.shapes import products_shape
+
+ALL = pytest.mark.parametrize("form", [*FORMS, "balanced"])
+LEVELS = pytest.mark.parametrize("level", range(4))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@LEVELS
+def test_products_of_integers_are_exact(form: str, level: int) -> None:
+    a, b = (torch.randint(-(10**6), 10**6, shape, device="cuda") for shape in ((33, 70), (70, 21)))
+    assert torch.equal(product(a, b, form, level).cpu(), a.cpu() @ b.cpu())
+
+
+@ALL
+@LEVELS
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_sums_are_the_cpus(form: str, level: int, dtype: torch.dtype) -> None:
+    x = torch.randn(50, 77, device="cuda").to(dtype)
+    for side in ("left", "right"):
+        assert torch.equal(prefix(x, side, form, level).cpu(), prefix(x.cpu(), side, form, level))
+    products = torch.randn(products_shape(50, 77, level), device="cuda").to(dtype)
+    made = suffix(products, form, level, (50, 77), relu=True)
+    assert torch.equal(made.cpu(), suffix(products.cpu(), form, level, (50, 77), relu=True))
+
+
+@ALL
+def test_growth_of_the_librarys_products_from_level_1_to_3(form: str) -> None:
+    """Below what it would be if shorter sums were no more exact; 15 % are for rounding in the additions."""
+    assert not torch.backends.cuda.matmul.allow_tf32
+    a, b = torch.randn(2, 2048, 2048, device="cuda")
+    wanted = a.double() @ b.double()
+    errors = [float((product(a, b, form, level).double() - wanted).norm()) for level in (1, 3)]
+    assert errors[0] < errors[1] < 1.15 * errors[0] * amplification(form) ** 2
+
+
+@pytest.mark.parametrize("way", STEPS)
+def test_scaling_is_the_cpus(way: str) -> None:
+    a, b = torch.randn(2, 40, 40, device="cuda") * torch.logspace(-12, 12, 40, device="cuda")
+    here, there = Scaling.of(a, b, way), Scaling.of(a.cpu(), b.cpu(), way)
+    for x, y in zip(here.apply(a, b), there.apply(a.cpu(), b.cpu()), strict=True):
+        assert torch.equal(x.cpu(), y)
+    assert torch.equal(here.undo(a).cpu(), there.undo(a.cpu()))

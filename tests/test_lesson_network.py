@@ -1,0 +1,107 @@
+"""What lessons 06 and 06b are made of beside the experiment: the drawing of the divide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_up import MadeUpRun, estimate, record
+
+from brrr.counting.cost import Cost
+from brrr.errors import ArgumentError
+from brrr.experiments.mlp import BATCHES, HIDDEN, LAYERS
+from brrr.experiments.mlp_table import Part, measured_parts, mlp_table, published_part
+from brrr.lessons.drawings import drawing
+from brrr.lessons.network_divide import curves, in_words, limits
+from brrr.measurement import Measurement
+from brrr.published import mlp_speedups
+from brrr.recordings.machine import Machine
+from brrr.recordings.plan import Step
+from brrr.recordings.recorded import Recorded
+
+PNG = b"\x89PNG"
+GPU = Machine("h200", "Synthetic H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+made.up")
+VARIANTS = ("module", "graph", "pycuda", "pycuda-fused", "megakernel", "best")
+GAIN = {"pycuda": 1.5, "pycuda-fused": 2.0}
+
+
+def run(variant: str, batch: int, hidden: int) -> MadeUpRun:
+    """The rewrite gains up to hidden 1024 and on the source's batches; beyond, nothing does."""
+    gain = GAIN.get(variant, 1.0) if hidden <= 1024 and batch in BATCHES else 1.0
+    time = estimate(1e-4 / gain)
+    kept = Measurement(host_s=time, kernel_s=time, busy_s=time, span_s=time, period_s=time, latency_s=time, kernels=1)
+    return MadeUpRun(kept, Cost(1e6, 1e6))
+
+
+def measure(step: Step) -> dict[str, MadeUpRun]:
+    """A measurer for the recorder."""
+    return {each: run(each, int(step.point["batch"]), int(step.point["hidden"])) for each in step.variants}
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """A made-up recording."""
+    root = tmp_path_factory.mktemp("recordings")
+    record(root, GPU, only={"variant": VARIANTS}, names=("mlp",), measure=measure)
+    return Recorded("h200", root)
+
+
+def test_the_published_panel_is_the_sources_table() -> None:
+    rows = {(r.layers, r.batch, r.hidden, r.variant): r.speedup for r in mlp_speedups()}
+    for layers in LAYERS:
+        for batch in BATCHES:
+            found = curves(published_part(), layers, batch)
+            assert list(found["three kernels a layer"]) == list(HIDDEN)
+            for hidden, gain in found["bias and ReLU fused"].items():
+                assert gain == rows[layers, batch, hidden, "fusion"]
+
+
+def test_each_panel_has_its_own_badge_and_its_own_divide(recorded: Recorded) -> None:
+    made = drawing("mlp-divide", source=recorded, layers=8, batch=16)
+    theirs, ours = made.text.split("RECORDED")
+    assert "PUBLISHED · NVIDIA GTX 1070" in theirs and "divide at 1024" in theirs
+    assert ours.startswith(" · Synthetic H200") and "1.5x to 1x, divide at 2048" in ours and "2x to 1x" in ours
+    assert "PUBLISHED" in made.badge and "RECORDED" in made.badge
+
+
+def test_every_slider_draws_at_both_ends_within_the_same_limits(recorded: Recorded) -> None:
+    made = drawing("mlp-divide", source=recorded)
+    first = made.picture()
+    for dial in made.dials:
+        assert dial.values == {"batch": BATCHES, "layers": LAYERS}[dial.name]
+        for value in (dial.values[0], dial.values[-1]):
+            made.move(dial.name, value)
+            assert made.picture().png.startswith(PNG) and f"{dial.title} {value}" in made.text
+    assert made.picture().png != first.png
+    parts = (published_part(), measured_parts(recorded)[0])
+    low, high = limits(parts)
+    assert low < 1.0 and high > max(row.speedup for row in mlp_speedups() if row.variant == "fusion")
+
+
+def test_what_the_drawing_lacks_is_said(recorded: Recorded, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="'width'"):
+        drawing("mlp-divide", source=recorded, width=3)
+    record(tmp_path, GPU, names=("matmul",))
+    made = drawing("mlp-divide", source=Recorded("h200", tmp_path))
+    assert made.text.endswith("recorded:h200: nothing is measured here.")
+
+
+def test_a_point_that_is_missing_is_said_and_one_alone_has_no_divide() -> None:
+    part = Part("LIVE · a GPU", {"three kernels a layer": {(8, 16, 256): 1.4}})
+    assert in_words(part, 8, 2) == "LIVE · a GPU: nothing is measured here"
+    assert in_words(part, 8, 16).endswith("three kernels a layer 1.4x, no divide")
+
+
+def test_the_drawing_of_a_part_without_points_draws() -> None:
+    from brrr.lessons.network_divide import draw
+
+    parts = (published_part(), Part("LIVE · a GPU", {"three kernels a layer": {(8, 16, 256): 1.4}}))
+    settings: dict[str, Any] = {"layers": 8, "batch": 2}
+    assert "nothing is measured here" in draw(settings, parts, limits(parts)).alt
+
+
+def test_the_table_keeps_to_the_sources_batches(recorded: Recorded) -> None:
+    table = mlp_table(recorded, layers=8)
+    assert all({batch for _, batch in part.rows()} <= set(BATCHES) for part in table.parts)
+    assert len(table.parts) == 3

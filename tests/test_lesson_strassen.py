@@ -1,0 +1,256 @@
+"""What lessons 09 and 09b are made of: drawings with sliders, and their tables."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from strassen_made_up import ERRORS, GROWTH, recording, time_and_error
+
+from brrr.errors import ArgumentError, NotRecordedError
+from brrr.lessons.drawings import DRAWINGS, drawing
+from brrr.lessons.guessing import guess
+from brrr.lessons.layer_traffic import Layer
+from brrr.lessons.published_gain import compare_published, counted_gain, published_gain
+from brrr.lessons.strassen_comparison import compare_fused, compare_growth
+from brrr.lessons.strassen_errors import errors
+from brrr.lessons.strassen_flow import result
+from brrr.lessons.strassen_measured import kinds_of, seen
+from brrr.lessons.strassen_roofline import measured
+from brrr.lessons.strassen_roofs import Roofs
+from brrr.lessons.strassen_steps import A, B, Walk
+from brrr.lessons.tile_waves import Waves, after, before
+from brrr.machines.datasheet import hardware
+from brrr.recordings.recorded import Recorded
+from brrr.source import source
+from brrr.widget.stepped import Dial, Drawing
+
+PNG = b"\x89PNG"
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """A made-up recording."""
+    return Recorded("h200", recording(tmp_path_factory.mktemp("recordings")))
+
+
+# ---- drawings ----
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_every_drawing_draws_at_both_ends_of_its_sliders(name: str, recorded: Recorded) -> None:
+    made = drawing(name, source=recorded)
+    for dial in made.dials:
+        before = made.settings[dial.name]
+        for value in (dial.values[0], dial.values[-1], before):
+            made.move(dial.name, value)
+            assert made.picture().png.startswith(PNG)
+            assert made.text.startswith("At ") and f" {dial.reading(value)}" in made.text
+
+
+def test_moving_a_slider_changes_picture_and_text(recorded: Recorded) -> None:
+    for name in DRAWINGS:
+        made = drawing(name, source=recorded)
+        dial = made.dials[0]
+        first = made.picture()
+        made.set(**{dial.name: next(v for v in dial.values if v != made.settings[dial.name])})
+        assert made.picture().png != first.png and made.text != first.alt
+        assert made.panel.image.value == made.picture().png and dial.name in made.sliders
+        made.sweep()
+
+
+def test_a_drawing_waits_for_its_guess() -> None:
+    g = guess("a drawing's guess", unit="x")
+    made = drawing("strassen-flow", unlock=g, source="cpu")
+    assert made.text.startswith("Covered") and not made._kept
+    with pytest.raises(ArgumentError, match="unlock"):
+        made.picture()
+    g.answer("2x")
+    assert made.text.startswith("At step 0")
+
+
+def test_errors_of_drawings() -> None:
+    with pytest.raises(ArgumentError, match=r"name.*'nonsense'.*strassen-flow"):
+        drawing("nonsense", source="cpu")
+    with pytest.raises(ArgumentError, match=r"name.*'depth'.*step"):
+        drawing("strassen-flow", source="cpu", depth=3)
+    with pytest.raises(ArgumentError, match=r"gpu.*'abacus'.*gtx-1070"):
+        drawing("strassen-tiles", source="cpu", gpu="abacus")
+    assert drawing("strassen-tiles", source="cpu", batch=100).settings["batch"] == 128
+
+
+def test_a_raising_slider_is_kept_for_the_sweep() -> None:
+    from brrr.plots import Picture
+
+    def draw(settings: object) -> Picture:
+        if settings == {"n": 2}:
+            raise ZeroDivisionError("two")
+        return Picture(PNG, "one", 10)
+
+    made = Drawing((Dial("n", "n", (1, 2)),), draw, {})
+    with pytest.raises(ZeroDivisionError):
+        made.sweep()
+    made.set(n=2)
+    assert "ZeroDivisionError: two" in made.panel.text.value
+
+
+def test_drawings_load_no_matplotlib_before_they_draw() -> None:
+    code = (
+        "import sys; from brrr.lessons.drawings import drawing; drawing('strassen-tiles', source='cpu'); "
+        "assert not {'matplotlib', 'torch'} & set(sys.modules), sorted(sys.modules)"
+    )
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[1])}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+# ---- the flow ----
+
+
+def test_the_last_step_is_the_product() -> None:
+    walk = Walk(len(Walk(0).steps))
+    assert np.array_equal(result(walk), A @ B) and walk.made == (18, 7)
+    assert "C equals A times B" in drawing("strassen-flow", source="cpu", step=walk.step).text
+
+
+def test_a_wrong_result_would_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brrr.lessons.strassen_flow.B", B + 1)
+    assert "C is not A times B" in drawing("strassen-flow", source="cpu", step=25).text
+
+
+def test_phases_and_partial_sums() -> None:
+    phases = [Walk(step).phase for step in range(1, 26)]
+    assert phases[0] == "addition 1 of 10 before the products" and phases[-1] == "addition 8 of 8 after the products"
+    assert sum("product " in phase for phase in phases) == 7
+    assert Walk(18).latest("11") == "U1" and Walk(20).latest("11") == "C11" and Walk(17).latest("11") == ""
+    assert Walk(20).expanded("C11") == "M1 + M4 - M5 + M7"
+    assert not Walk(3).known("S4") and Walk(4).known("S4") and Walk(0).known("A11")
+
+
+# ---- tiles and bytes ----
+
+
+def test_tiles_fill_waves_as_counted_by_hand() -> None:
+    one, seven = before(128, 4096, 15), after(128, 4096, 15)
+    assert (one.tiles, one.waves, one.last, one.split) == (32, 3, 2, 1)
+    assert (seven.tiles, seven.waves, seven.tile_rows, seven.depth) == (112, 8, 64, 2048)
+    assert one.time / seven.time == 1.5
+
+
+def test_large_products_gain_an_eighth_at_most() -> None:
+    one, seven = before(8192, 16384, 132), after(8192, 16384, 132)
+    assert 1.1 < one.time / seven.time < 8 / 7 * 1.02
+
+
+def test_few_tiles_are_split_along_the_sum() -> None:
+    few = Waves(1, 128, 4096, 4096, 132)
+    assert few.split == 4 and few.waves == 1 and few.tiles == 128
+    assert Waves(1, 16, 128, 256, 132).split == 1, "no part is shorter than 256"
+
+
+def test_weights_weigh_seven_quarters() -> None:
+    gpu = hardware("gtx-1070")
+    for batch in (2, 16, 128):
+        one, seven = Layer(batch, 4096, False, gpu), Layer(batch, 4096, True, gpu)
+        assert seven.weights == 7 / 4 * one.weights and seven.flop == 7 / 8 * one.flop
+    assert Layer(16, 4096, False, gpu).pace == "bytes" and Layer(128, 4096, False, gpu).pace == "arithmetic"
+
+
+def test_counting_and_the_source_agree_on_who_wins() -> None:
+    cases = [(batch, hidden) for batch in (2, 8, 16, 32, 128) for hidden in (1024, 2048, 4096)]
+    assert all((counted_gain(*case) > 1) == (published_gain(*case) > 1) for case in cases)
+    assert published_gain(128, 4096) == pytest.approx(1.59 / 1.04)
+
+
+def test_the_published_table_beside_a_guess() -> None:
+    g = guess("a published gain", unit="x", answer="1.2x")
+    found = compare_published(g)
+    assert "you said 1.2x, published 1.53x" in found.text and len(found.rows) == 6
+    assert found.badge.startswith("PUBLISHED") and "COUNTED" in found.badge
+
+
+# ---- roofs ----
+
+
+def test_the_effective_roof_passes_the_peak_for_large_sizes_only() -> None:
+    gpu = hardware("h200")
+    for level in (1, 2, 3):
+        roofs = Roofs(gpu, "float32", level)
+        assert roofs.effective(2**15) > roofs.peak > roofs.effective(256)
+        assert roofs.effective(2**15) * (7 / 8) ** level <= roofs.peak
+        assert roofs.effective(2**15) < roofs.ceiling
+
+
+def test_measured_points_stand_under_their_roof(recorded: Recorded) -> None:
+    points = measured(recorded, "float32", 2)
+    assert [point.size for point in points][-1] == 16384
+    assert points[-1].effective == pytest.approx(2 * 16384**3 / time_and_error("ffma-strassen-2-prepared", 16384)[0])
+    text = drawing("strassen-roofline", source=recorded, level=2).text
+    assert re.search(r"Measured at 16384: .* effective, .* actual, .* % of the peak", text)
+    assert "Measured" not in drawing("strassen-roofline", source="cpu", level=2).text
+
+
+# ---- measured ----
+
+
+def test_the_panel_says_what_was_measured(recorded: Recorded) -> None:
+    made = drawing("strassen-panel", source=recorded, size=8192, level=2)
+    assert f"{GROWTH['strassen'] ** 2:.3g}x as large" in made.text and "right side prepared" in made.text
+    missing = drawing("strassen-panel", source=recorded, size=4096, level=3, kind="bfloat16")
+    assert "this was not measured" in missing.text
+    found = seen(recorded, "sgemm", "strassen", 0, 8192)
+    assert found is not None and found.error == ERRORS["sgemm"] and found.workspace == 0
+    assert "bfloat16" in kinds_of(recorded) and seen(recorded, "tf32", "winograd", 2, 8192) is None
+
+
+def test_the_frontier_s_text_is_short_and_right(recorded: Recorded) -> None:
+    made = drawing("strassen-frontier", source=recorded, size=8192)
+    assert "on the frontier of time and error: " in made.text and "fp16x3" in made.text
+    count = re.search(r"(\d+) of (\d+) ways are dominated", made.text)
+    assert count and 0 < int(count[1]) < int(count[2])
+
+
+def test_without_measurements_a_drawing_says_what_to_run(tmp_path: Path) -> None:
+    empty = Recorded("h200", recording(tmp_path, "strassen_errors"))
+    for name in ("strassen-frontier", "strassen-panel"):
+        with pytest.raises(NotRecordedError, match="strassen"):
+            drawing(name, source=empty)
+
+
+def test_growth_beside_a_guess(recorded: Recorded) -> None:
+    g = guess("growth of two levels", unit="x", answer="2x")
+    found = compare_growth(g, level=2, source=recorded)
+    assert f"measured {GROWTH['strassen'] ** 2:.3g}x" in found.text and found.badge.startswith("RECORDED")
+    assert found.rows[0][2] == f"{GROWTH['strassen']:.3g}x"
+
+
+def test_errors_level_by_level_and_what_scaling_brings() -> None:
+    lost, helped = (errors("badly scaled rows", scaling, "strassen") for scaling in ("none", "outer"))
+    assert lost[0] == helped[0] or helped[0] < 1e-5
+    assert lost[2] > 100 * helped[2]
+    assert errors("integer", "none", "strassen") == (0, 0, 0, 0)
+    assert "every result is exact" in drawing("strassen-errors", source="cpu", inputs="integer").text
+
+
+def test_a_fused_network_trains_as_its_model_does() -> None:
+    from brrr.strassen.fusing import fuse
+
+    model = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 16))
+    found = compare_fused(model, fuse(model, level=1), torch.randn(24, 32))
+    assert len(found.rows) == 6 and all(float(row[2]) < 1e-5 for row in found.rows)
+    other = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 16))
+    assert max(float(row[2]) for row in compare_fused(model, other, torch.randn(24, 32)).rows) > 0.1
+
+
+def test_live_on_a_cpu_a_size_is_measured_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brrr.lessons.strassen_measured.FIRST", {"cuda": 4096, "cpu": 128})
+    from brrr.live import Live
+
+    live = Live("cpu", budget_s=0.01)
+    made = drawing("strassen-panel", source=live)
+    assert made.settings["size"] == 128 and "as fast as the plain product" in made.text
+    assert made.badge.startswith("LIVE") and source("cpu").name == live.name

@@ -1,0 +1,247 @@
+"""Which way is chosen, and why: the frontier, accuracy, levels, memory, and constants refitted from measurements."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from brrr.errors import ArgumentError
+from brrr.peaks.peaks import MissingPeakError
+from brrr.strassen import INNERS, WAYS, Way, choosing, frontier, plan
+from brrr.strassen.accuracy import NAMED, accuracy_limit, predicted_error
+from brrr.strassen.calibration import CONSTANTS, Constant, Row, refitted, rows_of, source
+from brrr.strassen.choosing import GAIN
+from brrr.strassen.measured_growth import measure
+from brrr.strassen.pareto import Estimate, marked
+from brrr.strassen.predicting import Predictor, Traffic, predicted_s
+from brrr.strassen.workspace import Buffers, least_depth, workspace_bytes
+
+
+def test_choosing_loads_no_torch() -> None:
+    code = "import sys, brrr.strassen.choosing, brrr.strassen as s; s.WAYS, s.plan; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+# --- ways -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_name_is_that_of_its_way() -> None:
+    assert all(way.name == name for name, way in WAYS.items())
+    assert {way.inner for way in WAYS.values()} == set(INNERS)
+    assert {way.level for way in WAYS.values()} == {0, 1, 2, 3, 4}
+    assert all(way.form is None for way in WAYS.values() if not way.level)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"inner": "fp12"}, "inner is 'fp12'"),
+        ({"level": 5}, "level is 5"),
+        ({"inner": "bf16", "level": 4}, r"level is 4; expected \(0, 1, 2, 3\) with bf16"),
+        ({"level": True}, "level is True"),
+        ({"form": "other"}, "form is 'other'"),
+        ({"form": None}, "form is None"),
+        ({"inner": "fp8"}, r"level is 1; expected \(0,\) with fp8"),
+    ],
+)
+def test_what_is_no_way(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        Way(**{"inner": "sgemm", "level": 1, "form": "strassen", **change})
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["strassen", "winograd", "balanced"])
+def test_the_model_is_near_what_sums_in_a_row_give(form: str) -> None:
+    """float32 with a known order of summing, level by level."""
+    found = measure(form, "normal", inner=512, size=64, levels=2, seed=1)
+    for level, seen in enumerate(found.errors):
+        assert seen == pytest.approx(predicted_error(Way("sgemm", level, form), 512), rel=0.35)
+
+
+@pytest.mark.parametrize("inner", ["sgemm", "tf32", "bf16", "fp16x3"])
+@pytest.mark.parametrize("form", ["strassen", "winograd"])
+def test_a_level_costs_accuracy(inner: str, form: str) -> None:
+    errors = [predicted_error(Way(inner, level, form), 8192) for level in range(3)]
+    assert all(before < after for before, after in pairwise(errors))
+
+
+def test_float32_grows_as_the_issue_allows() -> None:
+    for form, most in (("strassen", 1.6), ("winograd", 1.9)):
+        errors = [predicted_error(Way("sgemm", level, form), 8192) for level in range(4)]
+        assert all(after / before <= most for before, after in pairwise(errors))
+
+
+def test_named_accuracies_are_those_of_classical_products() -> None:
+    for name, inner in NAMED.items():
+        if "float32" in INNERS[inner].operands:
+            assert predicted_error(WAYS[inner], 4096) <= accuracy_limit(name, 4096)
+    assert accuracy_limit("fp32", 4096) < accuracy_limit("tf32", 4096) < accuracy_limit("bf16", 4096)
+    assert accuracy_limit(None, 4096, "bfloat16") == accuracy_limit("bf16", 4096, "bfloat16")
+
+
+# --- times and memory -------------------------------------------------------------------------------------------------
+
+
+def test_a_pass_reads_and_writes_each_number_once() -> None:
+    traffic = Traffic.of(WAYS["sgemm-strassen-2"], 512, 512, 512)
+    assert traffic.left == traffic.right == (4 * 512**2, 49 * 4 * 128**2)
+    assert traffic.suffix == (49 * 4 * 128**2, 4 * 512**2)
+    assert Traffic.of(WAYS["sgemm-strassen-2-prepared"], 512, 512, 512).right == (0, 0)
+    assert Traffic.of(WAYS["sgemm"], 512, 512, 512).touched == 0
+
+
+def test_levels_pay_on_large_matrices_and_not_on_small_ones() -> None:
+    times = {n: [predicted_s(Way("sgemm", level, "strassen"), n, n, n) for level in range(3)] for n in (512, 8192)}
+    assert times[512][0] < times[512][1] and times[8192][0] > times[8192][1] > times[8192][2]
+    prepared = predicted_s("sgemm-strassen-1-prepared", 8192, 8192, 8192)
+    assert prepared < predicted_s("sgemm-strassen-1", 8192, 8192, 8192)
+
+
+def test_depth_first_takes_longer() -> None:
+    predictor, way = Predictor.of("h200"), WAYS["sgemm-strassen-2"]
+    times = [predictor.total_s(way, 16384, 16384, 16384, depth=depth) for depth in range(3)]
+    assert times[0] < times[1] < 1.2 * times[0] and times[2] < 1.3 * times[0]
+
+
+@pytest.mark.parametrize("limit", [10**9, 3 * 10**7, 2 * 10**7, 1.3e7, 0])
+def test_the_least_depth_that_fits(limit: int) -> None:
+    way = WAYS["sgemm-winograd-3"]
+    depth = least_depth(way, 2048, 2048, 2048, "float32", limit)
+    fits = [each for each in range(4) if workspace_bytes(way, 2048, 2048, 2048, depth=each) <= limit]
+    assert depth == (fits[0] if fits else None)
+
+
+def test_the_buffers_of_a_split_product_are_as_large_as_float32s() -> None:
+    split, plain = (Buffers.of(WAYS[f"{inner}-strassen-1"], 1024, 1024, 1024) for inner in ("fp16x3", "sgemm"))
+    assert split.left == plain.left + 4 * 512 and split.products == plain.products
+    assert split.right == split.left + 4 * 1024**2, "a right operand that lies as (k, n) is turned"
+
+
+# --- the frontier -----------------------------------------------------------------------------------------------------
+
+
+def test_no_way_on_the_frontier_is_beaten_and_all_others_are() -> None:
+    found = frontier(4096, 4096, 4096, device="h200")
+    best = {each.way.name for each in found.best}
+    for each in found:
+        better = [other for other in found if other.seconds <= each.seconds and other.error <= each.error]  # type: ignore[operator]
+        better = [other for other in better if (other.seconds, other.error) != (each.seconds, each.error)]
+        assert bool(better) == (each.beaten_by is not None) == (each.way.name not in best)
+        if each.beaten_by:
+            assert each.beaten_by in best and f"dominated by {each.beaten_by}" in str(each)
+    assert {"sgemm", "tf32", "bf16"} <= {each.way.name for each in found} and "ffma" in str(found)
+
+
+def test_marking_needs_no_times() -> None:
+    unknown = Estimate(WAYS["fp8"], None, 1e-9, 0)
+    known = Estimate(WAYS["sgemm"], 1.0, 1e-6, 0)
+    assert [each.beaten_by for each in marked([unknown, known])] == [None, None]
+
+
+def test_a_type_that_was_not_measured_has_no_time() -> None:
+    found = frontier(64, 64, 64, device="datasheet:a100", names=["fp8", "sgemm"])
+    assert [each.seconds is None for each in found] == [False, True] and [e.way.name for e in found.best] == ["sgemm"]
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("accuracy", ["fp32", "tf32", "bf16", "fp8", 1e-5, 3e-6, 1e-2, None])
+@pytest.mark.parametrize("n", [64, 1000, 4096, 16384])
+def test_the_fastest_that_is_exact_enough(n: int, accuracy: Any) -> None:
+    made = plan(n, n, n, accuracy=accuracy, device="h200")
+    limit = accuracy_limit(accuracy, n)
+    assert made.predicted_error <= limit
+    allowed = [each for each in made.estimates if each.error <= limit and each.seconds is not None]
+    assert made.predicted_s <= GAIN * min(each.seconds for each in allowed)  # type: ignore[operator,type-var]
+    assert made.rate and made.way.label in str(made) and made.why.endswith(".")
+
+
+def test_the_classical_product_where_levels_gain_less_than_predictions_err() -> None:
+    for n in (128, 512, 1024, 2048, 4096, 8192):
+        made = plan(n, n, n, inner=("sgemm", "ffma"), accuracy=1e-5, device="h200")
+        classical = min(e.seconds for e in made.estimates if e.way.classical and e.seconds is not None)
+        assert made.way.classical or made.predicted_s * GAIN <= classical  # type: ignore[operator]
+    assert made.way.level == 3 and "the fastest classical product is" in made.why
+
+
+def test_what_is_asked_for_is_taken() -> None:
+    made = plan(100, 100, 100, level=2, form="winograd", inner="tf32", device="h200")
+    assert made.way == Way("tf32", 2, "winograd") and "does not pay" in made.why and "rounding up" in made.why
+    assert "it pays" in plan(16384, 16384, 16384, level=2, inner="sgemm", device="h200").why
+    assert plan(4096, 4096, 4096, level=1, device="h200").way.inner in ("sgemm", "ffma", "fp16x3", "bf16x6")
+    assert plan(4096, 4096, 4096, inner="bf16", device="h200").way.name == "bf16"
+    assert plan(4096, 4096, 4096, level=1, form="strassen", inner="sgemm", device="h200", prepared=True).way.prepared
+
+
+def test_memory_decides_too() -> None:
+    n = 16384
+    free = plan(n, n, n, level=3, form="strassen", inner="sgemm", device="h200")
+    tight = plan(n, n, n, level=3, form="strassen", inner="sgemm", device="h200", workspace_bytes=4 * n * n)
+    assert free.depth == 0 and tight.depth > 0 and tight.workspace_bytes <= 4 * n * n < free.workspace_bytes
+    assert tight.predicted_s > free.predicted_s and "depth first" in tight.why  # type: ignore[operator]
+
+
+def test_without_peaks_the_librarys_own_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(kind: str) -> None:
+        raise MissingPeakError("none")
+
+    monkeypatch.setattr(choosing, "device_known", missing)
+    choosing._planned.cache_clear()
+    try:
+        for dtype, inner in (("float32", "sgemm"), ("float64", "fp64"), ("bfloat16", "bf16"), ("float16", "fp16")):
+            made = plan(2048, 2048, 2048, dtype=dtype, device="cpu")
+            assert made.way.name == inner and made.predicted_s is None and made.rate is None
+            assert made.why.startswith("Nothing is predicted")
+        assert "not known" in plan(64, 64, 64, level=1, inner="sgemm", device="cpu").why
+    finally:
+        choosing._planned.cache_clear()
+
+
+# --- constants --------------------------------------------------------------------------------------------------------
+
+TRUTH = {
+    **CONSTANTS,
+    "rate.sgemm": replace(CONSTANTS["rate.sgemm"], value=0.9),
+    "rate.sgemm.batched": replace(CONSTANTS["rate.sgemm.batched"], value=0.9),
+    "rate.fp16x3": Constant(0.6, ""), "rate.sums": Constant(0.7, ""),
+    "error.fp16x3": Constant(1.5, ""), "growth.strassen": Constant(0.9, ""),
+}  # fmt: skip
+MEASURED = ("sgemm", "fp16x3", "sgemm-strassen-1", "sgemm-strassen-2", "fp16x3-strassen-1-prepared", "tf32")
+
+
+def test_constants_are_found_again() -> None:
+    """Rows as a device with other constants would give them."""
+    truth = Predictor.of("h200", TRUTH)
+    points = [
+        (name, n, n, n, truth.parts(WAYS[name], n, n, n).total_s, predicted_error(WAYS[name], n, table=TRUTH))
+        for name in MEASURED
+        for n in (2048, 4096, 8192)
+    ]
+    fitted = refitted(rows_of([*points, ("numpy", 8, 8, 8, 1.0, 1.0)], "h200"))
+    for name in ("rate.sgemm", "rate.fp16x3", "rate.sums", "error.fp16x3", "growth.strassen"):
+        assert fitted[name].value == pytest.approx(TRUTH[name].value, rel=0.03), name
+        assert "recorded row" in fitted[name].origin
+    assert fitted["rate.tf32"].value == pytest.approx(1.0) and fitted["rate.ffma"] == CONSTANTS["rate.ffma"]
+    assert '"rate.sums": Constant(' in source(fitted)
+
+
+def test_rows_that_tell_nothing_change_nothing() -> None:
+    rows = [Row("sgemm", 8, 8, 8), Row("sgemm-strassen-1", 8, 8, 8, error=float("nan"), predicted_error=1e-6)]
+    assert refitted(rows) == CONSTANTS
+
+
+def test_every_way_has_its_constants() -> None:
+    for way in WAYS.values():
+        assert {f"rate.{way.inner}", f"error.{way.inner}"} <= set(CONSTANTS)
+        assert not way.level or f"growth.{way.form}" in CONSTANTS
+    assert all(each.value > 0 and each.origin for each in CONSTANTS.values())
+    assert replace(CONSTANTS["rate.sums"], value=1.0).origin

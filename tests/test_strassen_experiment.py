@@ -1,0 +1,523 @@
+"""The experiments on Strassen's algorithm: grid and plan, workloads, errors, every claim both ways, frontier, table."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+
+from brrr.errors import ArgumentError, BrrrError, NotRecordedError
+from brrr.experiment import Experiment, Value
+from brrr.experiments import experiment, strassen_work
+from brrr.experiments.strassen import CLAIMED, OFF_GRID, SIZES
+from brrr.experiments.strassen_frontier import Place, chosen, frontier, judged, sizes, undominated
+from brrr.experiments.strassen_labels import Spot, placed
+from brrr.experiments.strassen_table import OVER_FUSION, OVER_PYTORCH, main, published_part, strassen_table
+from brrr.experiments.strassen_theory import buffers, fp32_bound, fp32_peak, multiplied_flop, workspace_bytes
+from brrr.experiments.strassen_torch import split_products
+from brrr.experiments.strassen_ways import MEASURED, ON_CPU, line_name, prepared_lines, short, way_of
+from brrr.live import Live
+from brrr.machines.datasheet import hardware
+from brrr.measurement import Estimate, Measurement
+from brrr.recordings.plan import Pace, steps
+from brrr.recordings.rows import Row, columns, from_cells, to_cells
+from brrr.source import Badge
+from brrr.strassen.ways import Way
+from brrr.timing.timers import run_point
+
+STRASSEN = experiment("strassen")
+ERRORS = experiment("strassen_errors")
+CPU = [v.name for v in STRASSEN.variants if v.device == "cpu"]
+GPU = [v.name for v in STRASSEN.variants if v.device == "cuda"]
+
+
+# ---- the grid, the plan, the counts ----
+
+
+def test_describing_loads_no_torch_and_no_numpy() -> None:
+    code = "import sys; from brrr.experiments import experiment as e; e('strassen'); e('strassen_errors'); e('mlp'); "
+    code += "print([m for m in ('torch', 'numpy', 'matplotlib') if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("n", CLAIMED)
+def test_every_way_is_measured_where_sentences_are_about(n: int) -> None:
+    missing = {name for name in GPU if not STRASSEN.has(name, {"size": n})}
+    few = {name for name in missing if "-4" in name or "bf16-strassen-3" in name}
+    assert not few if n >= 8192 else few == {name for name in GPU if "-4" in name or "bf16-strassen-3" in name}
+    missing -= few
+    assert all("winograd" in name for name in missing) and (not missing or n > 8192)
+    assert {"sgemm", "fp16x3", "auto-fp32", "torch-fp16x3", "ffma-strassen-3-prepared"}.isdisjoint(missing)
+
+
+def test_what_a_size_rules_out() -> None:
+    assert not STRASSEN.has("fp8", {"size": 4097}) and STRASSEN.has("fp8", {"size": 4096})
+    assert not STRASSEN.has("sgemm-strassen-3", {"size": 1024}), "blocks of 128 are too small to be of interest"
+    assert not any(STRASSEN.has(name, {"size": 2048}) for name in CPU)
+    assert not any(STRASSEN.has(name, {"size": 256}) for name in GPU)
+    assert all(STRASSEN.has("ffma-strassen-2-prepared", {"size": n}) for n in OFF_GRID)
+    assert workspace_bytes(Way("sgemm", 3, "strassen"), max(SIZES)) < 20e9
+    four = [n for n in (*SIZES, *OFF_GRID) if STRASSEN.has("sgemm-strassen-4-prepared", {"size": n})]
+    assert four == [8192, 12288, 16384] == [n for n in SIZES if STRASSEN.has("ffma-strassen-4-prepared", {"size": n})]
+    assert not STRASSEN.has("bf16-strassen-3", {"size": 4096}) and STRASSEN.has("bf16-strassen-3", {"size": 8192})
+
+
+@pytest.mark.parametrize("described", [STRASSEN, ERRORS], ids=["strassen", "errors"])
+def test_a_recording_fits_into_one_run(described: Experiment) -> None:
+    found, pace = steps([described], "cuda"), Pace(16)
+    assert sum(pace.seconds(step) for step in found) < 6.5 * 60
+
+
+def test_every_way_does_the_textbooks_flop_and_multiplies_fewer() -> None:
+    work = STRASSEN.cost_at("ffma-strassen-3", {"size": 512})
+    assert work is not None and work.flop == 2 * 512**3 and work.bytes == 3 * 4 * 512**2
+    assert multiplied_flop(Way("ffma", 3, "strassen"), 512) == 2 * 64**3 * 343
+    short_work = STRASSEN.cost_at("auto-bf16", {"size": 512})
+    assert short_work is not None and short_work.bytes == 3 * 2 * 512**2
+
+
+def test_buffers_are_those_of_the_blocks() -> None:
+    left, right, products = buffers(Way("sgemm", 1, "strassen"), 100)
+    assert (left, right, products) == (4 * 7 * 50 * 56, 4 * 7 * 56 * 56, 4 * 7 * 50 * 56), "columns are rounded up"
+    assert buffers(Way("fp16x3"), 100)[2] == 0
+
+
+def test_the_bounds_are_the_datasheets() -> None:
+    h200, point = hardware("h200"), {"size": 4096}
+    peak, bound = fp32_peak(h200, point), fp32_bound(h200, point)
+    assert peak == 66.9e12 and bound == pytest.approx(66.9e12 * (8 / 7) ** 4)
+    assert fp32_peak(None, point) is None is fp32_bound(None, point)
+
+
+def test_predictions_have_the_kernels_of_a_way() -> None:
+    kernels = {}
+    for name in ("sgemm", "sgemm-strassen-1", "sgemm-strassen-1-prepared", "bf16-strassen-1", "fp16x3"):
+        predicted = STRASSEN.predicted_run(name, {"size": 1024})
+        assert predicted is not None
+        kernels[name] = len(predicted.cost.operators)
+    assert kernels == {"sgemm": 1, "sgemm-strassen-1": 4, "sgemm-strassen-1-prepared": 3, "bf16-strassen-1": 4,
+                       "fp16x3": 3}  # fmt: skip
+    levels = STRASSEN.predicted_run("sgemm-strassen-1", {"size": 1024})
+    assert levels is not None and levels.cost.matmuls[0].batch == 7 and levels.cost.matmuls[0].m == 512
+    assert levels.cost.flop == pytest.approx(2 * 1024**3 * 7 / 8)
+    nested = STRASSEN.predicted_run("sgemm-strassen-4-prepared", {"size": 8192})
+    assert nested is not None and len(nested.cost.operators) == 1 + 7 * 3 + 1
+    assert nested.cost.flop == pytest.approx(2 * 8192**3 * (7 / 8) ** 4)
+    assert STRASSEN.predicted_run("tf32", {"size": 1024}) is None is STRASSEN.predicted_run("auto-fp32", {"size": 1024})
+
+
+def test_names_lines_and_labels_are_distinct() -> None:
+    assert len({line.name for line in STRASSEN.lines}) == len(STRASSEN.lines) == len(STRASSEN.variants)
+    for prepared in (False, True):
+        seen = [short(way.name) for way in MEASURED if way.prepared == prepared]
+        assert len(set(seen)) == len(seen)
+    assert way_of("cpu-sgemm-strassen-2") in ON_CPU and way_of("torch-fp16x3") is None
+
+
+# ---- workloads ----
+
+
+@pytest.mark.parametrize("n", [64, 97])
+def test_every_way_on_a_cpu_is_right_and_tells_its_error(n: int) -> None:
+    found = run_point(STRASSEN, CPU, {"size": n}, budget_s=0.01)
+    assert {name: run for name, run in found.items() if isinstance(run, BrrrError)} == {}
+    assert all(0 < run.error < 1e-5 for run in found.values() if not isinstance(run, BrrrError))
+
+
+def test_ways_of_a_size_share_operands_and_workspace_and_still_do_their_own_product() -> None:
+    works = {name: STRASSEN.workload(name, {"size": 96}) for name in CPU}
+    for _ in range(2):  # again, after the others have used the workspace
+        assert all(work.check() < 1e-5 for work in works.values())
+    one, two = (strassen_work.Given.of(96, "cpu") for _ in range(2))
+    assert one is two
+    first = one.operands["float32"][0].clone()
+    del works, one, two
+    assert not torch.equal(strassen_work.Given.of(96, "cpu").operands["float32"][0], first), "drawn anew"
+
+
+@pytest.mark.parametrize("spoilt", ["TF32", "a sign", "NaN", "another shape", "no tensor", "unwritten"])
+def test_the_check_can_fail(spoilt: str) -> None:
+    work = STRASSEN.workload("cpu-sgemm-strassen-2", {"size": 64})
+    given = strassen_work.Given.of(64, "cpu")
+    unwritten = given.out("float32").clone()
+    right = work.run().clone()
+    wrong: dict[str, Any] = {
+        "TF32": right * (1 + 3e-4), "a sign": right.clone(), "NaN": right.clone(), "another shape": right[:5],
+        "no tensor": 3.0, "unwritten": unwritten,
+    }  # fmt: skip
+    wrong["a sign"][:16, :16] *= -1
+    wrong["NaN"][63, 0] = math.nan
+    work.verified(right)
+    with pytest.raises(BrrrError, match="relative error"):
+        work.verified(wrong[spoilt])
+
+
+@pytest.mark.parametrize("variant", GPU)
+def test_no_way_may_be_as_wrong_as_a_shorter_type(variant: str) -> None:
+    """TF32's error is about 3e-4, bfloat16's 2e-3."""
+    way = way_of(variant)
+    allowed = strassen_work.tolerance(variant, 4096)
+    accurate = way is None and "f32" not in variant and "bf16" not in variant
+    if accurate or (way is not None and way.inner in ("sgemm", "ffma", "fp16x3", "bf16x6", "tf32x3")):
+        assert allowed < 2.9e-4
+    assert 0 < allowed < 1
+
+
+@pytest.mark.parametrize("chunk", [0, 32])
+def test_torchs_split_product_is_as_accurate_as_float32(chunk: int) -> None:
+    a, b = torch.randn(40, 100), torch.randn(100, 24)
+    expected = a.double() @ b.double()
+    found = split_products(a, b, torch.full((40, 24), math.nan), chunk=chunk)
+    assert torch.linalg.norm(found - expected) < 1e-6 * torch.linalg.norm(expected)
+    assert torch.linalg.norm(a.half().float() @ b.half().float() - expected) > 1e-5 * torch.linalg.norm(expected)
+
+
+def test_an_error_is_kept_live_and_in_a_recording() -> None:
+    live = Live("cpu", budget_s=0.01)
+    measured = live.measure(STRASSEN, "cpu-sgemm-strassen-1", {"size": 64})
+    assert measured.error is not None and 0 < measured.error < 1e-5
+    live.measure_together(STRASSEN, ["cpu-sgemm", "cpu-sgemm-strassen-2"], {"size": 64})
+    assert live.known(STRASSEN, "cpu-sgemm-strassen-2")[64,].error
+    ran = run_point(STRASSEN, ["cpu-sgemm"], {"size": 64}, budget_s=0.01)["cpu-sgemm"]
+    assert not isinstance(ran, BrrrError)
+    row = Row.of({"size": 64}, "cpu-sgemm", ran, "run", "a CPU")
+    again = from_cells(to_cells(row), STRASSEN, "a CPU")
+    assert len(to_cells(row)) == len(columns(STRASSEN))
+    assert again.measurement.error == row.measurement.error == ran.error
+
+
+# ---- claims on made-up machines ----
+
+
+@dataclass
+class Machine:
+    """Times and errors by variant and size; `changed` multiplies a variant's time, `worse` its error."""
+
+    changed: Mapping[str, float] = field(default_factory=dict)
+    worse: Mapping[str, float] = field(default_factory=dict)
+    only: Callable[[str], bool] = lambda variant: True
+    device: str = "NVIDIA H200"
+    spread: float = 0.002
+    name: str = "made up"
+    live: bool = False
+
+    def badge(self, experiment: Experiment) -> Badge:
+        return Badge("RECORDED", self.device, "2000-01-01", "")
+
+    def variants(self, experiment: Experiment) -> tuple[str, ...]:
+        return tuple(v.name for v in experiment.variants if v.device == "cuda" and self.only(v.name))
+
+    def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
+        if variant not in self.variants(described):
+            return {}
+        points = [int(p["size"]) for p in STRASSEN.points() if STRASSEN.has(variant, p)]
+        return {(n,): self._measured(variant, n) for n in points}
+
+    def _measured(self, variant: str, n: int) -> Measurement:
+        time = seconds(variant, n) * self.changed.get(variant, 1.0)
+        estimate = Estimate(time, (1 - self.spread) * time, (1 + self.spread) * time, 30)
+        return Measurement(
+            span_s=estimate, error=relative_error(variant, n) * self.worse.get(variant, 1.0), sm_clock_hz=1.5e9
+        )
+
+
+RATES = {"sgemm": 50e12, "ffma": 55e12, "tf32": 370e12, "bf16": 800e12, "fp16": 790e12, "fp8": 1400e12,
+         "fp16x3": 210e12, "bf16x6": 100e12, "tf32x3": 90e12}  # fmt: skip
+BASE = {"sgemm": 1e-7, "ffma": 1e-7, "tf32": 3e-4, "bf16": 2.3e-3, "fp16": 2.9e-4, "fp8": 3.7e-2, "fp16x3": 6e-8,
+        "bf16x6": 8e-8, "tf32x3": 8e-8}  # fmt: skip
+SPLITS = ("fp16x3", "fp16x3-strassen-1", "fp16x3-strassen-2")
+STANDS_FOR = {"auto-fp32": SPLITS, "auto-1e-5": SPLITS, "auto-tf32": ("tf32",), "auto-bf16": ("bf16",),
+              "torch-fp16x3": ("bf16x6",), "torch-fp16x3-chunks": ("bf16x6",)}  # fmt: skip
+"""What is taken for these: the fastest of several."""
+
+
+def stood_for(variant: str, n: int) -> Way:
+    """The way whose time and error a variant has."""
+    names = [name for name in STANDS_FOR.get(variant, (variant,)) if STRASSEN.has(name, {"size": n})]
+    way = way_of(min(names, key=lambda name: seconds(name, n)) if len(names) > 1 else names[0])
+    assert way is not None
+    return way
+
+
+def seconds(variant: str, n: int) -> float:
+    """2 n^3 by 7/8 a level, and passes over memory, fewer of them where the right side is prepared."""
+    way = stood_for(variant, n)
+    passes = way.level * (12 if way.prepared else 20) * n * n / 4.2e12 * (0.25 if way.inner == "bf16" else 1)
+    slower = 1.01 if variant in STANDS_FOR else 1.0
+    return slower * (2 * n**3 * 0.875**way.level / RATES[way.inner] + passes)
+
+
+def relative_error(variant: str, n: int) -> float:
+    way = stood_for(variant, n)
+    grown = {"strassen": 1.45, "winograd": 1.8}.get(str(way.form), 1.0) ** way.level
+    return BASE[way.inner] * grown * (math.sqrt(n / 64) if way.inner in ("sgemm", "ffma") else 1.0)
+
+
+def verdict(claim: str, source: Any, described: Experiment = STRASSEN) -> str:
+    return next(each for each in described.claims if each.name == claim).verdict(described, source).status
+
+
+@pytest.mark.parametrize("claim", [each.name for each in STRASSEN.claims])
+def test_every_claim_holds_on_a_good_machine_and_is_silent_on_none(claim: str) -> None:
+    assert verdict(claim, Machine()) == "holds"
+    assert verdict(claim, Machine(only=lambda variant: False)) == "not measured"
+
+
+def leveled(*inners: str, prepared: bool | None = None, by: float = 1.5) -> dict[str, float]:
+    """The ways with levels of some inner products."""
+    ways = [way for way in MEASURED if way.inner in inners and way.level and prepared in (None, way.prepared)]
+    return {way.name: by for way in ways}
+
+
+SPLIT = {"fp16x3": 1.5, **leveled("fp16x3")}
+FAILS: dict[str, Machine] = {
+    **{f"fp32-prepared-{n}": Machine(leveled("sgemm", "ffma", prepared=True)) for n in (2048, 4096, 8192, 16384)},
+    **{f"fp32-timed-{n}": Machine(leveled("sgemm", "ffma", prepared=False)) for n in (4096, 8192, 16384)},
+    "effective-above-peak": Machine(leveled("sgemm", "ffma", prepared=True)),
+    "actual-below-peak": Machine(leveled("ffma", prepared=True, by=0.5)),
+    "split-8192": Machine(SPLIT),
+    "split-16384": Machine(worse={"fp16x3": 50.0, **leveled("fp16x3", by=50.0)}),
+    "split-stretch": Machine(SPLIT),
+    "bf16-16384": Machine(leveled("bf16")),
+    "bf16-8192": Machine(leveled("bf16")),
+    "tf32-16384": Machine(leveled("tf32")),
+    "error-strassen": Machine(worse={"ffma-strassen-1-prepared": 1.2}),
+    "error-winograd": Machine(worse={"ffma-winograd-2-prepared": 1.3}),
+    "levels-on-frontier": Machine(leveled(*RATES, by=30.0)),
+    "matmul-chooses": Machine({"auto-bf16": 1.2}),
+}
+
+
+@pytest.mark.parametrize("claim", FAILS)
+def test_every_claim_can_fail(claim: str) -> None:
+    assert verdict(claim, FAILS[claim]) == "fails"
+
+
+def test_every_claim_has_a_machine_on_which_it_fails() -> None:
+    assert {*FAILS, "odd-sizes"} == {claim.name for claim in STRASSEN.claims}
+
+
+def test_an_odd_size_may_cost_too_much() -> None:
+    class Odd(Machine):
+        def _measured(self, variant: str, n: int) -> Measurement:
+            made = super()._measured(variant, n)
+            time = made.span_s
+            assert time is not None
+            return replace(made, span_s=time.shifted(time.median)) if n == 4097 else made
+
+    assert verdict("odd-sizes", Odd()) == "fails"
+
+
+def test_a_split_product_that_is_less_accurate_does_not_count() -> None:
+    claim = next(each for each in STRASSEN.claims if each.name == "split-8192")
+    source: Any = Machine(worse={"fp16x3": 50.0, **leveled("fp16x3", by=50.0)})
+    found = claim.verdict(STRASSEN, source)
+    assert found.status == "fails" and "no split product is as accurate" in found.measured
+    one_left: Any = Machine(worse={"fp16x3": 50.0, **leveled("fp16x3", prepared=True, by=50.0)})
+    assert "fp16x3 strassen" in claim.verdict(STRASSEN, one_left).measured
+
+
+def test_errors_stand_beside_the_speed() -> None:
+    source: Any = Machine()
+    told = next(c for c in STRASSEN.claims if c.name == "bf16-8192").verdict(STRASSEN, source).measured
+    assert "relative error" in told and "0.0023 for bf16" in told
+    assert "SM clock 1.5 GHz, 1.5 GHz" in told
+
+
+def test_a_wide_interval_decides_nothing() -> None:
+    assert verdict("fp32-prepared-8192", Machine(spread=0.2)) == "undecided"
+
+
+# ---- the frontier ----
+
+
+def test_a_way_is_dominated_by_one_that_is_no_worse_in_both() -> None:
+    places = [Place("a", 1.0, 1e-3), Place("b", 2.0, 1e-3), Place("c", 2.0, 1e-6), Place("d", 9.0, 1e-5)]
+    assert {place.variant: place.dominated_by for place in judged(places)} == {"a": "", "b": "a", "c": "", "d": "c"}
+    assert undominated([Place("a", 1.0, 1.0), Place("b", 1.0, 1.0)])[0].variant == "a", "twins do not beat each other"
+    assert len(undominated([Place("a", 1.0, 1.0), Place("b", 1.0, 1.0)])) == 2
+
+
+def test_the_frontier_has_every_way_and_prepared_ones_apart() -> None:
+    source: Any = Machine()
+    plain, ready = (frontier(source, 8192, prepared=prepared) for prepared in (False, True))
+    names = [place.variant for place in plain]
+    assert not any("prepared" in name or name.startswith("auto") for name in names)
+    assert {"sgemm", "ffma-strassen-3", "torch-fp16x3", "fp8", "bf16-strassen-1"} <= set(names)
+    assert "sgemm-strassen-1" not in {place.variant for place in ready}, "its prepared twin stands for it"
+    assert {"sgemm", "sgemm-strassen-1-prepared"} <= {place.variant for place in ready}
+    best = [place for place in plain if not place.dominated_by]
+    assert [p.time_s for p in best] == sorted(p.time_s for p in best)
+    assert [p.error for p in best] == sorted((p.error for p in best), reverse=True)
+    assert next(place for place in plain if place.variant == "sgemm").dominated_by
+    assert {place.variant for place in chosen(source, 8192)} == {"auto-fp32", "auto-1e-5", "auto-tf32", "auto-bf16"}
+
+
+def test_the_picture_says_who_is_dominated_and_what_matmul_took() -> None:
+    from brrr.experiments.strassen_frontier_drawing import strassen_frontier
+
+    source: Any = Machine()
+    drawn = strassen_frontier(source, size=4096)
+    assert drawn.png[:4] == b"\x89PNG" and "On the frontier: fp8" in drawn.alt
+    assert "sgemm by " in drawn.alt and "matmul took: " in drawn.alt
+    ready = strassen_frontier(source, size=4096, prepared=True)
+    assert "right sides prepared" in ready.alt and "matmul took" not in ready.alt
+    assert strassen_frontier(source).alt.startswith("Time against relative error at size 8192.")
+    with pytest.raises(ArgumentError, match="size is 100"):
+        strassen_frontier(source, size=100)
+    nothing: Any = Machine(only=lambda variant: False)
+    with pytest.raises(NotRecordedError, match="brrr record strassen"):
+        strassen_frontier(nothing)
+    assert sizes(nothing) == []
+
+
+Box = tuple[float, float, float, float]
+
+
+def overlapping(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_names_lie_on_no_other_name_and_inside_the_axes(seed: int) -> None:
+    draw = Random(seed)
+    frame = (80.0, 70.0, 740.0, 420.0)
+    crowd = [(draw.gauss(500, 40), draw.gauss(150, 20)) for _ in range(14)]
+    alone = [(draw.uniform(100, 720), draw.uniform(90, 400)) for _ in range(12)]
+    spots = [Spot(x, y, draw.uniform(30, 90), 12.0) for x, y in crowd + alone]
+    boxes = [(x, y - 6, x + s.width, y + 6) for s, (x, y) in zip(spots, placed(spots, frame), strict=True)]
+    assert not any(overlapping(one, other) for one, other in combinations(boxes, 2))
+    assert all(frame[0] <= b[0] and b[2] <= frame[2] and frame[1] <= b[1] and b[3] <= frame[3] for b in boxes)
+
+
+# ---- the table ----
+
+
+class Nothing(Machine):
+    def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
+        return {}
+
+
+class Networks(Machine):
+    """The textbook network: one level is half again as fast as fusion on large ones, and half as fast on small ones."""
+
+    def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
+        factor = {"module": 1.0, "pycuda-fused": 0.8, "strassen-one": 0.5, "strassen": 0.4}.get(variant)
+        if factor is None:
+            return {}
+        time = Estimate(factor, 0.99 * factor, 1.01 * factor, 9)
+        return {tuple(p.values()): Measurement(period_s=time) for p in described.points() if described.has(variant, p)}
+
+
+def test_the_sources_table_stands_beside_ours() -> None:
+    source: Any = Networks()
+    table = strassen_table(source, layers=8)
+    published, same, ours = table.parts
+    assert published.badge.startswith("PUBLISHED") and same.badge.startswith("RECORDED")
+    assert published.ways[OVER_PYTORCH][8, 32, 4096] == 0.24
+    assert same.ways[OVER_PYTORCH][8, 32, 4096] == pytest.approx(2.0)
+    assert same.ways[OVER_FUSION][8, 32, 4096] == pytest.approx(1.6)
+    assert list(ours.ways) == ["StrassenMLP, no tensor cores"]
+    assert "0.24" in str(table) and table._repr_html_().count("<table") == 3
+
+
+def test_the_published_figures_are_what_the_source_says_of_them() -> None:
+    over = published_part().ways[OVER_FUSION]
+    region = [gain for (n, b, h), gain in over.items() if n == 8 and b >= 64 and h >= 1024]
+    assert max(region) == pytest.approx(1.53, abs=0.005) and sum(region) / len(region) == pytest.approx(1.3, abs=0.02)
+    assert all(gain <= 1 for (_, b, h), gain in over.items() if b < 64 or h < 1024)
+
+
+def test_the_table_as_a_command_and_without_data(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    from brrr.experiments import strassen_table as module
+
+    monkeypatch.setattr(module, "source_named", lambda name: Networks())
+    assert main(["recorded:x", "--layers", "8", "--html", str(tmp_path / "t.html")]) == 0
+    assert "<table" in (tmp_path / "t.html").read_text(encoding="utf-8")
+    assert main(["recorded:x"]) == 0 and "one level, over fusion" in capsys.readouterr().out
+    monkeypatch.setattr(module, "source_named", lambda name: Nothing())
+    assert main([]) == 2 and "brrr record mlp" in capsys.readouterr().err
+    with pytest.raises(ArgumentError, match="layers is 3"):
+        strassen_table(None, layers=3)
+
+
+# ---- errors by level ----
+
+CPU_ERRORS = [v.name for v in ERRORS.variants if v.device == "cpu"]
+
+
+@pytest.mark.parametrize("inputs", ["normal", "uniform", "integer", "badly scaled rows", "badly scaled inside"])
+def test_errors_are_measured_on_every_kind_of_inputs(inputs: str) -> None:
+    found: dict[int, dict[str, float]] = {}
+    for level in (0, 2):
+        point: dict[str, Value] = {"level": level, "inputs": inputs, "size": 64}
+        names = [name for name in CPU_ERRORS if ERRORS.has(name, point)]
+        runs = run_point(ERRORS, names, point, budget_s=0.01)
+        assert {name: run for name, run in runs.items() if isinstance(run, BrrrError)} == {}
+        found[level] = {name: run.error for name, run in runs.items() if not isinstance(run, BrrrError)}
+    plain, levels = found[0]["cpu-strassen"], found[2]["cpu-strassen"]
+    if inputs == "integer":
+        assert plain == levels == 0
+    elif inputs.startswith("badly"):
+        assert levels > 100 * plain and found[2]["cpu-strassen-scaled"] < levels / 50
+    else:
+        assert plain < levels < 10 * plain
+
+
+def test_a_result_that_is_none_is_no_small_error() -> None:
+    work = ERRORS.workload("cpu-winograd", {"level": 1, "inputs": "badly scaled rows", "size": 64})
+    right = work.run().clone()
+    for wrong in (torch.full_like(right, math.nan), right[:3], right * -100, "y"):
+        with pytest.raises(BrrrError, match="relative error"):
+            work.verified(wrong)
+
+
+@dataclass
+class Accuracy(Machine):
+    """Errors by level and inputs of a machine where the claims on errors hold."""
+
+    growth: float = 1.4
+    whole: float = 0.0
+    bad: float = 1e4
+    cured: float = 1.5
+
+    def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
+        points = [p for p in described.points() if described.has(variant, p)] if self.variants(described) else []
+        return {tuple(p.values()): self._at(variant, int(p["level"]), str(p["inputs"])) for p in points}
+
+    def _at(self, variant: str, level: int, inputs: str) -> Measurement:
+        bad = self.cured if variant.endswith("scaled") else self.bad
+        factor = bad if inputs.startswith("badly") and level else self.growth**level
+        error = self.whole * level if inputs == "integer" else 1e-7 * factor
+        return Measurement(span_s=Estimate(1.0, 0.9, 1.1, 9), error=error)
+
+
+@pytest.mark.parametrize(
+    ("claim", "bad"),
+    [
+        ("growth-strassen", Accuracy(growth=1.7)),
+        ("growth-winograd", Accuracy(growth=2.0)),
+        ("whole-numbers-exact", Accuracy(whole=1e-8)),
+        ("bad-scaling-hurts", Accuracy(bad=100.0)),
+        ("scaling-helps", Accuracy(cured=500.0)),
+    ],
+)
+def test_claims_on_errors_hold_fail_and_are_silent(claim: str, bad: Accuracy) -> None:
+    assert verdict(claim, Accuracy(), ERRORS) == "holds"
+    assert verdict(claim, bad, ERRORS) == "fails"
+    assert verdict(claim, Accuracy(only=lambda variant: False), ERRORS) == "not measured"
+
+
+def test_lines_of_levels_name_lines_that_there_are() -> None:
+    assert {line_name(f"{way.name}") for way in MEASURED if way.prepared and way.level} >= set(prepared_lines("ffma"))
+    assert all(STRASSEN.line(name) for name in prepared_lines("sgemm", cpu=True))

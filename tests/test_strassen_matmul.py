@@ -1,0 +1,352 @@
+"""matmul: right in every way, shape and type on the CPU, within its predicted error and its workspace; its refusals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from brrr.errors import ArgumentError, DeviceMemoryError, UnavailableError
+from brrr.strassen import INNERS, WAYS, Way, explain, matmul, multiply, prepare
+from brrr.strassen.accuracy import predicted_error
+from brrr.strassen.arena import Arena
+from brrr.strassen.choosing import plan_of
+from brrr.strassen.execution import prepare_right, prepared, run_all, steps
+from brrr.strassen.frugal import run_frugal
+from brrr.strassen.operands import Right
+from brrr.strassen.workspace import block_sizes, workspace_bytes
+
+SHAPES = [(1, 1, 1), (2, 3, 5), (16, 16, 16), (33, 70, 41), (64, 8, 100), (101, 203, 77), (1, 64, 9), (65, 1, 300)]
+ON_CPU = [way for way in WAYS.values() if "cpu" in way.kind.devices]
+ROOM = 3.0
+"""Small matrices scatter: so many times the predicted error may be seen."""
+
+
+def error(found: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> float:
+    expected = a.double() @ b.double()
+    size = float(expected.norm())
+    return float((found.double() - expected).norm()) / (size or 1.0)
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(shape, dtype=torch.float64).to(dtype)
+
+
+# --- every way --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ON_CPU, ids=lambda way: way.name)
+def test_every_way_is_right_and_within_its_predicted_error(way: Way) -> None:
+    for operand in way.kind.operands:
+        dtype = getattr(torch, operand)
+        for m, k, n in ((33, 70, 41), (64, 256, 64)):
+            a, b = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype)
+            out = torch.full((m, n), math.nan, dtype=dtype)
+            prepared(way, a, b, out)()
+            found = error(out, a, b)
+            assert found <= ROOM * predicted_error(way, k, operand), (operand, m, k, n)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("form", ["strassen", "winograd", "balanced"])
+@pytest.mark.parametrize(("m", "k", "n"), SHAPES)
+def test_any_size_in_float64(m: int, k: int, n: int, form: str, level: int) -> None:
+    a, b = normal(m, k, dtype=torch.float64), normal(k, n, dtype=torch.float64)
+    found = matmul(a, b, form=form, level=level)
+    assert torch.allclose(found, a @ b, rtol=1e-11, atol=1e-11 * math.sqrt(k))
+
+
+@pytest.mark.parametrize("form", ["strassen", "winograd"])
+def test_whole_numbers_are_exact(form: str) -> None:
+    a, b = (torch.randint(-9, 10, shape).float() for shape in ((37, 50), (50, 29)))
+    for level in range(5):
+        assert torch.equal(matmul(a, b, form=form, level=level, inner="sgemm"), a @ b)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_empty_matrices(level: int) -> None:
+    for m, k, n in ((0, 4, 4), (4, 0, 4), (4, 4, 0)):
+        found = matmul(torch.ones(m, k), torch.ones(k, n), level=level, inner="sgemm")
+        assert torch.equal(found, torch.zeros(m, n))
+
+
+@pytest.mark.parametrize("inner", ["sgemm", "fp16x3", "bf16"])
+@pytest.mark.parametrize("level", [0, 1])
+def test_strided_operands_and_results(inner: str, level: int) -> None:
+    a, b = normal(70, 40).t()[::2], normal(50, 140)[::2, ::2][:, :70].t()[:, :25]
+    b = normal(70, 25 * 2)[:, ::2]
+    kinds = [(a, b), (a.contiguous(), normal(25, 70).t())]
+    for left, right in kinds:
+        for out in (torch.empty(20, 25), torch.empty(25, 20).t(), torch.empty(20, 60)[:, ::2][:, :25]):
+            made = matmul(left, right, inner=inner, level=level, out=out)
+            assert made is out
+            assert error(out, left, right) <= ROOM * predicted_error(Way(inner, level, "strassen"), 70)
+
+
+def test_a_nan_stays_one() -> None:
+    a, b = normal(32, 32), normal(32, 32)
+    a[3, 4] = math.nan
+    assert matmul(a, b, level=1, inner="sgemm")[3].isnan().all()
+
+
+def test_a_transposed_right_side_is_read_as_it_lies() -> None:
+    w = normal(24, 40)
+    assert Right.of(w.t()).source.data_ptr() == w.data_ptr() and Right.of(w.t()).transposed
+    a = normal(16, 40)
+    assert error(matmul(a, w.t(), level=2, inner="sgemm"), a, w.t()) < 1e-5
+
+
+def test_the_right_side_made_once() -> None:
+    b = normal(40, 24)
+    right = prepare(b, rows=16, level=1, form="winograd", inner="sgemm")
+    assert right.way == Way("sgemm", 1, "winograd", prepared=True) and right.nbytes == 7 * 24 * 16 * 4
+    for rows in (16, 5, 33):
+        a = normal(rows, 40)
+        assert error(matmul(a, right), a, b) < 1e-5
+        assert explain(a, right).way == right.way
+    plain = prepare(b, rows=16, level=0, inner="sgemm")
+    assert not plain.factors and error(matmul(normal(3, 40), plain), *(torch.zeros(3, 40), b)) > 0
+
+
+@pytest.mark.parametrize("inner", ["sgemm", "bf16", "fp16x3"])
+@pytest.mark.parametrize("level", [1, 2, 4])
+def test_a_right_side_made_once_lies_as_its_products_want_it(inner: str, level: int) -> None:
+    """Library products take (k, n) however the operand lies, split ones (n, k); both give the same numbers."""
+    way = Way(inner, min(level, INNERS[inner].levels[-1]), "strassen", prepared=True)
+    a, w = normal(30, 44), normal(52, 44)
+    found = [prepare_right(each, way) for each in (w.t(), w.t().contiguous())]
+    results = []
+    for right in found:
+        leaves = right.parts or (right,)
+        assert all(leaf.made_transposed == (inner == "fp16x3") for leaf in leaves) and right.made
+        out = torch.full((30, 52), math.nan)
+        run_all(steps(way, a, right, out, Arena(workspace_bytes(way, 30, 52, 44), "cpu")))
+        results.append(out)
+    assert torch.equal(*results) and error(results[0], a, w.t()) <= ROOM * predicted_error(way, 44)
+    kept = prepare_right(w.t(), way, once=False)
+    assert all(leaf.made_transposed for leaf in kept.parts or (kept,)), "what is made for one product is not turned"
+
+
+def test_four_levels_are_one_around_seven_of_three() -> None:
+    way, n = WAYS["sgemm-strassen-4"], 64
+    assert way.nested and way.within.name == "sgemm-strassen-3" and way.outermost.name == "sgemm-strassen-1"
+    inside = workspace_bytes(way.within, n // 2, n // 2, n // 2)
+    assert workspace_bytes(way, n, n, n) == 3 * 7 * 4 * (n // 2) ** 2 + inside
+    assert block_sizes(way, 4096, 4096, 4096) == (256, 256, 256)
+    a, b = normal(n, n), normal(n, n)
+    right = prepare(b, rows=n, level=4, form="strassen", inner="sgemm")
+    assert len(right.parts) == 7 and right.nbytes == 7 * 343 * 8 * 8 * 4, "blocks of 4 columns are rounded up to 8"
+    assert error(matmul(a, right), a, b) <= ROOM * predicted_error(way, n)
+    with pytest.raises(ArgumentError, match="prepared for"):
+        steps(WAYS["sgemm-strassen-3"], a, right, torch.empty(n, n), Arena(2**22, "cpu"))
+    with pytest.raises(ArgumentError, match="None with a prepared"):
+        matmul(a, right, scaling="outer")
+
+
+def test_scaling_helps_the_badly_scaled() -> None:
+    spread = torch.logspace(0, 20, 64, base=2)
+    a, b = normal(64, 64) * spread[:, None], normal(64, 64)
+    expected = a.double() @ b.double()
+
+    def worst_row(found: torch.Tensor) -> float:
+        away = (found.double() - expected).norm(dim=1) / expected.norm(dim=1)
+        return float(away.max())
+
+    plain = worst_row(matmul(a, b, level=2, inner="sgemm"))
+    scaled = worst_row(matmul(a, b, level=2, inner="sgemm", scaling="outer"))
+    assert scaled < 1e-5 < 1e-4 < plain
+
+
+def test_a_kernel_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(way: Way, *_: Any) -> Any:
+        if way.inner != "sgemm":
+            raise UnavailableError("no compiler")
+        return steps(way, *_)
+
+    monkeypatch.setattr(multiply, "steps", missing)
+    a, b = normal(40, 40), normal(40, 40)
+    split = explain(a, b, inner="fp16x3", level=1)
+    monkeypatch.setattr(multiply, "plan_of", lambda wish, kind: plan_of(wish, kind) if wish.inner else split)
+    with pytest.warns(UserWarning, match="no compiler; the library's product is taken"):
+        assert torch.equal(matmul(a, b), a @ b)
+    with pytest.raises(UnavailableError, match="no compiler"):
+        matmul(a, b, inner="fp16x3", level=1)
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+class Allocations(TorchDispatchMode):
+    """The bytes of all storages that operators make, as long as they live; `most` is the largest sum."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.alive: dict[int, int] = {}
+        self.now = self.most = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        import weakref
+
+        found = func(*args, **(kwargs or {}))
+        for each in found if isinstance(found, (tuple, list)) else (found,):
+            if isinstance(each, torch.Tensor):
+                storage = each.untyped_storage()
+                key = storage._cdata
+                if key not in self.alive and not self._given(storage):
+                    self.alive[key] = storage.nbytes()
+                    self.now += storage.nbytes()
+                    self.most = max(self.most, self.now)
+                    weakref.finalize(storage, self._gone, key)
+        return found
+
+    given: frozenset[int] = frozenset()
+
+    def _given(self, storage: Any) -> bool:
+        return storage.data_ptr() in self.given
+
+    def _gone(self, key: int) -> None:
+        self.now -= self.alive.pop(key, 0)
+
+
+@contextmanager
+def allocations(*given: torch.Tensor) -> Iterator[Allocations]:
+    """What is allocated inside, the given tensors left out."""
+    watch = Allocations()
+    watch.given = frozenset(each.untyped_storage().data_ptr() for each in given)
+    with watch:
+        yield watch
+
+
+def test_the_watch_sees_what_is_allocated() -> None:
+    a = normal(64, 64)
+    with allocations(a) as watch:
+        b = a + 1
+        del b
+        _ = a * 2 + a * 3
+    assert 3 * a.nbytes >= watch.most >= 2 * a.nbytes
+
+
+LEVELED = [WAYS[f"sgemm-{each}"] for each in ("strassen-1", "winograd-2", "strassen-3", "balanced-2", "strassen-4")]
+
+
+@pytest.mark.parametrize(("way", "depth"), [(way, depth) for way in LEVELED for depth in range(way.level + 1)])
+def test_never_more_memory_than_stated(way: Way, depth: int) -> None:
+    m, k, n = 130, 96, 70
+    a, b, out = normal(m, k), normal(k, n), torch.empty(m, n)
+    stated = workspace_bytes(way, m, n, k, depth=depth)
+    with allocations(a, b, out) as watch:
+        run_frugal(way, depth, a, Right.of(b), out, Arena(stated, "cpu"))
+    assert error(out, a, b) <= ROOM * predicted_error(way, k)
+    assert watch.most <= stated
+
+
+def test_a_limit_is_kept_and_said() -> None:
+    a, b, out = normal(256, 256), normal(256, 256), torch.empty(256, 256)
+    whole = 4 * 256 * 256
+    for limit, depth in ((8 * whole, 0), (int(1.2 * whole), 2)):
+        made = explain(a, b, level=2, form="strassen", inner="sgemm", workspace_bytes=limit)
+        assert made.workspace_bytes <= limit and made.depth >= min(depth, 1)
+        with allocations(a, b, out) as watch:
+            matmul(a, b, level=2, form="strassen", inner="sgemm", workspace_bytes=limit, out=out)
+        assert watch.most <= limit and error(out, a, b) < 1e-5
+    assert f"stay within {limit} bytes" in made.why
+    assert explain(a, b, workspace_bytes=0).way.level == 0
+
+
+def test_the_formula_for_squares() -> None:
+    """3/4 + 3/16 + 3/64 matrices and the rest: less than one, whatever the level."""
+    n = 4096
+    for level in (1, 2, 3, 4):
+        needed = workspace_bytes(WAYS[f"sgemm-strassen-{level}"], n, n, n, depth=level)
+        assert needed == sum(3 * 4 * (n >> each) ** 2 for each in range(1, level + 1)) < 4 * n * n
+
+
+def test_memory_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = normal(64, 64), normal(64, 64)
+    monkeypatch.setattr(multiply, "RESERVED", 0)
+    monkeypatch.setattr(multiply, "free_bytes", lambda device: 0)
+    monkeypatch.setattr(multiply, "_within", lambda request, free: replace(request, free_bytes=free))
+    with pytest.raises(DeviceMemoryError, match=r"it needs a workspace of \d+ bytes, and 0 are free"):
+        matmul(a, b, level=1, inner="sgemm")
+
+    def full(*_: object, **__: object) -> torch.Tensor:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+
+    monkeypatch.setattr(torch, "empty", full)
+    with pytest.raises(DeviceMemoryError, match="a workspace of 4096 bytes on cpu"):
+        Arena(4096, "cpu")
+
+
+# --- gradients --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_gradients(level: int) -> None:
+    a = normal(5, 6, dtype=torch.float64).requires_grad_()
+    b = normal(6, 7, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(lambda a, b: matmul(a, b, level=level), (a, b))
+    assert torch.autograd.gradgradcheck(lambda a, b: matmul(a, b, level=level), (a, b))
+
+
+def test_only_wanted_gradients() -> None:
+    a, b = normal(4, 4).requires_grad_(), normal(4, 4)
+    matmul(a, b, level=1, inner="sgemm").sum().backward()
+    assert torch.allclose(a.grad, b.sum(1).expand(4, 4), atol=1e-5)  # type: ignore[arg-type]
+    assert not matmul(a.detach(), b).requires_grad
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+A, B = torch.ones(4, 6), torch.ones(6, 5)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: matmul([1.0], B), "a is 'list'; expected a tensor"),  # type: ignore[arg-type]
+        (lambda: matmul(torch.ones(4), B), r"a is 'shape \(4,\)'; expected a matrix"),
+        (lambda: matmul(A, torch.ones(5, 5)), r"b is 'shape \(5, 5\)'; expected 6 rows"),
+        (lambda: matmul(A, B.double()), "b is 'torch.float64 on cpu'; expected torch.float32 on cpu, as a"),
+        (lambda: matmul(A.int(), B.int()), "a is 'torch.int32'; expected float64, float32"),
+        (lambda: matmul(A, B.to("meta")), "b is 'torch.float32 on meta'"),
+        (lambda: matmul(A, B, level=5), "level is 5; expected a whole number from 0"),
+        (lambda: matmul(A, B, level=True), "level is True"),
+        (lambda: matmul(A, B, form="karatsuba"), "form is 'karatsuba'; expected one of strassen, winograd"),
+        (lambda: matmul(A, B, inner="dgemm"), "inner is 'dgemm'; expected one of fp64, sgemm"),
+        (lambda: matmul(A, B, inner="fp64"), "inner is 'fp64'; expected an inner product of float32"),
+        (lambda: matmul(A, B, inner="tf32"), "expected a way of multiplying float32 on cpu"),
+        (
+            lambda: matmul(A, B, accuracy="fp12"),
+            "accuracy is 'fp12'; expected a relative error above 0, or",
+        ),
+        (lambda: matmul(A, B, accuracy=-1.0), "accuracy is -1.0"),
+        (lambda: matmul(A, B, accuracy=math.nan), "accuracy is nan"),
+        (lambda: matmul(A, B, accuracy=1e-12), r"expected at least .*, the smallest error of what is allowed here"),
+        (lambda: matmul(A, B, workspace_bytes=-1), "workspace_bytes is -1"),
+        (
+            lambda: matmul(A, B, level=1, inner="sgemm", workspace_bytes=9),
+            r"workspace_bytes is 9; expected at least \d+",
+        ),
+        (lambda: matmul(A, B, out=torch.ones(4, 4)), r"out is 'torch.float32 \(4, 4\) on cpu'"),
+        (lambda: matmul(A, B, out=A[:, :5]), "out is 'the memory of an operand'"),
+        (lambda: matmul(A, B, out=[]), "out is 'list'"),  # type: ignore[arg-type]
+        (lambda: matmul(A, B, scaling="round"), "scaling is 'round'; expected one of outer"),
+        (lambda: matmul(A.clone().requires_grad_(), B, out=torch.ones(4, 5)), "out is 'a tensor'; expected None where"),
+    ],
+)
+def test_what_is_refused(call: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        call()
+
+
+def test_a_level_that_does_not_pay_is_taken_and_said() -> None:
+    made = explain(A, B, level=3, form="winograd", inner="sgemm")
+    assert made.way.name == "sgemm-winograd-3" and "rounding up adds" in made.why
+    assert "does not pay" in made.why or "not known" in made.why
+    assert error(matmul(A, B, level=3, form="winograd", inner="sgemm"), A, B) < 1e-6

@@ -1,0 +1,271 @@
+"""StrassenMLP, StrassenLinear and fuse: drop-ins for torch's modules, on the CPU."""
+
+from __future__ import annotations
+
+import copy
+import io
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from brrr.errors import ArgumentError
+from brrr.strassen import StrassenLinear, StrassenMLP, Way, fuse
+from brrr.strassen.execution import prepare_right
+from brrr.strassen.formatted import MOST, Formatted
+from brrr.strassen.layers import Layer, layers_of, parts_of
+from brrr.strassen.operands import Right
+from brrr.strassen.planning import Wish
+from brrr.strassen.running import ChainRun
+
+FORMS = ["strassen", "winograd", "balanced"]
+
+
+def sequential(*sizes: int, dtype: torch.dtype = torch.float64) -> nn.Sequential:
+    modules: list[nn.Module] = []
+    for k, n in pairwise(sizes):
+        modules += [nn.Linear(k, n, dtype=dtype), nn.ReLU()]
+    return nn.Sequential(*modules[:-1])
+
+
+def leveled(model: nn.Module, level: int = 1, **options: Any) -> Any:
+    return fuse(model, level=level, form=options.pop("form", "strassen"), **options)
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("level", [1, 2, 3])
+@pytest.mark.parametrize("sizes", [(16, 16), (32, 64, 32), (7, 33, 5, 50), (1, 1, 1)])
+def test_a_fused_network_is_the_network(sizes: tuple[int, ...], level: int, form: str) -> None:
+    model = sequential(*sizes)
+    fused = leveled(copy.deepcopy(model), level, form=form)
+    with torch.no_grad():
+        for rows in (1, 4, 17, 4, 30):
+            x = torch.randn(rows, sizes[0], dtype=torch.float64)
+            given = x.clone()
+            assert torch.allclose(fused(x), model(x), atol=1e-10)
+            assert torch.equal(x, given)
+
+
+@pytest.mark.parametrize(("dtype", "inner", "limit"), [
+    (torch.float32, "sgemm", 1e-5), (torch.float32, "fp16x3", 1e-5), (torch.float32, "bf16", 5e-2),
+    (torch.bfloat16, "bf16", 5e-2), (torch.float16, "fp16", 5e-3),
+])  # fmt: skip
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_every_inner_product(dtype: torch.dtype, inner: str, limit: float, level: int) -> None:
+    model = sequential(48, 64, 40, 24, dtype=dtype)
+    fused = fuse(model, level=level, inner=inner)
+    exact = copy.deepcopy(model).double()
+    x = torch.randn(20, 48, dtype=dtype)
+    with torch.no_grad():
+        expected = exact(x.double())
+        found = fused(x)
+    assert found.dtype == dtype
+    assert float((found.double() - expected).norm() / expected.norm()) < limit * 2**level
+
+
+def test_layers_of_different_levels_in_one_chain() -> None:
+    """Whatever the next layer is: the same level, another, none, or a split product."""
+    layers = [Layer(torch.randn(24, 24), torch.randn(24)) for _ in range(6)]
+    ways = [
+        Way("sgemm", 1, "strassen", True), Way("sgemm", 2, "winograd", True), Way("sgemm"),
+        Way("fp16x3", 1, "strassen", True), Way("sgemm", 1, "winograd", True), Way("fp16x3", 0, None, True),
+    ]  # fmt: skip
+    x = torch.randn(9, 24)
+    rights = [prepare_right(Right(each.weight, True), way) for each, way in zip(layers, ways, strict=True)]
+    run = ChainRun(tuple(layers), ways, rights, x)
+    expected = x.double()
+    for layer in layers:
+        expected = torch.relu(expected @ layer.weight.double().t() + layer.bias.double())  # type: ignore[union-attr]
+    for _ in range(2):
+        assert float((run(x) - expected).norm() / expected.norm()) < 1e-5
+    kept = [torch.empty(9, 24) for _ in layers]
+    ChainRun(tuple(layers), ways, rights, x, kept=kept)(x, kept[-1])
+    assert torch.allclose(kept[0], layers[0].plain(x), atol=1e-3) and torch.allclose(kept[-1], run(x), atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(16,), (3, 5, 16), (0, 16)])
+def test_any_leading_sizes(shape: tuple[int, ...]) -> None:
+    model = sequential(16, 24, 8)
+    x = torch.randn(shape, dtype=torch.float64)
+    assert torch.allclose(leveled(copy.deepcopy(model))(x), model(x), atol=1e-10)
+
+
+def test_no_bias_and_no_relu_and_something_between() -> None:
+    model = nn.Sequential(
+        nn.Linear(16, 16, bias=False), nn.Linear(16, 32), nn.GELU(), nn.Dropout(0.5), nn.Linear(32, 8), nn.ReLU(),
+        nn.ReLU(), nn.LayerNorm(8), nn.ReLU(),
+    ).double().eval()  # fmt: skip
+    assert [len(part) if isinstance(part, tuple) else type(part).__name__ for part in parts_of(model)] == [
+        2, "GELU", "Dropout", 2, "ReLU", "LayerNorm", "ReLU",
+    ]  # fmt: skip
+    x = torch.randn(6, 16, dtype=torch.float64)
+    assert torch.allclose(leveled(copy.deepcopy(model))(x), model(x), atol=1e-10)
+
+
+def test_where_nothing_gains_torch_runs_as_it_is() -> None:
+    model = sequential(16, 16, 16, dtype=torch.float32)
+    fused = fuse(copy.deepcopy(model))
+    x = torch.randn(4, 16)
+    assert [plan.way.name for plan in fused.explain(4)] == ["sgemm", "sgemm"]  # type: ignore[operator]
+    assert torch.equal(fused(x), model(x))
+
+
+# --- as torch's modules -----------------------------------------------------------------------------------------------
+
+
+def test_names_parameters_and_copies() -> None:
+    model = sequential(16, 24, 8)
+    before = dict(model.named_parameters())
+    fused = leveled(model)
+    assert isinstance(fused, StrassenMLP) and list(fused.state_dict()) == list(before)
+    assert all(fused.get_parameter(name) is each for name, each in before.items())
+    x = torch.randn(4, 16, dtype=torch.float64)
+    with torch.no_grad():
+        expected = fused(x)
+        assert torch.equal(copy.deepcopy(fused)(x), expected)
+        file = io.BytesIO()
+        torch.save(fused, file)
+        file.seek(0)
+        assert torch.equal(torch.load(file, weights_only=False)(x), expected)
+
+
+def test_other_weights_another_type() -> None:
+    model, other = sequential(16, 24, 8), sequential(16, 24, 8)
+    first, last = other[0], other[2]
+    assert isinstance(first, nn.Linear) and isinstance(last, nn.Linear)
+    fused = leveled(copy.deepcopy(model))
+    x = torch.randn(4, 16, dtype=torch.float64)
+    with torch.no_grad():
+        assert torch.allclose(fused(x), model(x), atol=1e-10)
+        fused.load_state_dict(other.state_dict())
+        assert torch.allclose(fused(x), other(x), atol=1e-10), "weights are made ready anew"
+        fused[0].weight.mul_(2.0)
+        first.weight.mul_(2.0)
+        fused[2].bias = nn.Parameter(last.bias + 1)
+        last.bias.add_(1)
+        assert torch.allclose(fused(x), other(x), atol=1e-10)
+        assert torch.allclose(fused.float()(x.float()), other.float()(x.float()), atol=1e-4)
+        with pytest.raises(RuntimeError, match="dtype"):
+            fused(x)  # torch's own message
+
+
+def test_modes_may_change_from_call_to_call() -> None:
+    model = sequential(16, 24, 8)
+    fused, x = leveled(copy.deepcopy(model)), torch.randn(4, 16, dtype=torch.float64)
+    for mode in (torch.inference_mode, torch.no_grad, torch.enable_grad, torch.inference_mode, torch.no_grad):
+        with mode():
+            assert torch.allclose(fused(x), model(x), atol=1e-10)
+    with torch.inference_mode():
+        frozen = torch.randn(4, 16, dtype=torch.float64)
+    with torch.no_grad():
+        assert torch.allclose(fused(frozen), model(frozen), atol=1e-10)
+
+
+def test_weights_are_made_ready_once() -> None:
+    formatted, layer, way = Formatted(), Layer(torch.randn(8, 8)), Way("sgemm", 1, "strassen", True)
+    first = formatted(0, layer, way)
+    assert formatted(0, layer, way) is first and formatted(1, layer, way) is not first
+    for level in (2, 3):
+        formatted(0, layer, Way("sgemm", level, "strassen", True))
+    assert formatted(0, layer, way) is not first, f"only {MOST} are kept"
+    with torch.inference_mode():
+        frozen = Layer(torch.randn(8, 8))
+        assert formatted(2, frozen, way) is formatted(2, frozen, way)
+
+
+def test_hooks_and_subclasses_stay_as_they_are() -> None:
+    class Own(nn.Linear):
+        pass
+
+    model = nn.Sequential(nn.Linear(8, 8), Own(8, 8), nn.ReLU(), nn.Linear(8, 8))
+    seen: list[int] = []
+    model[3].register_forward_hook(lambda *_: seen.append(1))
+    fused = fuse(model, level=1, inner="sgemm")
+    fused(torch.randn(2, 8))
+    assert seen == [1] and type(fused[1]) is Own  # type: ignore[index]
+    hooked = nn.Sequential(nn.Linear(8, 8))
+    hooked.register_forward_hook(lambda *_: None)
+    assert type(fuse(hooked)) is nn.Sequential
+
+
+def test_models_of_other_shapes() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = nn.Linear(8, 8), nn.Sequential(nn.Linear(8, 8), nn.Sequential(nn.Linear(8, 4)))
+            self.again = self.one
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return self.two(torch.relu(self.again(self.one(x))))
+
+    net = Net().double()
+    plain, x = copy.deepcopy(net), torch.randn(3, 8, dtype=torch.float64)
+    fused = leveled(net)
+    assert fused is net and isinstance(net.one, StrassenLinear) and net.again is net.one
+    assert isinstance(net.two, StrassenMLP) and isinstance(net.two[1], StrassenMLP)
+    assert list(net.state_dict()) == list(plain.state_dict())
+    assert torch.allclose(net(x), plain(x), atol=1e-10)
+    assert isinstance(leveled(nn.Linear(4, 4)), StrassenLinear)
+
+
+def test_a_module_that_is_there_twice() -> None:
+    linear, relu = nn.Linear(8, 8).double(), nn.ReLU()
+    model = nn.Sequential(linear, relu, linear, relu)
+    x = torch.randn(3, 8, dtype=torch.float64)
+    expected = model(x)
+    fused = leveled(model)
+    assert len(fused) == 4 and torch.allclose(fused(x), expected, atol=1e-10)
+
+
+def test_a_network_of_given_weights() -> None:
+    weights, biases = [torch.randn(8, 6), torch.randn(4, 8)], [torch.randn(8), None]
+    model = StrassenMLP.of(weights, biases, level=1, inner="sgemm")
+    assert model[0].weight.data_ptr() == weights[0].data_ptr()  # type: ignore[operator]
+    y = torch.relu(torch.relu(torch.ones(2, 6) @ weights[0].t() + biases[0]) @ weights[1].t())  # type: ignore[operator]
+    assert torch.allclose(model(torch.ones(2, 6)), y, atol=1e-4)
+    assert len(StrassenMLP.of(weights, biases, relu_last=False)) == 3
+
+
+def test_autocast_is_torchs() -> None:
+    model = sequential(16, 16, dtype=torch.float32)
+    fused = fuse(copy.deepcopy(model), level=1, inner="sgemm")
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+        assert fused(torch.ones(2, 16)).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: fuse([nn.Linear(2, 2)]), "model is 'list'"),  # type: ignore[arg-type]
+        (lambda: fuse(nn.Linear(2, 2), level=5), "level is 5"),
+        (lambda: fuse(nn.Linear(2, 2), inner="fp12"), "inner is 'fp12'"),
+        (lambda: StrassenMLP(nn.Linear(2, 2), accuracy="best"), "accuracy is 'best'"),
+        (lambda: StrassenMLP.of([], []), "biases is '0 of them'; expected 0, one a layer"),
+        (lambda: StrassenMLP.of([torch.ones(2, 3)] * 2, [None] * 2), "expected 2 columns"),
+        (lambda: StrassenMLP.of([torch.ones(2, 2), torch.ones(2, 2).half()], [None] * 2), "torch.float16"),
+        (lambda: layers_of([nn.ReLU()]), "modules is 'ReLU'; expected Linear, or ReLU behind one"),
+        (lambda: Wish(form="other"), "form is 'other'"),
+    ],
+)
+def test_what_is_refused(call: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        call()
+
+
+def test_four_levels_in_a_network_and_its_gradients() -> None:
+    """A level of its own around three: such a layer shares no pass with its neighbours."""
+    plain = nn.Sequential(nn.Linear(48, 40), nn.ReLU(), nn.Linear(40, 24), nn.ReLU()).double()
+    fused = StrassenMLP(*copy.deepcopy(plain), level=4, form="strassen")
+    assert all(plan.way.level == 4 for plan in fused.explain(20))
+    x = torch.randn(20, 48, dtype=torch.float64)
+    with torch.no_grad():
+        assert torch.allclose(fused(x), plain(x), rtol=1e-9, atol=1e-9)
+    for model in (plain, fused):
+        model(x).square().sum().backward()
+    for one, two in zip(plain.parameters(), fused.parameters(), strict=True):
+        assert torch.allclose(one.grad, two.grad, rtol=1e-8, atol=1e-8)  # type: ignore[arg-type]

@@ -1,0 +1,213 @@
+"""The reference of every step: exact for integers of any shape, and its errors where they are not exact."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from brrr.errors import ArgumentError
+from brrr.strassen import FORMS
+from brrr.strassen.error_growth import bound, growth
+from brrr.strassen.forms import buffer_shape, products_shape
+from brrr.strassen.measured_growth import INPUTS, measure, random_inputs, relative_error, summed_product
+from brrr.strassen.reference import batched, prefix, product, step, suffix
+
+BOTH = pytest.mark.parametrize("form", FORMS)
+ALL = pytest.mark.parametrize("form", [*FORMS, "balanced"])
+LEVELS = pytest.mark.parametrize("level", range(4))
+SHAPES = [
+    (1, 1, 1),
+    (1, 9, 1),
+    (5, 1, 7),
+    (2, 3, 4),
+    (17, 33, 65),
+    (64, 64, 64),
+    (0, 3, 2),
+    (3, 0, 2),
+    (3, 2, 0),
+    (99, 8, 3),
+]
+
+
+def whole(*shape: int, most: int = 10**6) -> torch.Tensor:
+    """Fresh random int64 numbers: products of these stay far below 2^63."""
+    return torch.randint(-most, most + 1, shape)
+
+
+@BOTH
+@LEVELS
+@pytest.mark.parametrize(("m", "k", "n"), SHAPES)
+def test_products_of_integers_are_exact(form: str, level: int, m: int, k: int, n: int) -> None:
+    a, b = whole(m, k), whole(k, n)
+    assert torch.equal(product(a, b, form, level), a @ b)
+    assert torch.equal(product(a, b.t(), form, level, right_transposed=True), a @ b)
+
+
+@BOTH
+def test_operands_of_any_strides(form: str) -> None:
+    a, b = whole(26, 22)[::2, 1::2], whole(9, 11).t()
+    assert torch.equal(product(a, b, form, 2), a @ b)
+
+
+@ALL
+@LEVELS
+def test_numbers_that_float32_holds_come_out_exact(form: str, level: int) -> None:
+    a, b = (whole(*shape, most=8).float() for shape in ((33, 70), (70, 21)))
+    assert torch.equal(product(a, b, form, level), a @ b)  # with quarters of quarters of quarters too
+
+
+@ALL
+@pytest.mark.parametrize(("m", "k", "n"), SHAPES)
+def test_floating_point_of_any_shape(form: str, m: int, k: int, n: int) -> None:
+    a, b = torch.randn(m, k, dtype=torch.float64), torch.randn(k, n, dtype=torch.float64)
+    for level in range(4):
+        torch.testing.assert_close(product(a, b, form, level), a @ b, rtol=1e-12, atol=1e-12)
+
+
+@BOTH
+@LEVELS
+def test_bias_and_relu(form: str, level: int) -> None:
+    x, w, bias = whole(13, 21), whole(10, 21), whole(10)
+    wanted = (x @ w.t() + bias).clamp_min(0)
+    assert torch.equal(product(x, w, form, level, right_transposed=True, bias=bias, relu=True), wanted)
+
+
+@BOTH
+@LEVELS
+@pytest.mark.parametrize("next_level", [None, 0, 3])
+def test_a_step_between_layers_is_suffix_then_prefix(form: str, level: int, next_level: int | None) -> None:
+    """The bias makes what lies beyond the result's end positive, and it must count as 0 in the next layer."""
+    x, w, then, bias = whole(13, 21, most=99), whole(10, 21, most=99), whole(19, 10, most=99), whole(10, most=99).abs()
+    then_form = "winograd" if form == "strassen" else "strassen"
+    then_level = level if next_level is None else next_level
+    right = prefix(w, "right", form, level, transposed=True)
+    products = batched(prefix(x, "left", form, level), right, right_transposed=True)
+    keep = torch.empty(13, 10, dtype=torch.int64)
+    left = step(products, form, level, (13, 10), bias=bias, next_form=then_form, next_level=next_level, keep=keep)
+    hidden = (x @ w.t() + bias).clamp_min(0)
+    assert torch.equal(keep, hidden) and tuple(left.shape) == buffer_shape(13, 10, "left", then_level)
+    second = batched(left, prefix(then, "right", then_form, then_level, transposed=True), right_transposed=True)
+    assert torch.equal(suffix(second, then_form, then_level, (13, 19)), hidden @ then.t())
+
+
+@LEVELS
+def test_a_result_shares_no_memory_with_what_it_came_from(level: int) -> None:
+    x = torch.ones(8, 8)
+    left = prefix(x, "left", "strassen", level)
+    made = suffix(products := torch.ones(products_shape(8, 8, level)), "strassen", level, (8, 8))
+    left.zero_()
+    made.zero_()
+    assert bool((x == 1).all()) and bool((products == 1).all())
+
+
+@BOTH
+def test_narrow_types_are_summed_in_float32_and_rounded_once(form: str) -> None:
+    x = torch.randn(40, 48).bfloat16()
+    made = prefix(x, "left", form, 3)
+    assert made.dtype == torch.bfloat16 and torch.equal(made, prefix(x.float(), "left", form, 3).bfloat16())
+    products = torch.randn(products_shape(40, 48, 2)).half()
+    exact = suffix(products.float(), form, 2, (40, 48))
+    assert torch.equal(suffix(products, form, 2, (40, 48)), exact.half())
+    assert torch.equal(suffix(products, form, 2, (40, 48), dtype=torch.float32), exact)
+
+
+def test_given_outputs_are_written() -> None:
+    x, out = torch.randn(5, 9), torch.empty(buffer_shape(5, 9, "left", 1))
+    assert prefix(x, "left", "strassen", 1, out=out) is out and torch.equal(out, prefix(x, "left", "strassen", 1))
+    products, half = torch.randn(products_shape(5, 9, 1)), torch.empty(5, 9, dtype=torch.float16)
+    assert suffix(products, "strassen", 1, (5, 9), out=half) is half
+    assert torch.equal(half, suffix(products, "strassen", 1, (5, 9)).half())
+
+
+def test_arguments_that_do_not_fit() -> None:
+    a, b = torch.ones(4, 6), torch.ones(6, 5)
+    with pytest.raises(ArgumentError, match="inner size 6"):
+        product(a, a, "strassen", 1)
+    with pytest.raises(ArgumentError, match="float64"):
+        product(a, b.double(), "strassen", 1)
+    with pytest.raises(ArgumentError, match="two dimensions"):
+        prefix(torch.ones(3), "left", "strassen", 1)
+    with pytest.raises(ArgumentError, match="products is"):
+        suffix(torch.ones(7, 2, 3), "strassen", 1, (4, 6))
+    with pytest.raises(ArgumentError, match="bias"):
+        product(a, b, "strassen", 1, bias=torch.ones(6))
+    with pytest.raises(ArgumentError, match="out is"):
+        prefix(a, "left", "strassen", 1, out=torch.ones(7, 2, 3))
+    with pytest.raises(ArgumentError, match="has halves"):
+        product(a.int(), b.int(), "balanced", 1)
+    with pytest.raises(ArgumentError, match="has halves"):
+        suffix(torch.ones(7, 2, 8).int(), "balanced", 1, (4, 6))
+    with pytest.raises(ArgumentError, match="keep is"):
+        step(torch.ones(7, 2, 8), "strassen", 1, (4, 6), keep=torch.ones(6, 4))
+
+
+def mixed(x: torch.Tensor, level: int, half: float) -> torch.Tensor:
+    """Block row 1 plus `half` of row 2, then block column 2 minus `half` of column 1, in each level's own blocks."""
+    x = x.clone()
+    for depth in range(level):
+        rows, columns = x.shape[0] >> depth + 1, x.shape[1] >> depth + 1
+        grid = x.view(2**depth, 2, rows, 2**depth, 2, columns)
+        grid[:, 0] += half * grid[:, 1]
+        grid[..., 1, :] -= half * grid[..., 0, :]
+    return x
+
+
+@LEVELS
+def test_the_balanced_form_is_strassens_in_another_basis(level: int) -> None:
+    """The steps that its module tells kernels to take, on numbers that stay exact."""
+    x, products = whole(64, 64, most=99).double(), whole(*products_shape(64, 64, level), most=99).double()
+    for side in ("left", "right"):
+        assert torch.equal(prefix(x, side, "balanced", level), prefix(mixed(x, level, 0.5), side, "strassen", level))
+    made = suffix(products, "strassen", level, (64, 64))
+    assert torch.equal(suffix(products, "balanced", level, (64, 64)), mixed(made, level, -0.5))
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+LIMIT = {"strassen": 1.6, "winograd": 1.9, "balanced": 1.3}
+"""What is promised of the growth a level over the classical product."""
+
+
+def mean_growth(form: str, inputs: str, levels: int, draws: int = 3) -> float:
+    """The growth a level, the mean of several draws: one draw scatters by a few percent."""
+    found = [measure(form, inputs, inner=2048, size=192, levels=levels, seed=seed) for seed in range(draws)]
+    return math.prod(each.errors[-1] / each.errors[0] for each in found) ** (1 / (levels * len(found)))
+
+
+@ALL
+@pytest.mark.parametrize("inputs", ["normal", "symmetric", "uniform"])
+def test_growth_a_level_stays_below_its_limit(form: str, inputs: str) -> None:
+    assert mean_growth(form, inputs, levels=1) <= LIMIT[form]
+
+
+@ALL
+def test_growth_is_as_expected_where_the_mean_is_0(form: str) -> None:
+    assert mean_growth(form, "normal", levels=2, draws=2) == pytest.approx(growth(form), rel=0.04)
+
+
+def test_integers_stay_exact_in_float32() -> None:
+    for form in FORMS:
+        assert measure(form, "integer", inner=512, size=40).errors == (0.0, 0.0, 0.0, 0.0)
+
+
+@BOTH
+def test_badly_scaled_inputs_lose_what_the_classical_product_keeps(form: str) -> None:
+    found = measure(form, "badly scaled inside", inner=512, size=40, levels=1, seed=2)
+    assert found.errors[0] < 1e-6 and found.growth[0] > 50
+
+
+@BOTH
+@LEVELS
+@pytest.mark.parametrize("inputs", INPUTS)
+def test_no_error_exceeds_its_bound(form: str, level: int, inputs: str) -> None:
+    a, b = random_inputs(inputs, inner=72, size=24)
+    away = (summed_product(a, b, form, level).double() - a.double() @ b.double()).abs().max()
+    assert float(away) <= bound(form, level, 72) * float(a.abs().max()) * float(b.abs().max())
+
+
+def test_errors_of_wrong_results_are_seen() -> None:
+    wanted = torch.ones(2, 2, dtype=torch.float64)
+    assert relative_error(torch.zeros(2, 2), wanted) == 1.0 and math.isnan(relative_error(wanted * math.nan, wanted))
+    assert relative_error(wanted, wanted * 0) == math.inf and relative_error(wanted * 0, wanted * 0) == 0.0

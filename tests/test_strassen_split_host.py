@@ -1,0 +1,171 @@
+"""`split_product.cu` run thread by thread on the CPU: right numbers at any shape, no deadlock, nothing too early."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from brrr.errors import ArgumentError
+from brrr.kernels.split_product_plan import Tiling, chosen, problem, rounds
+from brrr.paths import PACKAGE
+from brrr.strassen.splitting import Terms, split
+
+KERNELS, HERE = PACKAGE / "kernels", Path(__file__).resolve().parent
+GXX, NVCC = shutil.which("g++"), shutil.which("nvcc")
+TILINGS = {
+    "": Tiling(),
+    "chunks of 128": Tiling(chunk=128),
+    "128 columns": Tiling(columns=128, chunk=192, group=1),
+    "3 consumers": Tiling(columns=128, consumers=3),
+    "steps of 32": Tiling(depth=32, chunk=64),
+    "clusters, all at one time": Tiling(cluster=2, stagger=False),
+    "clusters, steps of 32": Tiling(columns=128, depth=32, chunk=96, cluster=2),
+}
+needs_gxx = pytest.mark.skipif(GXX is None, reason="the emulation is compiled by g++")
+
+
+def host_run(
+    tiling: Tiling,
+    shape: tuple[int, int, int, int],
+    blocks: int,
+    folder: Path,
+    source: Path,
+    seed: int = 0,
+    more: tuple[str, ...] = (),
+) -> tuple[int, float]:
+    """The emulation's verdict, and the worst error of an entry, relative to the lengths of its row and column."""
+    batch, m, n, k = shape
+    sizes = [torch.exp2(torch.randint(-40, 40, (batch, rows, 1)).float()) for rows in (m, n)]
+    a, w = (torch.randn(batch, rows, k) * size for rows, size in zip((m, n), sizes, strict=True))
+    left, right = split(a), split(w)
+    library = compiled(tiling, folder, source, more)
+    room = torch.full((batch * m * n + 64,), float("nan"))
+    cut = problem(tiling, (batch, m, n, left.hi.shape[2]), (m * n, n), (m, 1), (n, 1))
+    boxes = ((left, tiling.rows), (right, tiling.columns // tiling.cluster))
+    maps = (ctypes.c_longlong * 24)(*(x for terms, rows in boxes for x in described(terms, rows, tiling.depth)))
+    halves = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(torch.float16).float()
+    verdict = library.brrr_host_run(
+        maps, *(ctypes.c_void_p(each.data_ptr()) for each in (room, left.exponents, right.exponents)),
+        ctypes.byref(cut), ctypes.c_void_p(halves.data_ptr()), blocks * tiling.cluster, tiling.shared_bytes, seed,
+    )  # fmt: skip
+    lengths = a.double().norm(dim=2)[:, :, None] * w.double().norm(dim=2)[:, None, :]
+    out = room[: batch * m * n].view(batch, m, n)
+    assert bool(room[batch * m * n :].isnan().all()), "it wrote behind the end"
+    return int(verdict), float(((out - a.double() @ w.double().mT) / lengths).abs().nan_to_num(1.0).max())
+
+
+def described(terms: Terms, box_rows: int, depth: int) -> list[int]:
+    """Both terms' maps, as `split_product.tensor_map` makes them."""
+    batch, high, wide = terms.hi.shape
+    both = (terms.hi, terms.lo)
+    return [x for term in both for x in (term.data_ptr(), wide, batch * high, term.stride(1), depth, box_rows)]
+
+
+def compiled(tiling: Tiling, folder: Path, source: Path, more: tuple[str, ...]) -> ctypes.CDLL:
+    assert GXX is not None
+    library = folder / f"{source.stem}{abs(hash(tiling))}.so"
+    if not library.exists():
+        options = ["-std=c++17", "-O2", "-shared", "-fPIC", "-w", f"-I{source.parent}", *tiling.defines(), *more]
+        subprocess.run([GXX, *options, "-o", str(library), str(HERE / "strassen_split_host.cpp")], check=True)
+    return ctypes.CDLL(str(library))
+
+
+@needs_gxx
+@pytest.mark.parametrize("tiling", TILINGS)
+def test_right_in_any_order_of_threads(tiling: str, tmp_path: Path) -> None:
+    for seed, (shape, blocks) in enumerate([((2, 140, 201, 330), 2), ((1, 1, 3, 5), 1), ((1, 130, 64, 64), 3)]):
+        verdict, error = host_run(TILINGS[tiling], shape, blocks, tmp_path, KERNELS / "split_product.cu", seed)
+        assert (verdict, error < 5e-7) == (0, True), f"{shape}: verdict {verdict}, error {error}"
+
+
+MISTAKES = {
+    "a slot given back before it was multiplied": ("            multiply_wait<1>();\n", ""),
+    "high terms given back instead of low ones": (
+        "ring.release(last_hi, lane), ring.release(last_lo, lane);\n        }",
+        "ring.release(last_hi, lane), ring.release(last_hi, lane);\n        }",
+    ),
+    "sums read before they are there": ("    multiply_wait<0>();\n", ""),
+    "a round too early": ("ring.phase ^ 1);  // passes", "ring.phase);  // passes"),
+    "a slot that nobody waits for": ("        barrier_wait(ring.full + 8 * lo, ring.phase);\n", ""),
+    "one product twice": ("multiply_step(d, left_lo, right_hi, false);", "multiply_step(d, left_hi, right_lo, false);"),
+    "another swizzle": ("ROW_BYTES == 128 ? 1 : 2", "ROW_BYTES == 128 ? 2 : 1"),
+    "patterns too near": ("u64(8 * ROW_BYTES / 16)", "u64(4 * ROW_BYTES / 16)"),
+    "every chunk goes on with the last": ("!(fresh && k == 0)", "1"),
+}
+
+
+@needs_gxx
+def test_four_slots_are_enough(tmp_path: Path) -> None:
+    source = KERNELS / "split_product.cu"
+    verdict, error = host_run(Tiling(columns=128), (1, 140, 120, 600), 1, tmp_path, source, more=("-DSLOTS=4",))
+    assert verdict == 0 and error < 5e-7
+
+
+@needs_gxx
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_emulation_sees_mistakes(mistake: str, tmp_path: Path) -> None:
+    """With as few slots as there may be, so that each is wanted again soon."""
+    right, wrong = MISTAKES[mistake]
+    text = (KERNELS / "split_product.cu").read_text(encoding="utf-8")
+    assert text.count(right) == 1
+    source = tmp_path / "split_product.cu"
+    source.write_text(text.replace(right, wrong), encoding="utf-8")
+    verdict, error = host_run(Tiling(columns=128), (1, 140, 120, 600), 1, tmp_path, source, more=("-DSLOTS=4",))
+    assert verdict or not error < 5e-7, "the mistake went unseen"
+
+
+@pytest.mark.skipif(NVCC is None, reason="nvcc compiles for sm_90a")
+@pytest.mark.parametrize("tiling", [*TILINGS, "3 consumers, clusters"])
+def test_it_compiles_for_sm_90a_and_all_sums_stay_in_registers(tiling: str, tmp_path: Path) -> None:
+    made = TILINGS.get(tiling, Tiling(columns=128, consumers=3, cluster=2))
+    command = [
+        str(NVCC),
+        "-std=c++17",
+        "-gencode=arch=compute_90a,code=sm_90a",
+        "-cubin",
+        "-Xptxas",
+        "-v",
+        *made.defines(),
+    ]
+    source = [str(KERNELS / "split_product.cu"), "-o", str(tmp_path / "x.cubin")]
+    done = subprocess.run([*command, *source], capture_output=True, text=True, check=True)
+    assert "0 bytes spill stores, 0 bytes spill loads" in done.stderr
+    assert "C75" not in done.stderr, "the compiler waits for products by itself, or ignores setmaxnreg"
+    assert b"brrr_split_product" in (tmp_path / "x.cubin").read_bytes()
+    assert made.shared_bytes <= 232448 and made.slots >= 4
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"consumers": 1}, r"consumers is 1; expected one of \(2, 3\)"),
+        ({"columns": 256}, "columns is 256"),
+        ({"consumers": 3}, "columns is 192; expected 128 with 3 consumers"),
+        ({"depth": 16}, "depth is 16"),
+        ({"chunk": 96}, "chunk is 96; expected a positive multiple of the depth, 64"),
+        ({"cluster": 4}, "cluster is 4"),
+        ({"group": 0}, "group is 0"),
+    ],
+)
+def test_a_tiling_that_cannot_be_is_refused(wrong: dict[str, int], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        Tiling(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("n", [1, 1000, 2048, 4096, 8192, 16384])
+def test_the_chosen_tiling_leaves_few_multiprocessors_idle(n: int) -> None:
+    best = min(rounds(each, 1, n, n) * each.columns for each in (Tiling(), Tiling(columns=128)))
+    assert rounds(chosen(1, n, n), 1, n, n) * chosen(1, n, n).columns <= 1.05 * best
+
+
+def test_a_round_is_a_tile_of_each_multiprocessor() -> None:
+    assert [rounds(Tiling(columns=128), 1, 1408, columns) for columns in (1536, 1537)] == [1, 2]  # 11 x 12 = 132 tiles
+    pairs = Tiling(columns=128, cluster=2)  # of blocks, one below the other
+    assert [rounds(pairs, 1, 1408, columns) for columns in (1408, 1409)] == [1, 2]  # 6 x 11 = 66 pairs
+    assert [rounds(pairs, 1, rows, 128, multiprocessors=3) for rows in (256, 257)] == [1, 2]

@@ -1,0 +1,207 @@
+"""`split_operands.cu` run thread by thread on the CPU: the reference's bits, no deadlock, counts at zero."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from brrr.errors import ArgumentError, UnavailableError
+from brrr.kernels import split_exponents, strassen_sums_split
+from brrr.kernels.split_operands import Operands, Source, operand, operands
+from brrr.paths import PACKAGE
+from brrr.strassen.forms import FORMS
+from brrr.strassen.split_terms import Terms
+from brrr.strassen.splits import Part, empty_terms, prepared_splits
+from brrr.strassen.splitting import split
+
+KERNELS, HERE = PACKAGE / "kernels", Path(__file__).resolve().parent
+GXX, NVCC = shutil.which("g++"), shutil.which("nvcc")
+needs_gxx = pytest.mark.skipif(GXX is None, reason="the emulation is compiled by g++")
+
+
+def compiled(source: Path, folder: Path) -> ctypes.CDLL:
+    options = ["-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-w", f"-I{source.parent}"]
+    library = folder / "split_operands.so"
+    command = [str(GXX), *options, "-o", str(library), str(HERE / "strassen_split_operands_host.cpp")]
+    subprocess.run(command, check=True)
+    return ctypes.CDLL(str(library))
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    return compiled(KERNELS / "split_operands.cu", tmp_path_factory.mktemp("split"))
+
+
+def hard(batch: int, rows: int, k: int) -> torch.Tensor:
+    """Normal numbers, rows of very different size, some subnormal, one infinity, one NaN, a row of zeros."""
+    x = torch.randn(batch, rows, k) * torch.exp2(torch.randint(-140, 100, (batch, rows, 1)).double()).float()
+    if rows > 4:
+        x[0, 1, k // 2], x[0, 2, 0], x[-1, 3] = float("inf"), float("nan"), 0.0
+    return x
+
+
+def room(x: torch.Tensor) -> Terms:
+    """Terms full of rubbish, with some more behind them."""
+    batch, rows, k = x.shape
+    width = -(-k // 8) * 8
+    spoilt = [torch.full((batch * rows * width + 64,), 7.0).half()[: batch * rows * width] for _ in range(2)]
+    both = [each.view(batch, rows, width) for each in spoilt]
+    return Terms(both[0], both[1], torch.full((batch, rows), 99, dtype=torch.int32), k, False)
+
+
+def same(one: Terms, other: Terms) -> bool:
+    terms = ((one.hi, other.hi), (one.lo, other.lo))
+    bits = all(
+        torch.equal(a.nan_to_num(3.0), b.nan_to_num(3.0)) and torch.equal(a.isnan(), b.isnan()) for a, b in terms
+    )
+    return bits and torch.equal(one.exponents, other.exponents)
+
+
+def host_split(
+    library: ctypes.CDLL, sources: list[Source], blocks: int, seed: int = 0, hurried: bool = False
+) -> tuple[int, bool]:
+    """The emulation's verdict, run twice, and whether what it counts in is zero again."""
+    argument, counts = operands(sources, blocks)
+    assert isinstance(argument, Operands)
+    for each in argument.each:
+        each.lag = min(each.lag, each.deep) if hurried else each.lag  # the least that is right
+    verdict = max(int(library.brrr_host_split(ctypes.byref(argument), blocks, seed + i)) for i in range(2))
+    return verdict, counts is None or not counts.any()
+
+
+def source(x: torch.Tensor, out: Terms, turned: bool, given: bool = False) -> Source:
+    along = x.mT.contiguous().mT if turned else x
+    return Source(along, out.hi, out.lo, out.exponents, turned, given)
+
+
+SHAPES = [(1, 1, 1), (1, 5, 3), (2, 130, 200), (3, 65, 1000), (1, 70, 4100), (1, 3, 9001), (2, 64, 64), (1, 200, 129)]
+
+
+@needs_gxx
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("turned", [False, True])
+def test_bit_by_bit_the_reference_s(kernel: ctypes.CDLL, shape: tuple[int, int, int], turned: bool) -> None:
+    x = hard(*shape)
+    expected, found = split(x, how="torch"), room(x)
+    assert host_split(kernel, [source(x, found, turned)], 3) == (0, True)
+    assert same(found, expected)
+    assert bool((found.hi.view(-1).untyped_storage().size() // 2) >= found.hi.numel() + 64)
+    for term in (found.hi, found.lo):
+        behind = torch.empty(0, dtype=torch.float16).set_(term.untyped_storage())[term.numel() :]
+        assert bool((behind == 7.0).all()), "it wrote behind the end"
+
+
+@needs_gxx
+@pytest.mark.parametrize("turned", [(False, True), (True, False), (True, True), (False, False)], ids=str)
+@pytest.mark.parametrize("blocks", [1, 2, 5])
+def test_two_operands_in_one_launch(kernel: ctypes.CDLL, turned: tuple[bool, bool], blocks: int) -> None:
+    given = hard(2, 90, 300), hard(2, 150, 300)
+    found = [room(x) for x in given]
+    sources = [source(x, out, each) for x, out, each in zip(given, found, turned, strict=True)]
+    assert host_split(kernel, sources, blocks, blocks, hurried=blocks > 2) == (0, True)
+    assert all(same(out, split(x, how="torch")) for x, out in zip(given, found, strict=True))
+
+
+@needs_gxx
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("scale", ["matrix", "none"])
+def test_exponents_that_are_given(kernel: ctypes.CDLL, turned: bool, scale: str) -> None:
+    x = torch.randn(2, 100, 77)
+    expected, found = split(x, how="torch", scale=scale), room(x)
+    found.exponents.copy_(expected.exponents)
+    assert host_split(kernel, [source(x, found, turned, given=True)], 2) == (0, True)
+    assert same(found, expected)
+
+
+@needs_gxx
+@pytest.mark.parametrize(("rows", "k", "level"), [(1, 1, 1), (5, 300, 1), (13, 1030, 2), (16, 64, 3), (3, 2, 3)])
+def test_the_exponents_of_rows_that_are_summed(kernel: ctypes.CDLL, rows: int, k: int, level: int) -> None:
+    for x in (hard(1, rows, k)[0], torch.randn(rows, k + 3)[:, :k]):
+        for form, side in ((FORMS["strassen"], "left"), (FORMS["winograd"], "transposed")):
+            block_rows = -(-rows // 2**level)
+            found, expected = (torch.full((block_rows,), 99, dtype=torch.int32) for _ in range(2))
+            strassen_sums_split.split_exponents(x, side, form, level, expected)
+            gain = level * (1 if form.name == "strassen" else 2)
+            made = split_exponents.summed_rows(x, block_rows, 2**level, gain)
+            made.exponents = found.data_ptr()
+            assert kernel.brrr_host_exponents(ctypes.byref(made), block_rows, 5) == 0
+            assert torch.equal(found, expected)
+
+
+def test_sums_of_rows_scaled_by_their_exponents_fit_float16() -> None:
+    for form in FORMS.values():
+        x = torch.full((7, 40), 3.4e38) * torch.randint(0, 2, (7, 40)).mul(2).sub(1)
+        made = strassen_sums_split.split_prefix(x * 2.0**-10, "left", form, 2)
+        assert bool(made.high.isfinite().all()) and float(made.high.abs().max()) > 2**8
+
+
+MISTAKES = {
+    "turned before all is seen": ("< static_cast<unsigned>(o.deep)) {}", "< 1u) {}"),
+    "sizes that stay": ("o.sizes[tile.batch * o.rows + column] = 0;", "{}"),
+    "pieces where they are not": ("shared.hi[row][from ^ row / 4]", "shared.hi[row][from]"),
+    "zeros forgotten": ("tile.k + i < o.k ? o.rows : 0", "o.rows"),
+    "nobody waits for the warps": (
+        "    __syncthreads();\n    for (int i = 0; i < count",
+        "    for (int i = 0; i < count",
+    ),
+}
+
+
+@needs_gxx
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_emulation_sees_mistakes(mistake: str, tmp_path: Path) -> None:
+    right, wrong = MISTAKES[mistake]
+    text = (KERNELS / "split_operands.cu").read_text(encoding="utf-8")
+    assert text.count(right) == 1
+    (tmp_path / "split_operands.cu").write_text(text.replace(right, wrong), encoding="utf-8")
+    library, seen = compiled(tmp_path / "split_operands.cu", tmp_path), []
+    wide = torch.randn(1, 100, 2002) * torch.arange(1, 2003)
+    for turned in (False, True):
+        memory = torch.full((2200 * 100,), 1e30)  # behind the matrix lie numbers that must not be read
+        x = memory[:200200].view(1, 2002, 100).mT if turned else memory[:200200].view(1, 100, 2002)
+        x.copy_(wide)
+        found = room(x)
+        made = Source(x, found.hi, found.lo, found.exponents, turned)
+        alike = host_split(library, [made], 20, hurried=True) == (0, True)
+        seen.append(alike and same(found, split(wide, how="torch")))
+    assert not all(seen), "the mistake went unseen"
+
+
+@pytest.mark.skipif(NVCC is None, reason="nvcc compiles for sm_80 and sm_90")
+@pytest.mark.parametrize("architecture", [80, 90])
+def test_it_compiles_and_four_blocks_fit_a_multiprocessor(architecture: int, tmp_path: Path) -> None:
+    code = f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
+    target = ["-o", str(tmp_path / "x.cubin"), str(KERNELS / "split_operands.cu")]
+    command = [str(NVCC), "-std=c++17", code, "-cubin", "-Xptxas", "-v", *target]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "0 bytes spill stores, 0 bytes spill loads" in done.stderr
+
+
+def test_a_tile_waits_for_tasks_before_it_alone() -> None:
+    for rows, k in ((8192, 8192), (64, 100000), (1, 8)):
+        x = torch.empty(1, 1, 1).expand(1, rows, k)
+        cut = operand(Source(x, torch.empty(1, 1, 1).expand(1, rows, -(-k // 8) * 8), x, x, turned=True), 528)
+        assert cut.lag >= min(cut.deep, cut.tiles) and cut.tasks == 2 * cut.tiles
+
+
+def test_what_cannot_be_is_refused() -> None:
+    x = torch.randn(3, 8)
+    with pytest.raises(UnavailableError, match="how='cuda' needs a GPU"):
+        split(x, how="cuda")
+    with pytest.raises(ArgumentError, match="out is 'terms"):
+        prepared_splits(Part(x, empty_terms(4, 8)))
+
+
+def test_prepared_splits_read_what_is_there_when_they_run() -> None:
+    a, b = torch.zeros(3, 9), torch.zeros(9, 4)
+    left, right = empty_terms(3, 9), empty_terms(4, 9)
+    run = prepared_splits(Part(a, left), Part(b, right, transposed=True, scale="matrix"))
+    a.normal_(), b.normal_()
+    run()
+    assert same(left, split(a)) and same(right, split(b, transposed=True, scale="matrix"))

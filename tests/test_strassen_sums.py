@@ -1,0 +1,254 @@
+"""The sums of blocks without a GPU: by torch, by Triton's interpreter, compiled, and what is refused."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from brrr.errors import ArgumentError, UnavailableError
+from brrr.kernels import strassen_sums as sums
+from brrr.kernels.strassen_launch import job_source
+from brrr.kernels.strassen_sums_plan import TUNINGS, Job
+from brrr.strassen import reference
+from brrr.strassen.forms import FORMS
+from brrr.strassen.shapes import buffer_shape, products_shape
+
+NVCC = shutil.which("nvcc")
+SHAPES = [(1, 1), (17, 33), (64, 128), (3, 70)]
+
+
+# --- by torch ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+@pytest.mark.parametrize("form", FORMS)
+def test_on_the_cpu_it_is_the_reference(form: str, level: int) -> None:
+    for m, n in SHAPES:
+        x, k = torch.randn(m, n), 20
+        assert torch.equal(sums.prefix(x, "left", form, level), reference.prefix(x, "left", form, level))
+        a, w, bias = torch.randn(m, k), torch.randn(n, k), torch.randn(n)
+        left, right = sums.prefix(a, "left", form, level), sums.prefix(w, "right", form, level, transposed=True)
+        y = sums.suffix(left @ right.transpose(1, 2), form, level, (m, n), bias=bias, relu=True)
+        torch.testing.assert_close(y, (a @ w.t() + bias).relu(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("level", "then"), [(0, 0), (1, 1), (3, 3), (0, 2), (2, 0), (1, 3), (3, 1)])
+def test_a_step_is_a_suffix_and_a_prefix(level: int, then: int) -> None:
+    for shape in SHAPES:
+        products, bias, keep = torch.randn(products_shape(*shape, level)), torch.randn(shape[1]), torch.empty(shape)
+        y = sums.suffix(products, "strassen", level, shape, bias=bias, relu=True)
+        factors = sums.prefix(y, "left", "winograd", then)
+        options: dict[str, Any] = {"bias": bias, "next_form": "winograd", "next_level": then}
+        assert torch.equal(sums.step(products, "strassen", level, shape, keep=keep, **options), factors)
+        assert torch.equal(keep, y)
+        assert torch.equal(sums.step(products, "strassen", level, shape, **options), factors)
+
+
+def test_a_prepared_function_reads_what_its_tensors_hold_later() -> None:
+    x, out = torch.zeros(4, 16), torch.empty(7, 2, 8)
+    run = sums.prepared_prefix(x, "left", "strassen", 1, out=out)
+    x.fill_(1.0)
+    run()
+    assert out[0].eq(2.0).all()
+
+
+def test_split_terms_hold_22_bits_whatever_the_size_of_a_row() -> None:
+    for scale in (1e-30, 1.0, 1e30):
+        x = torch.randn(40, 24) * scale
+        high, low, exponents = sums.split_prefix(x, "left", "strassen", 2)
+        wanted = sums.prefix(x, "left", "strassen", 2).double()
+        back = (high.double() + low.double()) * torch.exp2(exponents.double())[:, :, None]
+        assert float((back - wanted).norm() / wanted.norm()) < 2.0**-22
+        assert exponents.shape == high.shape[:2] and bool(high.isfinite().all())
+
+
+def test_a_row_of_zeros_and_a_matrix_of_zeros_have_an_exponent() -> None:
+    x = torch.zeros(4, 16)
+    assert not sums.split_prefix(x, "left", "strassen", 1).high.any()
+    x[0] = 1e-20
+    made = sums.split_prefix(x, "left", "strassen", 1)
+    back = (made.high.double() + made.low.double()) * torch.exp2(made.exponents.double())[:, :, None]
+    torch.testing.assert_close(back[0, 0], torch.full((8,), 1e-20, dtype=torch.float64), rtol=1e-6, atol=0)
+
+
+def test_a_split_step_takes_the_exponents_it_is_given() -> None:
+    shape, products = (10, 30), torch.randn(7, 5, 16)
+    out = sums.split_buffers(torch.empty(shape), "left", 1)
+    out.exponents[0].fill_(-9)
+    sums.split_step(products, "strassen", 1, shape, out=out)
+    wanted = sums.step(products, "strassen", 1, shape)
+    torch.testing.assert_close((out.high.float() + out.low.float()) * 2.0**-9, wanted, rtol=1e-6, atol=1e-9)
+
+
+# --- Triton -----------------------------------------------------------------------------------------------------------
+
+
+def test_triton_writes_what_torch_writes() -> None:
+    pytest.importorskip("triton", reason="Triton has no build for this system")
+    from interpreter import interpreted_cases
+
+    found = interpreted_cases("strassen_sums_cases.py")
+    assert len(found) == 51
+    assert {case: wrong for case, wrong in found.items() if any(wrong.values())} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", [75, 90])
+@pytest.mark.parametrize("kind", ["prefix", "suffix", "step"])
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_triton_compiles_without_a_gpu(level: int, kind: str, architecture: int) -> None:
+    triton = pytest.importorskip("triton", reason="Triton has no build for this system")
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from brrr.kernels import strassen_sums_triton
+
+    kernel, form = strassen_sums_triton._sums, FORMS["winograd"]
+    constants = {
+        "LEVEL": level, "FROM_PRODUCTS": kind != "prefix", "TO_MATRIX": kind == "suffix",
+        "TERMS": int(kind != "suffix"), "BIAS": kind == "step", "RELU": kind == "step",
+        "SPREAD": tuple(form.left.ravel().tolist()), "COLLECT": tuple(form.result.ravel().tolist()),
+        "BLOCK": 128 * strassen_sums_triton.PER_THREAD[level], "column_stride": 1,
+    }  # fmt: skip
+    numbers = ("exponent_step", "rows", "columns", "row_stride", "block_rows", "words")
+    types = {
+        name: "i32" if name in numbers else "*i32" if name == "exponents" else "*fp32" for name in kernel.arg_names
+    }
+    types |= dict.fromkeys(constants, "constexpr")
+    places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
+    aligned = [name for name, kind_ in types.items() if kind_.startswith("*") or name in ("row_stride", "columns")]
+    multiples = {(kernel.arg_names.index(name),): [["tt.divisibility", 16]] for name in aligned}
+    made = triton.compile(ASTSource(kernel, types, places, multiples), target=GPUTarget("cuda", architecture, 32))
+    text = str(made.asm["ptx"])
+    assert f".target sm_{architecture}" in text and "ld.global.v4" in text and "st.global.v4" in text
+
+
+# --- CUDA C++ ---------------------------------------------------------------------------------------------------------
+
+
+def jobs() -> dict[str, Job]:
+    """Each tuning's kernels, as they are launched, on whole blocks and on any matrix."""
+    found = {}
+    form = FORMS["winograd"]
+    tables: dict[str, Any] = {
+        "spread": tuple(map(tuple, form.left.tolist())),
+        "collect": tuple(map(tuple, form.result.tolist())),
+    }
+    for kind, level, width in TUNINGS:
+        types = ("float32",) if width == "wide" else ("bfloat16", "float16")
+        for each in types:
+            job = Job(
+                level, source="matrix" if kind == "prefix" else "products", to_matrix=kind == "suffix",
+                terms=int(kind != "suffix"), bias=each if kind != "prefix" else None, relu=kind != "prefix",
+                in_type=each, matrix_type=each, out_type=each, edge=1, **tables,
+            )  # fmt: skip
+            found[f"{kind}-{level}-{each}"] = job
+    for level in range(4):
+        found[f"split-{level}"] = Job(level, source="matrix", terms=2, edge=1, **tables)
+        found[f"narrowed-{level}"] = Job(level, source="matrix", terms=1, out_type="bfloat16", edge=1, **tables)
+        found[f"widened-{level}"] = Job(level, to_matrix=True, matrix_type="bfloat16", edge=1, **tables)
+    return found
+
+
+JOBS = jobs()
+
+
+def compiled(job: Job, arch: str, folder: Path) -> str:
+    """What the assembler says of registers."""
+    source = folder / "job.cu"
+    source.write_text(job_source(job, job.tuning()), encoding="utf-8")
+    command = [str(NVCC), f"-arch={arch}", "-std=c++17", "-cubin", "--Werror", "all-warnings"]
+    done = subprocess.run(
+        [*command, "-Xptxas", "-v", "-o", str(folder / "job.cubin"), str(source)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+@pytest.mark.skipif(NVCC is None, reason="nvcc is not here")
+@pytest.mark.parametrize("name", ["prefix-3-float32", "suffix-2-bfloat16", "step-1-float16", "split-2"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+def test_kernels_compile(name: str, arch: str, tmp_path: Path) -> None:
+    assert "registers" in compiled(JOBS[name], arch, tmp_path)
+
+
+FASTER_WITH_FEW_SPILLED = (
+    "suffix-3-float16", "suffix-3-bfloat16", "step-3-float32", "step-3-float16", "step-3-bfloat16"
+)  # fmt: skip
+"""Two numbers a thread: a few dozen registers are spilled of 343 products, which costs less than narrower loads do."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(NVCC is None, reason="nvcc is not here")
+@pytest.mark.parametrize("name", JOBS)
+def test_nothing_is_spilled_on_hopper(name: str, tmp_path: Path) -> None:
+    said = compiled(JOBS[name], "sm_90", tmp_path)
+    found = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", said)
+    assert found and max(map(int, found.groups())) <= (256 if name in FASTER_WITH_FEW_SPILLED else 0), said
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(NVCC is None, reason="nvcc is not here")
+@pytest.mark.parametrize("name", JOBS)
+def test_every_kernel_compiles_for_turing(name: str, tmp_path: Path) -> None:
+    assert "registers" in compiled(JOBS[name], "sm_75", tmp_path)
+
+
+def test_a_job_that_differs_has_another_text() -> None:
+    texts = {job_source(job, job.tuning()) for job in JOBS.values()}
+    assert len(texts) == len(JOBS)
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+X = torch.ones(4, 16)
+P = torch.ones(7, 2, 8)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: sums.prefix([1.0], "left", "strassen", 1), "x is 'list'"),  # type: ignore[arg-type]
+        (lambda: sums.prefix(X.int(), "left", "strassen", 1), "x is 'torch.int32'"),
+        (lambda: sums.prefix(X[0], "left", "strassen", 1), "two dimensions"),
+        (lambda: sums.prefix(X, "up", "strassen", 1), "side is 'up'"),
+        (lambda: sums.prefix(X, "left", "naive", 1), "form is 'naive'"),
+        (lambda: sums.prefix(X, "left", "strassen", 4), "level is 4"),
+        (lambda: sums.prefix(X, "left", "strassen", 1, out=torch.ones(7, 2, 7)), r"out is \(7, 2, 7\)"),
+        (lambda: sums.prefix(X, "left", "strassen", 1, out=torch.ones(7, 8, 2).transpose(1, 2)), "contiguous"),
+        (lambda: sums.prefix(X, "left", "strassen", 1, out=torch.ones(113)[1:].view(7, 2, 8)), "16 bytes"),
+        (lambda: sums.prefix(X, "left", "strassen", 1, kernels="fast"), "kernels is 'fast'"),  # type: ignore[arg-type]
+        (lambda: sums.prefix(X, "left", "strassen", 1, out=torch.empty(7, 2, 8, device="meta")), "out is 'meta'"),
+        (lambda: sums.prefix(X.double(), "left", "strassen", 1, kernels="cuda"), '"torch" for types wider'),
+        (lambda: sums.split_prefix(X, "right", "strassen", 1), "transposed is False"),
+        (lambda: sums.suffix(P, "strassen", 1, (5, 16)), r"products is \(7, 2, 8\)"),
+        (lambda: sums.suffix(P, "strassen", 1, (4, 16), bias=torch.ones(15)), "bias is"),
+        (lambda: sums.suffix(P, "strassen", 1, (4, 16), out=torch.ones(16).expand(4, 16)), "lie apart"),
+        (lambda: sums.step(P, "strassen", 1, (4, 16), out=torch.ones(7, 2, 16)), r"out is \(7, 2, 16\)"),
+    ],
+)
+def test_what_does_not_fit_is_refused(call: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("kernels", ["cuda", "triton"])
+def test_on_the_cpu_it_says_what_is_missing(kernels: Any) -> None:
+    with pytest.raises(UnavailableError, match="NVIDIA GPU"):
+        sums.prefix(X, "left", "strassen", 1, kernels=kernels)
+
+
+def test_nothing_in_nothing_out() -> None:
+    assert sums.prefix(torch.ones(0, 16), "left", "strassen", 1).shape == buffer_shape(0, 16, "left", 1)
+    assert sums.suffix(torch.ones(7, 0, 8), "strassen", 1, (0, 16)).shape == (0, 16)
+    assert not sums.prefix(torch.ones(3, 0), "left", "winograd", 2).numel()
+    made = sums.split_prefix(torch.ones(3, 0), "left", "winograd", 2)
+    assert made.exponents.shape == (49, 1)

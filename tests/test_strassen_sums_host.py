@@ -1,0 +1,227 @@
+"""strassen_sums.cu itself, run thread by thread on the CPU: right numbers, and no access beyond any tensor's memory."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import shutil
+import subprocess
+from dataclasses import astuple, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from brrr.kernels import strassen_sums as sums
+from brrr.kernels import strassen_sums_dispatch as dispatch
+from brrr.kernels.strassen_launch import SOURCE, Arguments, arguments_of, job_source
+from brrr.kernels.strassen_sums_plan import Tuning, edge_of, launch_size
+from brrr.kernels.strassen_sums_work import Work, run_in_torch
+from brrr.paths import PACKAGE
+from brrr.strassen.shapes import buffer_shape, products_shape
+
+HERE = Path(__file__).resolve().parent
+GXX = shutil.which("g++")
+F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
+pytestmark = pytest.mark.skipif(GXX is None, reason="no C++ compiler is here")
+
+SHAPES = [(1, 1), (2, 3), (5, 8), (16, 16), (17, 33), (64, 128), (40, 200), (3, 70)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sums")
+
+
+class Region(ctypes.Structure):
+    """Memory that the kernel may touch."""
+
+    _fields_ = (("start", ctypes.c_size_t), ("end", ctypes.c_size_t))
+
+
+def compiled(work: Work, tuning: Tuning, folder: Path) -> Any:
+    """The very text that the GPU gets, compiled for the CPU; each access goes by the list of what may be touched."""
+    text = job_source(work.job(tuning.vector), replace(tuning, streamed=3))
+    name = f"sums{abs(hash(text))}"
+    library = folder / f"{name}.so"
+    if not library.exists():
+        (folder / f"{name}.cu").write_text(text, encoding="utf-8")
+        options = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-fno-strict-aliasing", "-ffp-contract=off"]
+        source = f'-DSOURCE="{folder / f"{name}.cu"}"'
+        command = [str(GXX), *options, source, str(HERE / "strassen_sums_host.cpp"), "-o", str(library)]
+        subprocess.run(command, check=True, timeout=300)
+    run = ctypes.CDLL(str(library)).run_sums
+    run.restype = ctypes.c_longlong
+    return run
+
+
+def on_host(work: Work, folder: Path, tuning: Tuning | None = None) -> None:
+    """One launch as `strassen_launch.prepared` makes it, all its threads in turn."""
+    chosen = tuning or work.job().tuning()
+    arguments = arguments_of(work, chosen)
+    run = compiled(work, chosen, folder)
+    kinds = [ctypes.c_void_p] * 6 + [ctypes.c_int] * 2 + [ctypes.c_longlong] * 5
+    given = [kind(value) for kind, value in zip(kinds, astuple(arguments)[:-1], strict=True)]
+    tensors = (work.source, work.bias, work.matrix, work.high, work.low, work.exponents)
+    regions = [region_of(each) for each in tensors if each is not None and each.numel()]
+    outside = run(*given, ctypes.c_uint(arguments.blocks), (Region * len(regions))(*regions), len(regions))
+    assert outside == 0, f"{outside} accesses beyond the memory, or not aligned"
+
+
+def region_of(tensor: torch.Tensor) -> Region:
+    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return Region(tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size())
+
+
+def works_of(make: Any, monkeypatch: pytest.MonkeyPatch) -> list[Work]:
+    """The passes that a public function asks for."""
+    found: list[Work] = []
+
+    def caught(work: Work, kernels: str = "auto") -> Any:
+        found.append(work)
+        return lambda: None
+
+    for module in (sums, dispatch):
+        monkeypatch.setattr(module, "prepared", caught)
+    make()
+    return found
+
+
+def compared(work: Work, folder: Path, tuning: Tuning | None = None) -> None:
+    """What the kernel writes is what torch's operators write, bit by bit."""
+    written = {name: getattr(work, name) for name in ("matrix", "high", "low") if getattr(work, name) is not None}
+    for each in written.values():
+        each.fill_(math.nan)
+    on_host(work, folder, tuning)
+    kernels = {name: each.clone() for name, each in written.items()}
+    run_in_torch(work)
+    for name, each in written.items():
+        assert torch.equal(kernels[name], each), f"{name}: {(kernels[name] != each).sum()} differ of {each.numel()}"
+
+
+def laid_out(rows: int, columns: int, dtype: torch.dtype, layout: str) -> torch.Tensor:
+    """Random numbers in one of several layouts."""
+    if layout == "transposed":
+        return torch.randn(columns, rows).to(dtype).t()
+    if layout == "part":
+        return torch.randn(rows + 2, columns + 3).to(dtype)[1:-1, 2:-1]
+    if layout == "every other":
+        return torch.randn(2 * rows, 2 * columns).to(dtype)[::2, ::2]
+    return torch.randn(rows, columns).to(dtype)
+
+
+def tensors_for(level: int, shape: tuple[int, int], dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(products_shape(*shape, level)).to(dtype), torch.randn(shape[1]).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=str)
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_prefix(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, (rows, columns) in enumerate(SHAPES):
+        form = ("strassen", "winograd")[number % 2]
+        for side, turned in (("left", False), ("right", False), ("right", True)):
+            x = laid_out(rows, columns, dtype, ("plain", "transposed", "part", "every other")[number // 2])
+            out = torch.empty(buffer_shape(rows, columns, side, level, turned), dtype=dtype)
+            run = lambda: sums.prepared_prefix(x, side, form, level, transposed=turned, out=out)  # noqa: B023, E731
+            for work in works_of(run, monkeypatch):
+                compared(work, folder)
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=str)
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_suffix(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, shape in enumerate(SHAPES):
+        form = ("strassen", "winograd")[number % 2]
+        products, bias = tensors_for(level, shape, F32 if number % 3 else dtype)
+        out = laid_out(*shape, dtype, ("plain", "transposed", "part", "every other")[number // 2])
+        options: dict[str, Any] = {"bias": bias if number % 2 else None, "relu": number % 4 > 1}
+        run = lambda: sums.prepared_suffix(products, form, level, shape, out=out, **options)  # noqa: B023, E731
+        for work in works_of(run, monkeypatch):
+            compared(work, folder)
+
+
+@pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_step(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, shape in enumerate(SHAPES):
+        then = (level, level, 0, 3 - level)[number % 4]
+        products, bias = tensors_for(level, shape, dtype)
+        keep = laid_out(*shape, dtype, ("plain", "part")[number % 2]) if number % 3 else None
+        out = torch.empty(buffer_shape(*shape, "left", then), dtype=dtype)
+        options: dict[str, Any] = {"bias": bias, "keep": keep, "next_form": "winograd", "next_level": then}
+        run = lambda: sums.prepared_step(products, "strassen", level, shape, out=out, **options)  # noqa: B023, E731
+        for work in works_of(run, monkeypatch):
+            compared(work, folder)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_split(level: int, folder: Path) -> None:
+    for rows, columns in SHAPES:
+        x = torch.randn(rows, columns) * torch.logspace(-6, 6, rows)[:, None]
+        made = sums.split_prefix(x, "right", "winograd", level, transposed=True)
+        out = sums.split_buffers(x, "right", level, transposed=True)
+        work = split_work(x, level, made.exponents[0].clone(), out)
+        compared(work, folder)
+        back = torch.ldexp(out.high.double() + out.low.double(), made.exponents[:, :, None])
+        wanted = sums.prefix(x, "right", "winograd", level, transposed=True).double()
+        unit = torch.exp2(made.exponents[:, :, None].double())
+        # 22 bits of each number, or half of the smallest float16 there is
+        assert bool(((back - wanted).abs() <= 2.0**-22 * wanted.abs() + 2.0**-25 * unit).all())
+        assert bool((out.high.abs() <= 2**15).all())
+
+
+def split_work(x: torch.Tensor, level: int, exponents: torch.Tensor, out: Any) -> Work:
+    from brrr.kernels.strassen_sums_checks import factors_work
+
+    return factors_work("split_prefix", x, "right", "winograd", level, True, out.high, out.low, exponents)
+
+
+@pytest.mark.parametrize("vector", [1, 2, 4, 8])
+@pytest.mark.parametrize("rolled", [False, True])
+def test_every_cut_of_the_work(vector: int, rolled: bool, folder: Path) -> None:
+    from brrr.kernels.strassen_sums_checks import assembled_work
+    from brrr.strassen.forms import WINOGRAD
+
+    level, shape = 2, (21, 44)
+    for dtype in (F32, BF16):
+        products, bias = tensors_for(level, shape, dtype)
+        keep, out = torch.empty(shape, dtype=dtype), torch.empty(buffer_shape(*shape, "left", level), dtype=dtype)
+        work = assembled_work("step", products, "strassen", level, shape, bias, True, keep)
+        cut = Tuning(vector, threads=32, ahead=2 * rolled, rolled=rolled)
+        compared(replace(work, spread=WINOGRAD, high=out), folder, cut)
+
+
+def test_a_nan_stays_one_and_spreads_to_where_it_is_summed(folder: Path) -> None:
+    from brrr.kernels.strassen_sums_checks import assembled_work
+
+    products = torch.zeros(products_shape(4, 16, 1))
+    products[2, 0, 3] = math.nan  # M3 is in C12 and C22
+    y = torch.empty(4, 16)
+    on_host(assembled_work("suffix", products, "strassen", 1, (4, 16), None, True, y), folder)
+    assert y.isnan().nonzero().tolist() == [[0, 11], [2, 11]]
+
+
+def test_an_access_beyond_the_memory_is_found_out(folder: Path) -> None:
+    x, out = torch.randn(5, 7), torch.empty(buffer_shape(5, 7, "left", 1))
+    from brrr.kernels.strassen_sums_checks import factors_work
+
+    work = factors_work("prefix", x, "left", "strassen", 1, False, out, None, None)
+    with pytest.raises(AssertionError, match="beyond the memory"):
+        on_host(replace(work, source=x[:4, :6], shape=(5, 7)), folder)
+
+
+def test_arguments_are_in_the_kernels_order() -> None:
+    text = (PACKAGE / "kernels" / SOURCE).read_text(encoding="utf-8")
+    found = text[text.index("void brrr_strassen_sums(") :]
+    names = [each.split()[-1].lstrip("*") for each in found[found.index("(") + 1 : found.index(")")].split(",")]
+    ours = ["in" if each == "source" else each for each in Arguments.__dataclass_fields__]
+    assert [each.removeprefix("__restrict__") for each in names] == ours[:-1]
+
+
+def test_words_only_where_they_fit() -> None:
+    assert edge_of((64, 64), (32, 32), 1, 4, (64, 1), 16) == 0
+    assert edge_of((64, 64), (32, 32), 1, 4, (64, 1), 4) == 2
+    assert edge_of((64, 64), (32, 32), 1, 4, (65, 1), 16) == 2
+    assert edge_of((63, 60), (32, 32), 1, 4) == 1
+    assert launch_size((3, 8), Tuning(8, threads=32)) == (1, 1)

@@ -1,0 +1,100 @@
+"""A training step through Strassen products: gradients against torch's, checked in float64."""
+
+from __future__ import annotations
+
+import copy
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+
+from brrr.strassen import StrassenMLP, Way, fuse
+from brrr.strassen.layers import Layer
+from brrr.strassen.planning import Wish
+from brrr.strassen.training import trained
+
+WISH = Wish(level=1, form="strassen", inner="fp64")
+
+
+@pytest.mark.parametrize("form", ["strassen", "winograd", "balanced"])
+@pytest.mark.parametrize("level", [1, 2])
+def test_gradients_are_those_of_the_function(form: str, level: int) -> None:
+    wish, way = Wish(level=level, form=form, inner="fp64"), Way("fp64", level, form)
+
+    def network(x: torch.Tensor, w1: torch.Tensor, b1: torch.Tensor, w2: torch.Tensor) -> torch.Tensor:
+        return trained((Layer(w1, b1), Layer(w2, None, relu=False)), x, [way, way], wish)
+
+    shapes = (3, 5), (6, 5), (6,), (4, 6)
+    inputs = tuple(torch.randn(each, dtype=torch.float64, requires_grad=True) for each in shapes)
+    assert torch.autograd.gradcheck(network, inputs)
+
+
+@pytest.mark.parametrize("ways", [
+    [Way("fp64", 1, "strassen")] * 3,
+    [Way("fp64", 1, "strassen"), Way("fp64"), Way("fp64", 2, "winograd")],
+    [Way("fp64"), Way("fp64", 1, "balanced"), Way("fp64")],
+])  # fmt: skip
+def test_gradients_are_torchs_whatever_the_ways(ways: list[Way]) -> None:
+    sizes = (7, 9, 16, 5)
+    x = torch.randn(6, 7, dtype=torch.float64, requires_grad=True)
+    linears = [nn.Linear(k, n, dtype=torch.float64) for k, n in pairwise(sizes)]
+    chain = tuple(Layer(each.weight, each.bias) for each in linears)
+    parameters = [x, *(p for each in linears for p in each.parameters())]
+
+    def gradients(y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.autograd.grad(y, parameters, torch.arange(y.numel(), dtype=y.dtype).view_as(y))
+
+    expected = x
+    for layer in chain:
+        expected = layer.plain(expected)
+    y = trained(chain, x, ways, WISH)
+    assert torch.allclose(y, expected, atol=1e-11)
+    for found, wanted in zip(gradients(y), gradients(expected), strict=True):
+        assert torch.allclose(found, wanted, atol=1e-9)
+
+
+def test_what_wants_no_gradient_gets_none() -> None:
+    first, second = (nn.Linear(8, 8, dtype=torch.float64) for _ in range(2))
+    first.weight.requires_grad_(False)
+    chain = (Layer(first.weight, first.bias), Layer(second.weight, second.bias))
+    trained(chain, torch.randn(4, 8, dtype=torch.float64), [Way("fp64", 1, "strassen")] * 2, WISH).sum().backward()
+    assert first.weight.grad is None and first.bias.grad is not None and second.weight.grad is not None
+
+
+def test_some_steps_of_training_are_torchs() -> None:
+    """Weights change under the optimiser, and the network follows; then it is read without gradients."""
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(12, 20), nn.ReLU(), nn.Linear(20, 20), nn.ReLU(), nn.Linear(20, 3)).double()
+    fused = fuse(copy.deepcopy(plain), level=1, form="strassen")
+    assert isinstance(fused, StrassenMLP)
+    x, wanted = torch.randn(32, 12, dtype=torch.float64), torch.randn(32, 3, dtype=torch.float64)
+    losses = []
+    for model in (plain, fused):
+        optimiser = torch.optim.AdamW(model.parameters(), lr=0.01)
+        for step in range(5):
+            optimiser.zero_grad()
+            loss = nn.functional.mse_loss(model(x[: 32 - step]), wanted[: 32 - step])
+            loss.backward()
+            optimiser.step()
+        with torch.no_grad():
+            losses.append(float(nn.functional.mse_loss(model(x), wanted)))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-9) and losses[0] < float(wanted.square().mean())
+    for one, other in zip(plain.parameters(), fused.parameters(), strict=True):
+        assert torch.allclose(one, other, atol=1e-9)
+
+
+def test_a_gradient_of_a_gradient_is_refused() -> None:
+    model = StrassenMLP(nn.Linear(8, 8).double(), level=1, form="strassen")
+    x = torch.randn(4, 8, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(model(x).square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
+
+
+def test_half_types_train_too() -> None:
+    model = fuse(nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 8)).bfloat16(), level=1, inner="bf16")
+    x = torch.randn(8, 16).bfloat16()
+    model(x).float().square().sum().backward()
+    for parameter in model.parameters():
+        assert parameter.grad is not None and bool(parameter.grad.isfinite().all()) and parameter.grad.any()
