@@ -10,6 +10,7 @@ new inputs into the ones that were captured, and the next call overwrites the re
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from brrr.errors import ArgumentError, CaptureError, UnavailableError
@@ -64,7 +65,7 @@ def capture(
     (`torch.autograd.grad`) if it makes the whole of them. Warm-up lets libraries make their handles and workspaces,
     compilers compile, and autograd its buffers, none of which a capture may do (CUDA C++ Programming Guide, "CUDA
     Graphs"; the side stream is what PyTorch's notes on CUDA Graphs ask for). `stream` is that side stream where `fn`
-    can work on one only; None makes a new one.
+    can work on one only; None takes one that is kept for this.
 
     Raises CaptureError, with the reason, for a function that cannot be captured: one that waits for the GPU, leaves
     it, or launches nothing. torch is as usable afterwards as before. ArgumentError for inputs that are not CUDA
@@ -74,7 +75,7 @@ def capture(
     _require_cuda()
     import torch
 
-    stream = torch.cuda.Stream() if stream is None else stream
+    stream = _side_stream(torch.cuda.current_device()) if stream is None else stream
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(warmup):
@@ -88,6 +89,14 @@ def capture(
     except RuntimeError as error:
         raise _refusal(fn, error) from error
     return Captured(graph, inputs, output)
+
+
+@cache
+def _side_stream(device_index: int) -> Any:
+    """One stream of a GPU for all captures: on each new one cuBLAS would take a workspace of its own, and keep it."""
+    import torch
+
+    return torch.cuda.Stream(device_index)
 
 
 def _rehearse(fn: Callable[..., Any], inputs: tuple[Any, ...]) -> None:

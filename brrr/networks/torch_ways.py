@@ -192,19 +192,8 @@ def _compiled(weights: Weights, mode: str) -> Prepared:
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
-        _forget(fresh)
         raise refused("torch.compile", error) from error
-    except BaseException:  # an interruption
-        _forget(fresh)
-        raise
-    return eager(lambda: call(x), weights, lambda: _forget(fresh))
-
-
-def _forget(function: types.FunctionType) -> None:
-    """Drop what torch compiled of one function, and nothing else."""
-    reset = getattr(torch._dynamo.eval_frame, "reset_code", None)
-    if reset is not None:
-        reset(function.__code__)
+    return eager(lambda: call(x), weights)  # what was compiled goes with its function
 
 
 def refused(what: str, error: Exception) -> UnavailableError:
