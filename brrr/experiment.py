@@ -199,9 +199,10 @@ class Experiment:
     one that says whether a variant exists at a point (all do, where it is empty); `cost` names one that gives a
     variant's `Cost` at a point without building anything, so that a recording can be planned. `rate` is what a time
     may be shown as, `other_rates` what else, `guides` are theoretical lines, `traces` the variants and points whose
-    timeline is recorded. `settle` names a function from a point to the seconds that a variant runs unmeasured before its
-    samples of each round, until the clock that its neighbour left has settled (none, where it is empty). `predicts` names the function that gives a variant's `PredictedRun` at a point, None where no
-    time is predicted; explorers show these predictions without being asked if `predict_by_default`.
+    timeline is recorded. `settle` names a function from a point to the seconds that a variant runs unmeasured before
+    its samples of each round, until the clock that its neighbour left has settled (none, where it is empty). `predicts`
+    names the function that gives a variant's `PredictedRun` at a point, None where no time is predicted; explorers show
+    these predictions without being asked if `predict_by_default`.
     """
 
     name: str

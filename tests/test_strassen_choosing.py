@@ -245,3 +245,16 @@ def test_every_way_has_its_constants() -> None:
         assert not way.level or f"growth.{way.form}" in CONSTANTS
     assert all(each.value > 0 and each.origin for each in CONSTANTS.values())
     assert replace(CONSTANTS["rate.sums"], value=1.0).origin
+
+
+def test_a_short_tf32_product_is_one_call_as_sgemm_is() -> None:
+    from dataclasses import replace
+
+    from brrr.strassen.choosing import _planned, _Where
+    from brrr.strassen.requests import checked
+
+    def taken(accuracy: str) -> str:
+        request = checked(1024, 1024, 1024, "float32", accuracy, None, None, None, None)
+        return _planned(replace(request, eager=True), _Where("cuda", "h200")).way.name
+
+    assert taken("tf32") == "tf32" and taken("fp32") == "sgemm", "more launches do not pay where the host issues each"

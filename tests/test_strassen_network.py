@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import warnings
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import nn
 from brrr.errors import ArgumentError
 from brrr.strassen import StrassenLinear, StrassenMLP, Way, fuse
 from brrr.strassen.execution import prepare_right
+from brrr.strassen.few_rows import planned
 from brrr.strassen.formatted import MOST, Formatted
 from brrr.strassen.layers import Layer, layers_of, parts_of
 from brrr.strassen.operands import Right
@@ -269,3 +271,106 @@ def test_four_levels_in_a_network_and_its_gradients() -> None:
         model(x).square().sum().backward()
     for one, two in zip(plain.parameters(), fused.parameters(), strict=True):
         assert torch.allclose(one.grad, two.grad, rtol=1e-8, atol=1e-8)  # type: ignore[arg-type]
+
+
+# --- layers that are one call of torch's ------------------------------------------------------------------------------
+
+
+def calls_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of torch's operators as they are called from now on."""
+    seen: list[str] = []
+
+    def noting(name: str) -> Any:
+        operator = getattr(torch, name)
+        return lambda *given, **options: (seen.append(name), operator(*given, **options))[1]
+
+    for name in ("addmm", "_addmm_activation", "mm"):
+        monkeypatch.setattr(torch, name, noting(name))
+    return seen
+
+
+@pytest.mark.parametrize(("bias", "relu", "wanted"), [
+    (True, True, ["_addmm_activation"]), (True, False, ["addmm"]), (False, True, ["mm"]), (False, False, ["mm"]),
+])  # fmt: skip
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 33, 7), (5, 16, 16), (17, 3, 1)])
+def test_a_classical_layer_is_one_call(
+    shape: tuple[int, int, int], bias: bool, relu: bool, wanted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, k, n = shape
+    modules: list[nn.Module] = [nn.Linear(k, n, bias=bias)]
+    plain = nn.Sequential(*modules, *([nn.ReLU()] if relu else []))
+    fused, x = fuse(copy.deepcopy(plain), level=0, inner="sgemm", graphs=True), torch.randn(rows, k)
+    with torch.no_grad():
+        expected, given = plain(x), x.clone()
+        seen = calls_of(monkeypatch)
+        found = fused(x)
+    assert seen == wanted and found.shape == expected.shape and torch.equal(x, given)
+    assert torch.allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_one_call_a_layer_with_other_activations_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = nn.Sequential(
+        nn.Linear(9, 7), nn.ReLU(), nn.Linear(7, 5, bias=False), nn.GELU(), nn.Linear(5, 3), nn.Tanh(), nn.Linear(3, 2),
+        nn.ReLU(),
+    ).requires_grad_(False)  # fmt: skip
+    fused, x = fuse(copy.deepcopy(plain), level=0), torch.randn(2, 3, 9)
+    expected = plain(x)
+    seen = calls_of(monkeypatch)
+    found = fused(x)  # gradients are on, and nothing wants one
+    assert seen == ["_addmm_activation", "mm", "addmm", "_addmm_activation"]
+    assert torch.allclose(found, expected, atol=1e-6)
+    assert found.data_ptr() != fused(x).data_ptr(), "a result is its caller's"
+
+
+def test_gradients_of_classical_layers_are_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = sequential(9, 7, 5)
+    fused, x = fuse(copy.deepcopy(plain), level=0), torch.randn(4, 9, dtype=torch.float64)
+    seen = calls_of(monkeypatch)
+    for model in (plain, fused):
+        model(x).square().sum().backward()
+    assert not seen
+    for one, two in zip(plain.parameters(), fused.parameters(), strict=True):
+        assert one.grad is not None and torch.equal(one.grad, two.grad)  # type: ignore[arg-type]
+
+
+def test_a_classical_layer_among_others_writes_into_its_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    layers = tuple(Layer(torch.randn(8, 8), torch.randn(8)) for _ in range(3))
+    ways = [Way("sgemm"), Way("sgemm", 1, "strassen", True), Way("tf32")]
+    pairs = zip(layers, ways, strict=True)
+    rights = [prepare_right(right := Right(each.weight, True), way) if way.level else right for each, way in pairs]
+    x, out = torch.randn(3, 8), torch.full((3, 8), float("nan"))
+    run = ChainRun(layers, ways, rights, x)
+    seen = calls_of(monkeypatch)
+    assert run(x, out) is out
+    assert seen == ["_addmm_activation", "_addmm_activation"]
+    assert torch.allclose(out, layers[2].plain(layers[1].plain(layers[0].plain(x))), rtol=1e-4, atol=1e-3)
+
+
+def test_torchs_transforms_see_torchs_modules() -> None:
+    fused = fuse(nn.Sequential(nn.Linear(4, 3), nn.ReLU()).requires_grad_(False))
+    x = torch.randn(5, 2, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.allclose(torch.vmap(fused)(x), fused(x), atol=1e-6)
+    gradient = torch.func.grad(lambda given: fused(given).sum())(x)
+    assert gradient.shape == x.shape and gradient.any()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4, 8, 15])
+@pytest.mark.parametrize("hidden", [256, 512, 2048, 4096])
+def test_few_rows_are_left_to_the_librarys_product(rows: int, hidden: int) -> None:
+    """Where the weights are most of the bytes, as measured: neither levels nor split products."""
+    for wish in (Wish(1e-5, inner=("sgemm", "ffma")), Wish("fp32"), Wish()):
+        (plan,) = planned([(hidden, hidden)], rows, "float32", "h200", wish)
+        assert plan.way.name == "sgemm" and plan.estimates and plan.why
+
+
+def test_few_rows_where_something_else_was_asked_for() -> None:
+    def name(rows: int, **options: Any) -> str:
+        return planned([(4096, 4096)], rows, "float32", "h200", Wish(**options))[0].way.name
+
+    assert name(2, level=1, form="strassen", inner="sgemm") == "sgemm-strassen-1-prepared"
+    assert name(2, inner="fp16x3") == "fp16x3-prepared"
+    assert name(32, accuracy="fp32") == "fp16x3-prepared", "with 16 rows and more it gains"
+    assert not name(2, accuracy="tf32").count("strassen")
+    assert name(4096, accuracy=1e-5, inner="sgemm").count("strassen")

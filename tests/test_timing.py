@@ -15,7 +15,8 @@ from brrr.errors import ArgumentError, DeviceMemoryError, UnavailableError
 from brrr.measurement import FIELDS, Estimate, Measurement, is_host_bound
 from brrr.timing import interleave, measure, measure_together
 from brrr.timing.cpu_queue import CpuQueue
-from brrr.timing.run import Run
+from brrr.timing.host_times import HostTimes
+from brrr.timing.run import SETTLE_MOST, Run
 
 SLEEP_S = 0.002
 
@@ -96,6 +97,43 @@ def test_interleaved_functions_take_turns() -> None:
     switches = sum(x != y for x, y in pairwise(order))
     assert switches >= 5, "all of one function's samples came before the other's"
     assert first.period_s is not None and second.period_s is not None
+
+
+def test_a_function_runs_unmeasured_before_its_own_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    settle, round_of = Run.settle, HostTimes.round
+
+    def run_up(run: Run) -> None:
+        order.append(f"settle {run.fn()}")
+        settle(run)
+
+    def sample(times: HostTimes, slice_s: float) -> None:
+        order.append(f"sample {times.call()}")
+        round_of(times, slice_s)
+
+    monkeypatch.setattr(Run, "settle", run_up)
+    monkeypatch.setattr(HostTimes, "round", sample)
+    runs = [Run(lambda: "a", "cpu", "hot", 0.02, 0.005), Run(lambda: "b", "cpu", "hot", 0.02, 0.005)]
+    interleave(runs)
+    assert order[:4] == ["settle a", "sample a", "settle b", "sample b"]
+    assert all(order[i + 1] == order[i].replace("settle", "sample") for i in range(0, len(order), 2))
+
+
+def test_a_run_up_lasts_until_the_clock_is_its_own_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[float] = []
+    run = Run(lambda: calls.append(time.perf_counter()), "cpu", "hot", 0.05, 0.01)
+    run.settle()
+    assert calls[-1] - calls[0] >= 0.005 and not run.host.period and not run.host.latency, "they are no samples"
+    asked: list[int] = []
+    monkeypatch.setattr(Run, "_clock_is_steady", lambda run: asked.append(1) or len(asked) == 3)
+    run.settle()
+    assert len(asked) == 3
+    monkeypatch.setattr(Run, "_clock_is_steady", lambda run: asked.append(1) or False)
+    run.settle()
+    assert len(asked) == 3 + SETTLE_MOST, "a clock that never settles is not waited for"
+    still: list[int] = []
+    Run(lambda: still.append(1), "cpu", "hot", 0.05).settle()
+    assert not still, "without a run-up nothing runs"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from brrr import units
-from brrr.claim import Claim, Evidence, Verdict, three_way
+from brrr.claim import Claim, Evidence, Status, Verdict, three_way
 from brrr.errors import NotRecordedError
 from brrr.experiments.judging import datasheet, over, shown
 from brrr.experiments.strassen_clocks import DECIDES, Clocked, Compared, clocks_note
@@ -17,7 +17,7 @@ from brrr.measurement import Estimate
 
 HERE = "this course"
 EXACT = ("sgemm", "ffma")
-CUBLAS = ("sgemm",)
+LIBRARY = ("sgemm",)
 PREPARED = {2048: 1.05, 4096: 1.24, 8192: 1.36, 16384: 1.4}
 TIMED = {4096: 1.18, 8192: 1.3, 16384: 1.35}
 SPLIT = ("fp16x3", *timed_lines("fp16x3"))
@@ -119,10 +119,10 @@ def _below_peak(evidence: Evidence) -> Verdict:
 def _growth(form: str, at_most: float) -> Judge:
     def judge(evidence: Evidence) -> Verdict:
         found = growths(evidence.source, evidence.experiment, form, EXACT)
-        own = growths(evidence.source, evidence.experiment, form, CUBLAS, in_order=False)
+        own = growths(evidence.source, evidence.experiment, form, LIBRARY, in_order=False)
         most = largest_growth(found)
         text = f"at most {_grown(most)}; {len(found)} points"
-        text += f"; against cuBLAS's own product at most {_grown(largest_growth(own))}" if own else ""
+        text += f"; against the library's own SGEMM at most {_grown(largest_growth(own))}" if own else ""
         return Verdict("holds" if most.per_level <= at_most else "fails", text)
 
     return judge
@@ -139,7 +139,7 @@ def _chooses_well(evidence: Evidence) -> Verdict:
     if not found:
         raise NotRecordedError("no choice of matmul was measured beside the ways")
     judged = [(compared.at_most(1.05), compared, told) for compared, told in found]
-    status = next((each for each in ("fails", "undecided") if any(each == one for one, *_ in judged)), "holds")
+    status: Status = min((status for status, *_ in judged), key=("fails", "undecided", "holds").index)
     worst, told = max(((one, told) for each, one, told in judged if each == status), key=lambda each: each[0].smaller)
     text = f"at most {worst.told} of the fastest way's time{worst.reason(status)}: {told}; {len(found)} choices"
     return Verdict(status, text)

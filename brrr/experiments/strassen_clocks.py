@@ -6,7 +6,7 @@ time x clock, in cycles, puts both at one clock.
 
 >>> slow, fast = Clocked("sgemm", Estimate(3.0, 3.0, 3.0, 9), 1.4e9), Clocked("S1", Estimate(1.5, 1.5, 1.5, 9), 2e9)
 >>> print(Compared.of(slow, fast).told)
-1.4x (1.4x to 1.4x) in cycles, 2x (2x to 2x) as measured: sgemm at 1.4 GHz, S1 at 2 GHz
+1.4x (1.4x to 1.4x) in cycles, 2x (2x to 2x) as measured (sgemm at 1.4 GHz, S1 at 2 GHz)
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Compared:
         """The ratio, or both with the two clocks."""
         if self.cycles is None:
             return shown(self.measured)
-        return f"{shown(self.cycles)} in cycles, {shown(self.measured)} as measured: {self.clocks}"
+        return f"{shown(self.cycles)} in cycles, {shown(self.measured)} as measured ({self.clocks})"
 
     @property
     def smaller(self) -> float:

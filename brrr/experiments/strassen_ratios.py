@@ -16,6 +16,7 @@ IN_ORDER = "ffma"
 """The classical product that sums over k in order, whatever the size."""
 
 Known = dict[tuple[Value, ...], Measurement]
+Errors = dict[tuple[Value, ...], float]
 
 
 @dataclass(frozen=True)
@@ -80,22 +81,21 @@ def growths(
 ) -> list[Growth]:
     """The growth of a form's error at every point, over a classical product: with L levels the L-th root of the ratio.
 
-    `in_order`: over the product that sums k in order (`ffma`) where its error was measured; else over that with the
-    same inner product, which a library may sum in several parts: a smaller error, which levels do not start from.
+    `in_order`: over the product that sums k in order (`ffma`) where its error was measured, and then of GPU ways alone;
+    else over that with the same inner product, which a library may sum in parts: a smaller error to start from.
     """
+    ordered = _errors_of(source, experiment, IN_ORDER) if in_order else {}
     found = []
     for name in source.variants(experiment):
         way = way_of(name)
-        if way is None or way.form != form or way.inner not in inners:
+        if way is None or way.form != form or way.inner not in inners or (ordered and name != way.name):
             continue
-        found += _growths_of(source, experiment, name, way.level, in_order)
+        plain = _errors_of(source, experiment, classical(name)) | ordered
+        found += _growths_of(source, experiment, name, way.level, plain)
     return found
 
 
-def _growths_of(source: Source, experiment: Experiment, variant: str, level: int, in_order: bool) -> list[Growth]:
-    known = _errors_of(source, experiment, classical(variant))
-    if in_order:
-        known |= _errors_of(source, experiment, IN_ORDER)
+def _growths_of(source: Source, experiment: Experiment, variant: str, level: int, known: Errors) -> list[Growth]:
     found = []
     for point, measured in all_known(source, experiment, variant).items():
         plain = known.get(point)
@@ -104,7 +104,7 @@ def _growths_of(source: Source, experiment: Experiment, variant: str, level: int
     return found
 
 
-def _errors_of(source: Source, experiment: Experiment, variant: str) -> dict[tuple[Value, ...], float]:
+def _errors_of(source: Source, experiment: Experiment, variant: str) -> Errors:
     """A variant's error at every point where it was measured."""
     if variant not in source.variants(experiment):
         return {}

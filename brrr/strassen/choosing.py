@@ -166,9 +166,15 @@ def _chosen(fitting: list[Estimate], issued: bool) -> Estimate:
     for each in simpler:
         if each is None or each.seconds is None or chosen.seconds is None:
             continue
-        if chosen.seconds * GAIN > each.seconds or (issued and each is simpler[1] and each.seconds < ISSUED_S):
+        short = issued and each is simpler[1] and each.seconds < ISSUED_S and not _one_call(chosen.way, each.way)
+        if short or chosen.seconds * GAIN > each.seconds:
             chosen = each
     return chosen
+
+
+def _one_call(way: Way, plain: Way) -> bool:
+    """Whether a way is a single product on the operands as they are (TF32's), as the plain one: no launch more."""
+    return way.classical and not way.kind.split and way.kind.dtype == plain.kind.dtype
 
 
 def _classical_s(request: Request, where: _Where, inner: str) -> float | None:

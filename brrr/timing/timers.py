@@ -81,9 +81,7 @@ def _prepare(
     experiment: Experiment, variant: Variant, point: Point, budget_s: float, opened: dict[str, Workload]
 ) -> TimedRun | tuple[Workload, float, Run]:
     workload = _opened(experiment, variant, point, opened)
-    run = Run(
-        workload.run, _place(variant, workload), _cache_of(variant, point), budget_s, experiment.settle_s(point)
-    )
+    run = Run(workload.run, _place(variant, workload), _cache_of(variant, point), budget_s, experiment.settle_s(point))
     if variant.timer == "no-warm-up":  # its first call must be the timed one, so the check comes second
         samples = naive_timers.no_warm_up(workload.run, _wait_of(variant, workload))
         return TimedRun(_reading(run, "latency_s", samples), workload.cost, workload.check())
