@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import types
 import warnings
 from itertools import pairwise
 from typing import Any
@@ -12,8 +13,8 @@ import pytest
 import torch
 from torch import nn
 
-from brrr.errors import ArgumentError
-from brrr.strassen import StrassenLinear, StrassenMLP, Way, fuse
+from brrr.errors import ArgumentError, UnavailableError
+from brrr.strassen import StrassenLinear, StrassenMLP, Way, execution, fuse
 from brrr.strassen.execution import prepare_right
 from brrr.strassen.few_rows import planned
 from brrr.strassen.formatted import MOST, Formatted
@@ -282,7 +283,12 @@ def calls_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def noting(name: str) -> Any:
         operator = getattr(torch, name)
-        return lambda *given, **options: (seen.append(name), operator(*given, **options))[1]
+
+        def call(*given: Any, **options: Any) -> Any:
+            seen.append(name)
+            return operator(*given, **options)
+
+        return call
 
     for name in ("addmm", "_addmm_activation", "mm"):
         monkeypatch.setattr(torch, name, noting(name))
@@ -336,8 +342,8 @@ def test_gradients_of_classical_layers_are_torchs(monkeypatch: pytest.MonkeyPatc
 def test_a_classical_layer_among_others_writes_into_its_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
     layers = tuple(Layer(torch.randn(8, 8), torch.randn(8)) for _ in range(3))
     ways = [Way("sgemm"), Way("sgemm", 1, "strassen", True), Way("tf32")]
-    pairs = zip(layers, ways, strict=True)
-    rights = [prepare_right(right := Right(each.weight, True), way) if way.level else right for each, way in pairs]
+    rights = [Right(each.weight, True) for each in layers]
+    rights[1] = prepare_right(rights[1], ways[1])
     x, out = torch.randn(3, 8), torch.full((3, 8), float("nan"))
     run = ChainRun(layers, ways, rights, x)
     seen = calls_of(monkeypatch)
@@ -374,3 +380,34 @@ def test_few_rows_where_something_else_was_asked_for() -> None:
     assert name(32, accuracy="fp32") == "fp16x3-prepared", "with 16 rows and more it gains"
     assert not name(2, accuracy="tf32").count("strassen")
     assert name(4096, accuracy=1e-5, inner="sgemm").count("strassen")
+
+
+@pytest.mark.parametrize(("rows", "inner", "stride", "wanted"), [
+    (1, "sgemm", 1, True), (64, "sgemm", 1, True), (65, "sgemm", 1, False), (8, "ffma", 1, False),
+    (8, "sgemm", 2, False),
+])  # fmt: skip
+def test_few_rows_by_the_fastest_of_both_libraries(
+    rows: int, inner: str, stride: int, wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class OnGpu(torch.Tensor):
+        is_cuda = True
+        device = torch.device("cuda", 0)
+
+    asked: list[tuple[int, ...]] = []
+
+    def fastest(blas: tuple[int, ...], *_: torch.Tensor) -> Any:
+        asked.append(blas)
+        return lambda: None
+
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda index: types.SimpleNamespace(cuda_stream=7))
+    monkeypatch.setattr("brrr.kernels.cublas.blas_on", lambda *place: place)
+    monkeypatch.setattr("brrr.kernels.cublas_lt.fastest_product", fastest)
+    a = torch.ones(rows, 4 * stride)[:, ::stride].as_subclass(OnGpu)
+    found = execution._of_few_rows(Way(inner), a, torch.ones(3, 4), torch.empty(rows, 3))
+    assert (found is not None) == wanted and asked == [(0, 7)] * wanted
+
+    def missing(*_: object) -> None:
+        raise UnavailableError("no nvmath here")
+
+    monkeypatch.setattr("brrr.kernels.cublas.blas_on", missing)
+    assert execution._of_few_rows(Way(inner), a, torch.ones(3, 4), torch.empty(rows, 3)) is None

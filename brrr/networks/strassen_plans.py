@@ -12,7 +12,8 @@ import math
 
 from brrr.networks.network import Network
 from brrr.peaks.peaks import MissingPeakError
-from brrr.strassen.planning import Wish, plans_of, plans_on
+from brrr.strassen.few_rows import planned
+from brrr.strassen.planning import Wish
 from brrr.strassen.predicting import Predictor
 from brrr.strassen.requests import PLAIN
 from brrr.strassen.ways import Way
@@ -49,9 +50,7 @@ def wish_of(network: Network, way: str) -> Wish:
 def layer_way(network: Network, way: str, kind: str, device: object = None) -> Way:
     """The way of each layer's product; on this machine's device of that kind where none is named."""
     shapes, wish = [(network.hidden, network.hidden)], wish_of(network, way)
-    if device is None:
-        return plans_of(shapes, network.batch, network.dtype, kind, wish)[0].way
-    return plans_on(shapes, network.batch, network.dtype, device, wish)[0].way
+    return planned(shapes, network.batch, network.dtype, kind if device is None else device, wish)[0].way
 
 
 def gains(way: str, network: Network) -> str | None:

@@ -11,12 +11,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import torch
 
-from brrr.errors import ArgumentError
+from brrr.errors import ArgumentError, UnavailableError
 from brrr.strassen.arena import Arena
 from brrr.strassen.blocks import matrix_step, product_step
 from brrr.strassen.operands import Right, check_operands, check_out, operand_name
@@ -24,6 +25,9 @@ from brrr.strassen.shapes import buffer_shape, products_shape
 from brrr.strassen.sums import Step, prefix_step, suffix_step
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import Buffers, product_dtype, rounded, workspace_bytes
+
+FEW_ROWS = 64
+"""Up to so many rows a product with a network's weights is looked for among cuBLAS's and cuBLASLt's kernels."""
 
 
 def prepared(way: Way, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> Callable[[], None]:
@@ -116,10 +120,28 @@ def _classical(
     dtype = getattr(torch, way.dtype)
     b = factors[0] if factors else right.source
     if a.dtype == dtype:
-        return [*making, matrix_step(way.kind, a, b, out, right_transposed=right.transposed)]
+        found = _of_few_rows(way, a, b, out) if right.transposed else None
+        return [*making, found or matrix_step(way.kind, a, b, out, right_transposed=right.transposed)]
     left, product = arena.take(tuple(a.shape), dtype), arena.take(tuple(out.shape), dtype)
     multiply = matrix_step(way.kind, left, b, product, right_transposed=right.transposed)
     return [*making, partial(left.copy_, a), multiply, partial(out.copy_, product)]
+
+
+def _of_few_rows(way: Way, a: torch.Tensor, w: torch.Tensor, out: torch.Tensor) -> Step | None:
+    """With Linear's weights (n, k) on a GPU, the fastest of both libraries' kernels, tried once for a shape.
+
+    For few rows cuBLAS's own choice may be several times off the best. None for other operands, or without nvmath.
+    """
+    whole = all(each.is_contiguous() for each in (a, w, out))
+    if way.inner != "sgemm" or not a.is_cuda or not whole or a.shape[0] > FEW_ROWS:
+        return None
+    from brrr.kernels.cublas import blas_on
+    from brrr.kernels.cublas_lt import fastest_product
+
+    index = int(a.device.index)
+    with suppress(UnavailableError):
+        return fastest_product(blas_on(index, int(torch.cuda.current_stream(index).cuda_stream)), a, w, out)
+    return None
 
 
 def _levels(

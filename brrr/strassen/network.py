@@ -4,8 +4,9 @@
 >>> model(torch.randn(5, 32)).shape, list(model.state_dict())[:2]
 (torch.Size([5, 8]), ['0.weight', '0.bias'])
 
-The weights' part of each product is made once, and again after they have changed. Under autocast, and wherever no layer
-gains anything, torch's own modules run as they are.
+The weights' part of each product is made once, and again after they have changed. Where no layer gains anything, each
+is one call of torch's, with bias and ReLU in the product. Under autocast and transforms (`torch.func`), and for
+gradients that are torch's anyway, torch's own modules run as they are.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from torch import nn
 
 from brrr.errors import ArgumentError, UnavailableError
 from brrr.strassen.choosing import Plan
+from brrr.strassen.few_rows import planned
 from brrr.strassen.formatted import Formatted
 from brrr.strassen.layers import Chain, Layer, check_chain, layers_of, parts_of
+from brrr.strassen.one_call import by_torch, one_call
 from brrr.strassen.operands import operand_name
-from brrr.strassen.planning import Wish, plans_of
+from brrr.strassen.planning import Wish
 from brrr.strassen.requests import PLAIN, Inners
 from brrr.strassen.running import ChainRun
 from brrr.strassen.training import trained
@@ -44,19 +47,21 @@ class _Runner:
     def plans(self, chain: Chain, rows: int, *, prepared: bool = True) -> list[Plan]:
         """Each layer's, its weights' part made beforehand or not."""
         weight, shapes = chain[0].weight, [(layer.n, layer.k) for layer in chain]
-        return plans_of(
+        return planned(
             shapes, rows, operand_name(weight), weight.device.type, self.wish, prepared=prepared, eager=not self.graphs
         )
 
     def __call__(self, chain: Chain, x: torch.Tensor) -> torch.Tensor | None:
         """The chain's result; None where torch's own modules do as well."""
         flat = x.reshape(-1, x.shape[-1])
-        if not flat.numel() or torch.is_autocast_enabled(x.device.type):
+        if not flat.numel() or torch.is_autocast_enabled(x.device.type) or _transformed():
             return None
         learning = torch.is_grad_enabled() and (x.requires_grad or any(_learns(layer) for layer in chain))
-        ways = [plan.way for plan in self.plans(chain, flat.shape[0], prepared=not learning)]
-        if all(way.classical and way.inner == PLAIN[operand_name(x)] for way in ways):
+        ways, operand = [plan.way for plan in self.plans(chain, flat.shape[0], prepared=not learning)], operand_name(x)
+        if learning and all(way.classical and way.inner == PLAIN[operand] for way in ways):
             return None
+        if not learning and all(one_call(way, operand) for way in ways):
+            return by_torch(chain, flat, ways).reshape(*x.shape[:-1], chain[-1].n)
         try:
             y = trained(chain, flat, ways, self.wish) if learning else self._inferred(chain, flat, ways)
         except UnavailableError as missing:
@@ -189,6 +194,11 @@ def _fits(chain: Chain, x: torch.Tensor) -> bool:
         and (x.dtype, x.device, x.shape[-1]) == (weight.dtype, weight.device, chain[0].k)
         and (operand_name(x) in PLAIN)
     )
+
+
+def _transformed() -> bool:
+    """Whether the call is inside torch.vmap, torch.func.grad or the like, which know few operators by name."""
+    return torch._C._are_functorch_transforms_active()
 
 
 def _bias(layer: Layer) -> int:

@@ -19,12 +19,13 @@ from functools import partial
 import torch
 
 from brrr.strassen.arena import Arena
-from brrr.strassen.blocks import float32_on, product_step
+from brrr.strassen.blocks import product_step
 from brrr.strassen.execution import prepare_right as prepare_right
 from brrr.strassen.execution import run_all, steps
-from brrr.strassen.layers import Chain, Layer
+from brrr.strassen.layers import Chain
+from brrr.strassen.layers import Layer as Layer
+from brrr.strassen.one_call import linear, one_call
 from brrr.strassen.operands import Right, operand_name
-from brrr.strassen.requests import PLAIN
 from brrr.strassen.shapes import buffer_shape, products_shape
 from brrr.strassen.sums import Step, layer_step, prefix_step, suffix_step
 from brrr.strassen.ways import Way
@@ -112,8 +113,8 @@ class ChainRun:
         """A product that stands alone; bias and ReLU behind it, or in it where torch's own operator has both."""
         assert source is not None and target is not None
         layer, way, right = self.chain[place], self.ways[place], self.rights[place]
-        if way.inner == PLAIN[operand_name(source)] and not way.level:
-            return [partial(linear_into, source, layer, target)]
+        if one_call(way, operand_name(source)):
+            return [partial(linear, source, layer, target, tf32=way.inner == "tf32")]
         with self._arena.mark():
             made = steps(way, source, right, target, self._arena)
         return [*made, partial(activate, target, layer.bias, layer.relu)]
@@ -166,18 +167,6 @@ class ChainRun:
             if self._alone(p)
         ]
         return shared + max(alone, default=0)
-
-
-def linear_into(x: torch.Tensor, layer: Layer, out: torch.Tensor) -> None:
-    """A layer by torch, into `out`: one operator where it has a bias and the library has the epilogue."""
-    with float32_on(x, False):
-        if layer.bias is None:
-            torch.mm(x, layer.weight.t(), out=out)
-            activate(out, None, layer.relu)
-        elif layer.relu:
-            torch._addmm_activation(layer.bias, x, layer.weight.t(), out=out)
-        else:
-            torch.addmm(layer.bias, x, layer.weight.t(), out=out)
 
 
 def activate(out: torch.Tensor, bias: torch.Tensor | None, relu: bool) -> None:
