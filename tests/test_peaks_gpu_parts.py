@@ -144,7 +144,9 @@ def findings(quick: bool = False) -> Findings:
 
 
 def test_all_parts_but_those_that_need_graphs_and_a_compiler(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu.host_cost, "issue_estimate", lambda call, wait, seconds: made_up_gated(call))
+    monkeypatch.setattr(
+        gpu.host_cost, "issue_beside", lambda call, other, wait, seconds: (made_up_gated(call), made_up_gated(other))
+    )
     found, told = findings(), []
     elsewhere = ("graph-replay", "gap between replays", "host.compiled", "sweep of products", "sweep of operators")
     run_parts([part for part in gpu.PARTS if part.name not in elsewhere], found, told.append)

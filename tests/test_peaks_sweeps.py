@@ -19,7 +19,7 @@ from brrr.measurement import Estimate
 from brrr.peaks import gpu_operators, gpu_products, gpu_sweep, operator_forms, sweep_shapes
 from brrr.peaks.parts import Findings
 from brrr.peaks.peaks_file import read_peaks, write_peaks
-from brrr.peaks.sweep import Sweep
+from brrr.peaks.sweep import Sweep, whole_nanoseconds
 from brrr.roofline.sweeps import swept_operators, swept_products
 
 LITTLE = 2**20
@@ -177,8 +177,7 @@ def test_impossible_sweeps(rows: tuple[tuple[int, ...], ...], seconds: tuple[flo
 
 
 def test_times_between_two_nanoseconds_are_kept_as_a_file_holds_them(tmp_path: Path) -> None:
-    """The middle of two times of a profiler, which are whole nanoseconds, need not be one."""
-    sweep = Sweep(("m",), ((1,), (2,)), (2.0005e-6, 3e-6))
+    sweep = Sweep(("m",), ((1,), (2,)), whole_nanoseconds((2.0005e-6, 3e-6)))
     peaks = replace(gpu_peaks(), sweeps={"products": sweep})
     write_peaks(tmp_path, peaks)
     assert read_peaks(tmp_path).sweeps["products"] == sweep

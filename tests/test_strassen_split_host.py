@@ -110,13 +110,15 @@ def test_four_slots_are_enough(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_emulation_sees_mistakes(mistake: str, tmp_path: Path) -> None:
-    """With as few slots as there may be, so that each is wanted again soon."""
+    """With as few slots as there may be, so that each is wanted again soon, and two steps a chunk."""
     right, wrong = MISTAKES[mistake]
     text = (KERNELS / "split_product.cu").read_text(encoding="utf-8")
     assert text.count(right) == 1
     source = tmp_path / "split_product.cu"
     source.write_text(text.replace(right, wrong), encoding="utf-8")
-    verdict, error = host_run(Tiling(columns=128), (1, 140, 120, 600), 1, tmp_path, source, more=("-DSLOTS=4",))
+    verdict, error = host_run(
+        Tiling(columns=128, chunk=128), (1, 140, 120, 600), 1, tmp_path, source, more=("-DSLOTS=4",)
+    )
     assert verdict or not error < 5e-7, "the mistake went unseen"
 
 

@@ -11,7 +11,7 @@ import torch
 from brrr.experiment import Value
 from brrr.peaks.gpu_times import own_times
 from brrr.peaks.parts import Findings, said
-from brrr.peaks.sweep import Sweep
+from brrr.peaks.sweep import Sweep, whole_nanoseconds
 
 TOGETHER = 96
 """Calls in one recording."""
@@ -56,7 +56,7 @@ def measure_sweep(
         seconds += [each.median for each in times]
     if rows:
         conditions: dict[str, Value] = {"by": by, "times_from": "cupti", "cache": "hot", "timed": TIMED}
-        found.sweeps[name] = Sweep(columns, tuple(rows), tuple(seconds), conditions)
+        found.sweeps[name] = Sweep(columns, tuple(rows), whole_nanoseconds(seconds), conditions)
 
 
 def _prepared(name: str, calls: Sequence[Prepare], found: Findings) -> Iterator[tuple[Row, Callable[[], Any]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from brrr.errors import ArgumentError
@@ -19,8 +19,8 @@ class Sweep:
     >>> list(sweep)[1]
     ({'m': 64, 'n': 128}, 3e-06)
 
-    Each row has a value for each column. Times are kept to whole nanoseconds, as files hold them. ArgumentError for
-    rows of another length, and for times that cannot be.
+    Each row has a value for each column. ArgumentError for rows of another length, and for times
+    that cannot be.
     """
 
     columns: tuple[str, ...]
@@ -37,7 +37,6 @@ class Sweep:
         odd = next((time_s for time_s in self.seconds if not SHORTEST_S <= time_s <= LONGEST_S), None)
         if odd is not None:
             raise ArgumentError("Sweep", "seconds", odd, f"{SHORTEST_S:g} to {LONGEST_S:g} s")
-        object.__setattr__(self, "seconds", tuple(round(time_s * 1e9) / 1e9 for time_s in self.seconds))
 
     def __iter__(self) -> Iterator[tuple[dict[str, int | str], float]]:
         return ((dict(zip(self.columns, row, strict=True)), time_s) for row, time_s in self._pairs())
@@ -47,3 +46,12 @@ class Sweep:
 
     def _pairs(self) -> Iterator[tuple[tuple[int | str, ...], float]]:
         return zip(self.rows, self.seconds, strict=True)
+
+
+def whole_nanoseconds(seconds: Iterable[float]) -> tuple[float, ...]:
+    """Times as a file holds them: the middle of two times of a profiler, which are whole nanoseconds, need not be one.
+
+    >>> whole_nanoseconds([2.0005e-6, 3e-6])
+    (2.001e-06, 3e-06)
+    """
+    return tuple(round(time_s * 1e9) / 1e9 for time_s in seconds)
