@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -190,18 +190,25 @@ def _text(part: Part) -> str:
 
 def main(argv: Sequence[str]) -> int:
     """Print the table, or write it as a coloured page; 2 where there is nothing to show."""
-    parser = argparse.ArgumentParser(prog="python -m brrr.experiments.mlp_table", description=__doc__)
+    return print_table(argv, mlp_table, "python -m brrr.experiments.mlp_table", "The textbook network", __doc__)
+
+
+def print_table(
+    argv: Sequence[str], make: Callable[..., MlpTable], prog: str, title: str, description: str | None
+) -> int:
+    """The command line of a table: a source, `--layers` and `--html`; 2 where there is nothing to show."""
+    parser = argparse.ArgumentParser(prog=prog, description=description)
     parser.add_argument("source", nargs="?", default=None, help="recorded:DEVICE, cuda or cpu")
     parser.add_argument("--layers", type=int, choices=LAYERS, help="only the rows of so many layers")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the coloured table")
     options = parser.parse_args(argv)
     try:
-        table = mlp_table(options.source, layers=options.layers)
+        table = make(options.source, layers=options.layers)
     except BrrrError as error:
         print(error, file=sys.stderr)
         return 2
     if options.html is not None:
-        page = f"<!doctype html><meta charset='utf-8'><title>The textbook network</title>{table._repr_html_()}"
+        page = f"<!doctype html><meta charset='utf-8'><title>{title}</title>{table._repr_html_()}"
         options.html.write_text(page, encoding="utf-8")
     else:
         print(table)

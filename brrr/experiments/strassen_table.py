@@ -6,17 +6,15 @@ python -m brrr.experiments.strassen_table recorded:h200 --html table.html  # col
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from brrr.claim import Evidence
-from brrr.errors import ArgumentError, BrrrError, NotRecordedError
+from brrr.errors import ArgumentError, NotRecordedError
 from brrr.experiments import experiment
 from brrr.experiments.mlp import LAYERS
 from brrr.experiments.mlp_ratios import Key
-from brrr.experiments.mlp_table import MlpTable, Part, measured_gains, of_layers
+from brrr.experiments.mlp_table import MlpTable, Part, measured_gains, of_layers, print_table
 from brrr.published import mlp_speedups
 from brrr.source import Source
 from brrr.source import source as source_named
@@ -69,22 +67,7 @@ def measured_parts(source: Source) -> list[Part]:
 
 def main(argv: Sequence[str]) -> int:
     """Print the table, or write it as a coloured page; 2 where there is nothing to show."""
-    parser = argparse.ArgumentParser(prog="python -m brrr.experiments.strassen_table", description=__doc__)
-    parser.add_argument("source", nargs="?", default=None, help="recorded:DEVICE, cuda or cpu")
-    parser.add_argument("--layers", type=int, choices=LAYERS, help="only the rows of so many layers")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write the coloured table")
-    options = parser.parse_args(argv)
-    try:
-        table = strassen_table(options.source, layers=options.layers)
-    except BrrrError as error:
-        print(error, file=sys.stderr)
-        return 2
-    if options.html is not None:
-        page = f"<!doctype html><meta charset='utf-8'><title>Fused Strassen</title>{table._repr_html_()}"
-        options.html.write_text(page, encoding="utf-8")
-    else:
-        print(table)
-    return 0
+    return print_table(argv, strassen_table, "python -m brrr.experiments.strassen_table", "Fused Strassen", __doc__)
 
 
 if __name__ == "__main__":
