@@ -44,7 +44,7 @@ CHOSEN = STRASSEN[:2]
 LARGE_WAYS = ("module", "graph", "max-autotune", "best", *STRASSEN)
 """Ways measured beyond the source's grid, where batch and hidden size are large."""
 
-SETTLE_S = 0.05
+SETTLE_S = 0.1
 
 CPU_WAYS = ("module", "functional", "inference", "script", "numpy", "best")
 CPU_WEIGHTS, CPU_FLOP = 2**23, 3e8
@@ -94,7 +94,7 @@ def settle_s(point: Point) -> float:
     """How long a way runs unmeasured before its samples: where batch and hidden size are large, power pulls the clock.
 
     >>> settle_s({"layers": 8, "batch": 128, "hidden": 4096}), settle_s({"layers": 8, "batch": 4096, "hidden": 4096})
-    (0.0, 0.05)
+    (0.0, 0.1)
     """
     return SETTLE_S if sizes(point)[1:] in LARGE else 0.0
 

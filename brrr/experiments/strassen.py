@@ -47,7 +47,7 @@ SHORT_SMALLEST = (512, 512, 1024, 8192)
 WINOGRAD_LARGEST = 8192
 """Winograd's form shows its speed and its error up to here."""
 
-SETTLE_FROM, SETTLE_S = 4096, 0.05
+SETTLE_FROM, SETTLE_S = 2048, 0.1
 """From this size on a product of tensor cores may pull the clock down: so long each way runs before it is measured."""
 
 MEMORY_BYTES = 60e9
@@ -71,7 +71,7 @@ def settle_s(point: Point) -> float:
     """How long a way runs unmeasured before its samples: the way before it left a clock of its own.
 
     >>> settle_s({"size": 1024}), settle_s({"size": 8192})
-    (0.0, 0.05)
+    (0.0, 0.1)
     """
     return SETTLE_S if int(point["size"]) >= SETTLE_FROM else 0.0
 
