@@ -22,11 +22,17 @@ class RefusedError(Exception):
     """As nvmath's own errors: no RuntimeError."""
 
 
+class RefusedBlasError(Exception):
+    """The other library's."""
+
+
 class PlayedLt:
     """cuBLASLt's words on CPU memory; algorithm number i has i in its first word, and 2 is refused when it is run.
 
     It offers 0, 1 and 2, and without a workspace 1 and 3.
     """
+
+    cuBLASLtError = RefusedError
 
     def __init__(self) -> None:
         self.things: dict[int, Any] = {}
@@ -89,6 +95,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> PlayedLt:
     lt = PlayedLt()
     monkeypatch.setattr(cublas_lt, "lt_bindings", lambda: lt)
     monkeypatch.setattr(cublas_lt, "bindings", PlayedBlas)
+    monkeypatch.setattr(PlayedBlas, "cuBLASError", RefusedBlasError, raising=False)
     monkeypatch.setattr(cublas_lt, "_CHOSEN", {})
     monkeypatch.setattr(cublas_lt, "ALIGNMENT", 1)
     monkeypatch.setattr(cublas.Blas, "workspace_address", 4096)
@@ -213,6 +220,49 @@ def test_without_cublaslt_there_is_still_a_choice(
     cublas_lt.fastest_product(blas, x, w, out)()
     assert tried == [PLAIN, BARE] and bare.calls[-1] == "bare" and not library.run
     torch.testing.assert_close(out, x @ w.t(), rtol=1e-5, atol=1e-5)
+
+
+def test_a_refusal_is_the_librarys_and_a_mistake_is_ours(
+    monkeypatch: pytest.MonkeyPatch, library: PlayedLt, bare: PlayedBare
+) -> None:
+    """A candidate that a library refuses is left out; any other error comes to light."""
+    blas, _ = handle(monkeypatch)
+    tried = timed(monkeypatch, library, bare, {PLAIN: 9, BARE: 9, 0: 8, 1: 5, 3: 6})
+    x, w, out = torch.randn(3, 5), torch.randn(4, 5), torch.empty(3, 4)
+
+    def raising(error: Exception) -> Callable[..., None]:
+        def call(*_: int) -> None:
+            raise error
+
+        return call
+
+    monkeypatch.setattr(bare, "sgemm", raising(RefusedBlasError("not supported")))
+    cublas_lt.fastest_product(blas, x, w, out)
+    assert tried == [PLAIN, 0, 1, 3]
+    cublas_lt._CHOSEN.clear()
+    monkeypatch.setattr(library, "matmul_algo_get_heuristic", raising(RefusedError("not supported")))
+    cublas_lt.fastest_product(blas, x, w, out)
+    assert tried == [PLAIN, 0, 1, 3, PLAIN]
+    for where, name in ((bare, "sgemm"), (library, "matmul_algo_get_heuristic"), (library, "matmul")):
+        cublas_lt._CHOSEN.clear()
+        with monkeypatch.context() as spoilt:
+            spoilt.setattr(where, name, raising(TypeError("a wrong argument")))
+            if name == "matmul":
+                spoilt.setattr(
+                    library, "matmul_algo_get_heuristic", PlayedLt.matmul_algo_get_heuristic.__get__(library)
+                )
+            with pytest.raises(TypeError, match="a wrong argument"):
+                cublas_lt.fastest_product(blas, x, w, out)
+
+
+def test_a_library_that_makes_no_handle_is_not_here(monkeypatch: pytest.MonkeyPatch, library: PlayedLt) -> None:
+    def create() -> int:
+        raise RuntimeError("libcublasLt.so not found")
+
+    monkeypatch.setattr(library, "create", create)
+    blas, _ = handle(monkeypatch)
+    with pytest.raises(UnavailableError, match="makes no handle"):
+        cublas_lt.Lt(blas)
 
 
 @pytest.mark.parametrize("what", ["misaligned", "empty", "captured"])

@@ -94,11 +94,11 @@ def test_cost_and_prediction_are_what_the_counter_finds(hidden: int) -> None:
 def test_what_is_predicted_of_which_way() -> None:
     point: Point = {"layers": 8, "batch": 16, "hidden": 512}
     runs = {v.name: MLP.predicted_run(v.name, point) for v in MLP.variants}
-    assert runs["pycuda"] is None and runs["best"] is None and runs["graph-tf32"] is None
+    assert all(runs[name] is None for name in ("pycuda", "megakernel", "best", "graph-tf32"))
     hows = {name: run.how for name, run in runs.items() if run is not None}
     assert hows["module"] == "eager" and hows["graph"] == hows["megakernel-graph"] == "graph"
     kernels = {n: len([o for o in r.cost.operators if o.kind != "view"]) for n, r in runs.items() if r is not None}
-    assert (kernels["graph"], kernels["triton-graph"], kernels["megakernel"]) == (16, 8, 1)
+    assert (kernels["graph"], kernels["triton-graph"], kernels["megakernel-graph"]) == (16, 8, 1)
     triton = runs["triton"]
     assert triton is not None and triton.cost.eager_bytes < runs["graph"].cost.eager_bytes  # type: ignore[union-attr]
 
@@ -231,6 +231,7 @@ GOOD: dict[str, Any] = {
     "graph": of(EAGER, 2.0),
     "compile": of(EAGER, 2.2),
     "max-autotune": of(EAGER, 2.4),
+    "pycuda-graph": of(EAGER, 2.3),
     "megakernel": of(EAGER, 10.0),
     "megakernel-graph": of(EAGER, 9.0),
     "best": of(EAGER, 6.0),
@@ -299,6 +300,7 @@ FAILS: list[tuple[str, dict[str, Any]]] = [
     ("strassen-only-there", slower("strassen-one", 0.5, lambda n, b, h: (b, h) == (2, 4096))),
     ("strassen-only-there", slower("strassen-one", 1.6, lambda n, b, h: (b, h) == (64, 2048))),
     ("strassen-few-rows", slower("strassen-one", 0.01, lambda n, b, h: b <= 16)),
+    ("strassen-few-rows", slower("strassen-one", 0.01, lambda n, b, h: (b, h) == (16, 4096))),
     ("strassen-network", slower("strassen", 1.3, lambda n, b, h: (b, h) == (4096, 2048))),
     ("strassen-network-accurate", slower("strassen-accurate", 1.5)),
     ("strassen-never-slower", slower("strassen", 3.0, lambda n, b, h: (n, b, h) == (2, 8, 512))),
@@ -319,6 +321,18 @@ def test_a_megakernel_in_a_graph_counts_where_it_is_the_faster_one() -> None:
     alone_slow = {"megakernel": of(EAGER, 5.0), "megakernel-graph": of(EAGER, 10.0)}
     assert verdict("one-kernel-small", **alone_slow) == "holds"
     assert verdict("one-kernel-eager", **alone_slow) == "holds"
+
+
+def test_a_level_is_compared_with_the_fastest_way_that_has_none() -> None:
+    """That a library's choice of kernel is slow is nothing that a level has gained."""
+    slow = slower("graph", 5.0, lambda n, b, h: (b, h) == (16, 4096))
+    assert verdict("strassen-few-rows", **slow) == "holds"
+    kernels = dict.fromkeys(("megakernel", "megakernel-graph"))
+    assert verdict("strassen-few-rows", **slow, **kernels) == "holds", "PyCUDA's graph is left"
+    others = dict.fromkeys(("megakernel", "megakernel-graph", "pycuda-graph", "max-autotune"))
+    assert verdict("strassen-few-rows", **others) == "not measured", "a single library's choice decides nothing"
+    alike = {**dict.fromkeys(others), **slower("graph", 5.0), "pycuda-graph": GOOD["strassen-one"]}
+    assert verdict("strassen-few-rows", **alike) == "undecided"
 
 
 def test_without_a_graph_nothing_is_said_of_pytorchs_fastest_way() -> None:

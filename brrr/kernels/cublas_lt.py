@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import cycle
 from statistics import median
@@ -24,7 +25,7 @@ from brrr.kernels.cublas import DATA_TYPES, WORKSPACE_BYTES, Blas, bindings
 if TYPE_CHECKING:
     import torch
 
-CANDIDATES, TRIES, LAUNCHES, HEAD_START_CYCLES = 8, 3, 24, 300_000
+CANDIDATES, TRIES, LAUNCHES, HEAD_START_CYCLES = 8, 3, 24, 1_000_000
 """What cuBLASLt is asked for, with its workspace and once more without; how often each is timed, by so many launches in
 a row, behind a wait of so many cycles in which the host issues them."""
 
@@ -61,7 +62,10 @@ class Lt:
 
     def __init__(self, blas: Blas) -> None:
         self._lt, self._types, self.blas = lt_bindings(), bindings().ComputeType, blas
-        self._handle = self._lt.create()
+        try:
+            self._handle = self._lt.create()
+        except Exception as error:  # nothing is given to it: it is the library that cannot be loaded, or has no room
+            raise UnavailableError(f"cuBLASLt makes no handle ({type(error).__name__}: {error})") from error
         self._described: dict[Key, tuple[int, ...]] = {}
         self._one, self._zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
 
@@ -206,7 +210,7 @@ def _runnable(blas: Blas, key: Key, operands: Operands) -> Iterator[Way]:
     for way in (without_workspace, *_offered_by_lt(blas, key)):
         try:
             way(blas, key, operands)()
-        except Exception:  # the libraries have error types of their own
+        except refusals():
             continue
         yield way
 
@@ -215,8 +219,20 @@ def _offered_by_lt(blas: Blas, key: Key) -> list[Way]:
     """None without the library, or where it has nothing for this shape."""
     try:
         return [partial(by_lt, algorithm) for algorithm in blas.beside(Lt).candidates(key)]
-    except Exception:
+    except refusals():
         return []
+
+
+def refusals() -> tuple[type[Exception], ...]:
+    """What says that a library has no such kernel, or is not here; any other error is a mistake of this package's.
+
+    nvmath-python has an error type for each library, `cuBLASError` and `cuBLASLtError`, for every status but success.
+    """
+    found: list[type[Exception]] = [UnavailableError]
+    for library, name in ((bindings, "cuBLASError"), (lt_bindings, "cuBLASLtError")):
+        with suppress(UnavailableError):
+            found.append(getattr(library(), name))
+    return tuple(found)
 
 
 class InTurn:

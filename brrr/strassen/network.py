@@ -4,8 +4,9 @@
 >>> model(torch.randn(5, 32)).shape, list(model.state_dict())[:2]
 (torch.Size([5, 8]), ['0.weight', '0.bias'])
 
-The weights' part of each product is made once, and again after they have changed. Where no layer gains anything, each
-is one call of torch's, with bias and ReLU in the product. Under autocast and transforms (`torch.func`), and for
+The weights' part of each product is made once, and again after they have changed. A layer that no level helps is one
+call of torch's, with bias and ReLU in the product, or on a GPU the fastest product and one kernel behind it, whichever
+is faster; that is tried at the first call for a number of rows. Under autocast and transforms (`torch.func`), and for
 gradients that are torch's anyway, torch's own modules run as they are.
 """
 
@@ -20,11 +21,13 @@ import torch
 from torch import nn
 
 from brrr.errors import ArgumentError, UnavailableError
+from brrr.kernels.cublas_lt import capturing
 from brrr.strassen.choosing import Plan
+from brrr.strassen.fastest_layer import by_libraries
 from brrr.strassen.few_rows import planned
 from brrr.strassen.formatted import Formatted
 from brrr.strassen.layers import Chain, Layer, check_chain, layers_of, parts_of
-from brrr.strassen.one_call import by_torch, one_call
+from brrr.strassen.one_call import one_call
 from brrr.strassen.operands import operand_name
 from brrr.strassen.planning import Wish
 from brrr.strassen.requests import PLAIN, Inners
@@ -43,6 +46,7 @@ class _Runner:
         self.wish, self.graphs = wish, graphs
         self._formatted = Formatted()
         self._runs: OrderedDict[tuple[Any, ...], ChainRun] = OrderedDict()
+        self._captured: list[ChainRun] = []  # a graph knows their buffers by address, so they stay
 
     def plans(self, chain: Chain, rows: int, *, prepared: bool = True) -> list[Plan]:
         """Each layer's, its weights' part made beforehand or not."""
@@ -61,7 +65,7 @@ class _Runner:
         if learning and all(way.classical and way.inner == PLAIN[operand] for way in ways):
             return None
         if not learning and all(one_call(way, operand) for way in ways):
-            return by_torch(chain, flat, ways).reshape(*x.shape[:-1], chain[-1].n)
+            return by_libraries(chain, flat, ways, eager=not self.graphs).reshape(*x.shape[:-1], chain[-1].n)
         try:
             y = trained(chain, flat, ways, self.wish) if learning else self._inferred(chain, flat, ways)
         except UnavailableError as missing:
@@ -83,8 +87,10 @@ class _Runner:
             self._formatted(place, layer, way) for place, (layer, way) in enumerate(zip(chain, ways, strict=True))
         ]
         key = (x.shape[0], x.dtype, x.device, _stream(x), *ways, *(id(each) for each in rights), *map(_bias, chain))
-        run = self._runs.pop(key, None) or ChainRun(chain, ways, rights, x)
+        run = self._runs.pop(key, None) or ChainRun(chain, ways, rights, x, eager=not self.graphs)
         self._runs[key] = run
+        if x.is_cuda and capturing() and run not in self._captured:
+            self._captured.append(run)
         while len(self._runs) > self.KEPT:
             self._runs.popitem(last=False)
         return run
@@ -107,7 +113,8 @@ class StrassenMLP(nn.Sequential):
     inner asked for; others run as they are. Names and parameters are those of a Sequential of the same modules: so
     state_dict, `.to()`, optimizers and copies work as with one. Rows may differ from call to call, sizes may be odd.
     graphs: calls will be captured in a CUDA Graph, so that what the host takes for several launches a layer does not
-    count; without it, layers too short for that are left to torch.
+    count; without it, layers too short for that are left to torch. The calls before the capture must be on the stream
+    that is captured, as `brrr.capture` makes them: inside it nothing can be tried.
 
     Gradients flow, once (a gradient of a gradient needs torch's own modules).
     """

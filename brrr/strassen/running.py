@@ -18,13 +18,15 @@ from functools import partial
 
 import torch
 
+from brrr.kernels.cublas_lt import capturing
 from brrr.strassen.arena import Arena
 from brrr.strassen.blocks import product_step
 from brrr.strassen.execution import prepare_right as prepare_right
 from brrr.strassen.execution import run_all, steps
+from brrr.strassen.fastest_layer import layer_step as classical_step
 from brrr.strassen.layers import Chain
 from brrr.strassen.layers import Layer as Layer
-from brrr.strassen.one_call import linear, one_call
+from brrr.strassen.one_call import activate, one_call
 from brrr.strassen.operands import Right, operand_name
 from brrr.strassen.shapes import buffer_shape, products_shape
 from brrr.strassen.sums import Step, layer_step, prefix_step, suffix_step
@@ -36,14 +38,15 @@ class ChainRun:
     """One chain, ways and number of rows: a call makes the launches that depend on where x and the result lie.
 
     ways: one a layer, prepared; rights: each layer's weights, ready for its way. `kept`: tensors (m, n) that also get
-    each layer's output, for training; None keeps none.
+    each layer's output, for training; None keeps none. eager: the host's time for launches counts.
     """
 
     def __init__(
         self, chain: Chain, ways: Sequence[Way], rights: Sequence[Right], x: torch.Tensor, *,
-        kept: Sequence[torch.Tensor] | None = None,
+        kept: Sequence[torch.Tensor] | None = None, eager: bool = True,
     ) -> None:  # fmt: skip
-        self.chain, self.ways, self.rights = chain, tuple(ways), tuple(rights)
+        self.chain, self.ways, self.rights, self.eager = chain, tuple(ways), tuple(rights), eager
+        self._classical = [layer for layer, way in zip(chain, self.ways, strict=True) if way.classical]
         self.rows, self.dtype = x.shape[0], x.dtype
         self._arena = Arena(self._needed(operand_name(x)), x.device)
         self._left, self._products = self._buffers()
@@ -74,9 +77,12 @@ class ChainRun:
         return made
 
     def _once(self, kind: str, place: int, make: Callable[[], list[Step]]) -> list[Step]:
-        if (kind, place) not in self._made:
-            self._made[kind, place] = make()
-        return self._made[kind, place]
+        if (kind, place) in self._made:
+            return self._made[kind, place]
+        made = make()
+        if not capturing():  # what could not be tried now may be tried later
+            self._made[kind, place] = made
+        return made
 
     def _output(self, place: int, x: torch.Tensor, kept: Sequence[torch.Tensor] | None) -> torch.Tensor | None:
         """Where a layer's output goes; None where nobody needs it, since only the next layer's factors are written."""
@@ -110,11 +116,12 @@ class ChainRun:
         return [*made, suffix_step(self._products[place], way, target, bias=layer.bias, relu=layer.relu)]
 
     def _library(self, place: int, source: torch.Tensor | None, target: torch.Tensor | None) -> list[Step]:
-        """A product that stands alone; bias and ReLU behind it, or in it where torch's own operator has both."""
+        """A product that stands alone; bias and ReLU behind it, or in it, for what the libraries have themselves."""
         assert source is not None and target is not None
         layer, way, right = self.chain[place], self.ways[place], self.rights[place]
         if one_call(way, operand_name(source)):
-            return [partial(linear, source, layer, target, tf32=way.inner == "tf32")]
+            asked = {"tf32": way.inner == "tf32", "among": self._classical, "eager": self.eager}
+            return [classical_step(source, layer, target, **asked)]  # type: ignore[arg-type]
         with self._arena.mark():
             made = steps(way, source, right, target, self._arena)
         return [*made, partial(activate, target, layer.bias, layer.relu)]
@@ -167,14 +174,6 @@ class ChainRun:
             if self._alone(p)
         ]
         return shared + max(alone, default=0)
-
-
-def activate(out: torch.Tensor, bias: torch.Tensor | None, relu: bool) -> None:
-    """Bias and ReLU in place."""
-    if bias is not None:
-        out.add_(bias)
-    if relu:
-        out.relu_()
 
 
 def _size(shape: tuple[int, ...], dtype: torch.dtype) -> int:
