@@ -13,7 +13,7 @@ from brrr.errors import ArgumentError
 from brrr.experiments.mlp import BATCHES, HIDDEN, LAYERS
 from brrr.experiments.mlp_table import Part, measured_parts, mlp_table, published_part
 from brrr.lessons.drawings import drawing
-from brrr.lessons.network_divide import curves, in_words, limits
+from brrr.lessons.network_divide import ALONE, curves, in_words, limits
 from brrr.measurement import Measurement
 from brrr.published import mlp_speedups
 from brrr.recordings.machine import Machine
@@ -22,8 +22,8 @@ from brrr.recordings.recorded import Recorded
 
 PNG = b"\x89PNG"
 GPU = Machine("h200", "Synthetic H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+made.up")
-VARIANTS = ("module", "graph", "pycuda", "pycuda-fused", "megakernel", "best")
-GAIN = {"pycuda": 1.5, "pycuda-fused": 2.0}
+VARIANTS = ("module", "graph", "pycuda", "pycuda-fused", "pycuda-graph", "megakernel", "best")
+GAIN = {"pycuda": 1.5, "pycuda-fused": 2.0, "pycuda-graph": 1.25}
 
 
 def run(variant: str, batch: int, hidden: int) -> MadeUpRun:
@@ -62,6 +62,7 @@ def test_each_panel_has_its_own_badge_and_its_own_divide(recorded: Recorded) -> 
     theirs, ours = made.text.split("RECORDED")
     assert "PUBLISHED · NVIDIA GTX 1070" in theirs and "divide at 1024" in theirs
     assert ours.startswith(" · Synthetic H200") and "1.5x to 1x, divide at 2048" in ours and "2x to 1x" in ours
+    assert f"{ALONE} 1.25x to 1x" in ours and ALONE not in theirs
     assert "PUBLISHED" in made.badge and "RECORDED" in made.badge
 
 
@@ -91,6 +92,12 @@ def test_a_point_that_is_missing_is_said_and_one_alone_has_no_divide() -> None:
     part = Part("LIVE · a GPU", {"three kernels a layer": {(8, 16, 256): 1.4}})
     assert in_words(part, 8, 2) == "LIVE · a GPU: nothing is measured here"
     assert in_words(part, 8, 16).endswith("three kernels a layer 1.4x, no divide")
+
+
+def test_the_kernels_alone_are_drawn_beside_another_line_only() -> None:
+    gains = {(8, 16, 256): 1.4}
+    assert curves(Part("LIVE · a GPU", {ALONE: gains}), 8, 16) == {}
+    assert list(curves(Part("LIVE · a GPU", {ALONE: gains, "bias and ReLU fused": gains}), 8, 16))[-1] == ALONE
 
 
 def test_the_drawing_of_a_part_without_points_draws() -> None:

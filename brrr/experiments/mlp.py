@@ -116,7 +116,7 @@ def _variant(name: str) -> Variant:
 
 
 ORDER = (
-    "module", "functional", "inference", "script", "compile", "max-autotune", "graph", "pycuda", "pycuda-fused",
+    "module", "functional", "inference", "script", "compile", "max-autotune", "pycuda", "pycuda-fused", "graph",
     "pycuda-graph", "epilogue", "epilogue-graph", "triton", "triton-graph", "megakernel", "megakernel-graph", "best",
 )  # fmt: skip
 SHOWN = ("module", "graph", "pycuda", "pycuda-fused", "megakernel", "best")

@@ -1,6 +1,7 @@
 """What is predicted of the experiment `mlp`: the kernels of each way, in a loop.
 
-PyCUDA's own launches are not predicted, only the same kernels in a graph; nor what `best` chooses, which asks these.
+Launches from Python, past torch (PyCUDA's, the megakernel's), are not predicted, only the same kernels in a graph; nor
+is what `best` chooses.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ FUSED = ("triton", "triton-graph", "epilogue-graph", "max-autotune")
 EAGER = ("module", "functional", "inference", "script")
 HOW: dict[str, How] = {
     **dict.fromkeys(EAGER, "eager"),
-    **dict.fromkeys(("compile", "triton", "megakernel"), "compiled"),
+    **dict.fromkeys(("compile", "triton"), "compiled"),
     **dict.fromkeys(("max-autotune", "graph", "pycuda-graph", "epilogue-graph", "triton-graph"), "graph"),
     "megakernel-graph": "graph",
 }  # fmt: skip
@@ -41,7 +42,7 @@ def _cost(way: str, network: Network) -> Cost:
     whole = network.cost
     if way == "pycuda-graph":
         return _with(whole, _product_and_bias(network) * network.layers)
-    return _with(whole, (_one_kernel(network),)) if way.startswith("megakernel") else whole
+    return _with(whole, (_one_kernel(network),)) if way == "megakernel-graph" else whole
 
 
 def _with(whole: Cost, kernels: tuple[OperatorCost, ...]) -> Cost:

@@ -7,26 +7,33 @@ This module's functions load matplotlib when they draw.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from brrr import units
+from brrr.claim import Evidence
 from brrr.errors import NotRecordedError
 from brrr.experiment import Value
+from brrr.experiments import experiment
 from brrr.experiments.mlp import BATCHES, HIDDEN, LAYERS
 from brrr.experiments.mlp_ratios import divide
-from brrr.experiments.mlp_table import Part, measured_parts, published_part
+from brrr.experiments.mlp_table import Part, measured_gains, measured_parts, on_grid, published_part
 from brrr.widget.stepped import Dial, Drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from brrr.plots import Picture
     from brrr.source import Source
     from brrr.widget.covered import Lock
 
-SHOWN = ("three kernels a layer", "bias and ReLU fused", "NumPy", "functions")
+ALONE = "fused, both in a CUDA Graph"
+"""Two kernels a layer against nn.Sequential where neither has any overhead: what the kernels alone gain."""
+
+SHOWN = ("three kernels a layer", "bias and ReLU fused", "NumPy", "functions", ALONE)
 """The ways that are drawn, where a part has them; the first there is the one whose divide is marked."""
 
 HEIGHT = 330
@@ -48,7 +55,10 @@ def own_part(source: Source) -> Part:
         found = measured_parts(source)
     except NotRecordedError:
         found = []
-    return found[0] if found else Part(source.name, {})
+    if not found:
+        return Part(source.name, {})
+    alone = on_grid(measured_gains(Evidence(experiment("mlp"), source), {ALONE: ("pycuda graph", "graph")}))
+    return replace(found[0], ways={**found[0].ways, **alone})
 
 
 def curves(part: Part, layers: int, batch: int) -> dict[str, dict[int, float]]:
@@ -60,7 +70,8 @@ def curves(part: Part, layers: int, batch: int) -> dict[str, dict[int, float]]:
     ways = [name for name in SHOWN if name in part.ways]
     found = {name: {h: part.ways[name][layers, batch, h] for h in HIDDEN if (layers, batch, h) in part.ways[name]}
              for name in ways}  # fmt: skip
-    return {name: gains for name, gains in found.items() if gains}
+    there = {name: gains for name, gains in found.items() if gains}
+    return there if there.keys() != {ALONE} else {}  # it is read beside another line
 
 
 def limits(parts: Sequence[Part]) -> Limits:
@@ -100,11 +111,12 @@ def draw(settings: Mapping[str, Value], parts: Sequence[Part], limits: Limits) -
     made = plots.figure(height=HEIGHT)
     for place, part in enumerate(parts):
         left = 0.085 + 0.475 * place
-        on = plots.axes(made, left=left, bottom=0.165, right=left + 0.415, top=0.77)
+        on = plots.axes(made, left=left, bottom=0.165, right=left + 0.415, top=0.785)
         found = curves(part, layers, batch)
         _frame(on, part.badge, limits, first=not place)
         _lines(on, found)
         _beyond(on, found)
+    _legend(made)
     return plots.picture(made, ". ".join(in_words(part, layers, batch) for part in parts) + ".")
 
 
@@ -121,7 +133,7 @@ def _frame(on: Axes, badge: str, limits: Limits, *, first: bool) -> None:
     on.set_ylabel("speed-up over nn.Sequential" if first else "", fontsize=9.5)
     on.axhline(1.0, color=plots.INK, linewidth=1.0, zorder=1)
     device, _, rest = badge.replace(" · ", "  ", 1).partition(" · ")  # in two lines: a panel is narrow
-    on.annotate(f"{device.replace('  ', ' · ')}\n{rest}", (0, 1), (0, 22), xycoords="axes fraction",
+    on.annotate(f"{device.replace('  ', ' · ')}\n{rest}", (0, 1), (0, 5), xycoords="axes fraction",
                 textcoords="offset points", fontsize=8.5, color=plots.FAINT, va="bottom")  # fmt: skip
 
 
@@ -129,14 +141,31 @@ def _lines(on: Axes, found: Mapping[str, Mapping[int, float]]) -> None:
     from brrr import plots
 
     for name, gains in found.items():
-        look = plots.look(SHOWN.index(name) % 2)
-        on.plot(list(gains), list(gains.values()), label=name, zorder=3, **look)
-    if found:
-        on.legend(ncols=2, fontsize=8.5, loc="lower left", bbox_to_anchor=(-0.02, 1.0), frameon=False,
-                  handlelength=1.8, columnspacing=1.2, borderaxespad=0.2)  # fmt: skip
-    else:
+        on.plot(list(gains), list(gains.values()), label=name, zorder=3, **_look(name))
+    if not found:
         on.text(0.5, 0.5, "nothing is measured here", transform=on.transAxes, ha="center", fontsize=9.5,
                 color=plots.FAINT)  # fmt: skip
+
+
+def _look(name: str) -> dict[str, Any]:
+    """The kernels alone have the colour of the way that they belong to, dotted."""
+    from brrr import plots
+
+    if name != ALONE:
+        return plots.look(SHOWN.index(name))
+    colour = plots.look(SHOWN.index("bias and ReLU fused"))["color"]
+    return {"color": colour, "linestyle": (0, (1, 1.4)), "marker": ""}
+
+
+def _legend(made: Figure) -> None:
+    """One for both panels, above them: a way looks the same in either."""
+    from brrr import plots
+
+    drawn = [on.get_legend_handles_labels() for on in made.axes]
+    signs = {label: sign for handles, labels in drawn for sign, label in zip(handles, labels, strict=True)}
+    made.legend(signs.values(), signs, ncols=4, fontsize=8.5, labelcolor=plots.INK, loc="upper left",
+                bbox_to_anchor=(0.07, 1.0), frameon=False, handlelength=2.3, columnspacing=1.6,
+                borderaxespad=0.3)  # fmt: skip
 
 
 def _beyond(on: Axes, found: Mapping[str, Mapping[int, float]]) -> None:
@@ -148,5 +177,7 @@ def _beyond(on: Axes, found: Mapping[str, Mapping[int, float]]) -> None:
         return
     on.axvspan(where, on.get_xlim()[1], facecolor=BEYOND, edgecolor="none", zorder=0)
     on.axvline(where, color=plots.INK, linewidth=1.0, linestyle=(0, (4, 3)), zorder=2)
-    on.annotate("divide", (where, 1), (4, -4), xycoords=("data", "axes fraction"), textcoords="offset points",
-                fontsize=8.5, va="top", color=plots.INK)  # fmt: skip
+    last = where == HIDDEN[-1]  # then there is no room to the right of it
+    on.annotate("divide", (where, 1), (-4 if last else 4, -4), xycoords=("data", "axes fraction"),
+                textcoords="offset points", fontsize=8.5, ha="right" if last else "left", va="top",
+                color=plots.INK)  # fmt: skip
