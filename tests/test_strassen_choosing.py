@@ -15,10 +15,12 @@ from brrr.peaks.peaks import MissingPeakError
 from brrr.strassen import INNERS, WAYS, Way, choosing, frontier, plan
 from brrr.strassen.accuracy import NAMED, accuracy_limit, predicted_error
 from brrr.strassen.calibration import CONSTANTS, Constant, Row, refitted, rows_of, source
-from brrr.strassen.choosing import GAIN
+from brrr.strassen.choosing import GAIN, _planned, _Where
+from brrr.strassen.issuing import issuing_s, launches
 from brrr.strassen.measured_growth import measure
 from brrr.strassen.pareto import Estimate, marked
 from brrr.strassen.predicting import Predictor, Traffic, predicted_s
+from brrr.strassen.requests import Request, checked
 from brrr.strassen.workspace import Buffers, least_depth, workspace_bytes
 
 
@@ -247,14 +249,19 @@ def test_every_way_has_its_constants() -> None:
     assert replace(CONSTANTS["rate.sums"], value=1.0).origin
 
 
-def test_a_short_tf32_product_is_one_call_as_sgemm_is() -> None:
-    from dataclasses import replace
+def test_where_the_host_issues_each_launch_they_count() -> None:
+    """A split product is two launches, hardly more than one; levels are several, and wait for the host."""
 
-    from brrr.strassen.choosing import _planned, _Where
-    from brrr.strassen.requests import checked
+    def asked(n: int, accuracy: str) -> Request:
+        return replace(checked(n, n, n, "float32", accuracy, None, None, None, None), eager=True)
 
-    def taken(accuracy: str) -> str:
-        request = checked(1024, 1024, 1024, "float32", accuracy, None, None, None, None)
-        return _planned(replace(request, eager=True), _Where("cuda", "h200")).way.name
+    def taken(n: int, accuracy: str) -> str:
+        return _planned(asked(n, accuracy), _Where("cuda", "h200")).way.name
 
-    assert taken("tf32") == "tf32" and taken("fp32") == "sgemm", "more launches do not pay where the host issues each"
+    assert taken(1024, "tf32") == "tf32" and taken(1024, "fp32") == "fp16x3" and taken(512, "fp32") == "sgemm"
+    names = ("sgemm", "fp16x3", "sgemm-strassen-1", "fp16x3-strassen-1", "sgemm-strassen-4")
+    times = [issuing_s(WAYS[name], asked(1024, "fp32")) for name in names]
+    assert times == sorted(times) and times[1] < 2 * times[0] and times[-1] > 100e-6
+    odd, even = (launches(WAYS["sgemm-strassen-2"], asked(n, "fp32")) for n in (4097, 4096))
+    assert even == 4 and odd > even
+    assert launches(WAYS["bf16"], replace(asked(4097, "bf16"), operand="bfloat16")) == 4

@@ -80,7 +80,7 @@ class Given:
             return Right.of(b)
         key = (way.dtype, way.kind.terms, way.level, way.form, operand)
         if key not in self.rights:
-            self.rights[key] = prepare_right(b, way)
+            self.rights[key] = prepare_right(b, way, peeled=True)
         return self.rights[key].taken_by(way)
 
     def arena(self, needed: float) -> Arena:

@@ -13,8 +13,10 @@
 | `requests.py`, `choosing.py`, `explaining.py` | `plan(...)`: which way, and why |
 | `pareto.py` | `frontier(...)`: all ways by time and error |
 | `ways.py`, `inners.py` | every way: an inner product, and the levels outside it |
-| `predicting.py`, `traffic.py`, `accuracy.py`, `calibration.py` | time and error of a way; their constants |
+| `predicting.py`, `traffic.py`, `accuracy.py`, `calibration.py`, `known_device.py` | time and error; their constants |
 | `workspace.py`, `arena.py`, `frugal.py` | memory: how much, from where, and the order that needs least |
+| `fitting.py`, `peeled.py`, `aligned.py` | odd sizes: what is peeled off, rounded up or copied to aligned rows |
+| `issuing.py`, `kept.py` | what launches cost the host, and those kept for the next call |
 | `execution.py`, `sums.py`, `blocks.py` | a way's steps: passes over memory, and products |
 | `split_steps.py`, `rival_steps.py`, `splitting.py`, `splits.py`, `split_terms.py` | products of several short terms |
 | `nested.py` | more levels than one pass takes |

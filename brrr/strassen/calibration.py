@@ -91,6 +91,22 @@ CONSTANTS: Table = MappingProxyType(
         "rate.casts": Constant(0.62, f"{_H200}: 0.4 to 0.9, rounding to a short type and back by torch's copies"),
         "rate.float8": Constant(0.086, f"{_H200}: 15 kernels of torch's; 0.06 to 0.07 up to 2048, then 0.09"),
         "rate.turned": Constant(0.45, f"{_H200}: 1.3 to 2.6 TB/s, splitting a right operand that lies as (k, n)"),
+        # What `fitting.py` decides by whether odd sizes are rounded up, peeled or copied: FLOP/s, B/s, seconds.
+        "fit.float32": Constant(51e12, f"{_H200}: SGEMM at 4096"),
+        "fit.fp64": Constant(60e12, "the datasheet's, by matrix units"),
+        "fit.tf32": Constant(350e12, f"{_H200}: at 4096"),
+        "fit.fp16": Constant(660e12, f"{_H200}: at 4096"),
+        "fit.bf16": Constant(690e12, f"{_H200}: at 4096"),
+        "fit.fp16x3": Constant(210e12, f"{_H200}: at 4096, without splitting"),
+        "fit.bandwidth": Constant(2.4e12, "assumed: half of an H200's memory, for rows that may start anywhere"),
+        "fit.launch": Constant(4e-6, "assumed: the start of a short kernel behind another"),
+        # How many times as long a product takes if rows do not start at 16 bytes; SGEMM's 1.17 at 4097 are its tiles.
+        "unaligned.bf16": Constant(5.1, f"{_H200}: 1026 us at 4097 against 201 us at 4096; 6.5 at 1537"),
+        "unaligned.fp16": Constant(5.1, "as for bf16: the same kernels"),
+        "unaligned.tf32": Constant(3.2, f"{_H200}: rates of both families of kernels in roofline.families"),
+        # What the host takes to issue launches one by one: 9 us for one, 12 for two, 23 for four, 36 for seven.
+        "host.launch": Constant(4.8e-6, f"{_H200}: host_s of ways by their launches"),
+        "host.call": Constant(4e-6, f"{_H200}: the same, for none"),
         # Errors, against the model in accuracy.py.
         "error.fp64": Constant(1.0, "the model"),
         "error.sgemm": Constant(1.0, f"{_H200}: the model gives the 1.6e-6 seen at 8192"),

@@ -17,19 +17,16 @@ from brrr.errors import ArgumentError
 from brrr.peaks.peaks import MissingPeakError
 from brrr.strassen.accuracy import CLOSE, OF_TYPE, accuracy_limit, predicted_error
 from brrr.strassen.explaining import why
+from brrr.strassen.issuing import issuing_s
 from brrr.strassen.pareto import Estimate, candidates, estimate, frontier
 from brrr.strassen.predicting import device_known
 from brrr.strassen.requests import PLAIN, Inners, Request, checked
 from brrr.strassen.ways import WAYS, Way
+from brrr.strassen.workspace import fits_aligned
 from brrr.strassen.workspace import workspace_bytes as least_bytes
 
 GAIN = 1.03
 """Levels are taken where they are predicted faster than the classical product by so much: predictions are no better."""
-
-
-ISSUED_S = 60e-6
-"""A library product that is shorter is left alone where the host issues each launch: it takes longer for the several of
-any other way. Assumed, of the order seen on a data-centre GPU's host."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ class Plan:
 def plan(
     m: int, n: int, k: int, *, dtype: str = "float32", accuracy: float | str | None = None, level: int | None = None,
     form: str | None = None, inner: Inners = None, workspace_bytes: int | None = None, device: object = None,
-    prepared: bool = False,
+    prepared: bool = False, whole: bool = False,
 ) -> Plan:  # fmt: skip
     """The way for an (m, k) by (k, n) product, chosen as `matmul` chooses it; nothing is multiplied.
 
@@ -74,9 +71,10 @@ def plan(
     As asked for; it does not pay: the classical product (sgemm) is predicted to take ...
 
     accuracy, level, form, inner, workspace_bytes: as for `matmul`. device: as `brrr.predict` takes it; None is the GPU
-    of this machine, or its CPU. prepared: the right operand's sums are made beforehand.
+    of this machine, or its CPU. prepared: the right operand's sums are made beforehand. whole: odd sizes are rounded
+    up, as in a chain of layers, and nothing is peeled off.
     """
-    request = checked(m, n, k, dtype, accuracy, level, form, inner, workspace_bytes, prepared)
+    request = checked(m, n, k, dtype, accuracy, level, form, inner, workspace_bytes, prepared, whole=whole)
     return _planned(request, _Where.of(device))
 
 
@@ -112,7 +110,7 @@ def _planned(request: Request, where: _Where) -> Plan:
     fitting = [each for each in estimates if _exact_enough(each, request)]
     if not fitting:
         _refuse(request, allowed, estimates)
-    chosen = _chosen(fitting, request.eager and where.kind == "cuda")
+    chosen = _chosen(fitting, request, request.eager and where.kind == "cuda")
     return Plan(
         chosen.way, request.m, request.n, request.k, chosen.seconds, chosen.error, chosen.workspace_bytes, chosen.depth,
         why(chosen, fitting, request, _limit(request), partial(_classical_s, request, where, chosen.way.inner)),
@@ -126,12 +124,19 @@ def _estimates(request: Request, where: _Where, allowed: list[Way]) -> list[Esti
     try:
         device = device_known(where.kind) if where.device is None else where.device
         names = [way.name for way in allowed]
-        found = frontier(*sizes, operand=request.operand, device=device, names=names, workspace_bytes=limit)
+        found = frontier(
+            *sizes, operand=request.operand, device=device, names=names, workspace_bytes=limit, whole=request.whole
+        )
         return list(found.estimates)
     except MissingPeakError:
-        made = [estimate(way, *sizes, request.operand, limit) for way in allowed]
+        made = [_untimed(way, request, where.kind) for way in allowed]
         plain = PLAIN[request.operand]
         return sorted((each for each in made if each), key=lambda each: (each.way.inner != plain, each.way.level))
+
+
+def _untimed(way: Way, request: Request, kind: str) -> Estimate | None:
+    sizes, limit = (request.m, request.n, request.k, request.operand), request.limit_bytes
+    return estimate(way, *sizes, limit, aligned=kind == "cuda" and fits_aligned(way, *sizes, limit))
 
 
 def _asked_for(way: Way, request: Request) -> bool:
@@ -155,31 +160,31 @@ def _exact_enough(each: Estimate, request: Request) -> bool:
     return each.error <= accuracy_limit(request.accuracy, k, operand)
 
 
-def _chosen(fitting: list[Estimate], issued: bool) -> Estimate:
+def _chosen(fitting: list[Estimate], request: Request, issued: bool) -> Estimate:
     """The fastest; others than the simpler ones only where they are ahead by more than predictions err.
 
-    issued: the host issues each launch, which the library's own product has least of.
+    issued: the host issues each launch, and a way takes no less than that does.
     """
-    chosen = fitting[0]
-    simpler = [next((each for each in fitting if each.way.classical), None)]
-    simpler.append(next((each for each in fitting if each.way.name in PLAIN.values()), None))
+
+    def taken(each: Estimate) -> float:
+        assert each.seconds is not None
+        return max(each.seconds, issuing_s(each.way, request)) if issued else each.seconds
+
+    timed = [each for each in fitting if each.seconds is not None]
+    if not timed:
+        return fitting[0]
+    chosen = min(timed, key=taken)
+    simpler = [next((each for each in timed if each.way.classical), None)]
+    simpler.append(next((each for each in timed if each.way.name in PLAIN.values()), None))
     for each in simpler:
-        if each is None or each.seconds is None or chosen.seconds is None:
-            continue
-        short = issued and each is simpler[1] and each.seconds < ISSUED_S and not _one_call(chosen.way, each.way)
-        if short or chosen.seconds * GAIN > each.seconds:
+        if each is not None and taken(chosen) * GAIN > taken(each):
             chosen = each
     return chosen
 
 
-def _one_call(way: Way, plain: Way) -> bool:
-    """Whether a way is a single product on the operands as they are (TF32's), as the plain one: no launch more."""
-    return way.classical and not way.kind.split and way.kind.dtype == plain.kind.dtype
-
-
 def _classical_s(request: Request, where: _Where, inner: str) -> float | None:
     """What the classical product of the same kind is predicted to take."""
-    plain = Request(request.m, request.n, request.k, request.operand, level=0, inner=(inner,))
+    plain = Request(request.m, request.n, request.k, request.operand, level=0, inner=(inner,), whole=request.whole)
     return _planned(plain, where).predicted_s
 
 
@@ -187,7 +192,7 @@ def _refuse(request: Request, allowed: list[Way], estimates: list[Estimate]) -> 
     """What cannot be: so exact, or in so little memory."""
     if not estimates:
         sizes = request.m, request.n, request.k, request.operand
-        needed = min(least_bytes(way, *sizes, 0 if way.prepared else way.level) for way in allowed)
+        needed = min(least_bytes(way, *sizes, 0 if way.prepared else way.level, aligned=False) for way in allowed)
         if request.workspace_bytes is not None and needed > request.workspace_bytes:
             hint = "Take fewer levels, or level=0"
             raise ArgumentError(

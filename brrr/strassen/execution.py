@@ -18,8 +18,10 @@ from functools import partial
 import torch
 
 from brrr.errors import ArgumentError, UnavailableError
+from brrr.strassen import aligned
 from brrr.strassen.arena import Arena
 from brrr.strassen.blocks import matrix_step, product_step
+from brrr.strassen.fitting import Sizes, copied, core_of, right_core, rows_of
 from brrr.strassen.operands import Right, check_operands, check_out, operand_name
 from brrr.strassen.shapes import buffer_shape, products_shape
 from brrr.strassen.sums import Step, prefix_step, suffix_step
@@ -37,20 +39,24 @@ def prepared(way: Way, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> C
     """
     check_operands("prepared", a, b)
     check_out("prepared", out, a, b.shape[1], b)
-    right = prepare_right(b, way) if way.prepared else Right.of(b)
+    right = prepare_right(b, way, peeled=True) if way.prepared else Right.of(b)
     nbytes = workspace_bytes(way, a.shape[0], right.n, right.k, operand_name(a))
     return partial(run_all, steps(way, a, right, out, Arena(nbytes, a.device)))
 
 
-def prepare_right(b: torch.Tensor | Right, way: Way, *, once: bool = True) -> Right:
+def prepare_right(b: torch.Tensor | Right, way: Way, *, once: bool = True, peeled: bool = False) -> Right:
     """A right operand with its sums, or its terms, made beforehand: as a network's weights are.
 
     >>> prepare_right(torch.ones(30, 10), Way("sgemm", 1, "strassen")).nbytes
     3584
 
-    once: it will be used more often than it is made, so that it may be turned if that makes products faster.
+    once: it will be used more often than it is made, so that it may be turned if that makes products faster. peeled:
+    the rows and columns that an odd size leaves over may stay out of the sums; a chain of layers takes no such ones.
     """
     right, way = b if isinstance(b, Right) else Right.of(b), replace(way, prepared=True)
+    if peeled:
+        core = right_core(way, right.n, right.k, operand_name(right.source))
+        return replace(prepare_right(right.cut(*core), way, once=once), source=right.source, core=core)
     if way.nested:
         from brrr.strassen.nested import prepared_parts
 
@@ -73,26 +79,54 @@ def _best_lying(way: Way, right: Right, once: bool) -> Right:
     return Right(right.source.t().contiguous(), not right.transposed)
 
 
-def steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Step]:
-    """What a way does, in order; its buffers are taken from the arena. A right side made for it is not made again."""
+def steps(
+    way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena, *, whole: bool = False
+) -> list[Step]:  # fmt: skip
+    """What a way does, in order; its buffers are taken from the arena. A right side made for it is not made again.
+
+    whole: all of it goes through the levels, sizes rounded up; otherwise what odd sizes leave over may be peeled off.
+    """
     if not out.numel():
         return []
     if not right.k:
         return [out.zero_]
     if right.made and (right.way is None or not _same(right.way, way)):
         raise ArgumentError("matmul", "b", f"prepared for {right.way}", f"prepared for {way.name}")
+    sizes = (a.shape[0], right.n, right.k)
+    core = sizes if whole else _core(way, sizes, right)
+    if core != sizes:
+        from brrr.strassen.peeled import peeled_steps
+
+        return peeled_steps(way, core, a, right, out, arena)
     if way.kind.split or way.inner == "fp8":
         return _special(way, a, right, out, arena)
     if way.nested:
         from brrr.strassen.nested import nested_steps
 
         return nested_steps(way, a, right, out, arena)
+    if not way.level and (made := _aligned(way, a, right, out, arena)):
+        return made
     making, factors = ([], right.factors) if right.factors else _right_steps(way, right, arena)
-    return (
-        _levels(way, a, right, factors[0], out, arena, making)
-        if way.level
-        else _classical(way, a, right, factors, out, arena, making)
-    )
+    rest = (out, arena, making)
+    return _levels(way, a, right, factors[0], *rest) if way.level else _classical(way, a, right, factors, *rest)
+
+
+def _core(way: Way, sizes: Sizes, right: Right) -> Sizes:
+    """What goes through the levels; of a right side that is made, what it was made of."""
+    operand = operand_name(right.source)
+    if not right.made:
+        return core_of(way, *sizes, operand)
+    m, n, k = sizes
+    core = right.core or (n, k)
+    return m if right.source.is_meta else rows_of(way, m, (n, k), core, operand), *core
+
+
+def _aligned(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Step] | None:
+    """A classical product on copies with aligned rows, where that pays and can be."""
+    if a.device.type not in aligned.KINDS:
+        return None
+    copies = copied(way, a.shape[0], right.n, right.k, operand_name(a))
+    return aligned.aligned_steps(way, a, right, out, arena, copies) if copies.any else None
 
 
 def _special(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Step]:

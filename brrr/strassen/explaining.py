@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from brrr import units
+from brrr.strassen.fitting import copied, core_of
 from brrr.strassen.pareto import Estimate
 from brrr.strassen.requests import Request
-from brrr.strassen.workspace import block_sizes
+from brrr.strassen.workspace import block_sizes, workspace_bytes
 
 ROUNDED_UP = 1.01
 """From this on, what rounding blocks up adds to the work is worth a word."""
@@ -57,11 +58,23 @@ def _paying(chosen: Estimate, classical_s: Callable[[], float | None]) -> str:
 def _notes(chosen: Estimate, request: Request) -> list[str]:
     """What the sizes and the memory bring with them."""
     found = []
-    rows, deep, columns = block_sizes(chosen.way, request.m, request.n, request.k)
-    work, needed = rows * deep * columns * 8**chosen.way.level, request.m * request.n * request.k
+    way, sizes = chosen.way, (request.m, request.n, request.k)
+    core = sizes if request.whole or chosen.depth else core_of(way, *sizes, request.operand)
+    if core != sizes:
+        m, n, k = core
+        found.append(f"The levels take {m} x {k} by {k} x {n}; what is left over, the library's thin products")
+    elif copied(way, *sizes, request.operand).any and _has_copies(chosen, request):
+        found.append("Operands are copied to rows that start at 16 bytes, without which the library is slow")
+    rows, deep, columns = block_sizes(way, *core)
+    work, needed = rows * deep * columns * 8**way.level, core[0] * core[1] * core[2]
     if needed and work > ROUNDED_UP * needed:
         added = f"{100 * (work / needed - 1):.0f} %"
         found.append(f"Blocks are {rows} x {deep} x {columns}: rounding up adds {added} of work")
     if chosen.depth:
         found.append(f"{chosen.depth} of its levels go depth first, to stay within {request.limit_bytes} bytes")
     return found
+
+
+def _has_copies(chosen: Estimate, request: Request) -> bool:
+    """Whether the workspace is that with copies."""
+    return chosen.workspace_bytes == workspace_bytes(chosen.way, request.m, request.n, request.k, request.operand)

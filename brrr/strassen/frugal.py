@@ -32,7 +32,7 @@ def run_frugal(way: Way, depth: int, a: torch.Tensor, right: Right, out: torch.T
     """The product with its outer `depth` levels depth first; the rest of the levels breadth first inside them."""
     if not depth:
         with arena.mark():
-            run_all(steps(way, a, right, out, arena))
+            run_all(steps(way, a, right, out, arena, whole=True))
         return
     form = form_of(str(way.form))
     rows, deep, columns = halves(a.shape[0], right.n, right.k)

@@ -10,18 +10,23 @@ True
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import torch
 
 from brrr.errors import ArgumentError, DeviceMemoryError, UnavailableError
+from brrr.strassen import kept
 from brrr.strassen.arena import Arena
 from brrr.strassen.choosing import Plan, plan_of
 from brrr.strassen.execution import prepare_right, run_all, steps
+from brrr.strassen.fitting import Sizes
 from brrr.strassen.frugal import run_frugal
 from brrr.strassen.operands import Right, check_operands, check_out, operand_name
-from brrr.strassen.requests import PLAIN, Inners, checked
+from brrr.strassen.requests import PLAIN, Inners, Request, checked
 from brrr.strassen.scaling import STEPS, Scaling
+from brrr.strassen.ways import Way
 
 RESERVED = 64 * 2**20
 """Bytes of a GPU's free memory that are left alone: libraries take workspaces of their own."""
@@ -87,7 +92,7 @@ def prepare(
     right = Right.of(b)
     wish = checked(rows, right.n, right.k, operand_name(b), accuracy, level, form, inner, workspace_bytes, True)
     way = plan_of(wish, b.device.type).way
-    return prepare_right(right, way) if way.prepared else right
+    return prepare_right(right, way, peeled=True) if way.prepared else right
 
 
 def explain(
@@ -104,23 +109,42 @@ def explain(
     return _plan(a, right, (accuracy, level, form, inner, workspace_bytes))
 
 
+_HAD: dict[torch.device, int] = {}
+"""On each GPU, the largest workspace that was there."""
+
 Wishes = tuple[float | str | None, int | None, str | None, Inners, int | None]
 """accuracy, level, form, inner, workspace_bytes."""
 
 
-def _plan(a: torch.Tensor, right: Right, wish: Wishes) -> Plan:
-    accuracy, level, form, inner, workspace_bytes = wish
-    if right.way is not None:
-        level, form, inner = right.way.level, right.way.form, right.way.inner
-    made = checked(
-        a.shape[0], right.n, right.k, operand_name(a), accuracy, level, form, inner, workspace_bytes,
-        right.way is not None, eager=True,
-    )  # fmt: skip
-    chosen = plan_of(made, a.device.type)
-    free = free_bytes(a.device) if chosen.workspace_bytes > RESERVED else None
+def _plan(a: torch.Tensor, right: Right, wish: Wishes, *, known: bool = False) -> Plan:
+    """The plan within what is free. known: as much memory as was had before is taken to be there, and not asked for.
+
+    Asking a GPU, and torch's allocator, for what is free takes the host longer than a short product.
+    """
+    given = (plan_of, (a.shape[0], right.n, right.k), a.dtype, right.way, a.device.type, *wish)
+    try:
+        made, chosen = _planned(*given)
+    except TypeError:  # a list of inners cannot be remembered
+        made, chosen = _planned.__wrapped__(*given)
+    if chosen.workspace_bytes <= RESERVED or (known and chosen.workspace_bytes <= _HAD.get(a.device, 0)):
+        return chosen
+    free = free_bytes(a.device)
     if free is None or chosen.workspace_bytes <= free:
         return chosen
     return plan_of(_within(made, free), a.device.type)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _planned(
+    planner: Callable[[Request, str], Plan], sizes: Sizes, dtype: torch.dtype, way: Way | None, kind: str,
+    accuracy: float | str | None, level: int | None, form: str | None, inner: Inners, workspace_bytes: int | None,
+) -> tuple[Request, Plan]:  # fmt: skip
+    """The request and its plan, whatever is free; `way`: for which the right operand is prepared."""
+    if way is not None:
+        level, form, inner = way.level, way.form, way.inner
+    operand = str(dtype).removeprefix("torch.")
+    made = checked(*sizes, operand, accuracy, level, form, inner, workspace_bytes, way is not None, eager=True)
+    return made, planner(made, kind)
 
 
 def _within(wish: Any, free: int) -> Any:
@@ -148,13 +172,13 @@ def _product(
         out = _empty(a, right.n)
     else:
         check_out("matmul", out, a, right.n, right.source)
-    chosen = _plan(a, right, wish)
+    chosen = _plan(a, right, wish, known=True)
     if chosen.way.kind.split and out.stride(-1) != 1:  # its kernel writes rows
         return out.copy_(_product(a, right, wish, None, None))
     if chosen.way.level and a.stride(1) != 1 and wish[-1] is None:
         a = a.contiguous()  # the sums would read columns number by number
     try:
-        _run(chosen, a, right, out)
+        _run_known(chosen, a, right, out, wish)
     except UnavailableError as missing:
         accuracy, level, form, inner, workspace_bytes = wish
         if inner is not None or right.way is not None:
@@ -164,13 +188,28 @@ def _product(
     return out
 
 
+def _run_known(chosen: Plan, a: torch.Tensor, right: Right, out: torch.Tensor, wish: Wishes) -> None:
+    """The plan; where the memory that was there once is gone, another that needs less."""
+    try:
+        _run(chosen, a, right, out)
+    except DeviceMemoryError:
+        if _HAD.pop(a.device, None) is None:
+            raise
+        again = _plan(a, right, wish)
+        if again.workspace_bytes >= chosen.workspace_bytes:
+            raise
+        _run(again, a, right, out)
+
+
 def _run(chosen: Plan, a: torch.Tensor, right: Right, out: torch.Tensor) -> None:
     """The plan, its buffers made for it."""
     arena = Arena(chosen.workspace_bytes, a.device)
+    if a.device.type in kept.KINDS and chosen.workspace_bytes > _HAD.get(a.device, 0):
+        _HAD[a.device] = chosen.workspace_bytes
     if chosen.depth:
         run_frugal(chosen.way, chosen.depth, a, right, out, arena)
     else:
-        run_all(steps(chosen.way, a, right, out, arena))
+        run_all(kept.kept_steps(steps, chosen.way, a, right, out, arena))
 
 
 def _empty(a: torch.Tensor, n: int) -> torch.Tensor:

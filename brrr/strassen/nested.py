@@ -39,7 +39,7 @@ def nested_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, are
     products = arena.take(products_shape(out.shape[0], out.shape[1], 1), out.dtype)
     for factor, part, product in zip(left, parts, products, strict=True):
         with arena.mark():  # they run one after another
-            made += steps(way.within, factor, part, product, arena)
+            made += steps(way.within, factor, part, product, arena, whole=True)
     return [*made, suffix_step(products, way.outermost, out)]
 
 

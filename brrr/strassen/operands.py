@@ -22,7 +22,8 @@ class Right:
     """A right operand: `source` is (k, n), or (n, k) where `transposed`, as the weights of Linear lie.
 
     `factors` are its sums for `way`, made before; none where they are made in each product. They lie as (n, k) where
-    `made_transposed`, whatever the operand does. `parts`: of a nested way, the seven of its outermost level.
+    `made_transposed`, whatever the operand does. `parts`: of a nested way, the seven of its outermost level. `core`:
+    the n and k that they were made of, where what is left over was peeled off (`fitting.py`).
     """
 
     source: torch.Tensor
@@ -31,6 +32,7 @@ class Right:
     factors: tuple[torch.Tensor, ...] = field(default=(), repr=False)
     made_transposed: bool = False
     parts: tuple[Right, ...] = field(default=(), repr=False)
+    core: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, b: torch.Tensor) -> Right:
@@ -63,6 +65,16 @@ class Right:
         """What its factors take."""
         own = sum(each.numel() * each.element_size() for each in self.factors)
         return own + sum(part.nbytes for part in self.parts)
+
+    def cut(self, n: int, k: int) -> Right:
+        """Its first n columns and k rows, with the sums that were made of those.
+
+        >>> Right.of(torch.ones(3, 5)).cut(4, 2).matrix.shape
+        torch.Size([2, 4])
+        """
+        if (n, k) == (self.n, self.k):
+            return self
+        return replace(self, source=self.source[:n, :k] if self.transposed else self.source[:k, :n], core=None)
 
     def taken_by(self, way: Way) -> Right:
         """The same sums for another way that needs the same: of another inner product of the same type."""

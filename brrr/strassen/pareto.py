@@ -19,7 +19,7 @@ from brrr.peaks.peaks import MissingPeakError
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.predicting import Predictor
 from brrr.strassen.ways import WAYS, Way
-from brrr.strassen.workspace import least_depth, workspace_bytes
+from brrr.strassen.workspace import fits_aligned, least_depth, workspace_bytes
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Frontier:
 
 def frontier(
     m: int, n: int, k: int, *, operand: str = "float32", device: object = "h200", prepared: bool = False,
-    names: Iterable[str] | None = None, workspace_bytes: int | None = None,
+    names: Iterable[str] | None = None, workspace_bytes: int | None = None, whole: bool = False,
 ) -> Frontier:  # fmt: skip
     """Every way for an (m, k) by (k, n) product with its predicted time and error.
 
@@ -82,12 +82,13 @@ def frontier(
     ['tf32', 'sgemm-strassen-2', 'sgemm']
 
     device: as `brrr.predict` takes it. prepared: the right operand's part is made beforehand. names: of these ways
-    only. workspace_bytes: ways that need more go depth first, or are left out. MissingPeakError where nothing is known
-    of the device; a type that was not measured there has no time, and comes last.
+    only. workspace_bytes: ways that need more go depth first, or are left out. whole: odd sizes are rounded up, as in a
+    chain of layers. MissingPeakError where nothing is known of the device; a type that was not measured there has no
+    time, and comes last.
     """
     predictor = Predictor.of(device)
     ways = candidates(operand, predictor.kind, prepared) if names is None else [WAYS[name] for name in names]
-    made = (_estimate(predictor, way, m, n, k, operand, workspace_bytes) for way in ways)
+    made = (_estimate(predictor, way, m, n, k, operand, workspace_bytes, whole) for way in ways)
     return Frontier(m, n, k, marked([each for each in made if each is not None]))
 
 
@@ -122,24 +123,30 @@ def marked(estimates: Sequence[Estimate]) -> tuple[Estimate, ...]:
 
 
 def estimate(
-    way: Way, m: int, n: int, k: int, operand: str, limit_bytes: int | None, seconds: float | None = None
-) -> Estimate | None:
+    way: Way, m: int, n: int, k: int, operand: str, limit_bytes: int | None, seconds: float | None = None, *,
+    aligned: bool = True,
+) -> Estimate | None:  # fmt: skip
     """What can be said without a device; None where a way cannot stay within the limit."""
-    depth = least_depth(way, m, n, k, operand, limit_bytes)
+    depth = least_depth(way, m, n, k, operand, limit_bytes, aligned=aligned)
     if depth is None:
         return None
-    needed = workspace_bytes(way, m, n, k, operand, depth)
+    needed = workspace_bytes(way, m, n, k, operand, depth, aligned=aligned)
     return Estimate(way, seconds, predicted_error(way, k, operand, depth=depth), needed, depth)
 
 
 def _estimate(
-    predictor: Predictor, way: Way, m: int, n: int, k: int, operand: str, limit_bytes: int | None
+    predictor: Predictor, way: Way, m: int, n: int, k: int, operand: str, limit_bytes: int | None, whole: bool = False
 ) -> Estimate | None:
-    made = estimate(way, m, n, k, operand, limit_bytes)
+    """Without copies to aligned rows where there is no room for them, and in a chain, which makes none."""
+    sizes = m, n, k
+    room = predictor.kind == "cuda" and fits_aligned(way, *sizes, operand, limit_bytes)
+    aligned = room and not (whole and way.dtype == operand)
+    made = estimate(way, *sizes, operand, limit_bytes, aligned=aligned)
     if made is None:
         return None
     try:
-        return replace(made, seconds=predictor.total_s(way, m, n, k, operand, made.depth))
+        seconds = predictor.total_s(way, *sizes, operand, made.depth, whole=whole, aligned=aligned)
+        return replace(made, seconds=seconds)
     except MissingPeakError:
         return made
 

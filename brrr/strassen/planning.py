@@ -48,11 +48,12 @@ def plans_of(
 
     eager: the host issues each launch, rather than a CUDA Graph.
     """
-    more: dict[str, Any] = {"workspace_bytes": None, "prepared": prepared, "eager": eager}
+    more: dict[str, Any] = {"workspace_bytes": None, "prepared": prepared, "eager": eager, "whole": True}
     made = (checked(rows, n, k, dtype, **wish.options, **more) for n, k in shapes)
     return [plan_of(each, kind) for each in made]
 
 
 def plans_on(shapes: Iterable[tuple[int, int]], rows: int, dtype: str, device: object, wish: Wish) -> list[Plan]:
     """The same on a device as `brrr.predict` takes it."""
-    return [plan(rows, n, k, dtype=dtype, device=device, prepared=True, **wish.options) for n, k in shapes]
+    options: dict[str, Any] = {"prepared": True, "whole": True, **wish.options}
+    return [plan(rows, n, k, dtype=dtype, device=device, **options) for n, k in shapes]

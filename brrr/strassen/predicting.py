@@ -10,14 +10,17 @@ The constants that correct it stand in `calibration.py`. Importing this loads no
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from brrr.counting.cost import Cost, Matmul, OperatorCost
-from brrr.peaks.peaks import MissingPeakError, Peaks
+from brrr.peaks.peaks import MissingPeakError
 from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS, Table, rate_name
-from brrr.strassen.inners import SIZES, Inner
+from brrr.strassen.fitting import NOTHING, Sizes, aligned_size, copied, core_of, thin_bytes, thin_parts
+from brrr.strassen.inners import INNERS, SIZES, Inner
+from brrr.strassen.known_device import device_known as device_known
+from brrr.strassen.requests import PLAIN
 from brrr.strassen.traffic import Traffic as Traffic
 from brrr.strassen.traffic import blocks_added
 from brrr.strassen.ways import WAYS, Way
@@ -41,17 +44,21 @@ _MATRIX = {"fp64": "float64", "sgemm": "float32", "tf32": "float32", "fp16": "fl
 
 @dataclass(frozen=True)
 class Parts:
-    """Seconds of a way: the pass before the products on each side, the products, and the pass behind them."""
+    """Seconds of a way: the pass before the products on each side, the products, and the pass behind them.
+
+    `thin_s` is for the products of what an odd size leaves over, where that is peeled off.
+    """
 
     left_s: float
     right_s: float
     products_s: float
     suffix_s: float
+    thin_s: float = 0.0
 
     @property
     def total_s(self) -> float:
         """All of it, one after the other, as a CUDA Graph runs it."""
-        return self.left_s + self.right_s + self.products_s + self.suffix_s
+        return self.left_s + self.right_s + self.products_s + self.suffix_s + self.thin_s
 
     @property
     def sums_s(self) -> float:
@@ -81,47 +88,79 @@ class Predictor:
 
         return basis_for(self.where).kind
 
-    def parts(self, way: Way, m: int, n: int, k: int, operand: str = "float32") -> Parts:
-        """The seconds of a way's passes and products; MissingPeakError where the device lacks its type."""
+    def parts(
+        self, way: Way, m: int, n: int, k: int, operand: str = "float32", *, whole: bool = False, aligned: bool = True
+    ) -> Parts:
+        """The seconds of a way's passes and products; MissingPeakError where the device lacks its type.
+
+        whole: sizes are rounded up to whole blocks, as in a chain of layers, and nothing is peeled off. aligned: a
+        classical product may copy its operands to aligned rows.
+        """
         m, n, k = (max(1, size) for size in (m, n, k))  # an empty product takes no less
+        core = (m, n, k) if whole else core_of(way, m, n, k, operand)
+        made = self._core(way, core, operand, aligned and self.kind == "cuda")
+        return made if core == (m, n, k) else replace(made, thin_s=self._thin_s(core, (m, n, k), operand))
+
+    def _core(self, way: Way, sizes: Sizes, operand: str, aligned: bool = True) -> Parts:
+        """What goes through the levels, or a classical product."""
         if way.nested:
-            return self._nested(way, m, n, k, operand)
-        left_s, right_s, suffix_s = self._passes(way, m, n, k, operand)
+            return self._nested(way, sizes, operand)
+        copies = copied(way, *sizes, operand).any and aligned
+        left_s, right_s, suffix_s = self._passes(way, *sizes, operand, aligned)
+        m, n, k = (sizes[0], *map(aligned_size, sizes[1:])) if copies else sizes
         return Parts(left_s, right_s, self._products(way, m, n, k), suffix_s)
 
-    def _nested(self, way: Way, m: int, n: int, k: int, operand: str) -> Parts:
+    def _thin_s(self, core: Sizes, sizes: Sizes, operand: str) -> float:
+        """The thin products beside a core, by the library; what is added to is read too."""
+        seconds = 0.0
+        for part in thin_parts(core, *sizes):
+            added = part[2] < sizes[2]
+            again = thin_bytes(part, added, operand)[0] - thin_bytes(part, False, operand)[0]
+            seconds += self._product_s(INNERS[PLAIN[operand]], 1, *part) + self._pass((again, 0), float(again))
+        return seconds
+
+    def _nested(self, way: Way, sizes: Sizes, operand: str) -> Parts:
         """The outermost level's passes, and seven products of half the sizes one after another."""
-        around, (rows, deep, columns) = self._passes(way.outermost, m, n, k, operand), halves(m, n, k)
-        each = self.parts(way.within, rows, columns, deep, operand)
+        around, (rows, deep, columns) = self._passes(way.outermost, *sizes, operand), halves(*sizes)
+        each = self._core(way.within, (rows, columns, deep), operand)
         left_s, right_s, suffix_s = around
         return Parts(
             left_s + 7 * each.left_s, right_s + 7 * each.right_s, 7 * each.products_s, suffix_s + 7 * each.suffix_s
         )
 
-    def _passes(self, way: Way, m: int, n: int, k: int, operand: str) -> tuple[float, float, float]:
+    def _passes(
+        self, way: Way, m: int, n: int, k: int, operand: str, aligned: bool = True
+    ) -> tuple[float, float, float]:
         """The passes before the products on each side and behind them."""
-        traffic = (Traffic.of if self.kind == "cuda" else Traffic.by_blocks)(way, m, n, k, operand)
+        traffic = (Traffic.of if self.kind == "cuda" else Traffic.by_blocks)(way, m, n, k, operand, aligned=aligned)
         touched = float(traffic.touched)
-        left, right, suffix = _rates_of(way, self.kind)
+        copies = copied(way, m, n, k, operand) if aligned else NOTHING
+        left, right, suffix = ("sums",) * 3 if copies.any else _rates_of(way, self.kind)
         return (
             self._pass(traffic.left, touched, left),
             self._pass(traffic.right, touched, right),
             self._pass(traffic.suffix, touched, suffix),
         )
 
-    def total_s(self, way: Way, m: int, n: int, k: int, operand: str = "float32", depth: int = 0) -> float:
-        """All of it, the outer `depth` levels depth first: seven products one after another, sums by plain passes."""
+    def total_s(
+        self, way: Way, m: int, n: int, k: int, operand: str = "float32", depth: int = 0, *, whole: bool = False,
+        aligned: bool = True,
+    ) -> float:  # fmt: skip
+        """All of it, the outer `depth` levels depth first: seven products one after another, sums by plain passes.
+
+        whole, aligned: as for `parts`.
+        """
         if not depth:
-            return self.parts(way, m, n, k, operand).total_s
+            return self.parts(way, m, n, k, operand, whole=whole, aligned=aligned).total_s
         rows, deep, columns = halves(m, n, k)
         size, (before, behind) = SIZES[operand], blocks_added(str(way.form))
         blocks = before * (rows * deep + deep * columns) + behind * rows * columns
         sums_s = self._pass((2 * size * blocks, size * blocks), 3.0 * size * blocks)
-        return 7 * self.total_s(inside(way), rows, columns, deep, operand, depth - 1) + sums_s
+        return 7 * self.total_s(inside(way), rows, columns, deep, operand, depth - 1, whole=True) + sums_s
 
     def chain_s(self, way: Way, layers: int, rows: int, hidden: int, operand: str = "float32") -> float:
         """A network of square layers, one pass over memory between the products of two; weights prepared."""
-        parts = self.parts(way, rows, hidden, hidden, operand)
+        parts = self.parts(way, rows, hidden, hidden, operand, whole=True, aligned=way.dtype != operand)
         if not way.level or way.nested:  # bias and ReLU in the product, or in place behind it
             size = SIZES[operand] * rows * hidden
             behind = self._pass((size, size), 2.0 * size) if way.kind.split or way.nested else 0.0
@@ -212,36 +251,3 @@ def predicted_s(way: str | Way, m: int, n: int, k: int, device: str = "h200", op
     """
     known = WAYS[way] if isinstance(way, str) else way
     return Predictor.of(device).parts(known, m, n, k, operand).total_s
-
-
-def device_known(device: object) -> Where:
-    """What to predict by for tensors on a device ("cuda" or "cpu"): its measured peaks, else its GPU's datasheet.
-
-    MissingPeakError where there is neither.
-    """
-    from brrr.device import this_device
-    from brrr.roofline.choosing import basis_for
-
-    kind = str(device).partition(":")[0]
-    if kind == "cpu":
-        return _cpu_peaks()
-    try:
-        basis_for("cuda")
-    except MissingPeakError:
-        known = this_device("cuda").hardware
-        if known is None:
-            raise
-        return f"datasheet:{known.key}"
-    return "cuda"
-
-
-def _cpu_peaks() -> Peaks:
-    """The peaks of this machine's CPU, where they were measured; asked for by themselves, as a GPU may be here too."""
-    from brrr.machines.probe import cpu_name
-    from brrr.peaks.peaks_file import recorded_peaks
-    from brrr.recordings.recorded import recorded_devices
-
-    found = recorded_peaks("cpu") if "cpu" in recorded_devices() else None
-    if found is None or found.device != cpu_name():
-        raise MissingPeakError(f"matmul: no peaks of this CPU ({cpu_name()}) are kept here. Run `brrr calibrate`")
-    return found

@@ -26,7 +26,10 @@ Inners = str | Sequence[str] | None
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a product, checked; hashable, so that what is asked again is not planned again."""
+    """What is asked of a product, checked; hashable, so that what is asked again is not planned again.
+
+    eager: the host issues each launch. whole: odd sizes are rounded up, as in a chain of layers.
+    """
 
     m: int
     n: int
@@ -40,6 +43,7 @@ class Request:
     prepared: bool = False
     free_bytes: int | None = None
     eager: bool = False
+    whole: bool = False
 
     @property
     def limit_bytes(self) -> int | None:
@@ -51,7 +55,7 @@ class Request:
 def checked(
     m: int, n: int, k: int, dtype: str, accuracy: float | str | None, level: int | None, form: str | None,
     inner: Inners, workspace_bytes: int | None, prepared: bool = False, free_bytes: int | None = None,
-    eager: bool = False,
+    eager: bool = False, whole: bool = False,
 ) -> Request:  # fmt: skip
     """A request, or the ArgumentError that says what is wrong with it."""
     operand = str(dtype).removeprefix("torch.")
@@ -64,7 +68,7 @@ def checked(
         raise ArgumentError("matmul", "workspace_bytes", workspace_bytes, "a number of bytes, 0 or more")
     accuracy_limit(accuracy, k, operand)
     inners = _inners(inner, operand)
-    return Request(m, n, k, operand, accuracy, level, form, inners, workspace_bytes, prepared, free_bytes, eager)
+    return Request(m, n, k, operand, accuracy, level, form, inners, workspace_bytes, prepared, free_bytes, eager, whole)
 
 
 def _level(level: SupportsIndex) -> int:

@@ -23,7 +23,7 @@ _PLAIN = (torch.float32, torch.float64)
 
 def prefix_step(x: torch.Tensor, side: str, way: Way, out: torch.Tensor, *, transposed: bool = False) -> Step:
     """All products' factors of one operand into `out`, in its type, rounded once."""
-    form, level = str(way.form), way.level
+    form, level = _form(way), way.level
     if kernels_here(x, out):
         from brrr.kernels import strassen_sums
 
@@ -38,7 +38,7 @@ def suffix_step(
     products: torch.Tensor, way: Way, out: torch.Tensor, *, bias: torch.Tensor | None = None, relu: bool = False
 ) -> Step:
     """The result from all products into `out`, in its type, rounded once; then bias and ReLU."""
-    form, level, (m, n) = str(way.form), way.level, out.shape
+    form, level, (m, n) = _form(way), way.level, out.shape
     if kernels_here(products, out):
         from brrr.kernels import strassen_sums
 
@@ -72,6 +72,11 @@ def layer_step(
 def kernels_here(*tensors: torch.Tensor) -> bool:
     """Whether the kernels take these tensors: on a GPU, of no type wider than float32."""
     return all(each.is_cuda and each.dtype != torch.float64 for each in tensors)
+
+
+def _form(way: Way) -> str:
+    """A way's form; any where there is no level, for none is used."""
+    return way.form or "strassen"
 
 
 def _reference_prefix(x: torch.Tensor, side: str, form: str, level: int, transposed: bool, out: torch.Tensor) -> None:

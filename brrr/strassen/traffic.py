@@ -31,9 +31,12 @@ class Traffic:
     touched: int
 
     @classmethod
-    def of(cls, way: Way, m: int, n: int, k: int, operand: str = "float32") -> Traffic:
-        """Of one (m, k) by (k, n) product; the right side's are 0 where it is prepared."""
-        size, needed = SIZES[operand], Buffers.of(way, m, n, k, operand)
+    def of(cls, way: Way, m: int, n: int, k: int, operand: str = "float32", *, aligned: bool = True) -> Traffic:
+        """Of one (m, k) by (k, n) product, all of it in whole blocks; the right side's are 0 where it is prepared.
+
+        aligned: whether a classical product's operands are copied to aligned rows where that pays.
+        """
+        size, needed = SIZES[operand], Buffers.of(way, m, n, k, operand, aligned=aligned)
         more = int(way.kind.split and way.level > 0)  # once for the exponents; the right side is turned first
         left = ((1 + more) * size * m * k, needed.left) if needed.left else (0, 0)
         right = ((1 + 2 * more) * size * k * n, needed.right) if needed.right and not way.prepared else (0, 0)
@@ -41,13 +44,13 @@ class Traffic:
         return cls(left, right, suffix, needed.total)
 
     @classmethod
-    def by_blocks(cls, way: Way, m: int, n: int, k: int, operand: str = "float32") -> Traffic:
+    def by_blocks(cls, way: Way, m: int, n: int, k: int, operand: str = "float32", *, aligned: bool = True) -> Traffic:
         """The same where torch makes the sums, a pass over two blocks for each that is added.
 
         >>> Traffic.by_blocks(WAYS["sgemm-strassen-1"], 1024, 1024, 1024).left
         (17825792, 12582912)
         """
-        whole = cls.of(way, m, n, k, operand)
+        whole = cls.of(way, m, n, k, operand, aligned=aligned)
         if not way.level:
             return whole
         before, behind, count = *blocks_added(str(way.form), way.level), way.products

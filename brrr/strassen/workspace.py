@@ -10,6 +10,9 @@ Breadth first (depth 0) all 7^L products are made at once: with blocks of m', k'
 
 and with split products a copy of the right operand, which is turned if it does not lie along k.
 
+That is for sizes rounded up to whole blocks; where what is left over is peeled off (`fitting.py`), it is somewhat less.
+A classical product needs memory where operands are copied into another type, or to rows that start at 16 bytes.
+
 More than three levels are never all breadth first: the outermost has buffers for its own seven products, and those are
 made one after another, in the same buffers of three levels (`nested.py`).
 
@@ -26,6 +29,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from brrr.strassen.fitting import NOTHING, aligned_size, copied
 from brrr.strassen.inners import SIZES
 from brrr.strassen.shapes import block_shape
 from brrr.strassen.ways import WAYS as WAYS
@@ -64,12 +68,19 @@ class Buffers:
     turned: int = 0
 
     @classmethod
-    def of(cls, way: Way, m: int, n: int, k: int, operand: str = "float32") -> Buffers:
-        """Of one (m, k) by (k, n) product, breadth first; a nested way's outermost level and one product of it."""
+    def of(cls, way: Way, m: int, n: int, k: int, operand: str = "float32", *, aligned: bool = True) -> Buffers:
+        """Of one (m, k) by (k, n) product, breadth first; a nested way's outermost level and one product of it.
+
+        aligned: whether a classical product's operands are copied to aligned rows where that pays.
+        """
         if way.nested:
             around, within = cls.of(way.outermost, m, n, k, operand), cls.of(way.within, *_half(m, n, k), operand)
             return around.and_also(within)
         inner, made = way.kind, product_dtype(way, operand)
+        copies = copied(way, m, n, k, operand) if aligned else NOTHING
+        if copies.any:
+            deep, columns, size = aligned_size(k), aligned_size(n), inner.itemsize
+            return cls(copies.left * m * deep * size, deep * columns * size, copies.result * m * columns * SIZES[made])
         if not way.level and not inner.split and inner.dtype == operand:
             return cls()
         rows, deep, columns = block_sizes(way, m, n, k)
@@ -126,10 +137,12 @@ def product_dtype(way: Way, operand: str) -> str:
     return "float64" if operand == "float64" else "float32"
 
 
-def workspace_bytes(way: Way, m: int, n: int, k: int, operand: str = "float32", depth: int = 0) -> int:
+def workspace_bytes(
+    way: Way, m: int, n: int, k: int, operand: str = "float32", depth: int = 0, *, aligned: bool = True
+) -> int:
     """What a way takes with its outer `depth` levels depth first; a prepared right side is not in it."""
     if not depth:
-        needed = Buffers.of(way, m, n, k, operand)
+        needed = Buffers.of(way, m, n, k, operand, aligned=aligned)
         return replace(needed, right=0).total if way.prepared else needed.total
     rows, deep, columns = halves(m, n, k)
     size = SIZES[operand]
@@ -162,7 +175,18 @@ def inside(way: Way) -> Way:
     return Way(way.inner, way.level - 1, way.form)
 
 
-def least_depth(way: Way, m: int, n: int, k: int, operand: str, limit_bytes: int | None) -> int | None:
+def fits_aligned(way: Way, m: int, n: int, k: int, operand: str, limit_bytes: int | None) -> bool:
+    """Whether a limit leaves room for the copies of a classical product's operands to aligned rows.
+
+    >>> fits_aligned(WAYS["bf16"], 4097, 4097, 4097, "bfloat16", 2**20)
+    False
+    """
+    return limit_bytes is None or way.level > 0 or workspace_bytes(way, m, n, k, operand) <= limit_bytes
+
+
+def least_depth(
+    way: Way, m: int, n: int, k: int, operand: str, limit_bytes: int | None, *, aligned: bool = True
+) -> int | None:
     """The fewest levels that must go depth first for a way to stay within a limit; None where it cannot.
 
     >>> least_depth(WAYS["sgemm-strassen-2"], 4096, 4096, 4096, "float32", 3 * 4 * 4096**2)
@@ -171,5 +195,7 @@ def least_depth(way: Way, m: int, n: int, k: int, operand: str, limit_bytes: int
     if limit_bytes is None:
         return 0
     deepest = 0 if way.prepared else way.level
-    depths = (each for each in range(deepest + 1) if workspace_bytes(way, m, n, k, operand, each) <= limit_bytes)
-    return next(depths, None)
+    for depth in range(deepest + 1):
+        if workspace_bytes(way, m, n, k, operand, depth, aligned=aligned) <= limit_bytes:
+            return depth
+    return None

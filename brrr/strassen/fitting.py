@@ -1,0 +1,228 @@
+"""How odd sizes are met: rows and columns left over are peeled off, or rounded up; and operands copied to aligned rows.
+
+>>> core_of(WAYS["sgemm-strassen-2"], 4097, 4097, 4097)
+(4096, 4096, 4097)
+>>> core_of(WAYS["sgemm-strassen-3"], 5000, 5000, 5000)  # 4992 would leave eight of each, and save no tile
+(5000, 5000, 5000)
+>>> copied(WAYS["bf16"], 4097, 4096, 4096, "bfloat16"), copied(WAYS["bf16"], 4097, 4097, 4096, "bfloat16").any
+(Copied(left=False, right=False, result=False), True)
+
+With levels, sizes are rounded up to whole blocks. One column more than a multiple may cost a whole tile of each block;
+then the core, the part below the multiple, goes through the levels, and the rest are thin products of a library:
+
+    C[:m0, :n0] = A[:m0, :k0] B[:k0, :n0] (with levels) + A[:m0, k0:] B[k0:, :n0]
+    C[:m0, n0:] = A[:m0] B[:, n0:],   C[m0:] = A[m0:] B
+
+A classical product in a short type takes several times as long where rows do not start at multiples of 16 bytes: its
+operands are copied to rows that do, with zeros behind them, if the copies cost less.
+
+Both are decided here, from the sizes alone by the constants `fit.*` of `calibration.py`, for the predicted time, the
+workspace and the steps alike. Importing this loads no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import product as pairs
+from typing import NamedTuple
+
+from brrr.strassen.calibration import CONSTANTS
+from brrr.strassen.inners import SIZES
+from brrr.strassen.shapes import COLUMN_MULTIPLE, MAX_LEVEL, block_shape
+from brrr.strassen.ways import WAYS as WAYS
+from brrr.strassen.ways import Way
+
+Sizes = tuple[int, int, int]
+"""m, n, k."""
+
+TILES = ((128, 1.0), (64, 0.75))
+"""Edges of the tiles that a library cuts a block product's result into, and the share of the best rate that they
+reach."""
+
+NARROW, MULTIPROCESSORS = 32, 132
+"""The other edge of a thin product's tiles, and how many tiles an H200 takes at a time."""
+
+LARGEST_REST = 1 / 8
+"""No more than this share of a size is peeled off."""
+
+GAIN = 0.98
+"""Peeling must save so much of the predicted time."""
+
+SMALL = 64
+"""Products with a size below this are left as they are: they are bound by memory, or by the launch."""
+
+WORD = 16
+"""Bytes at whose multiples rows start for a library's fastest kernels."""
+
+
+class Copied(NamedTuple):
+    """Which matrices of a classical product are copied to aligned rows."""
+
+    left: bool = False
+    right: bool = False
+    result: bool = False
+
+    @property
+    def any(self) -> bool:
+        """Whether one is."""
+        return self.left or self.right or self.result
+
+
+NOTHING = Copied()
+
+
+@lru_cache(maxsize=4096)
+def core_of(way: Way, m: int, n: int, k: int, operand: str = "float32") -> Sizes:
+    """The sizes (m, n, k) of what goes through the levels; the rest are thin products. All of it where that is faster.
+
+    A prepared right side does not know how many rows it will meet: its n and k are chosen as for a square product.
+    """
+    if not way.level or min(m, n, k) < SMALL:
+        return m, n, k
+    if not way.prepared:
+        rows, columns, depths = _candidates(way, (m, n, k), operand)
+        return _best(way, (m, n, k), operand, pairs(rows, columns, depths))
+    return rows_of(way, m, (n, k), right_core(way, n, k, operand), operand), *right_core(way, n, k, operand)
+
+
+@lru_cache(maxsize=4096)
+def right_core(way: Way, n: int, k: int, operand: str = "float32") -> tuple[int, int]:
+    """The core (n, k) of a right side that is prepared for products of any number of rows."""
+    if not way.level or min(n, k) < SMALL:
+        return n, k
+    rows = max(n, k) >> way.level << way.level
+    _, columns, depths = _candidates(way, (rows, n, k), operand)
+    _, wide, deep = _best(way, (rows, n, k), operand, pairs((rows,), columns, depths))
+    return wide, deep
+
+
+@lru_cache(maxsize=4096)
+def rows_of(way: Way, m: int, whole: tuple[int, int], core: tuple[int, int], operand: str = "float32") -> int:
+    """How many rows go through the levels with a right side of sizes `whole`, (n, k), whose core is given."""
+    if m < SMALL or min(core) < SMALL:
+        return m
+    sizes = (m, *whole)
+    return _best(way, sizes, operand, ((rows, *core) for rows in _candidates(way, sizes, operand)[0]))[0]
+
+
+@lru_cache(maxsize=4096)
+def copied(way: Way, m: int, n: int, k: int, operand: str = "float32") -> Copied:
+    """Which matrices of a classical product are copied to rows that start at 16 bytes; none where it does not pay."""
+    slower, size = _unaligned(way), way.kind.itemsize
+    if way.level or slower is None or min(m, n, k) < SMALL:
+        return NOTHING
+    deep, wide = (each * size % WORD != 0 for each in (k, n))
+    if not deep and not wide:
+        return NOTHING
+    found = Copied(deep, True, wide)
+    elements = found.left * m * k + found.right * n * k + found.result * m * n
+    saved_s = (slower - 1) * 2.0 * m * n * k / _rate(way)
+    copies_s = sum(found) * _constant("launch") + 2 * elements * SIZES[operand] / _constant("bandwidth")
+    if way.dtype != operand:  # they are copied in any case
+        found, copies_s = Copied(True, True, True), _constant("launch")
+    return found if copies_s < saved_s else NOTHING
+
+
+def aligned_size(size: int) -> int:
+    """A size rounded up to whole words of the narrowest type.
+
+    >>> aligned_size(4097)
+    4104
+    """
+    return -(-size // COLUMN_MULTIPLE) * COLUMN_MULTIPLE
+
+
+def thin_parts(core: Sizes, m: int, n: int, k: int) -> list[Sizes]:
+    """The thin products (m, n, k) beside a core: what k, n and m have left over, in this order.
+
+    >>> thin_parts((4096, 4096, 4096), 4097, 4097, 4097)
+    [(4096, 4096, 1), (4096, 1, 4097), (1, 4097, 4097)]
+    """
+    rows, columns, deep = core
+    parts = [(rows, columns, k - deep), (rows, n - columns, k), (m - rows, n, k)]
+    return [each for each in parts if min(each) > 0]
+
+
+def thin_bytes(part: Sizes, added: bool, operand: str) -> tuple[int, int]:
+    """What a thin product reads and writes; `added`: to a result that is there.
+
+    >>> thin_bytes((4096, 1, 4096), False, "float32")
+    (67125248, 16384)
+    """
+    (m, n, k), size = part, SIZES[operand]
+    return size * (m * k + k * n + added * m * n), size * m * n
+
+
+def _best(way: Way, sizes: Sizes, operand: str, cores: Iterable[Sizes]) -> Sizes:
+    """The core with the least time; all of it unless another saves enough."""
+    found = list(cores)
+    whole = min(found, key=lambda each: sum(size - part for size, part in zip(sizes, each, strict=True)))
+    best: Sizes = min(found, key=lambda each: _seconds(way, each, sizes, operand))
+    enough = _seconds(way, best, sizes, operand) < GAIN * _seconds(way, whole, sizes, operand)
+    return best if enough else whole
+
+
+def _candidates(way: Way, sizes: Sizes, operand: str) -> list[list[int]]:
+    """For m, n and k: the size itself, and the multiples below it of whole blocks, and of blocks of whole tiles.
+
+    Of k nothing is peeled off short types: the rest is added to a result that was rounded before.
+    """
+    blocks, tile = 1 << way.level, TILES[0][0]
+    units = [(blocks, blocks * tile), (blocks * COLUMN_MULTIPLE, blocks * tile), (blocks * COLUMN_MULTIPLE,)]
+    if SIZES[operand] < 4:
+        units[2] = ()
+    return [[size, *_below(size, each)] for size, each in zip(sizes, units, strict=True)]
+
+
+def _below(size: int, units: tuple[int, ...]) -> list[int]:
+    """The next smaller multiples, where they leave little."""
+    found = {size // unit * unit for unit in units}
+    return sorted(each for each in found if each < size and size - each <= LARGEST_REST * size)
+
+
+def _seconds(way: Way, core: Sizes, sizes: Sizes, operand: str) -> float:
+    """A core's products in full tiles, and the thin products beside it."""
+    rows, deep, columns = _blocks(way, core)
+    tiled = min(_up(rows, tile) * _up(columns, tile) / share for tile, share in TILES)
+    parts = thin_parts(core, *sizes)
+    thin_s = sum(_thin_s(each, each[2] < sizes[2], operand) for each in parts)
+    return way.products * 2.0 * tiled * deep / _rate(way) + thin_s
+
+
+def _blocks(way: Way, core: Sizes) -> Sizes:
+    """Rows, depth and columns of the block products."""
+    rows, columns, deep = core
+    for _ in range(way.level - MAX_LEVEL):
+        (rows, deep), columns = block_shape(rows, deep, 1), block_shape(deep, columns, 1)[1]
+    level = min(way.level, MAX_LEVEL)
+    return *block_shape(rows, deep, level), block_shape(deep, columns, level)[1]
+
+
+def _thin_s(part: Sizes, added: bool, operand: str) -> float:
+    """By memory, or by the waves of its narrow tiles, each of which takes all of k."""
+    m, n, k = part
+    tiles = -(-max(m, n) // TILES[0][0]) * -(-min(m, n) // NARROW)
+    waves = 0 if 1 in (m, n) else -(-tiles // MULTIPROCESSORS)
+    arithmetic = waves * 2.0 * TILES[0][0] * NARROW * k * MULTIPROCESSORS / _constant("float32")
+    return _constant("launch") + max(arithmetic, sum(thin_bytes(part, added, operand)) / _constant("bandwidth"))
+
+
+def _up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
+
+
+def _unaligned(way: Way) -> float | None:
+    """By how much rows that do not start at 16 bytes slow a library's product down; None where they hardly do."""
+    found = CONSTANTS.get(f"unaligned.{way.inner}")
+    return None if found is None else found.value
+
+
+def _rate(way: Way) -> float:
+    """FLOP/s of a way's products, those of m, n and k counted."""
+    name = way.inner if f"fit.{way.inner}" in CONSTANTS else "float32"
+    return _constant(name)
+
+
+def _constant(name: str) -> float:
+    return CONSTANTS[f"fit.{name}"].value

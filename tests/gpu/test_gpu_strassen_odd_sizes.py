@@ -1,0 +1,207 @@
+"""Odd sizes on a real GPU: cores with thin products, and copies to aligned rows, against float64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from brrr.errors import UnavailableError
+from brrr.graphs import capture
+from brrr.strassen import WAYS, Way, explain, kept, matmul, prepare
+from brrr.strassen.accuracy import predicted_error
+from brrr.strassen.aligned import aligned_steps
+from brrr.strassen.arena import Arena
+from brrr.strassen.execution import prepare_right, prepared, run_all
+from brrr.strassen.fitting import Copied, Sizes, copied, core_of
+from brrr.strassen.operands import Right
+from brrr.strassen.peeled import peeled_steps
+from brrr.strassen.workspace import workspace_bytes
+
+ROOM = 4.0
+LEVELED = [way for way in WAYS.values() if way.form == "strassen" and way.here(way.kind.operands[-1], "cuda")]
+SHORT = ("bf16", "fp16", "tf32")
+RUN = ("sgemm-strassen-2-prepared", "sgemm-winograd-3", "ffma-strassen-1", "fp16x3-strassen-2")
+
+
+@pytest.fixture(autouse=True)
+def freed() -> Iterator[None]:
+    yield
+    torch.cuda.empty_cache()
+
+
+def error(found: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> float:
+    expected = a.double() @ b.double()
+    return float((found.double() - expected).norm() / expected.norm())
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(shape, device="cuda").to(dtype)
+
+
+def spoilt(m: int, n: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.full((m, n), math.nan, device="cuda", dtype=dtype)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("way", LEVELED, ids=lambda way: way.name)
+def test_every_way_beside_a_core(way: Way, turned: bool) -> None:
+    """The core that is given, whether it pays or not; rows of operands and result start anywhere."""
+    operand = way.kind.operands[-1]
+    dtype = getattr(torch, operand)
+    core, (m, n, k) = (512, 384, 640), (513, 391, 641)
+    a, b = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype)
+    right = Right.of(b.t().contiguous().t() if turned else b)
+    if way.prepared:
+        made = prepare_right(right.cut(*core[1:]), way)
+        right = Right(right.source, right.transposed, way, made.factors, made.made_transposed, made.parts, core[1:])
+    wide = spoilt(m, n + 1, dtype)
+    try:
+        run_all(peeled_steps(way, core, a, right, wide[:, :n], Arena(workspace_bytes(way, m, n, k, operand), "cuda")))
+    except UnavailableError as missing:
+        pytest.skip(str(missing))
+    assert error(wide[:, :n], a, b) <= ROOM * predicted_error(way, k, operand)
+    assert wide[:, n:].isnan().all()
+
+
+@pytest.mark.parametrize("sizes", [(1025, 1025, 1025), (1537, 1024, 2049), (1031, 1601, 1153), (4097, 4097, 4097)])
+@pytest.mark.parametrize("name", RUN)
+def test_a_way_as_it_is_run(name: str, sizes: Sizes) -> None:
+    (m, n, k), way = sizes, WAYS[name]
+    a, b, out = normal(m, k), normal(k, n), spoilt(m, n)
+    for right in (b, b.t().contiguous().t()):
+        prepared(way, a, right, out.fill_(math.nan))()
+        assert error(out, a, b) <= ROOM * predicted_error(way, k)
+
+
+def test_whole_numbers_beside_a_core_are_exact() -> None:
+    a, b = (torch.randint(-3, 4, (1025, 1025), device="cuda").float() for _ in range(2))
+    for name in ("sgemm-strassen-1", "sgemm-strassen-3", "ffma-winograd-2"):
+        assert core_of(WAYS[name], 1025, 1025, 1025) != (1025, 1025, 1025)
+        out = spoilt(1025, 1025)
+        prepared(WAYS[name], a, b, out)()
+        assert torch.equal(out.double(), a.double() @ b.double())
+
+
+def test_tf32_switched_on_by_the_caller_does_not_reach_the_thin_products() -> None:
+    a, b = normal(1025, 1025), normal(1025, 1025)
+    before = torch.backends.cuda.matmul.allow_tf32
+    try:
+        torch.backends.cuda.matmul.allow_tf32 = True
+        found = matmul(a, b, level=2, form="strassen", inner="sgemm")
+        assert torch.backends.cuda.matmul.allow_tf32
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+    expected = a.double() @ b.double()
+    for part in ((slice(1025), 1024), (1024, slice(1025)), (slice(1024), slice(1024))):
+        assert float((found[part] - expected[part]).norm() / expected[part].norm()) < 1e-5
+
+
+def test_a_core_and_its_rest_are_captured() -> None:
+    way, a, b, out = WAYS["sgemm-strassen-2-prepared"], normal(1025, 1025), normal(1025, 1025), spoilt(1025, 1025)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        run = prepared(way, a, b, out)
+        run()
+    held = capture(lambda: (run(), out)[1], stream=stream)
+    a.copy_(normal(1025, 1025))
+    out.fill_(math.nan)
+    held.replay()
+    torch.cuda.synchronize()
+    assert error(out, a, b) <= ROOM * predicted_error(way, 1025)
+
+
+def test_a_prepared_right_side_meets_any_number_of_rows() -> None:
+    b = normal(1025, 1025)
+    for inner in ("sgemm", "ffma", "fp16x3"):
+        right = prepare(b, rows=1025, level=2, form="strassen", inner=inner)
+        for rows in (1, 100, 1024, 1025):
+            a = normal(rows, 1025)
+            assert error(matmul(a, right), a, b) <= ROOM * predicted_error(Way(inner, 2, "strassen"), 1025)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("sizes", [(333, 391, 641), (333, 392, 641), (333, 391, 640), (65, 67, 71), (4097, 4097, 4097)])
+@pytest.mark.parametrize("inner", SHORT)
+def test_copies_to_aligned_rows(inner: str, sizes: Sizes, turned: bool) -> None:
+    (m, n, k), way = sizes, WAYS[inner]
+    for operand in way.kind.operands:
+        dtype = getattr(torch, operand)
+        a, b = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype)
+        right = Right.of(b.t().contiguous().t() if turned else b)
+        found = Copied(True, True, True) if way.dtype != operand else Copied(bool(k % 8), True, bool(n % 8))
+        arena, out = Arena(3 * 4 * (m + 8) * (n + 8) + 3 * 4 * (k + 8) * (m + n + 16), "cuda"), spoilt(m, n, dtype)
+        arena._memory.fill_(255)  # NaN: what lies behind the rows must not count
+        made = aligned_steps(way, a, right, out, arena, found)
+        assert made is not None
+        run_all(made)
+        assert error(out, a, b) <= ROOM * predicted_error(way, k, operand)
+
+
+@pytest.mark.parametrize("accuracy", ["bf16", "tf32", "fp16", None])
+@pytest.mark.parametrize("sizes", [(1537, 1537, 1537), (2047, 2048, 2047), (1601, 2053, 1999), (4097, 4097, 4097)])
+def test_matmul_at_odd_sizes(sizes: Sizes, accuracy: str | None) -> None:
+    m, n, k = sizes
+    for dtype in (torch.float32, torch.bfloat16):
+        if accuracy != "bf16" and dtype == torch.bfloat16:
+            continue
+        a, b = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype)
+        made = explain(a, b, accuracy=accuracy)
+        assert error(matmul(a, b, accuracy=accuracy), a, b) <= 2 * made.predicted_error
+
+
+def test_never_more_memory_than_stated_at_odd_sizes() -> None:
+    n = 4097
+    a, b = normal(n, n, dtype=torch.bfloat16), normal(n, n, dtype=torch.bfloat16)
+    out = torch.empty_like(a)
+    assert copied(WAYS["bf16"], n, n, n, "bfloat16").any
+    for limit in (workspace_bytes(WAYS["bf16"], n, n, n, "bfloat16"), 2**20):
+        matmul(a, b, out=out, level=0, workspace_bytes=limit)  # libraries take their workspaces
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        matmul(a, b, out=out, level=0, workspace_bytes=limit)
+        torch.cuda.synchronize()
+        assert torch.cuda.max_memory_allocated() - before <= limit + 2**21
+        assert error(out, a, b) <= ROOM * predicted_error(WAYS["bf16"], n, "bfloat16")
+
+
+# --- steps that are kept ----------------------------------------------------------------------------------------------
+
+
+def test_kept_steps_are_right_for_new_numbers_and_hold_no_memory() -> None:
+    kept.forget()
+    for options in ({"inner": "fp16x3", "level": 0}, {"inner": "sgemm", "level": 1}, {"inner": "bf16", "level": 0}, {}):
+        a, b, out = normal(1025, 1000), normal(1000, 1031), spoilt(1025, 1031)
+        for _ in range(3):
+            a.normal_()
+            b.normal_()
+            matmul(a, b, out=out.fill_(math.nan), **options)  # type: ignore[arg-type]
+            assert error(out, a, b) < 1e-2 if options.get("inner") == "bf16" else error(out, a, b) < 1e-5
+        before = torch.cuda.memory_allocated()
+        size = a.nbytes + b.nbytes + out.nbytes
+        del a, b, out
+        assert torch.cuda.memory_allocated() <= before - size
+    assert kept._KEPT
+
+
+def test_kept_steps_on_two_streams_and_in_a_graph() -> None:
+    kept.forget()
+    a, b, out = normal(512, 512), normal(512, 512), spoilt(512, 512)
+    streams = [torch.cuda.Stream(), torch.cuda.Stream(), torch.cuda.default_stream()]
+    for stream in streams * 2:
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            matmul(a.normal_(), b, out=out.fill_(math.nan), inner="fp16x3")
+            torch.cuda.synchronize()
+        assert error(out, a, b) < 1e-5
+    with torch.cuda.stream(streams[0]):
+        held = capture(lambda: matmul(a, b, out=out, inner="fp16x3"), stream=streams[0])
+    a.normal_()
+    out.fill_(math.nan)
+    held.replay()
+    torch.cuda.synchronize()
+    assert error(out, a, b) < 1e-5
