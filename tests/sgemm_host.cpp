@@ -68,7 +68,6 @@ static void oldest(Fiber &fiber) {
 
 static unsigned shared_address(const float *place) { return unsigned(place - memory); }
 static void copy_one(unsigned to, const float *from, int bytes);
-static void copy_four(unsigned to, const float *from, int bytes);
 static void __syncwarp() {}
 static void copies_issued() {
     host::me->groups.push_back(host::me->open);
@@ -84,18 +83,10 @@ static void __syncthreads() {
     while (host::generation == before) host::yield();
 }
 
-#ifdef UNROLL
-#include "sgemm_quads.cu"
-#else
 #include "sgemm.cu"
-#endif
 
 static void copy_one(unsigned to, const float *from, int bytes) {
     host::me->open.push_back({to, from, TAIL ? bytes : 4});
-}
-static void copy_four(unsigned to, const float *from, int bytes) {
-    if (to % 4) host::failure = host::BAD_PLACE;
-    for (unsigned i = 0; i < 4; ++i) host::me->open.push_back({to + i, from + i, TAIL ? bytes : 4});
 }
 
 namespace host {
@@ -103,11 +94,7 @@ static const float *left, *right;
 static float *out;
 static int products, m, n, k, group;
 static void enter() {
-#ifdef UNROLL
-    brrr_sgemm_quads(left, right, out, products, m, n, k, group);
-#else
     brrr_sgemm(left, right, out, products, m, n, k, group);
-#endif
     me->done = true;
     yield();
 }

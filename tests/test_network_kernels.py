@@ -7,6 +7,7 @@ import math
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from interpreter import interpreted_cases
 
 from brrr.errors import ArgumentError, UnavailableError
 from brrr.kernels import bias_relu, cublas, kept_code, pycuda_context
+from brrr.kernels.pycuda_context import pycuda_driver
 from brrr.paths import PACKAGE
 
 HERE = Path(__file__).resolve().parent
@@ -439,3 +441,12 @@ def test_the_layer_compiles_without_a_gpu(pointer: str, precision: str, spread: 
     assert f".target sm_{architecture}" in text and "st.global" in text
     exact = precision == "ieee" and pointer == "*fp32"
     assert ("mma.sync" in text or "wgmma" in text) == (not exact and architecture >= 80)
+
+
+def test_pycuda_is_refused_outside_of_the_main_thread() -> None:
+    """torch runs backward in threads of its own, where PyCUDA has no context."""
+    with (
+        ThreadPoolExecutor(1, "backward") as pool,
+        pytest.raises(UnavailableError, match=r"main thread only.*backward"),
+    ):
+        pool.submit(pycuda_driver, 0).result()

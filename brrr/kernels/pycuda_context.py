@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import threading
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -16,8 +17,11 @@ NON_BLOCKING = 1
 def pycuda_driver(device_index: int) -> Any:
     """PyCUDA's driver module on the primary context of a GPU, the one that torch uses.
 
-    UnavailableError where PyCUDA is missing, finds no GPU, or uses another one.
+    UnavailableError where PyCUDA is missing, finds no GPU, or uses another one; and in another thread than the main
+    one, such as those in which torch runs backward: PyCUDA knows its context in the thread alone that made it.
     """
+    if threading.current_thread() is not threading.main_thread():
+        raise UnavailableError(f"PyCUDA works in the main thread only, and this is {threading.current_thread().name!r}")
     try:
         import pycuda.autoprimaryctx as primary
         import pycuda.driver as driver

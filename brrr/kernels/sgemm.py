@@ -5,9 +5,8 @@
 6.79
 
 No matrix unit takes part, so the fastest there can be is one multiply-add a lane and cycle. Two things keep a kernel
-from it: instructions that are none, and multiply-adds that wait. The kernels hold 8 x 16 sums a thread, so that 6 loads
-of 16 bytes serve 128 multiply-adds. `sgemm.cu` takes any sizes, and copies 4 bytes at a time; `sgemm_quads.cu` copies
-16, where rows are whole 16 bytes.
+from it: instructions that are none, and multiply-adds that wait. The kernel holds 8 x 16 sums a thread, so that 6 loads
+of 16 bytes serve 128 multiply-adds. It takes any sizes, and copies 4 bytes at a time.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ class Tiling:
     group: rows of tiles that follow each other down before the next column. fences: 1, 2 and 4 add up to where loads
     from shared memory may not be put off. bursts: how many times a step some copies are issued; it divides depth, at
     least twice. share: multiply-adds a lane and cycle where all multiprocessors are busy, for the choice between
-    tilings. quads: by `sgemm_quads.cu`, which is never persistent and has no bursts (and other fences); unroll: how
-    many fours of k its loop's body takes, an even number; 4 unroll divides depth.
+    tilings.
     """
 
     rows: int
@@ -57,8 +55,6 @@ class Tiling:
     fences: int = 3
     bursts: int = 4
     share: float = 0.75
-    quads: bool = False
-    unroll: int = 2
 
     @property
     def threads(self) -> int:
@@ -66,33 +62,13 @@ class Tiling:
         return self.rows * self.columns // (8 * self.across)
 
     @property
-    def kernel(self) -> str:
-        """The kernel's name, which is its file's after `brrr_`."""
-        return "brrr_sgemm_quads" if self.quads else "brrr_sgemm"
+    def shared_bytes(self) -> int:
+        """Shared memory of a block: each row of its stages is 16 bytes wider than the tile.
 
-    @property
-    def source(self) -> str:
-        """The kernel's file."""
-        return f"{self.kernel.removeprefix('brrr_')}.cu"
-
-    def shared_bytes(self, right_transposed: bool = True) -> int:
-        """Shared memory of a block: each of its rows is 16 bytes wider than the tile, or than the k of a step.
-
-        >>> Tiling(128, 256, 8, stages=6).shared_bytes(), Tiling(128, 256, 8, stages=5, quads=True).shared_bytes()
-        (75264, 92160)
+        >>> Tiling(128, 256, 8, stages=6).shared_bytes
+        75264
         """
-        if not self.quads:
-            return self.stages * self.depth * (self.rows + self.columns + 8) * 4
-        right = self.columns * (self.depth + 4) if right_transposed else self.depth * (self.columns + 4)
-        return self.stages * (self.rows * (self.depth + 4) + right) * 4
-
-    def takes(self, n: int, k: int, right_transposed: bool) -> bool:
-        """Whether the kernel multiplies such sizes: quads copies whole 16 bytes of rows.
-
-        >>> Tiling(128, 256, 8, quads=True).takes(6, 8, True), Tiling(128, 256, 8, quads=True).takes(6, 8, False)
-        (True, False)
-        """
-        return not self.quads or (k % 4 == 0 and (right_transposed or n % 4 == 0))
+        return self.stages * self.depth * (self.rows + self.columns + 8) * 4
 
     def defines(self, right_transposed: bool, quads_out: bool, tail: bool) -> tuple[str, ...]:
         """The compiler's options."""
@@ -100,7 +76,7 @@ class Tiling:
             f"-DBM={self.rows}", f"-DBN={self.columns}", f"-DBK={self.depth}", f"-DTN={self.across}",
             f"-DSTAGES={self.stages}", f"-DBLOCKS={self.blocks}", f"-DRIGHT_TRANSPOSED={int(right_transposed)}",
             f"-DQUADS_OUT={int(quads_out)}", f"-DTAIL={int(tail)}", f"-DFENCES={self.fences}",
-            f"-DUNROLL={self.unroll}" if self.quads else f"-DBURSTS={self.bursts}",
+            f"-DBURSTS={self.bursts}",
         )  # fmt: skip
 
 
@@ -110,13 +86,6 @@ TILINGS = (
     Tiling(64, 128, 8, blocks=4, stages=6, persistent=False, share=0.67),
 )
 """Those to choose from, for any sizes. The shares were measured on an H200."""
-
-QUADS = (
-    Tiling(128, 256, 8, stages=5, persistent=False, fences=1, quads=True),
-    Tiling(128, 256, 8, stages=5, persistent=False, fences=3, quads=True),
-    Tiling(128, 128, 8, blocks=2, stages=5, persistent=False, fences=1, quads=True),
-)
-"""Those of `sgemm_quads.cu`, which `candidates` has where the sizes allow it."""
 
 
 def multiply(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, *, right_transposed: bool) -> torch.Tensor:
@@ -137,8 +106,8 @@ def prepared(
 
     left: (p, m, k), right: (p, k, n), or (p, n, k) where right_transposed; out: (p, m, n): float32, contiguous, on one
     GPU, and out shares no memory with the others. Any sizes; columns that are a multiple of 4 are written faster.
-    tiling: instead of the one that is chosen. ArgumentError for any other tensors, and for a tiling that does not take
-    them; UnavailableError without a GPU from sm_80 on.
+    tiling: instead of the one that is chosen. ArgumentError for any other tensors; UnavailableError without a GPU from
+    sm_80 on.
     """
     products, m, n, k = check(left, right, out, right_transposed)
     if not out.numel():
@@ -147,29 +116,12 @@ def prepared(
         return lambda: _zero(out)
     index = int(left.device.index)
     chosen = tiling or choose(products, m, n, k, multiprocessors(index))
-    if not (chosen.takes(n, k, right_transposed) and (_aligned(left, right) or not chosen.quads)):
-        raise ArgumentError("sgemm.prepared", "tiling", "quads", "rows that are whole 16 bytes, as are the addresses")
     tiles = tiles_of(products, m, n, chosen)
     quads_out = n % 4 == 0 and out.data_ptr() % 16 == 0
     function = _function(chosen, right_transposed, quads_out, k % chosen.depth != 0, index)
-    persistent = chosen.persistent and not chosen.quads
-    grid = min(tiles, multiprocessors(index) * chosen.blocks) if persistent else tiles
-    shared = chosen.shared_bytes(right_transposed)
-    return _launch(function, grid, chosen.threads, shared, (left, right, out), (products, m, n, k, chosen.group))
-
-
-def candidates(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, *, right_transposed: bool) -> list[Tiling]:
-    """Those worth timing for a product: the chosen one, and those of `QUADS` that take it. Errors as `prepared`."""
-    products, m, n, k = check(left, right, out, right_transposed)
-    if not products * m * n * k:
-        return []
-    chosen = choose(products, m, n, k, multiprocessors(int(left.device.index)))
-    quads = [each for each in QUADS if each.takes(n, k, right_transposed) and _aligned(left, right)]
-    return [chosen, *quads]
-
-
-def _aligned(*tensors: torch.Tensor) -> bool:
-    return all(each.data_ptr() % 16 == 0 for each in tensors)
+    grid = min(tiles, multiprocessors(index) * chosen.blocks) if chosen.persistent else tiles
+    sizes = (products, m, n, k, chosen.group)
+    return _launch(function, grid, chosen.threads, chosen.shared_bytes, (left, right, out), sizes)
 
 
 def choose(products: int, m: int, n: int, k: int, multiprocessors: int) -> Tiling:
@@ -254,28 +206,27 @@ def _function(tiling: Tiling, right_transposed: bool, quads_out: bool, tail: boo
 
     torch.zeros(1, device=f"cuda:{device_index}")  # makes torch's primary context current in this thread
     major, minor = torch.cuda.get_device_capability(device_index)
-    code = kept_code_of(tiling.defines(right_transposed, quads_out, tail), f"sm_{major}{minor}", tiling.source)
-    module = check(driver.cuModuleLoadData(code), f"loading {tiling.source}")
-    function = check(driver.cuModuleGetFunction(module, tiling.kernel.encode()), tiling.kernel)
-    shared = tiling.shared_bytes(right_transposed)
-    allow_shared(function, shared)
-    if not active_blocks(function, tiling.threads, shared):
-        raise UnavailableError(f"sgemm: no block of {tiling.threads} threads and {shared} bytes fits")
+    code = kept_code_of(tiling.defines(right_transposed, quads_out, tail), f"sm_{major}{minor}")
+    module = check(driver.cuModuleLoadData(code), "loading sgemm.cu")
+    function = check(driver.cuModuleGetFunction(module, b"brrr_sgemm"), "brrr_sgemm")
+    allow_shared(function, tiling.shared_bytes)
+    if not active_blocks(function, tiling.threads, tiling.shared_bytes):
+        raise UnavailableError(f"sgemm: no block of {tiling.threads} threads and {tiling.shared_bytes} bytes fits")
     return function
 
 
-def kept_code_of(defines: tuple[str, ...], arch: str, file: str = "sgemm.cu") -> bytes:
+def kept_code_of(defines: tuple[str, ...], arch: str) -> bytes:
     """The kernel's machine code for constants and an architecture: from the cache, else compiled and kept."""
     from brrr.kernels.kept_code import ELF, compiler, fingerprint
     from brrr.kernels.nvrtc import compile_cubin
     from brrr.user_cache import cache_folder, keep, kept
 
-    source = (Path(__file__).parent / file).read_text(encoding="utf-8")
-    name = f"{file.removesuffix('.cu')}-{fingerprint(source, arch, compiler(), *defines)}.cubin"
+    source = (Path(__file__).parent / "sgemm.cu").read_text(encoding="utf-8")
+    name = f"sgemm-{fingerprint(source, arch, compiler(), *defines)}.cubin"
     found = kept(cache_folder() / "kernels" / name)
     if found is not None and found.startswith(ELF):
         return found
-    code = compile_cubin(source, file, arch, defines)
+    code = compile_cubin(source, "sgemm.cu", arch, defines)
     keep(cache_folder() / "kernels" / name, code)
     return code
 

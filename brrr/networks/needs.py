@@ -92,7 +92,6 @@ def true_float32(network: Network) -> str | None:
     return None
 
 
-@lru_cache(maxsize=16)
 def _pycuda(device_index: int) -> str | None:
     from brrr.kernels.pycuda_context import pycuda_driver
 

@@ -16,8 +16,6 @@ from brrr.errors import UnavailableError
 if TYPE_CHECKING:
     import torch
 
-    from brrr.kernels.sgemm import Tiling
-
 LEAST_GAIN = 0.98
 """A way that is not faster by that much is no reason to leave the one before it."""
 
@@ -43,7 +41,7 @@ def forget() -> None:
 
 
 def prepared_fastest(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, right_transposed: bool) -> Run:
-    """cuBLAS or one of our own kernels, whichever is faster for float32 of this shape; arguments are checked before.
+    """cuBLAS or our own kernel, whichever is faster for float32 of this shape; arguments are checked before.
 
     The first call for a shape launches each a few times, into `out`. While a graph is captured nothing can be timed:
     for a shape that is new then, it is the library, and the first call afterwards tries.
@@ -58,8 +56,7 @@ def prepared_fastest(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor,
     library = _library(tensors, right_transposed)
     if capturing() or not out.numel() * left.shape[2]:
         return library
-    ways: dict[Tiling | None, Run] = {None: library}
-    ways.update(_ours(tensors, right_transposed))
+    ways = {False: library, **_ours(tensors, right_transposed)}
     found: Run = ways[fastest(key, ways, partial(seconds_of, index=int(left.device.index)))]
     return found
 
@@ -88,13 +85,13 @@ def _once(run: Run) -> float:
     return float(begin.elapsed_time(end)) * 1e-3
 
 
-def _prepared(tiling: Tiling | None, tensors: tuple[torch.Tensor, ...], right_transposed: bool) -> Run:
+def _prepared(ours: bool, tensors: tuple[torch.Tensor, ...], right_transposed: bool) -> Run:
     from brrr.kernels.sgemm import prepared
 
-    if tiling is None:
+    if not ours:
         return _library(tensors, right_transposed)
     left, right, out = tensors
-    return prepared(left, right, out, right_transposed=right_transposed, tiling=tiling)
+    return prepared(left, right, out, right_transposed=right_transposed)
 
 
 def _library(tensors: tuple[torch.Tensor, ...], right_transposed: bool) -> Run:
@@ -108,18 +105,12 @@ def _library(tensors: tuple[torch.Tensor, ...], right_transposed: bool) -> Run:
         return prepared_batched(left, right, out, right_transposed=right_transposed, how="torch")
 
 
-def _ours(tensors: tuple[torch.Tensor, ...], right_transposed: bool) -> dict[Tiling | None, Run]:
-    """Our own kernels' tilings that run here."""
-    from brrr.kernels.sgemm import candidates
-
-    left, right, out = tensors
-    found: dict[Tiling | None, Run] = {}
+def _ours(tensors: tuple[torch.Tensor, ...], right_transposed: bool) -> dict[bool, Run]:
+    """Our own kernel, where it runs here."""
     try:
-        for tiling in candidates(left, right, out, right_transposed=right_transposed):
-            found[tiling] = _prepared(tiling, tensors, right_transposed)
+        return {True: _prepared(True, tensors, right_transposed)}
     except UnavailableError:
-        pass
-    return found
+        return {}
 
 
 def _least(ways: Mapping[Name, Run], seconds: Callable[[Run], float]) -> Name:

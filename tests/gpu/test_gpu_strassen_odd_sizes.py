@@ -205,3 +205,21 @@ def test_kept_steps_on_two_streams_and_in_a_graph() -> None:
     held.replay()
     torch.cuda.synchronize()
     assert error(out, a, b) < 1e-5
+
+
+def test_what_a_prepared_run_knows_by_address_stays() -> None:
+    """The right side's factors were freed with it: a graph emptied torch's cache, and its launches met nothing."""
+    way, a, b, out = WAYS["sgemm-strassen-1-prepared"], normal(1024, 1024), normal(1024, 1024), spoilt(1024, 1024)
+    run = prepared(way, a, b, out)
+    torch.cuda.empty_cache()
+    spoil = [spoilt(1024, 1024) for _ in range(8)]
+    run()
+    assert error(out, a, b) <= ROOM * predicted_error(way, 1024) and len(spoil) == 8
+
+
+def test_backward_runs_in_a_thread_of_its_own() -> None:
+    """Kernels that backward is the first to need must load there."""
+    a, b = normal(257, 263).requires_grad_(), normal(263, 269).requires_grad_()
+    matmul(a, b, inner="sgemm", level=1, form="winograd").sum().backward()
+    assert a.grad is not None and b.grad is not None
+    assert error(a.grad, torch.ones(257, 269, device="cuda"), b.detach().t()) < 1e-5

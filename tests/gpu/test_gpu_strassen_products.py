@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.errors import ArgumentError
 from brrr.kernels import sgemm
-from brrr.kernels.sgemm import QUADS, TILINGS, Tiling
+from brrr.kernels.sgemm import TILINGS, Tiling
 from brrr.strassen import fastest_product
 from brrr.strassen.products import batched, prepared_batched
 
@@ -72,22 +71,6 @@ def test_every_tiling(tiling: Tiling, transposed: bool) -> None:
         out = torch.full(shape[:3], math.nan, device="cuda")
         sgemm.prepared(left, right, out, right_transposed=transposed, tiling=tiling)()
         assert error(left, right, out, transposed) < 1e-6
-
-
-@pytest.mark.parametrize("tiling", QUADS)
-@pytest.mark.parametrize("transposed", [False, True])
-def test_every_tiling_of_quads(tiling: Tiling, transposed: bool) -> None:
-    for shape in [(3, 300, 520, 96), (200, 130, 260, 72), (40, 131, 264, 36), (2, 1, 4, 4)]:
-        left, right = operands(*shape, transposed)
-        out = torch.full(shape[:3], math.nan, device="cuda")
-        sgemm.prepared(left, right, out, right_transposed=transposed, tiling=tiling)()
-        assert error(left, right, out, transposed) < 1e-6
-
-
-def test_quads_refuses_what_it_cannot_copy() -> None:
-    left, right = operands(2, 8, 6, 6, True)
-    with pytest.raises(ArgumentError, match="whole 16 bytes"):
-        sgemm.prepared(left, right, torch.zeros(2, 8, 6, device="cuda"), right_transposed=True, tiling=QUADS[0])
 
 
 def test_auto_times_its_ways_once(monkeypatch: pytest.MonkeyPatch) -> None:
