@@ -6,13 +6,18 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from strassen_made_up import ERRORS, GROWTH, recording, time_and_error
 
+from brrr import plots
 from brrr.errors import ArgumentError, NotRecordedError
+from brrr.experiments import experiment
+from brrr.experiments.strassen_frontier import chosen, frontier, sizes
+from brrr.experiments.strassen_frontier_drawing import strassen_frontier
 from brrr.lessons.drawings import DRAWINGS, drawing
 from brrr.lessons.guessing import guess
 from brrr.lessons.layer_traffic import Layer
@@ -20,14 +25,18 @@ from brrr.lessons.published_gain import compare_published, counted_gain, publish
 from brrr.lessons.strassen_comparison import compare_fused, compare_growth
 from brrr.lessons.strassen_errors import errors
 from brrr.lessons.strassen_flow import result
-from brrr.lessons.strassen_measured import kinds_of, seen
+from brrr.lessons.strassen_measured import FIRST, FIRST_ON_CPU, FIRST_ON_GPU, KINDS, kinds_of, seen
+from brrr.lessons.strassen_panel import rows
 from brrr.lessons.strassen_roofline import measured
 from brrr.lessons.strassen_roofs import Roofs
 from brrr.lessons.strassen_steps import A, B, Walk
 from brrr.lessons.tile_waves import Waves, after, before
 from brrr.machines.datasheet import hardware
+from brrr.plots import Picture
 from brrr.recordings.recorded import Recorded
 from brrr.source import source
+from brrr.strassen.ways import Way
+from brrr.widget import explorer
 from brrr.widget.stepped import Dial, Drawing
 
 PNG = b"\x89PNG"
@@ -84,8 +93,8 @@ def test_errors_of_drawings() -> None:
     assert drawing("strassen-tiles", source="cpu", batch=100).settings["batch"] == 128
 
 
-def test_a_raising_slider_is_kept_for_the_sweep() -> None:
-    from brrr.plots import Picture
+def test_a_raising_slider_is_kept_for_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explorer, "sweepable", set())  # no other test's sweep shall meet this one
 
     def draw(settings: object) -> Picture:
         if settings == {"n": 2}:
@@ -199,7 +208,7 @@ def test_measured_points_stand_under_their_roof(recorded: Recorded) -> None:
 
 def test_the_panel_says_what_was_measured(recorded: Recorded) -> None:
     made = drawing("strassen-panel", source=recorded, size=8192, level=2)
-    assert f"{GROWTH['strassen'] ** 2:.3g}x as large" in made.text and "right side prepared" in made.text
+    assert f"with {GROWTH['strassen'] ** 2:.3g}x the error" in made.text and "right side prepared" in made.text
     missing = drawing("strassen-panel", source=recorded, size=4096, level=3, kind="bfloat16")
     assert "this was not measured" in missing.text
     found = seen(recorded, "sgemm", "strassen", 0, 8192)
@@ -209,9 +218,65 @@ def test_the_panel_says_what_was_measured(recorded: Recorded) -> None:
 
 def test_the_frontier_s_text_is_short_and_right(recorded: Recorded) -> None:
     made = drawing("strassen-frontier", source=recorded, size=8192)
-    assert "on the frontier of time and error: " in made.text and "fp16x3" in made.text
+    assert "on the frontier are " in made.text and "fp16x3" in made.text and len(made.text) < 320
     count = re.search(r"(\d+) of (\d+) ways are dominated", made.text)
     assert count and 0 < int(count[1]) < int(count[2])
+
+
+def test_the_panel_compares_a_product_with_itself_without_levels(recorded: Recorded) -> None:
+    for kind, (inner, _) in kinds_of(recorded).items():
+        found = rows(recorded, kind, 8192)
+        plain, _ = time_and_error(inner, 8192)
+        assert found[0][1:] == (1, 1) and found[0][0].time_s == pytest.approx(plain)
+        assert found[1][1] == pytest.approx(plain / found[1][0].time_s)
+    told = drawing("strassen-panel", source=recorded, size=8192, level=0, kind="bfloat16").text
+    assert "FLOP/s; the relative error is" in told and "without levels" not in told
+
+
+def test_the_frontier_keeps_to_one_kind_of_machine(recorded: Recorded) -> None:
+    described = experiment("strassen")
+    assert (512,) in recorded.known(described, "cpu-sgemm") and (128,) in recorded.known(described, "cpu-sgemm")
+    assert not any(place.variant.startswith("cpu-") for place in [*frontier(recorded, 512), *chosen(recorded, 512)])
+    assert min(sizes(recorded)) == 512
+
+
+def names_on_the_picture(monkeypatch: pytest.MonkeyPatch, source: Recorded, size: int) -> dict[str, str]:
+    """What is written beside which marker."""
+    seen: list[Any] = []
+
+    def keep(figure: Any, alt: str) -> Picture:
+        seen.append(figure)
+        return Picture(PNG, alt, 10)
+
+    monkeypatch.setattr(plots, "picture", keep)
+    strassen_frontier(source, size=size)
+    marks = [text for text in seen[0].axes[0].texts if str(text.get_gid()).startswith("label ")]
+    return {str(text.get_gid()).removeprefix("label "): text.get_text() for text in marks}
+
+
+def test_only_the_frontier_and_the_plain_product_have_names(
+    monkeypatch: pytest.MonkeyPatch, recorded: Recorded
+) -> None:
+    places = frontier(recorded, 8192)
+    best = {place.variant for place in places if not place.dominated_by}
+    ways = {name for name in names_on_the_picture(monkeypatch, recorded, 8192) if not name.startswith("auto-")}
+    assert ways == best | {"sgemm"} and len(ways) < len(places)
+
+
+def test_rings_on_each_other_share_a_name(monkeypatch: pytest.MonkeyPatch, recorded: Recorded) -> None:
+    took = {name: said for name, said in names_on_the_picture(monkeypatch, recorded, 8192).items() if "auto" in name}
+    places = {(place.time_s, place.error) for place in chosen(recorded, 8192)}
+    assert len(took) == len(places) < len(chosen(recorded, 8192))
+    assert any("fp32, 1e-5" in said for said in took.values())
+
+
+def test_what_a_live_source_measures_first_is_enough_for_the_lesson() -> None:
+    described = experiment("strassen")
+    assert all(described.has(name, {"size": FIRST["cuda"]}) for name in FIRST_ON_GPU)
+    assert all(described.has(name, {"size": FIRST["cpu"]}) for name in FIRST_ON_CPU)
+    inner, form = next(iter(KINDS.values()))
+    assert {Way(inner, 0, None).name, Way(inner, 2, form, True).name} <= set(FIRST_ON_GPU)
+    assert "sgemm" in FIRST_ON_GPU and len(FIRST_ON_GPU) < 12, "each takes most of a second"
 
 
 def test_without_measurements_a_drawing_says_what_to_run(tmp_path: Path) -> None:
@@ -252,5 +317,5 @@ def test_live_on_a_cpu_a_size_is_measured_first(monkeypatch: pytest.MonkeyPatch)
 
     live = Live("cpu", budget_s=0.01)
     made = drawing("strassen-panel", source=live)
-    assert made.settings["size"] == 128 and "as fast as the plain product" in made.text
+    assert made.settings["size"] == 128 and "as fast as without levels" in made.text
     assert made.badge.startswith("LIVE") and source("cpu").name == live.name

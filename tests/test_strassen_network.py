@@ -362,7 +362,7 @@ def test_torchs_transforms_see_torchs_modules() -> None:
     assert gradient.shape == x.shape and gradient.any()
 
 
-@pytest.mark.parametrize("rows", [1, 2, 4, 8, 15])
+@pytest.mark.parametrize("rows", [1, 2, 4, 8, 15, 64])
 @pytest.mark.parametrize("hidden", [256, 512, 2048, 4096])
 def test_few_rows_are_left_to_the_librarys_product(rows: int, hidden: int) -> None:
     """Where the weights are most of the bytes, as measured: neither levels nor split products."""
@@ -377,7 +377,7 @@ def test_few_rows_where_something_else_was_asked_for() -> None:
 
     assert name(2, level=1, form="strassen", inner="sgemm") == "sgemm-strassen-1-prepared"
     assert name(2, inner="fp16x3") == "fp16x3-prepared"
-    assert name(32, accuracy="fp32") == "fp16x3-prepared", "with 16 rows and more it gains"
+    assert name(64, accuracy="fp32") == "sgemm" and name(128, accuracy="fp32") == "fp16x3-prepared", "where it gains"
     assert not name(2, accuracy="tf32").count("strassen")
     assert name(4096, accuracy=1e-5, inner="sgemm").count("strassen")
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from brrr.claim import Evidence
@@ -57,7 +57,9 @@ def frontier(source: Source, size: int, *, prepared: bool = False) -> list[Place
 
     With `prepared` a way that has a prepared twin is left out for it; what `matmul` chose is never among them.
     """
-    return judged([place for place in _places(source, size) if way_is(place.variant, prepared)])
+    places = _places(source, size)
+    there = {place.variant for place in places}
+    return judged([place for place in places if way_is(place.variant, prepared, there)])
 
 
 def chosen(source: Source, size: int) -> list[Place]:
@@ -65,21 +67,22 @@ def chosen(source: Source, size: int) -> list[Place]:
     return [place for place in _places(source, size) if accuracy_of(place.variant)]
 
 
-def way_is(variant: str, prepared: bool) -> bool:
-    """Whether a variant belongs to the picture with prepared right sides, or to the other."""
-    from brrr.experiments.strassen import VARIANTS
-
+def way_is(variant: str, prepared: bool, there: Collection[str]) -> bool:
+    """Whether a variant belongs to the picture with prepared right sides, or to the other; `there` is all measured."""
     if accuracy_of(variant):
         return False
     way = way_of(variant)
     if way is None or not prepared:
         return way is None or not way.prepared
-    return way.prepared or f"{variant}-prepared" not in {each.name for each in VARIANTS}
+    return way.prepared or f"{variant}-prepared" not in there
 
 
 def _places(source: Source, size: int) -> list[Place]:
+    """Every way with time and error at a size: a GPU's where the source has a GPU, else the CPU's, never both."""
     described = _described()
-    found = (_place(source, described, line, size) for line in described.lines)
+    gpu = any(not name.startswith(CPU) for name in source.variants(described))
+    lines = [line for line in described.lines if not (gpu and line.variant.startswith(CPU))]
+    found = (_place(source, described, line, size) for line in lines)
     return [place for place in found if place is not None]
 
 
@@ -95,7 +98,7 @@ def _place(source: Source, described: Experiment, line: Line, size: int) -> Plac
 def sizes(source: Source) -> list[int]:
     """The sizes at which the source has at least two ways with time and error."""
     described = _described()
-    there = {int(p[0]) for v in source.variants(described) for p in source.known(described, v)}
+    there = {int(point[0]) for name in source.variants(described) for point in source.known(described, name)}
     return [size for size in sorted(there) if len(_places(source, size)) > 1]
 
 

@@ -1,14 +1,18 @@
-"""The picture of time against error: every way a labelled marker, the frontier a line, what is beaten hollow."""
+"""The picture of time against error: every way a marker, the frontier a line with names, what is beaten hollow."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
+from math import hypot
 from typing import TYPE_CHECKING, Any
 
 from matplotlib import rc_context
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
+from matplotlib.textpath import TextPath
 from matplotlib.ticker import LogLocator, NullLocator
 
 from brrr import plots, units
@@ -16,7 +20,7 @@ from brrr.experiments import experiment
 from brrr.experiments.strassen_clocks import clocks_note
 from brrr.experiments.strassen_frontier import Place, checked_size, chosen, frontier
 from brrr.experiments.strassen_labels import Box, Spot, placed
-from brrr.experiments.strassen_ways import accuracy_of, short, way_of
+from brrr.experiments.strassen_ways import CPU, accuracy_of, short, way_of
 from brrr.source import Source
 from brrr.source import source as source_named
 
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
     from brrr.plots import Picture
 
 WIDTH, HEIGHT = 760, 520
-LABEL_POINTS = 8.0
+LABEL_POINTS = 8.8
 POINTS = 0.72
 """A CSS pixel in points: the picture has 100 of them an inch."""
 
@@ -40,7 +44,12 @@ FAMILIES = (
 )
 """Groups of inner products, with the colour and the marker of each."""
 
-DOMINATED = "hollow: another way is faster and no less accurate"
+DOMINATED = "small and hollow: another way is faster and no less accurate"
+YARDSTICK = "sgemm"
+"""The one dominated way with a name."""
+
+ONE_RING = 16.0
+"""Rings nearer to each other than so many pixels share a name."""
 
 
 def strassen_frontier(
@@ -59,7 +68,7 @@ def strassen_frontier(
     n = checked_size(chosen_source, size)
     places, taken = frontier(chosen_source, n, prepared=prepared), [] if prepared else chosen(chosen_source, n)
     drawn = plots.figure(WIDTH, HEIGHT)
-    on = plots.axes(drawn, left=0.105, bottom=0.135, right=0.975, top=0.815)
+    on = plots.axes(drawn, left=0.105, bottom=0.135, right=0.96, top=0.815)
     with rc_context(plots.STYLE):
         _axes(on, [*places, *taken], n, prepared)
         _draw(on, places, taken)
@@ -88,7 +97,7 @@ def _axes(on: Axes, places: Sequence[Place], n: int, prepared: bool) -> None:
     on.set_xlim(*_room(times, 0.09, 0.14))
     on.set_ylim(*_room(errors, 0.12, 0.1))
     plots.bar_axis(
-        on, "s", f"time of an {n} x {n} product{', right sides prepared' if prepared else ''} (less is better)"
+        on, "s", f"time of a product of size {n}{', right sides prepared' if prepared else ''} (less is better)"
     )
     if max(times) < 30 * min(times):  # one tick a decade would leave an axis of one or two
         on.xaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0), numticks=12))
@@ -122,7 +131,7 @@ def _look(place: Place) -> dict[str, Any]:
     index = family(place.variant)
     colour, beaten = plots.COLOURS[index], bool(place.dominated_by)
     return {
-        "marker": plots.MARKERS[index], "markersize": 6 if beaten else 8, "markeredgewidth": 1.2,
+        "marker": plots.MARKERS[index], "markersize": 4.5 if beaten else 8, "markeredgewidth": 1.2,
         "markeredgecolor": colour, "markerfacecolor": plots.PAPER if beaten else colour, "alpha": 0.75 if beaten else 1,
     }  # fmt: skip
 
@@ -139,20 +148,56 @@ def family(variant: str) -> int:
 
 
 def _label(on: Axes, places: Sequence[Place], taken: Sequence[Place]) -> None:
-    """Names beside the markers, the frontier's first; a thin line leads to one that had to move away."""
-    best = sum(not place.dominated_by for place in places)
-    ordered = [*(p for p in places if not p.dominated_by), *taken, *(p for p in places if p.dominated_by)]
-    spots = [_spot(on, place) for place in ordered]
-    for place, spot, (x, y) in zip(ordered, spots, placed(spots, _frame(on), _steps(spots[:best])), strict=True):
-        colour = plots.FAINT if place.dominated_by else plots.INK
+    """Names beside the frontier's markers, matmul's rings and `YARDSTICK`; a thin line leads to one further away.
+
+    What is dominated stays without a name: thirty names on one picture nobody can read.
+    """
+    named = [_Named(short(place.variant), place) for place in places if not place.dominated_by]
+    best = [_spot(on, each) for each in named]
+    named += [*_rings(on, taken), *(_Named(short(p.variant), p) for p in places if _faint(p))]
+    spots = [_spot(on, each) for each in named]
+    others = [_spot(on, _Named("", place)) for place in places if place.dominated_by and not _faint(place)]
+    for each, spot, (x, y) in zip(named, spots, placed(spots, _frame(on), _steps(best), others), strict=True):
         arrow = {"arrowstyle": "-", "color": plots.FAINT, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
         away = max(abs(x + spot.width / 2 - spot.x) - spot.width / 2, abs(y - spot.y)) > 14
         on.annotate(
-            short(place.variant), xy=(place.time_s, place.error), xytext=(x * POINTS, y * POINTS),
-            textcoords="figure points", fontsize=LABEL_POINTS, color=colour, va="center", ha="left", zorder=6,
-            arrowprops=arrow if away else None, gid=f"label {place.variant}",
+            each.name, xy=(each.place.time_s, each.place.error), xytext=(x * POINTS, y * POINTS),
+            textcoords="figure points", fontsize=LABEL_POINTS, va="center", ha="left", zorder=6,
+            color=plots.FAINT if _faint(each.place) else plots.INK,
+            arrowprops=arrow if away else None, gid=f"label {each.place.variant}",
             path_effects=[withStroke(linewidth=2.2, foreground=plots.PAPER)],
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A place with the name that stands beside it."""
+
+    name: str
+    place: Place
+
+
+def _faint(place: Place) -> bool:
+    """Whether it is the product that all others are compared with, dominated as it may be."""
+    return bool(place.dominated_by) and place.variant.removeprefix(CPU) == YARDSTICK
+
+
+def _rings(on: Axes, taken: Sequence[Place]) -> list[_Named]:
+    """One name for the rings that lie on each other: `matmul(fp32, 1e-5)`."""
+    groups: list[list[Place]] = []
+    for place in taken:
+        near = next((group for group in groups if _apart(on, group[0], place) < ONE_RING), None)
+        if near is None:
+            groups.append([place])
+        else:
+            near.append(place)
+    return [_Named(f"matmul({', '.join(accuracy_of(p.variant) for p in group)})", group[0]) for group in groups]
+
+
+def _apart(on: Axes, one: Place, other: Place) -> float:
+    """Pixels between two places."""
+    here, there = (_spot(on, _Named("", place)) for place in (one, other))
+    return float(hypot(here.x - there.x, here.y - there.y))
 
 
 def _steps(best: Sequence[Spot]) -> list[Box]:
@@ -164,12 +209,18 @@ def _steps(best: Sequence[Spot]) -> list[Box]:
     return found
 
 
-def _spot(on: Axes, place: Place) -> Spot:
+def _spot(on: Axes, named: _Named) -> Spot:
     """Where a marker stands, in pixels of a picture of 100 an inch, and how much room its name takes."""
-    scale = 1 / plots.SHARP
+    place, scale = named.place, 1 / plots.SHARP
     x, y = on.transData.transform((place.time_s, place.error)) * scale
-    radius = 11.0 if accuracy_of(place.variant) else 7.0
-    return Spot(float(x), float(y), 0.62 * LABEL_POINTS / POINTS * len(short(place.variant)), 12.0, radius)
+    radius = 11.0 if accuracy_of(place.variant) else 4.0 if place.dominated_by else 7.0
+    return Spot(float(x), float(y), _width(named.name), 13.0, radius)
+
+
+@lru_cache(maxsize=128)
+def _width(name: str) -> float:
+    """The pixels that a name takes across."""
+    return float(TextPath((0, 0), name, size=LABEL_POINTS).get_extents().width) / POINTS + 2 if name else 0.0
 
 
 def _frame(on: Axes) -> tuple[float, float, float, float]:
@@ -180,7 +231,7 @@ def _frame(on: Axes) -> tuple[float, float, float, float]:
 def _legend(on: Axes, places: Sequence[Place], taken: Sequence[Place]) -> None:
     here = {family(place.variant) for place in places}
     handles = [_sign(title, index) for title, _, index in FAMILIES if index in here]
-    handles.append(Line2D([], [], linestyle="", marker="o", markersize=6, markerfacecolor=plots.PAPER,
+    handles.append(Line2D([], [], linestyle="", marker="o", markersize=4.5, markerfacecolor=plots.PAPER,
                           markeredgecolor=plots.FAINT, label=DOMINATED))  # fmt: skip
     if taken:
         handles.append(Line2D([], [], linestyle="", marker="o", markersize=11, markerfacecolor="none",

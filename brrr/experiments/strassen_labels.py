@@ -24,15 +24,18 @@ class Spot:
     radius: float = 7.0
 
 
-def placed(spots: Sequence[Spot], frame: Box, lines: Sequence[Box] = ()) -> list[tuple[float, float]]:
+def placed(
+    spots: Sequence[Spot], frame: Box, lines: Sequence[Box] = (), others: Sequence[Spot] = ()
+) -> list[tuple[float, float]]:
     """The left end and the middle height of each name, the first ones nearest to their markers.
 
     >>> placed([Spot(50.0, 50.0, 20.0, 10.0)], (0.0, 0.0, 100.0, 100.0))
     [(60.0, 50.0)]
 
-    `lines` are boxes that names keep off where they can. Where no place is free the one that overlaps least is taken.
+    `lines` are boxes that names keep off where they can, `others` markers without a name. Where no place is free the
+    one that overlaps least is taken.
     """
-    markers = [(s.x - s.radius, s.y - s.radius, s.x + s.radius, s.y + s.radius) for s in spots]
+    markers = [(s.x - s.radius, s.y - s.radius, s.x + s.radius, s.y + s.radius) for s in (*spots, *others)]
     taken: list[Box] = []
     found = []
     for spot in spots:

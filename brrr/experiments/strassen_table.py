@@ -23,7 +23,7 @@ OVER_PYTORCH, OVER_FUSION = "one level, over PyTorch", "one level, over fusion"
 SAME = {OVER_PYTORCH: ("strassen one", "module"), OVER_FUSION: ("strassen one", "pycuda fused")}
 OURS = {
     "StrassenMLP, no tensor cores": ("strassen", "module"),
-    "StrassenMLP, as accurate": ("strassen accurate", "module"),
+    "StrassenMLP, with them": ("strassen accurate", "module"),
 }  # fmt: skip
 
 

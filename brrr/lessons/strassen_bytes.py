@@ -59,7 +59,7 @@ def text(settings: Mapping[str, Value]) -> str:
 def _pace(layer: Layer, who: str) -> str:
     road = units.seconds(layer.carried_s(layer.weights + layer.rows))
     return (
-        f"{who}, the product's bytes take {road}, its arithmetic {units.seconds(layer.arithmetic_s)}: "
+        f"{who}, bytes take {road}, arithmetic {units.seconds(layer.arithmetic_s)}: "
         f"{'the road' if layer.pace == 'bytes' else 'the factory'} sets the pace"
     )
 

@@ -49,13 +49,12 @@ def compare_growth(guess: Guess, *, level: int, source: Source | None = None) ->
 
 
 def _grown(found: dict[int, Row], level: int) -> float:
-    return found[level][0].error / found[0][0].error
+    return found[level][2]
 
 
 def _row(kind: str, found: dict[int, Row], level: int) -> tuple[str, ...]:
     grown = _grown(found, level)
-    faster = found[0][0].time_s / found[level][0].time_s
-    return kind, units.ratio(grown), units.ratio(grown ** (1 / level)), units.ratio(faster)
+    return kind, units.ratio(grown), units.ratio(grown ** (1 / level)), units.ratio(found[level][1])
 
 
 def compare_fused(model: torch.nn.Module, fused: torch.nn.Module, x: torch.Tensor) -> Comparison:

@@ -41,9 +41,10 @@ def draw(settings: Mapping[str, Value], source: Source) -> Picture:
 
 
 def text(source: Source, size: int, prepared: bool) -> str:
-    """The frontier from fast to accurate, and how many ways are beaten: the line above the picture keeps its height."""
+    """The frontier's names, its two ends, and how many ways are beaten: three lines above the picture, not more."""
     places = frontier(source, size, prepared=prepared)
     best = [place for place in places if not place.dominated_by]
-    named = ", ".join(f"{short(p.variant)} ({units.seconds(p.time_s)}, error {p.error:.1e})" for p in best)
-    said = f"on the frontier of time and error: {named}. {len(places) - len(best)} of {len(places)} ways are dominated."
+    named = ", ".join(short(place.variant) for place in best)
+    ends = " to ".join(f"{units.seconds(p.time_s)} (error {p.error:.1e})" for p in dict.fromkeys((best[0], best[-1])))
+    said = f"on the frontier are {named}: {ends}. {len(places) - len(best)} of {len(places)} ways are dominated."
     return said + clocks_note(place.clock_hz for place in places)

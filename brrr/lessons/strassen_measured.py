@@ -11,11 +11,22 @@ from brrr.experiments.strassen_frontier import frontier, sizes
 from brrr.experiments.strassen_ratios import all_known
 from brrr.experiments.strassen_theory import workspace_bytes
 from brrr.experiments.strassen_ways import CPU, way_of
-from brrr.source import Source
+from brrr.source import Source, quick
 from brrr.strassen.ways import WAYS, Way
 
 FIRST = {"cuda": 4096, "cpu": 512}
-"""The size at which a live source measures every way before a drawing shows it."""
+"""The size at which a live source measures before a drawing shows it."""
+
+FIRST_ON_GPU = (
+    "sgemm", "ffma", "ffma-strassen-1-prepared", "ffma-strassen-2-prepared", "ffma-winograd-2-prepared", "fp16x3",
+    "fp16x3-strassen-1", "tf32", "bf16", "bf16-strassen-1", "fp16",
+)  # fmt: skip
+FIRST_ON_CPU = (
+    "cpu-sgemm", "cpu-sgemm-strassen-1", "cpu-sgemm-strassen-1-prepared", "cpu-sgemm-strassen-2-prepared",
+    "cpu-sgemm-winograd-1", "cpu-sgemm-winograd-2",
+)  # fmt: skip
+"""What a live source measures there. On a GPU each way takes most of a second to reach its own clock, on a CPU split
+products are slow: with all of them a reader would wait for a minute."""
 
 KINDS = {
     "float32, Strassen": ("ffma", "strassen"),
@@ -38,15 +49,13 @@ def described() -> Experiment:
 
 
 def sizes_with_errors(source: Source) -> list[int]:
-    """The sizes of which a source has times and errors; a live one that has none measures one size first."""
-    there = sizes(source)
-    if there or not source.live:
-        return there
-    first = FIRST["cuda" if source.name == "cuda" else "cpu"]
-    kind = "cuda" if source.name == "cuda" else "cpu"
-    found = described()
-    names = [name for name in source.variants(found) if found.variant(name).device == kind]
-    source.measure_together(found, names, {"size": first})
+    """The sizes of which a source has times and errors; a live one measures some ways at one size first."""
+    if source.live:
+        gpu = source.name == "cuda"
+        wanted, first = (FIRST_ON_GPU, FIRST["cuda"]) if gpu else (FIRST_ON_CPU, FIRST["cpu"])
+        if quick() and not gpu:
+            first = min(first, *map(int, source.values(described(), "size")))
+        source.measure_together(described(), wanted, {"size": first})
     return sizes(source)
 
 

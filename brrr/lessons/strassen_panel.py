@@ -44,36 +44,34 @@ def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Dra
 
 
 def rows(source: Source, kind: str, size: int) -> dict[int, tuple[Seen, float, float]]:
-    """For each level that was measured: the way, its speed and its error over those of the plain float32 product."""
-    plain = seen(source, "sgemm", "strassen", 0, size)
+    """For each level that was measured: the way, its speed and its error over those of the same product without levels.
+
+    Empty where that one was not measured.
+    """
     inner, form = kinds_of(source)[kind]
     found = {level: each for level in LEVELS if (each := seen(source, inner, form, level, size)) is not None}
-    if plain is None:
+    if 0 not in found:
         return {}
+    plain = found[0]
     return {level: (each, plain.time_s / each.time_s, each.error / plain.error) for level, each in found.items()}
 
 
 def text(settings: Mapping[str, Value], source: Source) -> str:
     """What is known where the sliders stand."""
     size, level = int(settings["size"]), int(settings["level"])
-    found = rows(source, str(settings["kind"]), size).get(level)
-    if found is None:
+    found = rows(source, str(settings["kind"]), size)
+    if level not in found:
         return "this was not measured."
-    way, faster, worse = found
+    way, faster, worse = found[level]
     rate = units.rate(2 * size**3 / way.time_s, "FLOP/s")
-    ready = " with its right side prepared" if way.way.prepared else ""
+    if not level:
+        return f"{rate}; the relative error is {way.error:.1e}."
+    ready = "right side prepared, " if way.way.prepared else ""
     return (
-        f"{way.way.label.removesuffix(', prepared')}{ready} is {units.ratio(faster)} as fast as the plain product in "
-        f"float32 ({rate} effective); its error is {units.ratio(worse)} as large ({way.error:.1e}); its buffers are "
-        f"{units.ratio(way.workspace)} the bytes of operands and result."
-        f"{_clocks(source, way, size)}"
+        f"{ready}{units.ratio(faster)} as fast as without levels ({rate} effective), with {units.ratio(worse)} the "
+        f"error ({way.error:.1e}), in buffers of {units.ratio(way.workspace)} the bytes of operands and result."
+        f"{clocks_note((way.clock_hz, found[0][0].clock_hz))}"
     )
-
-
-def _clocks(source: Source, way: Seen, size: int) -> str:
-    """A note where the way and the plain product ran at different clocks: their ratio is no ratio of ways alone."""
-    plain = seen(source, "sgemm", "strassen", 0, size)
-    return clocks_note((way.clock_hz, plain.clock_hz if plain is not None else None))
 
 
 def _limits(source: Source, there: list[int], kinds: Mapping[str, object]) -> tuple[Limits, Limits, Limits]:
@@ -96,8 +94,8 @@ def draw(settings: Mapping[str, Value], source: Source, limits: tuple[Limits, Li
     found = rows(source, str(settings["kind"]), int(settings["size"]))
     made = plots.figure(height=_HEIGHT)
     columns: tuple[tuple[str, Callable[[tuple[Seen, float, float]], float]], ...] = (
-        ("speed over plain float32", lambda each: each[1]),
-        ("error over plain float32", lambda each: each[2]),
+        ("speed over no levels", lambda each: each[1]),
+        ("error over no levels", lambda each: each[2]),
         ("buffers over operands and result", lambda each: each[0].workspace),
     )
     for place, ((title, value), ends) in enumerate(zip(columns, limits, strict=True)):
@@ -143,7 +141,7 @@ def _dots(on: Axes, values: Mapping[int, float], chosen: int, base: float) -> No
         on.plot([base, value], [level, level], color=colour, linewidth=2.4, zorder=2)
         on.plot([value], [level], "o", color=colour, markersize=7, zorder=3)
         on.annotate(
-            units.ratio(value), (value, level), (8, 0), textcoords="offset points", ha="left", va="center",
+            units.ratio(value), (max(value, base), level), (8, 0), textcoords="offset points", ha="left", va="center",
             fontsize=8.5, color=plots.INK, fontweight="bold" if level == chosen else "normal",
             bbox={"facecolor": plots.PAPER, "edgecolor": "none", "pad": 0.8},
         )  # fmt: skip

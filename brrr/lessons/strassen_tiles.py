@@ -71,8 +71,8 @@ def text(settings: Mapping[str, Value]) -> str:
     gain = units.ratio(one.time / seven.time)
     return (
         f"one product is {_in_words(one)}; the seven are {_in_words(seven)}. The one's time over the seven's: {gain}; "
-        f"of that {units.ratio(8 / 7)} is seven products in the place of eight, and {units.ratio(fuller)} how "
-        "full the waves and the tiles are."
+        f"of that {units.ratio(8 / 7)} is seven products for eight, {units.ratio(fuller)} how full the waves and "
+        "tiles are."
     )
 
 

@@ -20,9 +20,10 @@ from brrr.strassen.planning import Wish, plans_of, plans_on
 from brrr.strassen.requests import PLAIN
 from brrr.strassen.ways import Way
 
-LEVELS_FROM, SPLITS_FROM = 65, 16
+LEVELS_FROM, SPLITS_FROM = 65, 128
 """Rows from which a level, and a product split into terms, are considered. On an H200 no level gained with 32 rows or
-fewer, up to 64 the weights' bytes allow none to; split products lost with 8 rows and gained with 16."""
+fewer, up to 64 the weights' bytes allow none to; split products lost to the library's fastest product with 64 rows or
+fewer (weights of 4096 x 4096), and gained with 128."""
 
 WHY = "With so few rows the weights are most of the bytes, of which other ways read more."
 
@@ -55,7 +56,7 @@ def planned(
 def fits(way: Way, rows: int) -> bool:
     """Whether a way is one for so many rows.
 
-    >>> fits(Way("fp16x3"), 32), fits(Way("fp16x3", 1, "strassen"), 32), fits(Way("sgemm"), 1)
+    >>> fits(Way("fp16x3"), 128), fits(Way("fp16x3", 1, "strassen"), 32), fits(Way("sgemm"), 1)
     (True, False, True)
     """
     return rows >= (LEVELS_FROM if way.level else SPLITS_FROM if way.kind.split else 0)

@@ -24,6 +24,7 @@ Row = tuple[Value, float, float, float]
 """One point of a line: where it is on the x axis, then median, low and high."""
 
 _ROOM = 1.5  # at least this factor between a point and the end of the y axis, so that its mark is whole
+_NEAR = 300.0  # ends closer together than this factor are no powers of ten
 _FEW = 8  # lines for all of which the legend has room, switched on or not
 _PARTS = ("median", "low", "high")
 _EMPTY_LIMITS = {"s": (1e-6, 1.0), "x": (0.1, 10.0)}  # of an axis before anything was measured
@@ -243,7 +244,7 @@ class Scene:
         return self._limits
 
     def _make_limits(self) -> tuple[float, float]:
-        """From one power of ten to another around every point of every line, at all values of all sliders."""
+        """Round numbers around every point of every line, at all values of all sliders."""
         bounds = [e.median for points in self.everywhere.values() for e in points.values()]
         if not bounds:
             bounds = list(_EMPTY_LIMITS.get(self.quantity.unit, _EMPTY_RATES))
@@ -251,5 +252,19 @@ class Scene:
             bounds += self.guides.all_heights(guide)
         bounds += [y for panel in self.published for curve in panel.curves for y in curve.ys]
         positive = [bound for bound in bounds if 0 < bound < math.inf]
-        low, high = math.floor(math.log10(min(positive) / _ROOM)), math.ceil(math.log10(max(positive) * _ROOM))
-        return 10.0**low, 10.0 ** max(high, low + 1)
+        return _round_limits(min(positive) / _ROOM, max(positive) * _ROOM)
+
+
+def _round_limits(low: float, high: float) -> tuple[float, float]:
+    """Powers of ten around two numbers; where these are near, 1, 2 or 5 times a power, so that lines fill the axes.
+
+    >>> _round_limits(3e-7, 2.0), _round_limits(0.17, 1.9)
+    ((1e-07, 10.0), (0.1, 2.0))
+    """
+    steps = (1.0,) if high / low > _NEAR else (1.0, 2.0, 5.0)
+    down, up = math.floor(math.log10(low)), math.floor(math.log10(high))
+    least = max(step * 10.0**down for step in steps if step * 10.0**down <= low * (1 + 1e-9))
+    most = min(
+        step * 10.0**power for step in steps for power in (up, up + 1) if step * 10.0**power * (1 + 1e-9) >= high
+    )
+    return least, most if most > least else 10 * least

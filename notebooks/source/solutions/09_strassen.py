@@ -1,0 +1,53 @@
+# ---
+# jupyter:
+#   brrr:
+#     needs: [cuda, triton, nvcc, pycuda]
+# ---
+
+# %% [markdown]
+# # 09 · Faster than the peak? The answers
+
+# %% tags=["setup"]
+from brrr import check
+from brrr.experiments import experiment
+from brrr.source import source
+
+# %% [markdown]
+# ## One sign, one sum
+#
+# C11 is A11 B11 + A12 B21. Of M1 = (A11 + A22)(B11 + B22) it must lose A22 B22, of which M4 = A22 (B21 - B11) and M5 take
+# nothing; M7 does, with a minus before A22. In C22, M1 brings A11 B11 and A22 B11 too much, among others; M2 = (A21 + A22) B11
+# takes A22 B11 and A21 B11 away, if it is subtracted: M6 = (A21 - A11)(B11 + B12) brings A21 B11 and takes A11 B11.
+
+
+# %% tags=["exercise:09-sign"]
+def recombine(m1, m2, m3, m4, m5, m6, m7):
+    c11 = m1 + m4 - m5 + m7
+    c12 = m3 + m5
+    c21 = m2 + m4
+    c22 = m1 - m2 + m3 + m6
+    return c11, c12, c21, c22
+
+
+check("09-sign", sign=-1, recombine=recombine)
+
+# %% [markdown]
+# ## One crossing
+#
+# T(n) / n² = a n + b is a straight line, and two points give it. The level's line has the smaller a and the larger b; they
+# meet where the difference of b is made up for: n = (b' - b) / (a - a'). Where a' is not smaller, they never meet.
+
+
+# %% tags=["exercise:09-crossover"]
+def crossing(classical, strassen):
+    lines = []
+    for times in (classical, strassen):
+        (one, first), (two, second) = sorted(times.items())
+        a = (second / two**2 - first / one**2) / (two - one)
+        lines.append((a, first / one**2 - a * one))
+    (a, b), (a_level, b_level) = lines
+    return (b_level - b) / (a - a_level) if a > a_level else float("inf")
+
+
+on_gpu = "sgemm" in source().variants(experiment("strassen"))
+check("09-crossover", sizes=(1024, 4096) if on_gpu else (512, 1024), crossing=crossing)
