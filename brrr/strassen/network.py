@@ -42,18 +42,24 @@ class _Runner:
     KEPT = 4
     """Numbers of rows whose buffers are kept."""
 
+    PLANNED = 1024
+    """Numbers of rows whose plans are kept."""
+
     def __init__(self, wish: Wish, graphs: bool = False) -> None:
         self.wish, self.graphs = wish, graphs
-        self._formatted = Formatted()
+        self._formatted, self._plans = Formatted(), dict[tuple[Any, ...], list[Plan]]()
         self._runs: OrderedDict[tuple[Any, ...], ChainRun] = OrderedDict()
         self._captured: list[ChainRun] = []  # a graph knows their buffers by address, so they stay
 
     def plans(self, chain: Chain, rows: int, *, prepared: bool = True) -> list[Plan]:
-        """Each layer's, its weights' part made beforehand or not."""
-        weight, shapes = chain[0].weight, [(layer.n, layer.k) for layer in chain]
-        return planned(
-            shapes, rows, operand_name(weight), weight.device.type, self.wish, prepared=prepared, eager=not self.graphs
-        )
+        """Each layer's, its weights' part made beforehand or not; asked for once for each number of rows."""
+        weight, shapes = chain[0].weight, tuple((layer.n, layer.k) for layer in chain)
+        key = shapes, rows, operand_name(weight), weight.device.type
+        if (found := self._plans.get((*key, prepared))) is None:
+            if len(self._plans) >= self.PLANNED:
+                self._plans.clear()
+            found = self._plans[(*key, prepared)] = planned(*key, self.wish, prepared=prepared, eager=not self.graphs)
+        return found
 
     def __call__(self, chain: Chain, x: torch.Tensor) -> torch.Tensor | None:
         """The chain's result; None where torch's own modules do as well."""
