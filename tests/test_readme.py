@@ -1,0 +1,60 @@
+"""README's code: every name of it exists, and what needs no GPU runs as it stands."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+import pytest
+import torch
+
+import brrr
+from brrr.paths import PACKAGE
+
+README = PACKAGE.parent / "README.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+ELSEWHERE = (
+    "measure",
+    "trace",
+    "scaling_test",
+    "capture",
+    "Pipeline",
+    "find_transition",
+    "calibrate",
+    "print(m",
+    "print(t",
+)
+"""Lines with these need a GPU, what another line returned, a placeholder's value or minutes."""
+
+
+def statements() -> list[str]:
+    return [ast.unparse(each) for block in BLOCKS for each in ast.parse(block).body]
+
+
+def given() -> dict[str, Any]:
+    """What README's reader has."""
+    model = torch.nn.Sequential(torch.nn.Linear(1024, 64), torch.nn.ReLU())
+    x = torch.randn(64, 1024)
+    names = {"brrr": brrr, "torch": torch, "model": model, "step": torch.relu, "x": x, "b": torch.randn(64, 1024)}
+    return {**names, "a": torch.randn(48, 64)}
+
+
+def test_every_name_of_the_package_exists() -> None:
+    used = {
+        node.attr
+        for block in BLOCKS
+        for node in ast.walk(ast.parse(block))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "brrr"
+    }
+    assert len(used) > 10 and all(hasattr(brrr, name) for name in used), used
+
+
+@pytest.mark.parametrize("line", [
+    each for each in statements() if not any(word in each for word in ELSEWHERE) and "cuda" not in each
+])  # fmt: skip
+def test_a_line_runs(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each by itself, behind the imports of its kind."""
+    imports = [each for each in statements() if each.startswith("from")]
+    exec("\n".join([*imports, line]), given())
+    assert bool(capsys.readouterr().out) == line.startswith("print")
