@@ -214,7 +214,8 @@ TRUTH = {
     **CONSTANTS,
     "rate.sgemm": replace(CONSTANTS["rate.sgemm"], value=0.9),
     "rate.sgemm.batched": replace(CONSTANTS["rate.sgemm.batched"], value=0.9),
-    "rate.fp16x3": Constant(0.6, ""), "rate.sums": Constant(0.7, ""),
+    "rate.fp16x3": replace(CONSTANTS["rate.fp16x3"], value=0.6),
+    "rate.fp16x3.batched": replace(CONSTANTS["rate.fp16x3.batched"], value=0.6), "rate.sums": Constant(0.7, ""),
     "error.fp16x3": Constant(1.5, ""), "growth.strassen": Constant(0.9, ""),
 }  # fmt: skip
 MEASURED = ("sgemm", "fp16x3", "sgemm-strassen-1", "sgemm-strassen-2", "fp16x3-strassen-1-prepared", "tf32")
