@@ -43,9 +43,10 @@ def kept_steps(make: Make, way: Way, a: torch.Tensor, right: Right, out: torch.T
     """What `make` (`execution.steps`) makes of these, or has made of others at the same addresses.
 
     While a CUDA Graph is captured nothing is kept or taken: what is made then may lie in the graph's own memory. Nor
-    for a nested way that is prepared, whose many parts would have to be compared.
+    for a nested way that is prepared, whose many parts would have to be compared, nor by a torch that has no tensors
+    over memory they do not own.
     """
-    if a.device.type not in KINDS or right.parts or _capturing(a):
+    if a.device.type not in KINDS or not _can_point() or right.parts or _capturing(a):
         return make(way, a, right, out, arena)
     tensors = (a, right.source, out, arena.memory, *right.factors)
     key = (way, right.transposed, right.made_transposed, right.core, _stream(a), *map(_place, tensors))
@@ -64,6 +65,11 @@ def kept_steps(make: Make, way: Way, a: torch.Tensor, right: Right, out: torch.T
 def forget() -> None:
     """Empties the memory."""
     _KEPT.clear()
+
+
+def _can_point() -> bool:
+    """Whether this torch makes tensors over memory that they don't own; it is no public function of it."""
+    return hasattr(torch._C, "_construct_storage_from_data_pointer")
 
 
 def pointing(x: torch.Tensor) -> torch.Tensor:
