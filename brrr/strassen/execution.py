@@ -18,6 +18,7 @@ from functools import partial
 import torch
 
 from brrr.errors import ArgumentError, UnavailableError
+from brrr.kernels.cublas_lt import Keeping
 from brrr.strassen import aligned
 from brrr.strassen.arena import Arena
 from brrr.strassen.blocks import matrix_step, product_step
@@ -45,7 +46,7 @@ def prepared(way: Way, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> C
     right = prepare_right(b, way, peeled=True) if way.prepared else Right.of(b)
     nbytes = workspace_bytes(way, a.shape[0], right.n, right.k, operand_name(a))
     made = steps(way, a, right, out, Arena(nbytes, a.device))
-    return partial(_run_holding, made, (a, right, out))  # some launches know them by their addresses alone
+    return Keeping(partial(run_all, made), a, right, out)
 
 
 def prepare_right(b: torch.Tensor | Right, way: Way, *, once: bool = True, peeled: bool = False) -> Right:
@@ -149,10 +150,6 @@ def run_all(made: list[Step]) -> None:
     """Each step, in order."""
     for step in made:
         step()
-
-
-def _run_holding(made: list[Step], _kept: tuple[object, ...]) -> None:
-    run_all(made)
 
 
 def _classical(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from brrr.device import cuda_problem
@@ -13,3 +15,12 @@ def cuda() -> None:
     problem = cuda_problem()
     if problem:
         pytest.fail(f"the GPU lane needs a CUDA device: {problem}", pytrace=False)
+
+
+@pytest.fixture
+def freed() -> Iterator[None]:
+    """What torch keeps for later is given back behind the test: large ones follow each other."""
+    import torch
+
+    yield
+    torch.cuda.empty_cache()

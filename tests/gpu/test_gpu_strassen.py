@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -22,6 +21,7 @@ from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.execution import prepared
 from brrr.strassen.pareto import candidates
 from brrr.strassen.workspace import workspace_bytes
+from tests.strassen_on_gpu import error, normal
 
 ROOM = 4.0
 """So many times the predicted error may be seen; TF32 in float32's place, or a wrong sign, is far beyond."""
@@ -29,20 +29,7 @@ ROOM = 4.0
 ON_GPU = [way for way in WAYS.values() if any(way.here(operand, "cuda") for operand in way.kind.operands)]
 REQUIRED = ("sgemm", "tf32", "bf16", "fp16", "fp64")
 
-
-@pytest.fixture(autouse=True)
-def freed() -> Iterator[None]:
-    yield
-    torch.cuda.empty_cache()
-
-
-def error(found: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> float:
-    expected = a.double() @ b.double()
-    return float((found.double() - expected).norm() / expected.norm())
-
-
-def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.randn(shape, device="cuda").to(dtype)
+pytestmark = pytest.mark.usefixtures("freed")
 
 
 def run_or_skip(way: Way, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:

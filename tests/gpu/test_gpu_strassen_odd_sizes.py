@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -19,26 +18,14 @@ from brrr.strassen.fitting import Copied, Sizes, copied, core_of
 from brrr.strassen.operands import Right
 from brrr.strassen.peeled import peeled_steps
 from brrr.strassen.workspace import workspace_bytes
+from tests.strassen_on_gpu import error, normal
 
 ROOM = 4.0
 LEVELED = [way for way in WAYS.values() if way.form == "strassen" and way.here(way.kind.operands[-1], "cuda")]
 SHORT = ("bf16", "fp16", "tf32")
 RUN = ("sgemm-strassen-2-prepared", "sgemm-winograd-3", "ffma-strassen-1", "fp16x3-strassen-2")
 
-
-@pytest.fixture(autouse=True)
-def freed() -> Iterator[None]:
-    yield
-    torch.cuda.empty_cache()
-
-
-def error(found: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> float:
-    expected = a.double() @ b.double()
-    return float((found.double() - expected).norm() / expected.norm())
-
-
-def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.randn(shape, device="cuda").to(dtype)
+pytestmark = pytest.mark.usefixtures("freed")
 
 
 def spoilt(m: int, n: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

@@ -1,0 +1,16 @@
+"""What the GPU tests of Strassen's products share: operands, and errors against float64."""
+
+from __future__ import annotations
+
+import torch
+
+
+def error(found: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> float:
+    """Relative, Frobenius."""
+    expected = a.double() @ b.double()
+    return float((found.double() - expected).norm() / expected.norm())
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Normal numbers on the GPU, rounded to a type."""
+    return torch.randn(shape, device="cuda").to(dtype)
