@@ -252,16 +252,17 @@ class Scene:
             bounds += self.guides.all_heights(guide)
         bounds += [y for panel in self.published for curve in panel.curves for y in curve.ys]
         positive = [bound for bound in bounds if 0 < bound < math.inf]
-        return _round_limits(min(positive) / _ROOM, max(positive) * _ROOM)
+        near = 1.0 if self.predictions.on else _NEAR  # predictions may lie beyond what was measured: room for them
+        return _round_limits(min(positive) / _ROOM, max(positive) * _ROOM, near)
 
 
-def _round_limits(low: float, high: float) -> tuple[float, float]:
-    """Powers of ten around two numbers; where these are near, 1, 2 or 5 times a power, so that lines fill the axes.
+def _round_limits(low: float, high: float, near: float = _NEAR) -> tuple[float, float]:
+    """Powers of ten around two numbers; closer than `near`, 1, 2 or 5 times a power, so that lines fill the axes.
 
     >>> _round_limits(3e-7, 2.0), _round_limits(0.17, 1.9)
     ((1e-07, 10.0), (0.1, 2.0))
     """
-    steps = (1.0,) if high / low > _NEAR else (1.0, 2.0, 5.0)
+    steps = (1.0,) if high / low > near else (1.0, 2.0, 5.0)
     down, up = math.floor(math.log10(low)), math.floor(math.log10(high))
     least = max(step * 10.0**down for step in steps if step * 10.0**down <= low * (1 + 1e-9))
     most = min(
