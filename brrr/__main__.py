@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from brrr import __version__
-from brrr.errors import BrrrError
+from brrr.core import __version__
+from brrr.core.errors import BrrrError
 
 COMMANDS = {
-    "lab": ("brrr.lab", "copy the lessons into work/ and open them in JupyterLab"),
-    "doctor": ("brrr.machines.checkup", "what is here, and which lessons therefore run live"),
-    "record": ("brrr.recordings.record", "measure the course's experiments on this machine and keep them"),
-    "join": ("brrr.recordings.join", "put recordings together that several GPUs of one model made"),
-    "claims": ("brrr.claims_table", "every claim of the lessons with its verdict"),
-    "calibrate": ("brrr.peaks.command", "measure what this device can do at best"),
-    "counters": ("brrr.counters.command", "compare the bytes counted with those that the GPU's counters see"),
+    "lab": ("brrr.cli.lab", "copy the lessons into work/ and open them in JupyterLab"),
+    "doctor": ("brrr.cli.doctor", "what is here, and which lessons therefore run live"),
+    "record": ("brrr.course.sources.record", "measure the course's experiments on this machine and keep them"),
+    "join": ("brrr.course.sources.join", "put recordings together that several GPUs of one model made"),
+    "claims": ("brrr.course.lessons.claims_table", "every claim of the lessons with its verdict"),
+    "calibrate": ("brrr.cli.calibrate", "measure what this device can do at best"),
+    "counters": ("tools.counters.command", "compare the bytes counted with those that the GPU's counters see"),
 }
 
 

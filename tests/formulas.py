@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from brrr.experiment import Experiment, Point, Value
-from brrr.measurement import Estimate, Measurement
-from brrr.source import Badge
+from brrr.core.measurement import Estimate, Measurement
+from brrr.core.values import Badge, Point, Value
+from brrr.course.nouns.experiment import Experiment
 
 Formula = Callable[[int], float]
 

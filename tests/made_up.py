@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from brrr.core.errors import BrrrError
+from brrr.core.measurement import Cache, Estimate, Measurement
+from brrr.core.values import Value
 from brrr.counting.cost import Cost
-from brrr.errors import BrrrError
-from brrr.experiment import Experiment, Value
-from brrr.experiments import experiment
-from brrr.measurement import Cache, Estimate, Measurement
-from brrr.recordings.machine import Machine, RunInfo
-from brrr.recordings.plan import Pace, Step, steps
-from brrr.recordings.recorder import Outcome, Recorder, Store
+from brrr.course.experiments import experiment
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.sources.machine import Machine, RunInfo
+from brrr.course.sources.plan import Pace, Step, steps
+from brrr.course.sources.recorder import Outcome, Recorder, Store
 
 GPU = Machine("h200", "Synthetic H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
 CPU = Machine("cpu", "Synthetic CPU", "cpu", driver="", cuda="", torch="2.13.0+cpu")

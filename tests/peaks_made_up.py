@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from brrr.experiment import Value
-from brrr.peaks import Curve, Peak, Peaks
-from brrr.peaks.peak import Unit
+from brrr.core.values import Value
+from brrr.roofline.peaks.peak import Curve, Peak, Unit
+from brrr.roofline.peaks.peaks import Peaks
 
 
 def peak(value: float, unit: Unit = "B/s", **conditions: Value) -> Peak:

@@ -13,7 +13,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 import torch
 
-from brrr.experiments.repeat_check import fused_error
+from brrr.course.experiments.repeat.work import fused_error
 from brrr.kernels.repeat import repeat_multiply
 
 COUNTS = (1, 3, 1023, 1024, 1025, 4099)

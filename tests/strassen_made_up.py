@@ -8,13 +8,14 @@ from pathlib import Path
 
 from made_up import MadeUpRun, estimate, record
 
+from brrr.core.measurement import Measurement
+from brrr.core.values import Value
 from brrr.counting.cost import Cost
-from brrr.experiment import Experiment, Value
-from brrr.experiments.strassen_ways import way_of
-from brrr.measurement import Measurement
-from brrr.recordings.machine import Machine
-from brrr.recordings.plan import Step
-from brrr.strassen.predicting import Traffic
+from brrr.course.experiments.strassen.ways import way_of
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.sources.machine import Machine
+from brrr.course.sources.plan import Step
+from brrr.strassen.workspace import Traffic
 
 GPU = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+made.up")
 """Named so that it has a datasheet; its version of torch says that nothing was measured."""

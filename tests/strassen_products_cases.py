@@ -13,7 +13,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 import torch
 
-from brrr.kernels.sgemm_triton import TILINGS, Tiling, launch, multiply
+from brrr.strassen.gemm.sgemm_triton import TILINGS, Tiling, launch, multiply
 
 SHAPES = ((1, 1, 1, 1), (3, 5, 7, 3), (2, 33, 65, 70), (7, 40, 24, 16), (1, 130, 70, 33))
 """Products, m, n, k."""

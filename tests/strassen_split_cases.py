@@ -14,9 +14,10 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 import torch
 
-from brrr.kernels import split_product_triton as kernels
-from brrr.kernels.split_rivals_triton import prepared_tf32x3
-from brrr.strassen.splitting import Terms, prepared_product, split, split_product
+from brrr.strassen.split import triton as kernels
+from brrr.strassen.split.rivals import prepared_tf32x3
+from brrr.strassen.split.splits import Terms
+from brrr.strassen.split.splitting import prepared_product, split, split_product
 
 SHAPES = (
     (1, 1, 1, 1),

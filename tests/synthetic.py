@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from brrr.errors import DeviceMemoryError, NotRecordedError
-from brrr.experiment import Experiment, Point, Value
-from brrr.measurement import FIELDS, Estimate, Measurement
-from brrr.source import Badge
+from brrr.core.errors import DeviceMemoryError, NotRecordedError
+from brrr.core.measurement import FIELDS, Estimate, Measurement
+from brrr.core.values import Badge, Point, Value
+from brrr.course.nouns.experiment import Experiment
 
 
 class Synthetic:

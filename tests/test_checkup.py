@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from brrr import device, paths
-from brrr.lessons import course
-from brrr.machines import advice, checkup, clocks, inventory, probe
+from brrr.cli import doctor, inventory
+from brrr.core import paths
+from brrr.course.lessons import course
+from brrr.gpu import clocks, device, probe
 
 WHATS = [
     *("Python", "torch", "NVIDIA GPU", "NVIDIA driver", "CUDA", "nvcc", "PyCUDA", "Triton", "nvmath", "CUPTI", "NVML"),
@@ -111,8 +112,8 @@ def h200() -> device.Device:
     return device.Device("cuda", "NVIDIA H200", "h200", compute_capability=(9, 0), hardware=device.hardware("h200"))
 
 
-def examine() -> tuple[checkup.Report, dict[str, inventory.Row]]:
-    report = checkup.doctor()
+def examine() -> tuple[doctor.Report, dict[str, inventory.Row]]:
+    report = doctor.doctor()
     assert [row.what for row in report.rows] == WHATS
     return report, {row.what: row for row in report.rows}
 
@@ -129,7 +130,7 @@ def test_healthy_machine(machine: Machine) -> None:
     assert row["NVIDIA GPU"].seen == "NVIDIA H200, compute capability 9.0, datasheet known"
     assert row["NVIDIA driver"].seen == "580.65, runs CUDA up to 13.0"
     assert row["nvcc"].seen == "release 13.0, V13.0.88"
-    assert report.advice == advice.Advice(None, "Nothing is missing: everything runs live.")
+    assert report.advice == doctor.Advice(None, "Nothing is missing: everything runs live.")
 
 
 def test_no_gpu(machine: Machine) -> None:
@@ -187,13 +188,13 @@ def test_driver_too_old_for_this_torch(machine: Machine) -> None:
     assert report.advice.command is None
     assert "nvidia.com/drivers" in report.advice.why
     machine.programs["ubuntu-drivers"] = ""
-    assert checkup.doctor().advice.command == "sudo ubuntu-drivers install"
+    assert doctor.doctor().advice.command == "sudo ubuntu-drivers install"
 
 
 def test_driver_too_old_for_this_torch_but_not_for_another(machine: Machine) -> None:
     machine.driver = (12, 8)
     machine.cuda_problem = "the NVIDIA driver is too old: it runs CUDA up to 12.8, torch needs 13.0"
-    assert (checkup.doctor().advice.command or "").endswith("/whl/cu126")
+    assert (doctor.doctor().advice.command or "").endswith("/whl/cu126")
 
 
 def test_gpu_too_old_for_this_torch(machine: Machine) -> None:
@@ -218,7 +219,7 @@ def test_broken_driver(machine: Machine) -> None:
 def test_hidden_gpu(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     machine.cuda_problem = "CUDA_VISIBLE_DEVICES is '-1', which hides every GPU"
-    assert checkup.doctor().advice.command == "unset CUDA_VISIBLE_DEVICES"
+    assert doctor.doctor().advice.command == "unset CUDA_VISIBLE_DEVICES"
 
 
 def test_missing_libraries_are_one_command(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,12 +230,12 @@ def test_missing_libraries_are_one_command(machine: Machine, monkeypatch: pytest
     assert row["PyCUDA"].status == "missing"
     assert (report.advice.command or "").endswith("-m pip install pycuda nvmath-python")
     monkeypatch.setenv("CONDA_PREFIX", sys.prefix)
-    assert checkup.doctor().advice.command == "conda install -c conda-forge pycuda nvmath-python"
+    assert doctor.doctor().advice.command == "conda install -c conda-forge pycuda nvmath-python"
 
 
 def test_pycuda_without_nvcc(machine: Machine) -> None:
     del machine.packages["pycuda"], machine.programs["nvcc"]
-    assert checkup.doctor().advice.command == "sudo apt-get install nvidia-cuda-toolkit"
+    assert doctor.doctor().advice.command == "sudo apt-get install nvidia-cuda-toolkit"
 
 
 def test_missing_widgets(machine: Machine) -> None:
@@ -254,7 +255,7 @@ def test_every_check_may_fail(machine: Machine, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(probe, name, explode)
     for owner, name in ((device, "cuda_problem"), (device, "this_device"), (clocks, "driver_version")):
         monkeypatch.setattr(owner, name, explode)
-    for owner, name in ((course, "lessons"), (advice, "advise"), (inventory.platform, "python_version")):
+    for owner, name in ((course, "lessons"), (doctor, "advise"), (inventory.platform, "python_version")):
         monkeypatch.setattr(owner, name, explode)
     report, row = examine()
     assert row["Python"].seen == "the check itself fails: boom"
@@ -338,15 +339,15 @@ def test_text_and_markdown_show_every_row(machine: Machine) -> None:
 
 
 def test_require_cuda(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
-    assert checkup.main(["--require", "cuda"]) == 0
+    assert doctor.main(["--require", "cuda"]) == 0
     without_gpu(machine)
-    assert checkup.main(["--require", "cuda"]) == 1
-    assert checkup.main([]) == 0
+    assert doctor.main(["--require", "cuda"]) == 1
+    assert doctor.main([]) == 0
     assert "there is no NVIDIA GPU" in capsys.readouterr().out
 
 
 def test_json(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
-    assert checkup.main(["--json"]) == 0
+    assert doctor.main(["--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["cuda"] is True
     assert [row["what"] for row in answer["rows"]] == WHATS
@@ -375,6 +376,6 @@ def test_without_torch_installed() -> None:
 
 def test_doctor_alone_loads_no_heavy_library() -> None:
     heavy = "{'torch', 'pandas', 'matplotlib', 'triton'}"
-    code = f"import sys; import brrr.machines.checkup; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import sys; import brrr.cli.doctor; print(sorted({heavy} & set(sys.modules)))"
     assert run(code).stdout.strip() == "[]"
     assert run(code.replace("import sys;", "import sys, torch;")).stdout.strip() != "[]"

@@ -9,13 +9,13 @@ from typing import Any
 import made_up
 import pytest
 
-from brrr import claims_table
-from brrr.claim import Claim, Verdict
-from brrr.claims_table import claims
-from brrr.errors import ArgumentError, RecordingError
-from brrr.experiments import experiment
-from brrr.live import Live
-from brrr.recordings.recorded import Recorded
+from brrr.core.errors import ArgumentError, RecordingError
+from brrr.course.experiments import experiment
+from brrr.course.lessons import claims_table
+from brrr.course.lessons.claims_table import claims
+from brrr.course.nouns.claim import Claim, Verdict
+from brrr.course.sources.live import Live
+from brrr.course.sources.recorded import Recorded
 
 MATMUL = experiment("matmul")
 

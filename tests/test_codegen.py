@@ -10,12 +10,11 @@ import pytest
 import torch
 from test_kernels import ARCHES, compiled, needs_compiler
 
-from brrr.codegen import LineError, elementwise
-from brrr.codegen.complaint import from_log
-from brrr.codegen.emulate import FUNCTIONS
-from brrr.codegen.generate import NAME, Plan, source
-from brrr.codegen.layout import layout
-from brrr.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.kernels.elementwise.emulate import FUNCTIONS
+from brrr.kernels.elementwise.generate import NAME, Plan, layout, source
+from brrr.kernels.elementwise.kernel import elementwise
+from brrr.kernels.elementwise.parse import LineError, from_log
 
 X, R, ROW, COLUMN = torch.randn(33, 8), torch.randn(33, 8), torch.randn(8), torch.randn(33, 1)
 
@@ -209,7 +208,7 @@ def test_a_log_that_points_nowhere_is_shown() -> None:
 def test_without_nvrtc_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    from brrr.codegen import kernel
+    from brrr.kernels.elementwise import kernel
 
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     monkeypatch.setitem(sys.modules, "cuda", None)

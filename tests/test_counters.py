@@ -13,15 +13,13 @@ import pytest
 import torch
 
 from brrr.__main__ import main
-from brrr.counters import command, worker
-from brrr.counters.counters_file import FILE, read_counters, to_text, write_counters
-from brrr.counters.moved import Moved, Movements
-from brrr.counters.ncu import READ, WRITTEN, Profiled, by_operator, complaint, measured, parse, profiled
-from brrr.counters.ncu import command as ncu_call
-from brrr.counters.streaming import Streaming, streaming
-from brrr.counters.worker import CALLS, L2_SETS, planned
-from brrr.errors import RecordingError, UnavailableError
-from brrr.paths import share
+from brrr.core.errors import RecordingError, UnavailableError
+from brrr.core.paths import share
+from tools.counters import command, worker
+from tools.counters.movements import FILE, Moved, Movements, read_counters, to_text, write_counters
+from tools.counters.ncu import READ, WRITTEN, Profiled, by_operator, complaint, measured, parse, profiled
+from tools.counters.ncu import command as ncu_call
+from tools.counters.worker import CALLS, L2_SETS, Streaming, planned, streaming
 
 HEAD = (
     '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device",'
@@ -195,7 +193,7 @@ def test_the_call_of_ncu() -> None:
     )
     for words in (by_kernel, by_range):
         assert f"--metrics {READ},{WRITTEN} --cache-control none --clock-control none" in words
-        assert "--csv --print-units base --log-file log" in words and "-m brrr.counters.worker plan" in words
+        assert "--csv --print-units base --log-file log" in words and "-m tools.counters.worker plan" in words
     assert "--profile-from-start off" in by_kernel and "--profile-from-start" not in by_range
 
 

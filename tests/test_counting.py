@@ -14,12 +14,12 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import brrr
+from brrr.core.errors import ArgumentError, TraceError, UnavailableError
 from brrr.counting.cost import Cost, OperatorCost, matmul_cost
 from brrr.counting.description import Description, array
 from brrr.counting.mode import CostMode
 from brrr.counting.regions import region_of, union_bytes
 from brrr.counting.tracing import cost
-from brrr.errors import ArgumentError, TraceError, UnavailableError
 
 
 def test_text() -> None:

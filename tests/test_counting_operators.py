@@ -13,8 +13,8 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from brrr.counting.cost import Matmul
-from brrr.counting.cudnn import prepared
 from brrr.counting.description import Description, array
+from brrr.counting.mode import prepared
 from brrr.counting.tracing import cost
 
 F32 = 4  # bytes

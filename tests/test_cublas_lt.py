@@ -12,8 +12,8 @@ import pytest
 import torch
 from test_network_kernels import PlayedBlas, columns, played
 
-from brrr.errors import UnavailableError
-from brrr.kernels import cublas, cublas_lt
+from brrr.core.errors import UnavailableError
+from brrr.gpu import cublas, cublas_lt
 
 OFFERED, OFFERED_WITHOUT = (0, 1, 2), (1, 3)
 

@@ -13,12 +13,10 @@ from typing import Any
 
 import pytest
 
-from brrr import device
-from brrr.errors import ArgumentError, UnavailableError
-from brrr.machines import clocks, probe
-from brrr.machines.datasheet import DatasheetError, datasheets
-from brrr.machines.datasheet_file import DTYPES, read_datasheets
-from brrr.paths import share
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.paths import share
+from brrr.gpu import clocks, device, probe
+from brrr.gpu.datasheet import DTYPES, DatasheetError, datasheets, read_datasheets
 
 FILE = share("data") / "hardware.toml"
 GPUS = [one for one in datasheets().values() if one.key != "cpu"]
@@ -184,7 +182,7 @@ def test_missing_file_and_shared_names_are_named(tmp_path: Path) -> None:
 def test_each_required_field_is_required(tmp_path: Path, field: str) -> None:
     table: dict[str, Any] = tomllib.loads(FILE.read_text(encoding="utf-8"))["t4"]
     del table[field]
-    from brrr.machines.datasheet_file import _hardware
+    from brrr.gpu.datasheet import _hardware
 
     with pytest.raises(DatasheetError, match=rf"\[t4\] {field} is missing"):
         _hardware("t4", table)
@@ -366,7 +364,7 @@ def test_cuda_device(machine: Callable[..., None], monkeypatch: pytest.MonkeyPat
 
 
 def test_cpu_device_is_described_without_torch() -> None:
-    code = "import sys; from brrr.device import this_device; this_device('cpu'); print('torch' in sys.modules)"
+    code = "import sys; from brrr.gpu.device import this_device; this_device('cpu'); print('torch' in sys.modules)"
     loads = "import sys; import torch; " + code.partition(";")[2]
     for text, loaded in ((code, "False"), (loads, "True")):
         done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)

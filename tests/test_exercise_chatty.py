@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.claim import Evidence
-from brrr.errors import NotRecordedError
-from brrr.experiments import experiment
-from brrr.lessons import exercise_ahead
-from brrr.lessons.checking import check
-from brrr.lessons.exercise_ahead import waiting_ends
-from brrr.lessons.exercise_chatty import ROWS, WANTED, chatty
-from brrr.lessons.exercise_crossover import Bracket
-from brrr.measurement import Estimate, Measurement
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Estimate, Measurement
+from brrr.course.experiments import experiment
+from brrr.course.lessons.checking import check
+from brrr.course.lessons.exercises import ahead
+from brrr.course.lessons.exercises.ahead import waiting_ends
+from brrr.course.lessons.exercises.chatty import ROWS, WANTED, chatty
+from brrr.course.lessons.exercises.crossover import Bracket
+from brrr.course.nouns.evidence import Evidence
 from brrr.timing.cpu_queue import CpuQueue
 
 
@@ -171,7 +171,7 @@ def test_one_side_alone_says_nothing(shares: dict[int, float]) -> None:
     ],
 )  # fmt: skip
 def test_the_mark(monkeypatch: pytest.MonkeyPatch, elements: Any, right: bool, hint: str) -> None:
-    monkeypatch.setattr(exercise_ahead, "source", lambda name=None: Shares(name or "cpu", "eager", GPU))
+    monkeypatch.setattr(ahead, "source", lambda name=None: Shares(name or "cpu", "eager", GPU))
     mark = check("03-ahead", elements=elements)
     assert mark.right is right and hint in mark.hint
     assert "badge of cpu" in mark.text or elements in ("many", True)
@@ -181,7 +181,7 @@ def test_the_recording_answers_where_this_session_cannot(monkeypatch: pytest.Mon
     def source(name: str | None = None) -> Any:
         return Shares(name, "eager", GPU) if name else Shares("cpu", "eager", {1024: 0.9})
 
-    monkeypatch.setattr(exercise_ahead, "source", source)
+    monkeypatch.setattr(ahead, "source", source)
     mark = check("03-ahead", elements=2**22)
     assert mark.right and "badge of recorded:h200" in mark.text
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from brrr.lessons.checking import check
-from brrr.lessons.exercise_chunks import time_of
-from brrr.lessons.exercise_pipeline import TRIALS, Trial, best
-from brrr.lessons.simulated_lanes import Machine
+from brrr.course.lessons.checking import check
+from brrr.course.lessons.exercises.chunks import time_of
+from brrr.course.lessons.exercises.pipeline import TRIALS, Machine, Trial, best
 
 Schedule = Callable[..., Any]
 

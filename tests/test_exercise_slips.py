@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from brrr.errors import ArgumentError
-from brrr.lessons.checking import check
-from brrr.lessons.exercise_slips import as_printed, right_bandwidth, right_rate
+from brrr.core.errors import ArgumentError
+from brrr.course.lessons.checking import check
+from brrr.course.lessons.exercises.slips import as_printed, right_bandwidth, right_rate
 
 
 def marked(**changed: Any) -> Any:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from brrr.lesson import check
-from brrr.lessons import exercise_coalesce as coalesce
-from brrr.lessons import exercise_share as shares
+from brrr.course.lessons.checking import check
+from brrr.course.lessons.exercises import coalesce
+from brrr.course.lessons.exercises import share as shares
 
 Place = Callable[[int, int], object]
 

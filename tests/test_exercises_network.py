@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.errors import CaptureError
-from brrr.lessons.checking import check
-from brrr.lessons.exercise_capture import careless
-from brrr.lessons.toy_graph import ToyGraph
+from brrr.core.errors import CaptureError
+from brrr.course.lessons.checking import check
+from brrr.course.lessons.exercises.capture import ToyGraph, careless
 
 # ---- the toy graph ----
 

@@ -17,15 +17,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brrr import errors
-from brrr.claim import Claim, Evidence, Status, Verdict, band_verdict, ratio_verdict, three_way
+from brrr.core import errors
+from brrr.core.errors import ArgumentError, NotRecordedError, WrongResultError
+from brrr.core.measurement import FIELDS, Estimate, Measurement, is_host_bound
+from brrr.core.statistics import CONFIDENCE, median, median_interval
+from brrr.core.values import Badge, Point, Value
 from brrr.counting.cost import Cost, matmul_cost
-from brrr.errors import ArgumentError, NotRecordedError, WrongResultError
-from brrr.experiment import Axis, Experiment, Line, Point, Value, Variant, Workload
-from brrr.experiments import NAMES, experiment
-from brrr.measurement import FIELDS, Estimate, Measurement, is_host_bound
-from brrr.source import Badge, source
-from brrr.statistics import CONFIDENCE, median, median_interval
+from brrr.course.experiments import NAMES, experiment
+from brrr.course.nouns.claim import Claim, Status, Verdict, band_verdict, ratio_verdict, three_way
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant, Workload
+from brrr.course.sources.named import source
 
 MATMUL = experiment("matmul")
 SIZE = Axis("size", (1, 2, 4, 100, 1024))
@@ -313,13 +315,13 @@ def test_a_claim_without_its_points_is_not_measured() -> None:
     claim = Claim(
         "x", "text", "source", "rule", lambda e: Verdict("holds", str(e.get("a", size=1, share=0.5, kind="zeta")))
     )
-    assert claim.verdict(THREE, EVIDENCE.source).status == "not measured"
+    assert claim.verdict(Evidence(THREE, EVIDENCE.source)).status == "not measured"
 
 
 def test_a_wrong_argument_in_a_claim_is_not_hidden() -> None:
     claim = Claim("x", "text", "source", "rule", lambda e: Verdict("holds", str(e.get("a", width=1))))
     with pytest.raises(ArgumentError):
-        claim.verdict(THREE, EVIDENCE.source)
+        claim.verdict(Evidence(THREE, EVIDENCE.source))
 
 
 def test_there_are_four_verdicts() -> None:
@@ -507,8 +509,9 @@ def loaded_by(code: str) -> set[str]:
 
 LIGHT = [
     "import brrr",
-    "import brrr.recordings.record, brrr.recordings.recorded, brrr.claims_table, brrr.source, brrr.live",
-    "from brrr.experiments import NAMES, experiment; [experiment(name) for name in NAMES]",
+    "import brrr.course.sources.record, brrr.course.sources.recorded, brrr.course.lessons.claims_table",
+    "import brrr.course.sources.named, brrr.course.sources.live",
+    "from brrr.course.experiments import NAMES, experiment; [experiment(name) for name in NAMES]",
 ]
 
 
@@ -519,9 +522,9 @@ def test_importing_loads_nothing_heavy(code: str) -> None:
 
 def test_reading_a_recording_loads_nothing_heavy(synthetic_root: Path) -> None:
     code = f"""
-from brrr.claims_table import claims
-from brrr.experiments import experiment
-from brrr.recordings.recorded import Recorded
+from brrr.course.lessons.claims_table import claims
+from brrr.course.experiments import experiment
+from brrr.course.sources.recorded import Recorded
 recorded = Recorded("h200", {str(synthetic_root)!r})
 assert recorded.measure(experiment("matmul"), "gpu", {{"size": 64}}).kernel_s
 assert claims("matmul", recorded).rows

@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 from synthetic import Synthetic
 
-from brrr import source as source_module
-from brrr.errors import ArgumentError, BrrrError, NotRecordedError
-from brrr.experiment import Axis, Experiment, Line, Variant
-from brrr.experiments import experiment as experiment_named
-from brrr.lessons.guessing import Guess, guess
-from brrr.recordings.recorded import Recorded
-from brrr.widget import expected, explorer, job
-from brrr.widget.choices import looks
-from brrr.widget.covered import COVERED
-from brrr.widget.explorer import explore, sweep_all
+from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
+from brrr.course.experiments import experiment as experiment_named
+from brrr.course.lessons.guessing import Guess, guess
+from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr.course.sources import named as source_module
+from brrr.course.sources.recorded import Recorded
+from brrr.course.view import expected, explorer, job
+from brrr.course.view.choices import looks
+from brrr.course.view.covered import COVERED
+from brrr.course.view.explorer import explore, sweep_all
 
 GPU_LINES = ["transfers", "unsynchronized", "synchronized"]
 
@@ -478,7 +478,7 @@ def test_without_recordings_the_error_says_what_there_is(tmp_path: Path, monkeyp
 
 def test_sweep_all_counts_the_explorers_of_a_session() -> None:
     code = (
-        "from brrr.widget.explorer import explore, sweep_all\n"
+        "from brrr.course.view.explorer import explore, sweep_all\n"
         "kept = [explore('matmul', source='recorded:h200') for _ in range(2)]\n"
         "print(sweep_all())"
     )

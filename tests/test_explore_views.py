@@ -15,18 +15,16 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 from synthetic import Synthetic
 
-from brrr import plots
-from brrr.errors import ArgumentError
-from brrr.experiment import Guide, Line, Variant
-from brrr.measurement import Estimate
-from brrr.widget import explorer
-from brrr.widget.bars import BarCanvas
-from brrr.widget.bars_of import bar_frame, bars_of
-from brrr.widget.choices import over
-from brrr.widget.explorer import Explorer, explore, sweep_all, sweepable
-from brrr.widget.guides import ABOVE, hardware_of
-from brrr.widget.published_panels import published_panels
-from brrr.widget.stack import parts_of
+from brrr.core.errors import ArgumentError
+from brrr.core.measurement import Estimate, over
+from brrr.course.nouns.experiment import Guide, Line, Variant
+from brrr.course.view import explorer, words
+from brrr.course.view.bars import BarCanvas, bar_frame, bars_of
+from brrr.course.view.explorer import Explorer, explore, sweep_all, sweepable
+from brrr.course.view.guides import ABOVE, hardware_of
+from brrr.course.view.published_panels import published_panels
+from brrr.course.view.words import parts_of
+from brrr.drawing import style
 
 SPEEDUP = {"speedup": {"prepared": "module", "graph": "module"}}
 AT = {"width": 1024, "batch": 1024}
@@ -64,7 +62,7 @@ def test_a_rate_is_the_cost_over_the_time_and_its_interval_is_turned_round() -> 
     assert "nn.ReLU()(x), the module's own call: 145 GB/s" in rates.text
     assert "Highest over lowest: " in rates.text
     assert rates.scene.frame().unit == "B/s"
-    assert "Line chart of bandwidth against width" in rates.scene.alt
+    assert "Line chart of bandwidth against width" in words.alt(rates.scene)
 
 
 def test_a_time_down_to_zero_gives_a_rate_without_upper_end() -> None:
@@ -84,10 +82,10 @@ def test_a_variant_without_cost_has_no_rate(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_y_axis_of_a_rate_reads_in_its_unit() -> None:
-    drawn = plots.figure()
-    on = plots.axes(drawn)
+    drawn = style.figure()
+    on = style.axes(drawn)
     on.set_ylim(1e9, 1e12)
-    plots.value_axis(on, "B/s", "bandwidth")
+    style.value_axis(on, "B/s", "bandwidth")
     drawn.canvas.draw()
     said = [tick.get_text() for tick in on.get_yticklabels() if 1e9 <= tick.get_position()[1] <= 1e12]
     assert said == ["1 GB/s", "10 GB/s", "100 GB/s", "1 TB/s"]
@@ -140,7 +138,7 @@ def test_a_prediction_belongs_to_its_view_only() -> None:
     assert list(shown(show=SPEEDUP).guides) == ["PREDICTED by FLOP"]
     assert dict(shown(show=SPEEDUP).guides["PREDICTED by FLOP"])[1024] == 1024.0
     assert "PREDICTED by FLOP: 1020x" in shown(show=SPEEDUP).text
-    assert "Dashed: PREDICTED by FLOP." in shown(show=SPEEDUP).scene.alt
+    assert "Dashed: PREDICTED by FLOP." in words.alt(shown(show=SPEEDUP).scene)
 
 
 def test_heights_that_are_none_leave_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +153,7 @@ def test_heights_that_are_none_leave_a_gap(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_theoretical_lines_over_categories(monkeypatch: pytest.MonkeyPatch) -> None:
-    from brrr.experiment import Axis
+    from brrr.course.nouns.experiment import Axis
 
     axes = (Axis("width", ("64", "128"), scale="category"), Axis("batch", (64, 1024)))
     changed(monkeypatch, axes=axes, guides=(Guide("floor", "floor", "PREDICTED", "time", "views:floor"),), cost="")
@@ -166,10 +164,10 @@ def test_theoretical_lines_over_categories(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_guide_is_dashed_in_ink_and_no_line_looks_so() -> None:
-    on = plots.axes(plots.figure())
-    line = plots.draw_guide(on, [1, 2], [3, 3], 0, "DATASHEET link limit")
+    on = style.axes(style.figure())
+    line = style.draw_guide(on, [1, 2], [3, 3], 0, "DATASHEET link limit")
     assert line.is_dashed()
-    assert line.get_color() not in plots.COLOURS
+    assert line.get_color() not in style.COLOURS
     assert line.get_label() == "DATASHEET link limit"
 
 
@@ -246,7 +244,7 @@ def test_published_tables_stand_below_in_panels_of_their_own() -> None:
     assert size[0] == smaller[0]
     assert size[1] > smaller[1]
     assert "Below, of other machines: PUBLISHED · unnamed GPU A, PUBLISHED · unnamed GPU B." in e.text
-    assert "PUBLISHED · unnamed GPU B: eager from 0.441x to 35x over width 128 to 6144" in e.scene.alt
+    assert "PUBLISHED · unnamed GPU B: eager from 0.441x to 35x over width 128 to 6144" in words.alt(e.scene)
     low, high = e.scene.frame().limits
     assert all(low < y < high for panel in (a, b) for curve in panel.curves for y in curve.ys)
 
@@ -290,9 +288,9 @@ def test_a_ladder_has_a_bar_for_each_line_in_the_experiment_s_order() -> None:
     assert [bar.interval for bar in bars] == [rows[0][2:] for rows in e.data.values()]
     assert [rule.at for rule in rules] == [1e-6]
     for name, rows in e.data.items():
-        assert f"{views.RUNGS[name]}: {plots.units.seconds(rows[0][1])}" in e.text
+        assert f"{views.RUNGS[name]}: {style.units.seconds(rows[0][1])}" in e.text
     times = [rows[0][1] for rows in e.data.values()]
-    assert f"Longest over shortest: {plots.units.ratio(max(times) / min(times))}" in e.text
+    assert f"Longest over shortest: {style.units.ratio(max(times) / min(times))}" in e.text
 
 
 def test_sliders_move_a_ladder_s_bars_and_not_its_axes() -> None:
@@ -389,7 +387,7 @@ def test_a_bar_has_its_colour_however_short_it_was_before() -> None:
     picture = Image.open(BytesIO(canvas.draw(*bars_of(steep.scene, frame)))).convert("RGB")
     seen = {colour for _, colour in picture.getcolors(1 << 20)}
     for look in frame.looks[1:]:
-        wanted = tuple(round(255 * part) for part in to_rgb(plots.look(look or 0)["color"]))
+        wanted = tuple(round(255 * part) for part in to_rgb(style.look(look or 0)["color"]))
         assert min(max(abs(a - b) for a, b in zip(wanted, each, strict=True)) for each in seen) < 12, look
 
 
@@ -545,7 +543,7 @@ def test_covered_views_tell_nothing() -> None:
 
 
 def test_what_else_has_sliders_is_swept_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brrr.widget.explorer.explorers", set())  # those of other tests are not this one's
+    monkeypatch.setattr("brrr.course.view.explorer.explorers", set())  # those of other tests are not this one's
 
     class Timeline:
         covered = False

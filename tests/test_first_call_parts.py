@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from brrr.claim import Verdict
-from brrr.errors import BrrrError, UnavailableError
-from brrr.experiment import Experiment, Value
-from brrr.experiments import experiment
-from brrr.experiments.first_call import (
+from brrr.core.errors import BrrrError, UnavailableError
+from brrr.core.measurement import Estimate, Measurement
+from brrr.core.values import Badge, Value
+from brrr.course.experiments import experiment
+from brrr.course.experiments.first_call import (
     CONTEXT,
     CONVOLUTION,
     COPY,
@@ -26,17 +26,18 @@ from brrr.experiments.first_call import (
     ON_CUDA,
     PARTS,
 )
-from brrr.measurement import Estimate, Measurement
-from brrr.source import Badge
-from brrr.timing import first_call as module
-from brrr.timing.timers import TimedRun, run_point
+from brrr.course.nouns.claim import Verdict
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.sources import first_call as module
+from brrr.course.sources.timers import TimedRun, run_point
 
 FIRST = experiment("first_call")
 
 
 def fresh(part: str, variant: str = "cpu-first") -> dict[str, Any]:
     """What a fresh process says of a part."""
-    command = [sys.executable, "-m", "brrr.timing.first_call", "first_call", variant, f"part={part}"]
+    command = [sys.executable, "-m", "brrr.course.sources.first_call", "first_call", variant, f"part={part}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
@@ -73,7 +74,7 @@ def test_what_comes_before_is_outside_the_clock() -> None:
 
 
 def test_a_wrong_part_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from brrr.errors import WrongResultError
+    from brrr.core.errors import WrongResultError
 
     for part in (KERNEL, MATMUL, CONVOLUTION, MEMORY):
         workload = FIRST.workload("cpu-first", {"part": part})
@@ -164,7 +165,7 @@ GPU = {
 
 def statuses(**changed: float) -> dict[str, str]:
     seconds = {**GPU, **{tuple(key.split("__")): value for key, value in changed.items()}}
-    table: dict[str, Verdict] = {c.name: c.verdict(FIRST, MadeUp(seconds)) for c in FIRST.claims}  # type: ignore[arg-type]
+    table: dict[str, Verdict] = {c.name: c.verdict(Evidence(FIRST, MadeUp(seconds))) for c in FIRST.claims}  # type: ignore[arg-type]
     return {name: verdict.status for name, verdict in table.items()}
 
 

@@ -18,40 +18,46 @@ import pytest
 import torch
 from formulas import Made
 
-import brrr.lessons.exercise_fuse as exercise_fuse
+import brrr.course.lessons.exercises.fuse as exercise_fuse
+from brrr.core.errors import BrrrError
+from brrr.core.measurement import Estimate, Measurement
+from brrr.core.values import Point, Value
 from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
-from brrr.errors import BrrrError
-from brrr.experiment import Experiment, Point, Value
-from brrr.experiments import experiment, fusion_theory, fusion_work, remat, remat_work, sines_work
-from brrr.experiments.cos_cos_work import cos_cos
-from brrr.experiments.fusion_check import error_against
-from brrr.lessons.checking import check
-from brrr.lessons.exercise_bytes import counted as exercise_cost
-from brrr.machines.datasheet import hardware
-from brrr.measurement import Estimate, Measurement
-from brrr.timing.timers import run_point
+from brrr.course.experiments import experiment, remat
+from brrr.course.experiments.cos_cos.work import cos_cos
+from brrr.course.experiments.fused import error_against
+from brrr.course.experiments.fusion import theory
+from brrr.course.experiments.fusion import work as fusion_work
+from brrr.course.experiments.remat import work as remat_work
+from brrr.course.experiments.sines import work as sines_work
+from brrr.course.lessons.checking import check
+from brrr.course.lessons.exercises.bytes import counted as exercise_cost
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.sources.timers import run_point
+from brrr.gpu.datasheet import hardware
 
 COS, FUSION, REMAT, SINES = (experiment(name) for name in ("cos_cos", "fusion", "remat", "sines"))
 HERE = Path(__file__).resolve().parent
-W = fusion_theory.WIDTH
+W = theory.WIDTH
 
 
 # ---- bytes and FLOP: the tables of the experiments against the counter ----
 
 
-@pytest.mark.parametrize("dtype", fusion_theory.ITEMSIZE)
+@pytest.mark.parametrize("dtype", theory.ITEMSIZE)
 @pytest.mark.parametrize("rows", [1, 64, 2048])
-@pytest.mark.parametrize("kind", fusion_theory.KINDS)
+@pytest.mark.parametrize("kind", theory.KINDS)
 def test_the_table_is_what_the_counter_says(kind: str, rows: int, dtype: str) -> None:
     work = fusion_work.WORKS[kind]
     shapes = {"x": (rows, W), "r": (rows, W), "v": (W, W), "w": (W,), "b": (W,)}
     given = [fusion_work.SCALE if name == "s" else array(shapes[name], dtype) for name in f"x{work.takes}"]
     found = counted(work.operators, *given)
     point: Point = {"elements": rows * W, "dtype": dtype}
-    mine = fusion_theory.cost(FUSION.variant(f"{kind}-eager"), point)
+    mine = theory.cost(FUSION.variant(f"{kind}-eager"), point)
     assert (mine.flop, mine.bytes, mine.eager_bytes) == (found.flop, found.bytes, found.eager_bytes)
-    assert fusion_theory.bytes_ratio(kind, rows * W) == pytest.approx(found.eager_bytes / found.bytes)
+    assert theory.bytes_ratio(kind, rows * W) == pytest.approx(found.eager_bytes / found.bytes)
 
 
 def test_two_cosines_are_what_the_counter_says() -> None:
@@ -90,10 +96,10 @@ def test_a_chain_of_sines_in_other_words_is_the_same(way: str) -> None:
 
 def test_a_matrix_product_takes_its_time_fused_or_not() -> None:
     h200 = hardware("h200")
-    ratio = fusion_theory.predicted_ratio(h200, "linear", 2**26)
-    assert ratio is not None and 1 < ratio < 1.2 < fusion_theory.bytes_ratio("linear", 2**26)
-    assert fusion_theory.predicted_ratio(None, "linear", 2**26) is None
-    assert fusion_theory.predicted_ratio(None, "chain", 2**26) == pytest.approx(7 / 3)
+    ratio = theory.predicted_ratio(h200, "linear", 2**26)
+    assert ratio is not None and 1 < ratio < 1.2 < theory.bytes_ratio("linear", 2**26)
+    assert theory.predicted_ratio(None, "linear", 2**26) is None
+    assert theory.predicted_ratio(None, "chain", 2**26) == pytest.approx(7 / 3)
 
 
 # ---- workloads ----
@@ -253,7 +259,7 @@ def verdict(described: Experiment, claim: str, times: Mapping[str, Any]) -> str:
     chains = tuple(itertools.product(remat.ACTIVATIONS, remat.DEPTHS))
     lengths = tuple((sines,) for sines in described.axes[0].values) if described is SINES else ()
     machine: Any = Machine(times, SIZES, others=lengths or (chains if described is REMAT else ("float32", "bfloat16")))
-    return found.verdict(described, machine).status
+    return found.verdict(Evidence(described, machine)).status
 
 
 ALL = [(described, claim.name) for described in (COS, FUSION, REMAT, SINES) for claim in described.claims]

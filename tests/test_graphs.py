@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.errors import ArgumentError, CaptureError, UnavailableError
-from brrr.graphs import _refusal, capture
+from brrr.core.errors import ArgumentError, CaptureError, UnavailableError
+from brrr.running.graphs import _refusal, capture
 from brrr.timing.graph_times import raw_capture
 
 

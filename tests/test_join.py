@@ -9,12 +9,12 @@ import made_up
 import pytest
 
 from brrr.__main__ import main
-from brrr.errors import RecordingError
-from brrr.experiments import experiment
-from brrr.recordings.join import join
-from brrr.recordings.machine import Machine
-from brrr.recordings.recording import Recording
-from brrr.tracing.workloads import FOLDER as TRACES
+from brrr.core.errors import RecordingError
+from brrr.course.experiments import experiment
+from brrr.course.sources.join import join
+from brrr.course.sources.machine import Machine
+from brrr.course.sources.recording import Recording
+from brrr.course.sources.timers import FOLDER as TRACES
 
 MATMUL = experiment("matmul")
 

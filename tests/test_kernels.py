@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from brrr.errors import UnavailableError
-from brrr.measurement import Estimate
-from brrr.paths import PACKAGE
+from brrr.core.errors import UnavailableError
+from brrr.core.measurement import Estimate
+from brrr.core.paths import PACKAGE
 from brrr.timing.calibration import Calibration
 from brrr.timing.device_times import reconciled
 
@@ -24,7 +24,7 @@ needs_compiler = pytest.mark.skipif(not (NVCC or NVRTC), reason="neither nvcc no
 
 def compiled(source: Path, arch: str, folder: Path) -> bytes:
     if NVCC is None:
-        from brrr.kernels.nvrtc import compile_cubin
+        from brrr.gpu.nvrtc import compile_cubin
 
         return compile_cubin(source.read_text(encoding="utf-8"), source.name, arch)
     out = folder / "out.cubin"

@@ -16,9 +16,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from brrr import lab
-from brrr.errors import ArgumentError, UnavailableError
-from brrr.lessons import copies
+from brrr.cli import lab
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.course.lessons import copies
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -15,18 +15,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brrr.claim import Evidence
-from brrr.errors import ArgumentError, NotRecordedError
-from brrr.experiment import Experiment, Value
-from brrr.experiments import experiment
-from brrr.lessons.answers import Choice, Quantity, Ranking
-from brrr.lessons.checking import EXERCISES, Mark, check
-from brrr.lessons.comparison import compare, reachable
-from brrr.lessons.exercise_crossover import Bracket, crossing
-from brrr.lessons.guessing import Guess, forget, guess
-from brrr.measurement import Estimate, Measurement
-from brrr.recordings.recorded import Recorded
-from brrr.source import Badge
+from brrr.core.errors import ArgumentError, NotRecordedError
+from brrr.core.measurement import Estimate, Measurement
+from brrr.core.values import Badge, Value
+from brrr.course.experiments import experiment
+from brrr.course.lessons.answers import Choice, Quantity, Ranking
+from brrr.course.lessons.checking import EXERCISES, Mark, check
+from brrr.course.lessons.comparison import compare, reachable
+from brrr.course.lessons.exercises.crossover import Bracket, crossing
+from brrr.course.lessons.guessing import Guess, forget, guess
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.sources.recorded import Recorded
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +121,7 @@ def test_unanswered_says_so() -> None:
 
 
 def _form(g: Guess) -> tuple[Any, Any, Any]:
-    from brrr.lessons.guess_form import form
+    from brrr.course.lessons.guessing import form
 
     _, field, button, status = form(g).children
     return field, button, status

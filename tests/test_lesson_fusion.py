@@ -11,15 +11,15 @@ import pytest
 import torch
 
 from brrr import claims, elementwise
-from brrr.codegen import generated as generated_module
-from brrr.codegen.generated import WORKS, generated, recorded, write
-from brrr.errors import ArgumentError, NotRecordedError, UnavailableError
-from brrr.lessons import copy_comparison, triton_here
-from brrr.lessons.available import first_available
-from brrr.lessons.guessing import guess
-from brrr.lessons.memory_comparison import compare_memory
-from brrr.recordings.recorded import Recorded
-from brrr.source import source
+from brrr.core.errors import ArgumentError, NotRecordedError, UnavailableError
+from brrr.course.lessons import compared, triton_here
+from brrr.course.lessons import kernels_generated as generated_module
+from brrr.course.lessons.compared import compare_memory
+from brrr.course.lessons.exercises.strassen_crossover import first_available
+from brrr.course.lessons.guessing import guess
+from brrr.course.lessons.kernels_generated import WORKS, generated, recorded, write
+from brrr.course.sources.named import source
+from brrr.course.sources.recorded import Recorded
 
 # ---- the kernel that torch.compile wrote ----
 
@@ -104,11 +104,11 @@ def test_memory_beside_time() -> None:
 
 def test_a_line_is_measured_beside_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = elementwise("y = 2 * x", x=torch.randn(2**12))
-    found = copy_comparison.against_copy(kernel)
+    found = compared.against_copy(kernel)
     assert [row[0] for row in found.rows] == ["y = 2 * x", "a copy"]
     assert found.badge.startswith("LIVE") and "not one kernel" in found.text
     monkeypatch.setenv("BRRR_STATIC", "1")
-    assert not copy_comparison.against_copy(kernel).rows
+    assert not compared.against_copy(kernel).rows
 
 
 # ---- Triton or its stand-in ----
@@ -129,7 +129,7 @@ def test_without_triton_a_kernel_can_be_written_but_not_run(monkeypatch: pytest.
 def test_without_a_gpu_the_interpreter_is_asked_for_before_triton_is_loaded() -> None:
     pytest.importorskip("triton", reason="Triton has no build for this system")
     code = (
-        "import sys; assert 'triton' not in sys.modules; from brrr.lessons.triton_here import triton; "
+        "import sys; assert 'triton' not in sys.modules; from brrr.course.lessons.triton_here import triton; "
         "print(triton.knobs.runtime.interpret)"
     )
     environment = {"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(Path(__file__).parents[1])}

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from made_up import MadeUpRun, estimate, record
 
+from brrr.core.errors import ArgumentError
+from brrr.core.measurement import Measurement
 from brrr.counting.cost import Cost
-from brrr.errors import ArgumentError
-from brrr.experiments.mlp import BATCHES, HIDDEN, LAYERS
-from brrr.experiments.mlp_table import Part, measured_parts, mlp_table, published_part
-from brrr.lessons.drawings import drawing
-from brrr.lessons.network_divide import ALONE, curves, in_words, limits
-from brrr.measurement import Measurement
-from brrr.published import mlp_speedups
-from brrr.recordings.machine import Machine
-from brrr.recordings.plan import Step
-from brrr.recordings.recorded import Recorded
+from brrr.course.experiments.mlp import BATCHES, HIDDEN, LAYERS
+from brrr.course.experiments.published import mlp_speedups
+from brrr.course.lessons.drawings import drawing
+from brrr.course.lessons.drawings.network_divide import ALONE, curves, in_words, limits
+from brrr.course.sources.machine import Machine
+from brrr.course.sources.plan import Step
+from brrr.course.sources.recorded import Recorded
+from brrr.course.view.network_table import Part, measured_parts, mlp_table, published_part
 
 PNG = b"\x89PNG"
 GPU = Machine("h200", "Synthetic H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+made.up")
@@ -101,7 +101,7 @@ def test_the_kernels_alone_are_drawn_beside_another_line_only() -> None:
 
 
 def test_the_drawing_of_a_part_without_points_draws() -> None:
-    from brrr.lessons.network_divide import draw
+    from brrr.course.lessons.drawings.network_divide import draw
 
     parts = (published_part(), Part("LIVE · a GPU", {"three kernels a layer": {(8, 16, 256): 1.4}}))
     settings: dict[str, Any] = {"layers": 8, "batch": 2}

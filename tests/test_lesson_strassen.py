@@ -13,31 +13,28 @@ import pytest
 import torch
 from strassen_made_up import ERRORS, GROWTH, recording, time_and_error
 
-from brrr import plots
-from brrr.errors import ArgumentError, NotRecordedError
-from brrr.experiments import experiment
-from brrr.experiments.strassen_frontier import chosen, frontier, sizes
-from brrr.experiments.strassen_frontier_drawing import strassen_frontier
-from brrr.lessons.drawings import DRAWINGS, drawing
-from brrr.lessons.guessing import guess
-from brrr.lessons.layer_traffic import Layer
-from brrr.lessons.published_gain import compare_published, counted_gain, published_gain
-from brrr.lessons.strassen_comparison import compare_fused, compare_growth
-from brrr.lessons.strassen_errors import errors
-from brrr.lessons.strassen_flow import result
-from brrr.lessons.strassen_measured import FIRST, FIRST_ON_CPU, FIRST_ON_GPU, KINDS, kinds_of, seen
-from brrr.lessons.strassen_panel import rows
-from brrr.lessons.strassen_roofline import measured
-from brrr.lessons.strassen_roofs import Roofs
-from brrr.lessons.strassen_steps import A, B, Walk
-from brrr.lessons.tile_waves import Waves, after, before
-from brrr.machines.datasheet import hardware
-from brrr.plots import Picture
-from brrr.recordings.recorded import Recorded
-from brrr.source import source
+from brrr.core.errors import ArgumentError, NotRecordedError
+from brrr.course.experiments import experiment
+from brrr.course.experiments.strassen.frontier import chosen, frontier, sizes
+from brrr.course.lessons.drawings import DRAWINGS, drawing
+from brrr.course.lessons.drawings.layer_traffic import Layer, Waves, after, before
+from brrr.course.lessons.drawings.strassen_errors import errors
+from brrr.course.lessons.drawings.strassen_flow import A, B, Walk, result
+from brrr.course.lessons.drawings.strassen_measured import FIRST, FIRST_ON_CPU, FIRST_ON_GPU, KINDS, kinds_of, seen
+from brrr.course.lessons.drawings.strassen_panel import rows
+from brrr.course.lessons.drawings.strassen_roofline import Roofs, measured
+from brrr.course.lessons.guessing import guess
+from brrr.course.lessons.published_gain import compare_published, counted_gain, published_gain
+from brrr.course.lessons.strassen_comparison import compare_fused, compare_growth
+from brrr.course.sources.named import source
+from brrr.course.sources.recorded import Recorded
+from brrr.course.view import explorer
+from brrr.course.view.stepped import Dial, Drawing
+from brrr.course.view.strassen_frontier_drawing import strassen_frontier
+from brrr.drawing import style
+from brrr.drawing.style import Picture
+from brrr.gpu.datasheet import hardware
 from brrr.strassen.ways import Way
-from brrr.widget import explorer
-from brrr.widget.stepped import Dial, Drawing
 
 PNG = b"\x89PNG"
 
@@ -110,7 +107,7 @@ def test_a_raising_slider_is_kept_for_the_sweep(monkeypatch: pytest.MonkeyPatch)
 
 def test_drawings_load_no_matplotlib_before_they_draw() -> None:
     code = (
-        "import sys; from brrr.lessons.drawings import drawing; drawing('strassen-tiles', source='cpu'); "
+        "import sys; from brrr.course.lessons.drawings import drawing; drawing('strassen-tiles', source='cpu'); "
         "assert not {'matplotlib', 'torch'} & set(sys.modules), sorted(sys.modules)"
     )
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[1])}
@@ -127,7 +124,7 @@ def test_the_last_step_is_the_product() -> None:
 
 
 def test_a_wrong_result_would_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brrr.lessons.strassen_flow.B", B + 1)
+    monkeypatch.setattr("brrr.course.lessons.drawings.strassen_flow.B", B + 1)
     assert "C is not A times B" in drawing("strassen-flow", source="cpu", step=25).text
 
 
@@ -248,7 +245,7 @@ def names_on_the_picture(monkeypatch: pytest.MonkeyPatch, source: Recorded, size
         seen.append(figure)
         return Picture(PNG, alt, 10)
 
-    monkeypatch.setattr(plots, "picture", keep)
+    monkeypatch.setattr(style, "picture", keep)
     strassen_frontier(source, size=size)
     marks = [text for text in seen[0].axes[0].texts if str(text.get_gid()).startswith("label ")]
     return {str(text.get_gid()).removeprefix("label "): text.get_text() for text in marks}
@@ -302,7 +299,7 @@ def test_errors_level_by_level_and_what_scaling_brings() -> None:
 
 
 def test_a_fused_network_trains_as_its_model_does() -> None:
-    from brrr.strassen.fusing import fuse
+    from brrr.strassen.network import fuse
 
     model = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 16))
     found = compare_fused(model, fuse(model, level=1), torch.randn(24, 32))
@@ -312,8 +309,8 @@ def test_a_fused_network_trains_as_its_model_does() -> None:
 
 
 def test_live_on_a_cpu_a_size_is_measured_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brrr.lessons.strassen_measured.FIRST", {"cuda": 4096, "cpu": 128})
-    from brrr.live import Live
+    monkeypatch.setattr("brrr.course.lessons.drawings.strassen_measured.FIRST", {"cuda": 4096, "cpu": 128})
+    from brrr.course.sources.live import Live
 
     live = Live("cpu", budget_s=0.01)
     made = drawing("strassen-panel", source=live)

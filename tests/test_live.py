@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from brrr.errors import DeviceMemoryError, UnavailableError
-from brrr.experiments import experiment
-from brrr.live import Live
-from brrr.timing import timers
+from brrr.core.errors import DeviceMemoryError, UnavailableError
+from brrr.course.experiments import experiment
+from brrr.course.sources import timers
+from brrr.course.sources.live import Live
 
 MATMUL = experiment("matmul")
 

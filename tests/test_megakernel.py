@@ -12,13 +12,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brrr.errors import ArgumentError
-from brrr.kernels.megakernel import supports
-from brrr.kernels.megakernel_gpu import NO_CLUSTERS
-from brrr.kernels.megakernel_plan import H200, LARGEST_INPUT, MOST_WARPS, Gpu, Network, make_plan
-from brrr.kernels.megakernel_time import plan, predicted_s
-from brrr.kernels.megakernel_weights import checked_network, packed
-from brrr.paths import PACKAGE
+from brrr.core.errors import ArgumentError
+from brrr.core.paths import PACKAGE
+from brrr.kernels.megakernel.gpu import NO_CLUSTERS
+from brrr.kernels.megakernel.megakernel import checked_network, packed, supports
+from brrr.kernels.megakernel.plan import H200, LARGEST_INPUT, MOST_WARPS, Gpu, Network, make_plan
+from brrr.kernels.megakernel.time import plan, predicted_s
 
 KERNELS, NVCC = PACKAGE / "kernels", shutil.which("nvcc")
 SMALL = Gpu(232448, {8: 16, 4: 32, 2: 66, 1: 132})
@@ -140,7 +139,7 @@ def test_the_kernel_compiles_for_a_plan_without_spills(arch: str, batch: int, hi
         *made.defines(),
     ]
     done = subprocess.run(
-        [*command, "-o", str(tmp_path / "out.cubin"), str(KERNELS / "megakernel.cu")],
+        [*command, "-o", str(tmp_path / "out.cubin"), str(PACKAGE / "kernels/megakernel/megakernel.cu")],
         capture_output=True,
         text=True,
         check=True,

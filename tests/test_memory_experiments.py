@@ -12,18 +12,22 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brrr.errors import DeviceMemoryError
-from brrr.experiment import Experiment, Value
-from brrr.experiments import experiment, strides_work, unary_work
-from brrr.experiments import strides as strides_module
-from brrr.experiments import working_set as sets
-from brrr.machines.datasheet import hardware
-from brrr.measurement import Measurement
-from brrr.paths import PACKAGE
-from brrr.recordings.machine import Machine
-from brrr.recordings.plan import Step
-from brrr.recordings.recorded import Recorded
-from brrr.timing.timers import TimedRun, run_point
+from brrr.core.errors import DeviceMemoryError
+from brrr.core.measurement import Measurement
+from brrr.core.paths import PACKAGE
+from brrr.core.values import Value
+from brrr.course.experiments import experiment
+from brrr.course.experiments import strides as strides_module
+from brrr.course.experiments import working_set as sets
+from brrr.course.experiments.strides import work as strides_work
+from brrr.course.experiments.unary import work as unary_work
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.sources.machine import Machine
+from brrr.course.sources.plan import Step
+from brrr.course.sources.recorded import Recorded
+from brrr.course.sources.timers import TimedRun, run_point
+from brrr.gpu.datasheet import hardware
 
 UNARY, SETS, STRIDES = (experiment(name) for name in ("unary", "working_set", "strides"))
 H200 = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
@@ -52,7 +56,7 @@ def recorded(root: Path, described: Experiment, seconds: Seconds, only: dict[str
 
 
 def verdicts(described: Experiment, source: Recorded) -> dict[str, str]:
-    found = {claim.name: str(claim.verdict(described, source)) for claim in described.claims}
+    found = {claim.name: str(claim.verdict(Evidence(described, source))) for claim in described.claims}
     print("\n".join(f"{name}: {verdict}" for name, verdict in found.items()))
     return found
 
@@ -252,7 +256,7 @@ def test_blocks_cover_every_number_and_the_idle_threads() -> None:
 
 
 def test_the_kernels_agree_with_python_on_their_blocks() -> None:
-    source = (PACKAGE / "kernels" / "strides.cu").read_text(encoding="utf-8")
+    source = (PACKAGE / "kernels/strides.cu").read_text(encoding="utf-8")
     work = strides_work
     assert f"THREADS = {work.THREADS}, READS = {work.READS}, WRITES = {work.WRITES};" in source
 

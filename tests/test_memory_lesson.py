@@ -8,21 +8,21 @@ from pathlib import Path
 import made_up
 import pytest
 
-from brrr.errors import ArgumentError
-from brrr.experiment import Value
-from brrr.experiments import experiment
-from brrr.experiments import repeat_theory as theory
-from brrr.lessons.comparison import Comparison
-from brrr.lessons.growth_comparison import compare_growth
-from brrr.lessons.guessing import Guess, guess
-from brrr.lessons.roofline_points import roofline_of
-from brrr.machines.datasheet import datasheets, hardware
-from brrr.measurement import Measurement
-from brrr.recordings.machine import Machine
-from brrr.recordings.plan import Step
-from brrr.recordings.recorded import Recorded
-from brrr.roofline.generations import GROUPS, SERIES, ridge, ridge_by_generation
-from brrr.widget.explorer import Explorer, explore
+from brrr.core.errors import ArgumentError
+from brrr.core.measurement import Measurement
+from brrr.core.values import Value
+from brrr.course.experiments import experiment
+from brrr.course.experiments.repeat import theory
+from brrr.course.lessons.comparison import Comparison
+from brrr.course.lessons.growth_comparison import compare_growth
+from brrr.course.lessons.guessing import Guess, guess
+from brrr.course.lessons.roofline_points import roofline_of
+from brrr.course.sources.machine import Machine
+from brrr.course.sources.plan import Step
+from brrr.course.sources.recorded import Recorded
+from brrr.course.view.explorer import Explorer, explore
+from brrr.drawing.generations import GROUPS, SERIES, ridge, ridge_by_generation
+from brrr.gpu.datasheet import datasheets, hardware
 
 REPEAT = experiment("repeat")
 H200 = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
@@ -166,8 +166,8 @@ def test_a_sentence_where_there_is_no_roofline(source: Recorded, tmp_path: Path)
 
 
 def test_unknown_roofs_are_said(source: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
-    from brrr.lessons import roofline_points
-    from brrr.widget.figures import Figures
+    from brrr.course.lessons import roofline_points
+    from brrr.course.view.figures import Figures
 
     monkeypatch.setattr(roofline_points, "figures_of", lambda *_: Figures("cuda"))
     found = roofline_of("repeat", ["cuda mul"], source=source, repeat=8, **LARGE)

@@ -12,22 +12,26 @@ import pytest
 import torch
 from formulas import Made
 
+from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
+from brrr.core.measurement import Estimate, Measurement
+from brrr.core.values import Point, Value
 from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
-from brrr.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
-from brrr.experiment import Experiment, Point, Value
-from brrr.experiments import experiment, mlp_table, mlp_work
-from brrr.experiments.mlp import STRASSEN, TUNED
-from brrr.experiments.mlp_claims import closed, published_divide
-from brrr.experiments.mlp_ratios import divide
-from brrr.experiments.mlp_strassen_claims import LARGE
-from brrr.experiments.mlp_theory import floor_s, network_of, way_of
-from brrr.machines.datasheet import hardware
-from brrr.measurement import Estimate, Measurement
+from brrr.course.experiments import experiment
+from brrr.course.experiments.mlp import STRASSEN, TUNED
+from brrr.course.experiments.mlp import work as mlp_work
+from brrr.course.experiments.mlp.claims import closed, published_divide
+from brrr.course.experiments.mlp.ratios import divide
+from brrr.course.experiments.mlp.strassen_claims import LARGE
+from brrr.course.experiments.mlp.theory import floor_s, network_of, way_of
+from brrr.course.experiments.published import mlp_speedups
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.sources.plan import Pace, prioritized, steps
+from brrr.course.sources.timers import run_point
+from brrr.course.view import network_table
+from brrr.gpu.datasheet import hardware
 from brrr.networks import WAYS, Way
-from brrr.published import mlp_speedups
-from brrr.recordings.plan import Pace, prioritized, steps
-from brrr.timing.timers import run_point
 
 MLP = experiment("mlp")
 SMALL: dict[str, Value] = {"layers": 3, "batch": 5, "hidden": 33}
@@ -249,7 +253,7 @@ def verdict(claim: str, **changed: Any) -> str:
     found = next(each for each in MLP.claims if each.name == claim)
     times = {name: formula for name, formula in {**GOOD, **changed}.items() if formula is not None}
     source: Any = Grid(times, (), spread=0.002)
-    return found.verdict(MLP, source).status
+    return found.verdict(Evidence(MLP, source)).status
 
 
 WIDE: dict[str, Any] = {"pycuda": lambda n, b, h: EAGER(n, b, h) / (1.8 if h < 2048 else 1.03)}
@@ -343,7 +347,7 @@ def test_without_a_graph_nothing_is_said_of_pytorchs_fastest_way() -> None:
 def test_a_wide_interval_decides_nothing() -> None:
     claim = next(each for each in MLP.claims if each.name == "best-half-again")
     source: Any = Grid({**GOOD, **slower("best", 1.65)}, (), spread=0.2)
-    assert claim.verdict(MLP, source).status == "undecided"
+    assert claim.verdict(Evidence(MLP, source)).status == "undecided"
 
 
 def test_the_divide_of_the_published_figures() -> None:
@@ -366,7 +370,7 @@ def grid_source(**changed: Any) -> Any:
 
 
 def test_the_table_stands_beside_the_sources_own() -> None:
-    table = mlp_table.mlp_table(grid_source())
+    table = network_table.mlp_table(grid_source())
     published, same, ours = table.parts
     assert published.badge.startswith("PUBLISHED · NVIDIA GTX 1070") and same.badge.startswith("RECORDED")
     assert len(published.rows()) == 28 and published.rows()[0] == (8, 128) and published.rows()[-1] == (1, 2)
@@ -377,42 +381,44 @@ def test_the_table_stands_beside_the_sources_own() -> None:
 
 
 def test_the_table_shows_its_numbers_as_text_and_coloured() -> None:
-    table = mlp_table.mlp_table(grid_source(), layers=8)
+    table = network_table.mlp_table(grid_source(), layers=8)
     text, page = str(table), table._repr_html_()
     row = next(line for line in text.splitlines() if line.startswith("     8     2"))
     assert row.split()[2:8] == ["1.82", "1.81", "1.78", "1.53", "1.11", "1.03"]
     assert page.count("<table") == 3 and page.count("<caption") == 3
-    assert ">1.82</td>" in page and mlp_table.shade(1.82) in page
+    assert ">1.82</td>" in page and network_table.shade(1.82) in page
     assert {line.split()[0] for line in text.splitlines() if line.startswith("    ") and "8" in line[:7]} == {"8"}
 
 
 def test_the_cpus_own_ways_are_shown_where_there_is_no_gpu_and_only_there() -> None:
     cpu: dict[str, Any] = {"cpu-module": EAGER, "cpu-numpy": of(EAGER, 2.0)}
-    assert all("NumPy" not in part.ways for part in mlp_table.mlp_table(grid_source(**cpu)).parts)
+    assert all("NumPy" not in part.ways for part in network_table.mlp_table(grid_source(**cpu)).parts)
     alone: Any = Grid(cpu, ())
-    _, own = mlp_table.mlp_table(alone).parts
+    _, own = network_table.mlp_table(alone).parts
     assert own.ways.keys() == {"NumPy"} and own.ways["NumPy"][8, 16, 128] == pytest.approx(2.0)
 
 
 def test_a_slower_way_is_shaded_otherwise() -> None:
-    assert mlp_table.shade(0.5).startswith(f"rgba({mlp_table.SLOWER}") and mlp_table.shade(100.0).endswith("0.65)")
+    assert network_table.shade(0.5).startswith(f"rgba({network_table.SLOWER}") and network_table.shade(100.0).endswith(
+        "0.65)"
+    )
 
 
 def test_the_table_says_what_is_missing() -> None:
     source: Any = Grid({}, ())
     with pytest.raises(NotRecordedError, match="brrr record mlp"):
-        mlp_table.mlp_table(source)
+        network_table.mlp_table(source)
     with pytest.raises(ArgumentError, match="layers is 3"):
-        mlp_table.mlp_table(grid_source(), layers=3)
+        network_table.mlp_table(grid_source(), layers=3)
     source.live = True
-    assert len(mlp_table.mlp_table(source).parts) == 1, "live, the published part stands alone at first"
+    assert len(network_table.mlp_table(source).parts) == 1, "live, the published part stands alone at first"
 
 
 def test_the_table_as_a_command(tmp_path: Any, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
-    monkeypatch.setattr(mlp_table, "source_named", lambda name: grid_source())
-    assert mlp_table.main(["recorded:x", "--layers", "1"]) == 0
+    monkeypatch.setattr(network_table, "source_named", lambda name: grid_source())
+    assert network_table.main(["recorded:x", "--layers", "1"]) == 0
     assert "best()" in capsys.readouterr().out
-    assert mlp_table.main(["recorded:x", "--html", str(tmp_path / "t.html")]) == 0
+    assert network_table.main(["recorded:x", "--html", str(tmp_path / "t.html")]) == 0
     assert (tmp_path / "t.html").read_text(encoding="utf-8").count("<table") == 3
-    monkeypatch.setattr(mlp_table, "source_named", lambda name: Grid({}, ()))
-    assert mlp_table.main([]) == 2
+    monkeypatch.setattr(network_table, "source_named", lambda name: Grid({}, ()))
+    assert network_table.main([]) == 2

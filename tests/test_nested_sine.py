@@ -11,11 +11,10 @@ import pytest
 import torch
 from formulas import Formula, Made
 
-from brrr.claim import Verdict
-from brrr.errors import DeviceMemoryError, WrongResultError
-from brrr.experiments import experiment, nested_sine_work
-from brrr.experiments.nested_sine import COMPILED, LARGEST, QUEUE_MAX, SLOWEST_MAX
-from brrr.experiments.nested_sine_work import (
+from brrr.core.errors import DeviceMemoryError, WrongResultError
+from brrr.course.experiments import experiment
+from brrr.course.experiments.nested_sine import COMPILED, LARGEST, QUEUE_MAX, SLOWEST_MAX, work
+from brrr.course.experiments.nested_sine.work import (
     SAMPLE,
     UNIFORM_TOLERANCE,
     nested_sine,
@@ -23,11 +22,13 @@ from brrr.experiments.nested_sine_work import (
     sampled,
     uniform_error,
 )
-from brrr.lessons import exercise_sines
-from brrr.lessons.checking import check
-from brrr.lessons.exercise_sines import Rates
-from brrr.recordings.plan import Pace, steps
-from brrr.timing.timers import run_point
+from brrr.course.lessons.checking import check
+from brrr.course.lessons.exercises import sines
+from brrr.course.lessons.exercises.sines import Rates
+from brrr.course.nouns.claim import Verdict
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.sources.plan import Pace, steps
+from brrr.course.sources.timers import run_point
 
 SINE = experiment("nested_sine")
 SIZES = (1, 2**10, 2**16, 2**20, 2**28, 2**31)
@@ -66,7 +67,7 @@ TRACES = {"gpu-transfers": Trace()}
 def verdict(name: str, times: Mapping[str, Any], **options: Any) -> Verdict:
     claim = next(claim for claim in SINE.claims if claim.name == name)
     given = {"kernels": KERNELS, "timelines": TRACES, **options}
-    return claim.verdict(SINE, Made(times, SIZES, **given))  # type: ignore[arg-type]
+    return claim.verdict(Evidence(SINE, Made(times, SIZES, **given)))  # type: ignore[arg-type]
 
 
 def changed(**variants: Any) -> dict[str, Any]:
@@ -193,12 +194,12 @@ def test_the_sample_reaches_every_part() -> None:
 
 
 def test_the_variants_of_a_point_share_one_fresh_input() -> None:
-    first, second = (nested_sine_work._input(1000, "cpu") for _ in range(2))
+    first, second = (work._input(1000, "cpu") for _ in range(2))
     assert first is second
     kept = first.clone()
     del first, second
     gc.collect()
-    assert not torch.equal(nested_sine_work._input(1000, "cpu"), kept)
+    assert not torch.equal(work._input(1000, "cpu"), kept)
 
 
 def test_what_does_not_fit_is_refused_before_it_is_drawn() -> None:
@@ -245,7 +246,7 @@ def test_from_so_many_sines_on_the_gpu_is_faster() -> None:
 
 @pytest.fixture
 def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exercise_sines, "source", lambda name: Made(AS_THE_SOURCE_SAW, SIZES))
+    monkeypatch.setattr(sines, "source", lambda name: Made(AS_THE_SOURCE_SAW, SIZES))
 
 
 @pytest.mark.usefixtures("_measured")
@@ -271,6 +272,6 @@ def test_the_exercise_refuses_other_numbers(wrong: Any, hint: str) -> None:
 
 
 def test_without_a_measurement_the_exercise_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exercise_sines, "source", lambda name: Made({}, SIZES))
+    monkeypatch.setattr(sines, "source", lambda name: Made({}, SIZES))
     with pytest.raises(Exception, match="no source here holds"):
         check("02-sines", sines=9)

@@ -17,10 +17,11 @@ import pytest
 import torch
 from interpreter import interpreted_cases
 
-from brrr.errors import ArgumentError, UnavailableError
-from brrr.kernels import bias_relu, cublas, kept_code, pycuda_context
-from brrr.kernels.pycuda_context import pycuda_driver
-from brrr.paths import PACKAGE
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.paths import PACKAGE
+from brrr.gpu import cublas, nvrtc, pycuda_context
+from brrr.gpu.pycuda_context import pycuda_driver
+from brrr.kernels import bias_relu
 
 HERE = Path(__file__).resolve().parent
 GXX = shutil.which("g++")
@@ -36,7 +37,7 @@ def host_kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     if GXX is None:
         pytest.skip("g++ is not here")
     library = tmp_path_factory.mktemp("bias_relu") / "bias_relu.so"
-    source = f'-DSOURCE="{PACKAGE / "kernels" / "bias_relu.cu"}"'
+    source = f'-DSOURCE="{PACKAGE / "kernels/bias_relu.cu"}"'
     command = [GXX, "-std=c++17", "-O1", "-shared", "-fPIC", "-fno-strict-aliasing", source, "-o", str(library)]
     subprocess.run([*command, str(HERE / "bias_relu_host.cpp")], check=True, timeout=120)
     return ctypes.CDLL(str(library))
@@ -321,26 +322,26 @@ def test_a_handle_that_cannot_be_set_up_is_given_back(monkeypatch: pytest.Monkey
 def test_code_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     compiled: list[str] = []
     monkeypatch.setenv("BRRR_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(kept_code, "compiler", lambda: "NVRTC 13.0")
-    monkeypatch.setattr(kept_code, "compile_cubin", lambda *args: compiled.append(args[2]) or b"\x7fELF code")
-    assert kept_code.kept_cubin("bias_relu.cu", "sm_90") == kept_code.kept_cubin("bias_relu.cu", "sm_90")
+    monkeypatch.setattr(nvrtc, "compiler", lambda: "NVRTC 13.0")
+    monkeypatch.setattr(nvrtc, "compile_cubin", lambda *args: compiled.append(args[2]) or b"\x7fELF code")
+    assert nvrtc.kept_cubin("bias_relu.cu", "sm_90") == nvrtc.kept_cubin("bias_relu.cu", "sm_90")
     assert compiled == ["sm_90"]
-    kept_code.kept_cubin("bias_relu.cu", "sm_75")
+    nvrtc.kept_cubin("bias_relu.cu", "sm_75")
     assert compiled == ["sm_90", "sm_75"]
     files = list((tmp_path / "cache" / "kernels").iterdir())
     assert len(files) == 2
     for each in files:
         each.write_bytes(b"cut off")
-    kept_code.kept_cubin("bias_relu.cu", "sm_90")
+    nvrtc.kept_cubin("bias_relu.cu", "sm_90")
     assert compiled == ["sm_90", "sm_75", "sm_90"], "a damaged file is compiled anew"
 
 
 def test_a_disk_that_refuses_costs_nothing_but_the_keeping(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("BRRR_CACHE", str(tmp_path / "file"))
-    monkeypatch.setattr(kept_code, "compiler", lambda: "NVRTC 13.0")
-    monkeypatch.setattr(kept_code, "compile_cubin", lambda *_: b"\x7fELF code")
-    assert kept_code.kept_cubin("bias_relu.cu", "sm_90") == b"\x7fELF code"
+    monkeypatch.setattr(nvrtc, "compiler", lambda: "NVRTC 13.0")
+    monkeypatch.setattr(nvrtc, "compile_cubin", lambda *_: b"\x7fELF code")
+    assert nvrtc.kept_cubin("bias_relu.cu", "sm_90") == b"\x7fELF code"
 
 
 # --- Triton -----------------------------------------------------------------------------------------------------------

@@ -16,12 +16,13 @@ import pytest
 import torch
 
 import brrr
-from brrr.errors import ArgumentError, DeviceMemoryError, UnavailableError
-from brrr.networks import WAYS, Network, Prepared, Way, Weights, best, choosing, needs, remembered, torch_ways
+from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
+from brrr.networks import WAYS, Network, Prepared, Way, Weights, best, choosing, remembered, torch_ways
+from brrr.networks import way as needs
 from brrr.networks.choosing import Best
 from brrr.networks.predicting import DOUBT, Candidate, predictions, to_measure, worth_trying
-from brrr.peaks.peak import Peak
-from brrr.peaks.peaks import Curve, MissingPeakError, Peaks
+from brrr.roofline.peaks.peak import Curve, Peak
+from brrr.roofline.peaks.peaks import MissingPeakError, Peaks
 
 CPU_WAYS = ("module", "functional", "inference", "script", "compile")
 SIZES = [(1, 1, 1), (1, 4, 64), (3, 2, 7), (8, 5, 33), (2, 1, 128)]
@@ -259,14 +260,14 @@ def test_why_not() -> None:
 
 
 def test_without_a_gpu_every_way_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brrr.device.cuda_problem", lambda: "there is no NVIDIA GPU")
+    monkeypatch.setattr("brrr.gpu.device.cuda_problem", lambda: "there is no NVIDIA GPU")
     for name, way in WAYS.items():
         assert way.why_not(Network(2, 2, 8), "cuda") == f"{name}: it needs an NVIDIA GPU, and there is no NVIDIA GPU"
 
 
 def test_what_a_way_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each reason, on a machine that is said to have a GPU."""
-    monkeypatch.setattr("brrr.device.cuda_problem", lambda: None)
+    monkeypatch.setattr("brrr.gpu.device.cuda_problem", lambda: None)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(needs, "_pycuda", lambda index: f"PyCUDA is not here (GPU {index})")
     monkeypatch.setattr(needs, "_blas", lambda: "nvmath-python is not here")
@@ -281,11 +282,11 @@ def test_what_a_way_needs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_the_megakernel_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brrr.device.cuda_problem", lambda: None)
-    monkeypatch.setitem(sys.modules, "brrr.kernels.megakernel", None)
+    monkeypatch.setattr("brrr.gpu.device.cuda_problem", lambda: None)
+    monkeypatch.setitem(sys.modules, "brrr.kernels.megakernel.megakernel", None)
     assert "has no megakernel" in str(WAYS["megakernel"].why_not(Network(2, 2, 8)))
     kernel = types.SimpleNamespace(supports=lambda *network: f"megakernel: not {network}")
-    monkeypatch.setitem(sys.modules, "brrr.kernels.megakernel", kernel)
+    monkeypatch.setitem(sys.modules, "brrr.kernels.megakernel.megakernel", kernel)
     assert WAYS["megakernel"].why_not(Network(2, 3, 8)) == "megakernel: not (2, 3, 8, 'float32')"
     assert "TF32" in str(WAYS["megakernel-graph"].why_not(Network(2, 3, 8, tf32=True)))
     monkeypatch.setattr(kernel, "supports", lambda *network: None)
@@ -534,7 +535,7 @@ def test_a_key_names_all_that_counts() -> None:
 
 
 def test_the_cache_is_where_the_system_keeps_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from brrr.user_cache import cache_folder
+    from brrr.core.paths import cache_folder
 
     assert cache_folder() == tmp_path / "cache"
     monkeypatch.delenv("BRRR_CACHE")

@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.claim import Verdict
+from brrr.core.errors import ArgumentError, NotRecordedError, UnavailableError, WrongResultError
+from brrr.core.measurement import Estimate, Measurement
+from brrr.core.values import Badge, Point, Value
 from brrr.counting.cost import Cost
-from brrr.errors import ArgumentError, NotRecordedError, UnavailableError, WrongResultError
-from brrr.experiment import Experiment, Point, Value
-from brrr.experiments import experiment
-from brrr.experiments.adds import additions
-from brrr.experiments.host_cost import RUNGS, SMALL
-from brrr.experiments.run_ahead import OPERATORS, hidden_from, idle_share
-from brrr.measurement import Estimate, Measurement
-from brrr.recordings.plan import Pace, steps
-from brrr.source import Badge
-from brrr.timing.timers import TimedRun, run_point
+from brrr.course.experiments import experiment
+from brrr.course.experiments.adds import additions
+from brrr.course.experiments.host_cost import RUNGS, SMALL
+from brrr.course.experiments.run_ahead import OPERATORS, hidden_from, idle_share
+from brrr.course.nouns.claim import Verdict
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.sources.plan import Pace, steps
+from brrr.course.sources.timers import TimedRun, run_point
 
 ADDS, HOST, AHEAD, SCALING = (experiment(name) for name in ("adds", "host_cost", "run_ahead", "scaling"))
 POINTS: list[tuple[Experiment, dict[str, Value]]] = [
@@ -65,7 +66,7 @@ def test_a_result_that_is_a_little_wrong_is_refused(found: Experiment) -> None:
 
 
 def test_a_chain_that_is_one_operator_short_is_found_out() -> None:
-    from brrr.experiments.run_ahead import MULTIPLIER
+    from brrr.course.experiments.run_ahead import MULTIPLIER
 
     workload = AHEAD.workload("cpu", {"elements": 1000})
     with pytest.raises(WrongResultError):
@@ -98,7 +99,7 @@ def test_autograd_is_recorded_on_the_upper_rungs_only() -> None:
 
 
 def test_the_additions_are_made_one_by_one() -> None:
-    from brrr.experiments.adds_work import repeated
+    from brrr.course.experiments.adds.work import repeated
 
     class Counted:
         made = 0
@@ -186,7 +187,7 @@ class Made:
 
 def verdict(found: Experiment, name: str, times: Callable[[str, dict[str, Value]], Mapping[str, float]]) -> Verdict:
     claim = next(each for each in found.claims if each.name == name)
-    return claim.verdict(found, Made(times))
+    return claim.verdict(Evidence(found, Made(times)))
 
 
 def periods(**seconds: float) -> Callable[[str, dict[str, Value]], Mapping[str, float]]:
@@ -357,7 +358,7 @@ def test_the_kernel_refuses_tensors_that_it_cannot_take() -> None:
 def test_without_pycuda_only_its_line_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    from brrr.kernels.pycuda_context import pycuda_driver
+    from brrr.gpu.pycuda_context import pycuda_driver
 
     monkeypatch.setitem(sys.modules, "pycuda", None)
     monkeypatch.setitem(sys.modules, "pycuda.autoprimaryctx", None)

@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.claim import Verdict
-from brrr.errors import NotRecordedError, WrongResultError
-from brrr.experiment import Experiment, Point, Value
-from brrr.experiments import experiment
-from brrr.experiments.overlap import QUEUE_MAX, SHAPED_MIN, balanced
-from brrr.experiments.overlap_data import shared
-from brrr.experiments.overlap_toy import Toy
-from brrr.measurement import Estimate, Measurement
-from brrr.recordings.plan import claimed_points, prioritized
-from brrr.source import Badge
+from brrr.core.errors import NotRecordedError, WrongResultError
+from brrr.core.measurement import Estimate, Measurement
+from brrr.core.values import Badge, Point, Value
+from brrr.course.experiments import experiment
+from brrr.course.experiments.overlap import QUEUE_MAX, SHAPED_MIN, balanced
+from brrr.course.experiments.overlap.data import shared
+from brrr.course.experiments.overlap.queue import Toy
+from brrr.course.nouns.claim import Verdict
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.sources.plan import claimed_points, prioritized
 
 OVERLAP = experiment("overlap")
 TOYS = [variant.name for variant in OVERLAP.variants if variant.device == "cpu-queue"]
@@ -66,7 +67,7 @@ def test_a_wrong_result_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     """One sine too many; of what only copies, a copy that does not arrive."""
     point: dict[str, Value] = {"elements": 5000, "sines": 128}
     if name in ("queue-upload", "queue-both"):
-        monkeypatch.setattr("brrr.lanes.host_copy", lambda target, source: None)
+        monkeypatch.setattr("brrr.running.lanes.host_copy", lambda target, source: None)
     else:
         monkeypatch.setattr(Toy, "sines", lambda self, values: [values.sin_() for _ in range(129)])
     workload = OVERLAP.workload(name, point)
@@ -92,7 +93,7 @@ def test_a_chunk_in_the_wrong_place_is_an_error() -> None:
 
 
 def test_the_toy_timeline_shows_the_overlap_and_the_waits() -> None:
-    from brrr.tracing.workloads import trace_variant
+    from brrr.course.sources.timers import trace_variant
 
     point: dict[str, Value] = {"elements": 2**20, "sines": 40}
     streams, pipeline = (trace_variant(OVERLAP, name, point) for name in ("queue-streams", "queue-pipeline"))
@@ -148,7 +149,7 @@ class MadeUp:
 
 
 def verdicts(source: MadeUp) -> dict[str, Verdict]:
-    return {claim.name: claim.verdict(OVERLAP, source) for claim in OVERLAP.claims}  # type: ignore[arg-type]
+    return {claim.name: claim.verdict(Evidence(OVERLAP, source)) for claim in OVERLAP.claims}  # type: ignore[arg-type]
 
 
 def test_the_claims_hold_on_a_machine_that_overlaps() -> None:
@@ -194,7 +195,7 @@ def test_the_toy_is_judged_by_its_own_lines() -> None:
 
 
 def test_the_balance_is_found_from_the_measurements() -> None:
-    from brrr.claim import Evidence
+    from brrr.course.nouns.evidence import Evidence
 
     assert balanced(Evidence(OVERLAP, MadeUp())) == (2**28, 40)  # type: ignore[arg-type]
     assert balanced(Evidence(OVERLAP, MadeUp(compute=2.0))) in ((2**28, 16), (2**28, 32))  # type: ignore[arg-type]

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peaks_made_up import curve, gpu_peaks, peak
 
-from brrr.errors import ArgumentError, WrongResultError
-from brrr.measurement import Estimate
-from brrr.peaks import Curve, MissingPeakError, Peak, Peaks, calibrate
-from brrr.peaks.command import main
-from brrr.peaks.curve import steps, through
-from brrr.peaks.datasheet import datasheet_peaks
-from brrr.peaks.parts import Findings, Part, run_parts
+from brrr.cli.calibrate import main
+from brrr.core.errors import ArgumentError, WrongResultError
+from brrr.core.measurement import Estimate
+from brrr.roofline.calibrate import calibrate
+from brrr.roofline.calibrate.part import Findings, Part, run_parts
+from brrr.roofline.peaks.peak import Curve, Peak, steps, through
+from brrr.roofline.peaks.peaks import MissingPeakError, Peaks, datasheet_peaks
 
 # ---------------------------------------------------------------- one figure
 
@@ -207,6 +207,7 @@ def test_a_device_is_cuda_or_cpu(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_importing_peaks_loads_no_torch() -> None:
-    heavy = "import sys, brrr.peaks, brrr.peaks.command; print([m for m in ('torch', 'pandas') if m in sys.modules])"
+    heavy = "import sys, brrr.roofline.calibrate, brrr.cli.calibrate; "
+    heavy += "print([m for m in ('torch', 'pandas') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from brrr.errors import WrongResultError
-from brrr.measurement import Estimate
-from brrr.peaks import Peaks, calibrate, checks, cpu, matrix
-from brrr.peaks.arithmetic import Recurrence
-from brrr.peaks.command import main
-from brrr.peaks.host_cost import LIMIT, operators
-from brrr.peaks.matrix import Product, measure_products, precision_of
-from brrr.peaks.parts import Findings
-from brrr.peaks.peaks_file import read_peaks
+from brrr.cli.calibrate import main
+from brrr.core.errors import WrongResultError
+from brrr.core.measurement import Estimate
+from brrr.gpu.precision import precision_of
+from brrr.roofline.calibrate import calibrate, cpu, matrix, part
+from brrr.roofline.calibrate.cpu import Recurrence
+from brrr.roofline.calibrate.host_cost import LIMIT, operators
+from brrr.roofline.calibrate.matrix import Product, measure_products
+from brrr.roofline.calibrate.part import Findings
+from brrr.roofline.peaks.file import read_peaks
+from brrr.roofline.peaks.peaks import Peaks
 
 TARGET_S = 5.0
 
@@ -88,25 +90,25 @@ def test_one_wrong_element_is_found(wrong: float) -> None:
     right = torch.rand(1000) + 1.0
     spoilt = right.clone()
     spoilt[-1] *= wrong
-    checks.same(right, lambda first, last: right[first:last], "it")
+    part.same(right, lambda first, last: right[first:last], "it")
     with pytest.raises(WrongResultError, match="it gave a wrong result"):
-        checks.same(spoilt, lambda first, last: right[first:last], "it")
+        part.same(spoilt, lambda first, last: right[first:last], "it")
     with pytest.raises(WrongResultError):
-        checks.close(spoilt, right, 1e-4, "it")
+        part.close(spoilt, right, 1e-4, "it")
     b, c = torch.randn(1000), torch.randn(1000)
     a = b + 0.5 * c
-    checks.triad_is_right(a, b, c, 0.5, "it")
+    part.triad_is_right(a, b, c, 0.5, "it")
     a[500] = a[500] * wrong if wrong == wrong else wrong
     with pytest.raises(WrongResultError):
-        checks.triad_is_right(a, b, c, 0.5, "it")
+        part.triad_is_right(a, b, c, 0.5, "it")
 
 
 def test_the_check_looks_behind_the_first_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "BLOCK", 64)
+    monkeypatch.setattr(part, "BLOCK", 64)
     ones = torch.ones(200)
     ones[199] = 2
     with pytest.raises(WrongResultError):
-        checks.same(ones, lambda first, last: torch.ones(last - first), "it")
+        part.same(ones, lambda first, last: torch.ones(last - first), "it")
 
 
 @pytest.mark.parametrize("addition", [True, False])
@@ -117,8 +119,8 @@ def test_the_recurrence_tells_a_step_left_out(addition: bool) -> None:
     for _ in range(recurrence.steps - 1):
         x = x * recurrence.factor + recurrence.addend
     with pytest.raises(WrongResultError):
-        checks.close(x, recurrence.end(start), 1e-5, "a chain")
-    checks.close(x * recurrence.factor + recurrence.addend, recurrence.end(start), 1e-12, "a chain")
+        part.close(x, recurrence.end(start), 1e-5, "a chain")
+    part.close(x * recurrence.factor + recurrence.addend, recurrence.end(start), 1e-12, "a chain")
 
 
 def timed(call: object) -> Estimate:
@@ -166,7 +168,7 @@ def test_tf32_is_on_for_tf32_only_and_the_setting_is_put_back() -> None:
 def test_every_class_of_operators_gives_what_it_says() -> None:
     for each in operators("cpu"):
         with torch.set_grad_enabled(each.grad):
-            checks.close(each.call().detach(), each.expected, LIMIT, each.written)
-            checks.close(each.call().detach(), each.expected, LIMIT, each.written)
+            part.close(each.call().detach(), each.expected, LIMIT, each.written)
+            part.close(each.call().detach(), each.expected, LIMIT, each.written)
         with pytest.raises(WrongResultError):
-            checks.close(each.call().detach(), each.expected + 1.0, LIMIT, each.written)
+            part.close(each.call().detach(), each.expected + 1.0, LIMIT, each.written)

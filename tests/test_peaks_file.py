@@ -12,13 +12,14 @@ import made_up
 import pytest
 from peaks_made_up import gpu_peaks
 
-from brrr.errors import ArgumentError, RecordingError
-from brrr.experiments import experiment
-from brrr.paths import share
-from brrr.peaks.peaks_file import FORMAT, read_peaks, recorded_peaks, slug_of, write_peaks
-from brrr.recordings.machine import Machine
-from brrr.recordings.recorder import Store
-from brrr.recordings.recording import Recording
+from brrr.cli.calibrate import write_peaks
+from brrr.core.errors import ArgumentError, RecordingError
+from brrr.core.paths import share
+from brrr.course.experiments import experiment
+from brrr.course.sources.machine import Machine
+from brrr.course.sources.recorder import Store
+from brrr.course.sources.recording import Recording
+from brrr.roofline.peaks.file import FORMAT, read_peaks, recorded_peaks, slug_of
 
 PEAKS = replace(gpu_peaks(), device=made_up.GPU.device)
 
@@ -63,7 +64,7 @@ def test_recorded_peaks_go_by_the_devices_short_name(writable_root: Path) -> Non
 
 def older(path: Path, peaks: dict[str, object]) -> None:
     """The file as the first format had it, its checksum made anew."""
-    from brrr.recordings.machine import _checksum
+    from brrr.course.sources.machine import _checksum
 
     content = {**json.loads(path.read_text()), "format": 1, "peaks": peaks}
     path.write_text(json.dumps({**content, "checksum": _checksum(content)}))

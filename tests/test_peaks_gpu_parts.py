@@ -15,10 +15,11 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from brrr.errors import WrongResultError
-from brrr.measurement import Estimate
-from brrr.peaks import gpu, gpu_arithmetic, gpu_bandwidth, gpu_launch, gpu_streams, gpu_times, matrix
-from brrr.peaks.parts import Findings, run_parts
+from brrr.core.errors import WrongResultError
+from brrr.core.measurement import Estimate
+from brrr.roofline.calibrate import gpu, gpu_arithmetic, gpu_bandwidth, gpu_streams, gpu_times, matrix
+from brrr.roofline.calibrate import gpu as gpu_launch
+from brrr.roofline.calibrate.part import Findings, run_parts
 from brrr.timing.calibration import Calibration
 
 SET_BYTES = 2**20

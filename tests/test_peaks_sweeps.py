@@ -12,14 +12,16 @@ import torch
 from peaks_made_up import gpu_peaks
 from test_peaks_gpu_parts import OnTheCpu
 
+from brrr.cli.calibrate import write_peaks
+from brrr.core.errors import ArgumentError, RecordingError, WrongResultError
+from brrr.core.measurement import Estimate
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
-from brrr.errors import ArgumentError, RecordingError, WrongResultError
-from brrr.measurement import Estimate
-from brrr.peaks import gpu_operators, gpu_products, gpu_sweep, operator_forms, sweep_shapes
-from brrr.peaks.parts import Findings
-from brrr.peaks.peaks_file import read_peaks, write_peaks
-from brrr.peaks.sweep import Sweep, whole_nanoseconds
+from brrr.roofline.calibrate import gpu_operators, gpu_products, gpu_sweep, sweep_shapes
+from brrr.roofline.calibrate import gpu_operators as operator_forms
+from brrr.roofline.calibrate.part import Findings
+from brrr.roofline.peaks.file import read_peaks
+from brrr.roofline.peaks.peak import Sweep, whole_nanoseconds
 from brrr.roofline.sweeps import swept_operators, swept_products
 
 LITTLE = 2**20
@@ -149,8 +151,8 @@ def test_a_sweep_round_trips_through_the_file(tmp_path: Path) -> None:
 
 
 def test_a_file_of_the_first_format_has_no_sweeps(tmp_path: Path) -> None:
-    from brrr.peaks.peaks_file import from_object, to_object
-    from brrr.recordings.json_reader import JsonReader
+    from brrr.core.files import JsonReader
+    from brrr.roofline.peaks.file import from_object, to_object
 
     content = {**to_object(gpu_peaks()), "format": 1}
     del content["sweeps"]
@@ -159,8 +161,8 @@ def test_a_file_of_the_first_format_has_no_sweeps(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["aten.sum rows 7", "aten.sum rows 7 1.5", "aten.sum  7 1500 3", "aten.sum rows 7 0"])
 def test_damaged_rows_are_refused_by_place(tmp_path: Path, line: str) -> None:
-    from brrr.peaks.peaks_file import from_object, to_object
-    from brrr.recordings.json_reader import JsonReader
+    from brrr.core.files import JsonReader
+    from brrr.roofline.peaks.file import from_object, to_object
 
     content = to_object(replace(gpu_peaks(), sweeps={"operators": SWEPT}))
     content["sweeps"]["operators"]["rows"][1] = line

@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from brrr import chunks as module
-from brrr.chunks import default_chunks
-from brrr.errors import ArgumentError, DeviceMemoryError, UnavailableError
-from brrr.lanes import PlainLane, ThreadLane
-from brrr.lessons.exercise_pipeline import Trial, best
-from brrr.lessons.simulated_lanes import Event, Machine, SimulatedLane
-from brrr.pipeline import Pipeline, host_array
+from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
+from brrr.course.lessons.exercises.pipeline import Event, Machine, SimulatedLane, Trial, best
+from brrr.running import pipeline as module
+from brrr.running.lanes import PlainLane, ThreadLane
+from brrr.running.pipeline import Pipeline, default_chunks, host_array
 
 DEVICES = ("cpu", "cpu-queue")
 

@@ -13,36 +13,36 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 from PIL import Image
 
-from brrr import plots
-from brrr.errors import ArgumentError
-from brrr.factory_drawing import DESCRIPTION, TITLES, factory
-from brrr.source import Badge
+from brrr.core.errors import ArgumentError
+from brrr.core.values import Badge
+from brrr.course.view.factory import DESCRIPTION, TITLES, factory
+from brrr.drawing import style
 
 BADGE = Badge("RECORDED", "a made-up device", "2000-01-01", "torch 0")
 
 
 def test_no_two_of_49_lines_look_alike() -> None:
-    looks = {(plots.look(n)["color"], plots.look(n)["marker"]) for n in range(49)}
+    looks = {(style.look(n)["color"], style.look(n)["marker"]) for n in range(49)}
     assert len(looks) == 49
 
 
 def test_colours_stand_out_from_the_paper() -> None:
     """A contrast of 1.8 to 1 at least: enough for a thick line with markers (pale text would need 4.5)."""
-    for colour in plots.COLOURS:
+    for colour in style.COLOURS:
         assert 1.05 / (_luminance(colour) + 0.05) > 1.8, colour
 
 
 def test_markers_and_glyphs_are_of_one_length() -> None:
-    assert len(plots.MARKERS) == len(plots.GLYPHS) == len(plots.COLOURS) == len(set(plots.MARKERS))
+    assert len(style.MARKERS) == len(style.GLYPHS) == len(style.COLOURS) == len(set(style.MARKERS))
 
 
 def test_a_prediction_is_dashed_and_labelled() -> None:
-    drawn = plots.figure()
-    on = plots.axes(drawn)
-    line = plots.draw_line(on, [1, 2], [1e-6, 2e-6], 0, "roofline", predicted=True)
+    drawn = style.figure()
+    on = style.axes(drawn)
+    line = style.draw_line(on, [1, 2], [1e-6, 2e-6], 0, "roofline", predicted=True)
     assert line.get_linestyle() == "--"
     assert line.get_label() == "PREDICTED roofline"
-    assert plots.draw_line(on, [1, 2], [1e-6, 2e-6], 1, "eager").get_linestyle() == "-"
+    assert style.draw_line(on, [1, 2], [1e-6, 2e-6], 1, "eager").get_linestyle() == "-"
 
 
 @pytest.mark.parametrize(
@@ -50,22 +50,22 @@ def test_a_prediction_is_dashed_and_labelled() -> None:
     [(1e-6, "s", "1 µs"), (9.999999999999999e-5, "s", "100 µs"), (1.0, "s", "1 s"), (100.0, "x", "100x")],
 )
 def test_ticks_read_as_units(value: float, unit: str, said: str) -> None:
-    assert plots.tick_label(value, unit) == said
+    assert style.tick_label(value, unit) == said
 
 
 def test_the_time_axis_has_a_tick_a_decade() -> None:
-    drawn = plots.figure()
-    on = plots.axes(drawn)
+    drawn = style.figure()
+    on = style.axes(drawn)
     on.set_ylim(1e-6, 1)
-    plots.value_axis(on, "s", "time")
+    style.value_axis(on, "s", "time")
     drawn.canvas.draw()
     said = [tick.get_text() for tick in on.get_yticklabels() if 1e-6 <= tick.get_position()[1] <= 1]
     assert said == ["1 µs", "10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s"]
 
 
 def test_the_badge_stands_inside_the_figure() -> None:
-    drawn = plots.figure()
-    plots.stamp(drawn, BADGE)
+    drawn = style.figure()
+    style.stamp(drawn, BADGE)
     drawn.canvas.draw()
     (text,) = drawn.texts
     assert text.get_text() == "RECORDED · a made-up device · 2000-01-01 · torch 0"
@@ -75,7 +75,7 @@ def test_the_badge_stands_inside_the_figure() -> None:
 
 
 def test_pictures_are_sharp_and_shown_at_half_their_pixels() -> None:
-    made = plots.picture(plots.figure(300, 200), "nothing")
+    made = style.picture(style.figure(300, 200), "nothing")
     assert Image.open(BytesIO(made.png)).size == (600, 400)
     data, metadata = made._repr_mimebundle_()
     assert metadata["image/png"] == {"width": 300, "alt": "nothing"}
@@ -84,21 +84,21 @@ def test_pictures_are_sharp_and_shown_at_half_their_pixels() -> None:
 
 @given(st.lists(st.integers(1, 2**20), min_size=1, max_size=60, unique=True).map(sorted), st.integers(2, 12))
 def test_ticks_are_few_and_are_values_of_the_slider(values: list[int], most: int) -> None:
-    ticks = plots.ticked(values, "log", most)
+    ticks = style.ticked(values, "log", most)
     assert 1 <= len(ticks) <= most
     assert set(ticks) <= set(values)
 
 
 @given(st.lists(st.text("abc", min_size=1), min_size=1, unique=True))
 def test_categories_stand_side_by_side(values: list[str]) -> None:
-    assert plots.positions(values, "category") == [float(n) for n in range(len(values))]
+    assert style.positions(values, "category") == [float(n) for n in range(len(values))]
 
 
 @pytest.mark.parametrize("part", TITLES)
 def test_the_factory_says_what_it_shows(part: str | None) -> None:
     made = factory(part)  # type: ignore[arg-type]
     assert made.alt == f"{TITLES[part]}. {DESCRIPTION}"  # type: ignore[index]
-    assert Image.open(BytesIO(made.png)).size[0] == plots.WIDTH * plots.SHARP
+    assert Image.open(BytesIO(made.png)).size[0] == style.WIDTH * style.SHARP
 
 
 def test_the_factory_brings_out_one_part_each() -> None:
@@ -113,17 +113,17 @@ def test_an_unknown_part_of_the_factory_is_refused() -> None:
 
 def test_text_fits_into_the_factory_picture() -> None:
     """Every word of the drawing lies inside it, whatever part is brought out."""
-    from brrr import factory_drawing
+    from brrr.course.view import factory as factory_drawing
 
     seen = []
 
-    def keep(drawn: plots.Figure, alt: str) -> plots.Picture:
+    def keep(drawn: style.Figure, alt: str) -> style.Picture:
         drawn.canvas.draw()
         seen.extend((text.get_text(), text.get_window_extent(), drawn.bbox) for text in drawn.axes[0].texts)
-        return plots.Picture(b"", alt, 1)
+        return style.Picture(b"", alt, 1)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plots, "picture", keep)
+        patch.setattr(style, "picture", keep)
         for part in TITLES:
             factory_drawing.factory(part)
     assert len(seen) > 20
@@ -134,7 +134,8 @@ def test_text_fits_into_the_factory_picture() -> None:
 
 def test_the_explorer_s_module_loads_no_matplotlib() -> None:
     heavy = "('matplotlib', 'ipywidgets', 'torch', 'pandas')"
-    code = f"import sys, brrr.widget.explorer, brrr.factory_drawing; print([m for m in {heavy} if m in sys.modules])"
+    code = "import sys, brrr.course.view.explorer, brrr.course.view.factory; "
+    code += f"print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

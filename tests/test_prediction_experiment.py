@@ -16,34 +16,28 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.claim import Evidence
-from brrr.errors import BrrrError, NotRecordedError, UnavailableError
-from brrr.experiment import Experiment, Point, Value
-from brrr.experiments import (
-    experiment,
-    prediction_calls,
-    prediction_cases,
-    prediction_check,
-    prediction_rows,
-    prediction_table,
-    prediction_times,
-    prediction_torch,
-    prediction_work,
-)
-from brrr.experiments.prediction import run_case
-from brrr.experiments.prediction_bounds import Amount, truth
-from brrr.experiments.prediction_calls import cost_of
-from brrr.experiments.prediction_cases import Case, case, cases, intervened, to_compile, twin
-from brrr.experiments.prediction_claims import ENOUGH, percentile
-from brrr.experiments.prediction_rows import PredictedRow, datasheet_s
-from brrr.measurement import Estimate, Measurement
-from brrr.peaks import Peak, Peaks
-from brrr.recordings.plan import claimed_points, steps
-from brrr.source import Badge
+from brrr.core.errors import BrrrError, NotRecordedError, UnavailableError
+from brrr.core.measurement import Estimate, Measurement
+from brrr.core.values import Badge, Point, Value
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.sources.plan import claimed_points, steps
+from brrr.course.sources.timers import run_point
+from brrr.roofline.peaks.peak import Peak
+from brrr.roofline.peaks.peaks import Peaks
 from brrr.timing.activity import Activity
-from brrr.timing.timers import run_point
-
-PREDICTION = experiment("prediction")
+from tools.prediction import calls as prediction_calls
+from tools.prediction import cases as prediction_cases
+from tools.prediction import claims, work
+from tools.prediction import rows as prediction_rows
+from tools.prediction import rows as prediction_torch
+from tools.prediction.bounds import Amount, truth
+from tools.prediction.calls import cost_of
+from tools.prediction.cases import Case, case, cases, intervened, to_compile, twin
+from tools.prediction.claims import ENOUGH, percentile
+from tools.prediction.experiment import EXPERIMENT as PREDICTION
+from tools.prediction.experiment import run_case
+from tools.prediction.rows import PredictedRow, datasheet_s
 
 
 def of_kind(kind: str) -> list[Case]:
@@ -145,12 +139,12 @@ SOME = [*SMALL[::9], *(each for each in SMALL if each.kind == "chain")]
 
 @pytest.mark.parametrize("made", SOME, ids=lambda each: each.name)
 def test_every_kind_of_case_is_right_on_a_cpu(made: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prediction_work.Pool, "_pools", {})
+    monkeypatch.setattr(work.Pool, "_pools", {})
     torch.manual_seed(0)  # 60 norms in bfloat16 over one row blow some rows' rounding up: those are refused, rightly
-    inputs = prediction_work.inputs_of(made, "cpu")
+    inputs = work.inputs_of(made, "cpu")
     kept = {name: each.clone() for name, each in inputs.items()}
-    found = prediction_work.call_of(made, inputs)()
-    assert prediction_check.error_of(made, inputs, found) <= prediction_check.tolerance(made)
+    found = work.call_of(made, inputs)()
+    assert work.error_of(made, inputs, found) <= work.tolerance(made)
     assert all(torch.equal(inputs[name], kept[name]) for name in kept), "a case must leave its inputs alone"
 
 
@@ -168,8 +162,8 @@ CHECKED = [
 @pytest.mark.parametrize("made", CHECKED, ids=lambda each: each.name)
 @pytest.mark.parametrize("spoilt", ["scaled", "NaN", "half", "shape", "nothing"])
 def test_a_wrong_result_is_found_out(made: Case, spoilt: str) -> None:
-    inputs = prediction_work.inputs_of(made, "cpu")
-    found = prediction_work.call_of(made, inputs)()
+    inputs = work.inputs_of(made, "cpu")
+    found = work.call_of(made, inputs)()
     wrong: Any = {
         "scaled": found * 1.2,
         "NaN": torch.full_like(found, math.nan),
@@ -179,28 +173,28 @@ def test_a_wrong_result_is_found_out(made: Case, spoilt: str) -> None:
     }[spoilt]
     if made.what == "sum" and spoilt in ("scaled", "half"):
         wrong = found + 10  # a sum may be near zero by chance
-    assert not prediction_check.error_of(made, inputs, wrong) <= prediction_check.tolerance(made)
+    assert not work.error_of(made, inputs, wrong) <= work.tolerance(made)
 
 
 def test_a_product_wrong_at_its_last_column_only_is_found_out() -> None:
     made = Case("product", "nn", (1, 500, 501, 64), "float32")
-    inputs = prediction_work.inputs_of(made, "cpu")
-    found = prediction_work.call_of(made, inputs)()
+    inputs = work.inputs_of(made, "cpu")
+    found = work.call_of(made, inputs)()
     found[:, -1] = 0
-    assert prediction_check.error_of(made, inputs, found) > prediction_check.tolerance(made)
+    assert work.error_of(made, inputs, found) > work.tolerance(made)
 
 
 def test_tf32_would_be_found_out_in_a_product_of_float32() -> None:
     made = Case("product", "nn", (1, 64, 64, 256), "float32")
-    inputs = prediction_work.inputs_of(made, "cpu")
+    inputs = work.inputs_of(made, "cpu")
     cut = {name: (each.view(torch.int32) & ~0x1FFF).view(torch.float32) for name, each in inputs.items()}
-    found = prediction_work.call_of(made, cut)()
-    assert prediction_check.error_of(made, inputs, found) > prediction_check.tolerance(made)
-    assert prediction_check.error_of(replace(made, dtype="tf32"), inputs, found) <= prediction_check.PRODUCT["tf32"]
+    found = work.call_of(made, cut)()
+    assert work.error_of(made, inputs, found) > work.tolerance(made)
+    assert work.error_of(replace(made, dtype="tf32"), inputs, found) <= work.PRODUCT["tf32"]
 
 
 def test_inputs_of_a_case_do_not_overlap() -> None:
-    pool = prediction_work.Pool("cpu", torch.float32)
+    pool = work.Pool("cpu", torch.float32)
     one, other, row = pool.cut((7, 9), (7, 9), (9,))
     one.zero_()
     row.zero_()
@@ -235,13 +229,13 @@ class MadeUp:
         for name, made in {"synchronize": lambda: None, "current_device": lambda: 0}.items():
             monkeypatch.setattr(torch.cuda, name, made)
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "made up")
-        monkeypatch.setattr(prediction_times, "gate_of", lambda index: self)
-        monkeypatch.setattr(prediction_times, "marker_kernel", lambda: self.seen.append(("brrr_marker", 1)))
-        monkeypatch.setattr(prediction_times, "sm_clock_hz", lambda: 1.5e9)
+        monkeypatch.setattr(work, "gate_of", lambda index: self)
+        monkeypatch.setattr(work, "marker_kernel", lambda: self.seen.append(("brrr_marker", 1)))
+        monkeypatch.setattr(work, "sm_clock_hz", lambda: 1.5e9)
         monkeypatch.setattr("brrr.timing.activity.record_activity", self.record)
-        monkeypatch.setattr(prediction_times, "_known", {})
-        monkeypatch.setattr(prediction_work, "inputs_of", lambda made, device: {"rows": made.sizes[-2]})
-        monkeypatch.setattr(prediction_work, "call_of", self.call_of)
+        monkeypatch.setattr(work, "_known", {})
+        monkeypatch.setattr(work, "inputs_of", lambda made, device: {"rows": made.sizes[-2]})
+        monkeypatch.setattr(work, "call_of", self.call_of)
 
     def call_of(self, made: Case, inputs: Mapping[str, int]) -> Callable[[], None]:
         if made.kind == "product" and made.sizes[1] == 1:
@@ -265,25 +259,25 @@ class MadeUp:
 def test_a_batch_of_cases_shares_a_session_and_each_gets_its_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     device = MadeUp(monkeypatch)
     for made in cases()[:100]:
-        calls = prediction_times.kernel_times(made)
+        calls = work.kernel_times(made)
         assert {len(call) for call in calls} == {1}
         assert {call[0].end_ns - call[0].start_ns for call in calls} == {made.sizes[-2]}
-        assert len(calls) >= prediction_times.FEWEST_CALLS
-    assert device.sessions == math.ceil(100 / prediction_times.BATCH)
+        assert len(calls) >= work.FEWEST_CALLS
+    assert device.sessions == math.ceil(100 / work.BATCH)
 
 
 def test_a_session_that_lost_some_is_made_again_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = MadeUp(monkeypatch, most=24 * prediction_times.BATCH // 2 + 5)
-    for made in cases()[: prediction_times.BATCH]:
-        assert {call[0].end_ns - call[0].start_ns for call in prediction_times.kernel_times(made)} == {made.sizes[-2]}
+    device = MadeUp(monkeypatch, most=24 * work.BATCH // 2 + 5)
+    for made in cases()[: work.BATCH]:
+        assert {call[0].end_ns - call[0].start_ns for call in work.kernel_times(made)} == {made.sizes[-2]}
     assert device.sessions == 3
 
 
 def test_a_case_that_cannot_run_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     MadeUp(monkeypatch)
     vector = next(each for each in of_kind("product") if each.sizes[1] == 1)
-    beside = next(each for each in prediction_times._batch_of(vector) if each.sizes[1] != 1)
-    assert prediction_times.kernel_times(vector) == [] and prediction_times.kernel_times(beside)
+    beside = next(each for each in work._batch_of(vector) if each.sizes[1] != 1)
+    assert work.kernel_times(vector) == [] and work.kernel_times(beside)
 
 
 def test_without_a_profiler_there_are_no_kernel_times(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,23 +287,23 @@ def test_without_a_profiler_there_are_no_kernel_times(monkeypatch: pytest.Monkey
         raise RuntimeError("CUPTI is forbidden here")
 
     monkeypatch.setattr("brrr.timing.activity.record_activity", forbidden)
-    assert prediction_times.kernel_times(cases()[0]) == [] and device.sessions == 0
+    assert work.kernel_times(cases()[0]) == [] and device.sessions == 0
 
 
 def test_quick_times_are_whole_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     MadeUp(monkeypatch)
-    monkeypatch.setattr(prediction_times, "reference_call", lambda device: lambda: None)
-    monkeypatch.setattr(prediction_times, "SLICE_S", 1e-4)
+    monkeypatch.setattr(work, "reference_call", lambda device: lambda: None)
+    monkeypatch.setattr(work, "SLICE_S", 1e-4)
     made, twins = cases()[0], [t for name in intervened() if (t := twin(case(name), "bytes")) is not None]
-    found = prediction_times.measured(lambda: None, made, kernels=True)
+    found = work.measured(lambda: None, made, kernels=True)
     assert found.busy_s is not None and found.busy_s.median == pytest.approx(made.sizes[0] * 1e-9)
-    assert found.kernels == 1 and found.period_s is not None and found.period_s.n == prediction_times.ROUNDS
-    beside = prediction_times.reference(made)
+    assert found.kernels == 1 and found.period_s is not None and found.period_s.n == work.ROUNDS
+    beside = work.reference(made)
     assert beside.host_s is not None and beside.busy_s is None and beside.device == "made up"
     with pytest.raises(UnavailableError, match="measured earlier"):
-        prediction_times.reference(made)
-    assert prediction_times.measured(lambda: None, made, kernels=False).busy_s is None
-    assert all(prediction_times.kernel_times(each) for each in twins[:3] if each.sizes[1] != 1)
+        work.reference(made)
+    assert work.measured(lambda: None, made, kernels=False).busy_s is None
+    assert all(work.kernel_times(each) for each in twins[:3] if each.sizes[1] != 1)
 
 
 # ---- torch's estimator ----
@@ -533,8 +527,8 @@ def test_made_up_times_are_refused_before_anything_is_predicted(monkeypatch: pyt
 
 
 def test_a_recording_without_peaks_says_what_to_run(tmp_path: Path) -> None:
-    from brrr.recordings.machine import Machine
-    from brrr.recordings.recorded import Recorded
+    from brrr.course.sources.machine import Machine
+    from brrr.course.sources.recorded import Recorded
 
     (tmp_path / "h200").mkdir()
     Machine("h200", "NVIDIA H200", "cuda", "", "", "").write(tmp_path / "h200")
@@ -575,25 +569,25 @@ def test_the_table_has_every_row(predicted: None, capsys: pytest.CaptureFixture[
     rows: tuple[PredictedRow, ...] = prediction_rows.rows_of(PREDICTION, made_up([0.1]))  # type: ignore[arg-type]
     assert len(rows) == 2 * 200 + 2 * 528 + 2 * 54
     out = io.StringIO()
-    writer = csv.DictWriter(out, prediction_table.COLUMNS)
-    writer.writerows(map(prediction_table.record_of, rows))
+    writer = csv.DictWriter(out, claims.COLUMNS)
+    writer.writerows(map(claims.record_of, rows))
     assert len(out.getvalue().splitlines()) == len(rows)
-    worst = prediction_table.worst_first(rows)
+    worst = claims.worst_first(rows)
     assert [row.case.kind for row in (worst[0], worst[-1])] == ["stream", "chain"]
-    assert "(+10%)" in prediction_table.text_of(worst[0])
-    assert "product eager busy_s, 528 rows: predict 10 % median" in prediction_table.summary_of(rows)
+    assert "(+10%)" in claims.text_of(worst[0])
+    assert "product eager busy_s, 528 rows: predict 10 % median" in claims.summary_of(rows)
 
 
 def test_the_figure_shows_each_class_and_the_table_says_what_is_missing(
     predicted: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    picture = prediction_table.prediction_plot(made_up([0.1]))  # type: ignore[arg-type]
+    picture = claims.prediction_plot(made_up([0.1]))  # type: ignore[arg-type]
     assert picture.png.startswith(b"\x89PNG") and "stream eager busy_s, 200 rows" in picture.alt
-    monkeypatch.setattr(prediction_table, "source_named", lambda name=None: made_up([0.1]))
-    assert prediction_table.main(["--csv"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == ",".join(prediction_table.COLUMNS)
-    monkeypatch.setattr(prediction_table, "source_named", lambda name=None: Made({}))
-    assert prediction_table.main([]) == 2
+    monkeypatch.setattr(claims, "source_named", lambda name=None: made_up([0.1]))
+    assert claims.main(["--csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == ",".join(claims.COLUMNS)
+    monkeypatch.setattr(claims, "source_named", lambda name=None: Made({}))
+    assert claims.main([]) == 2
     assert "no case of prediction was measured" in capsys.readouterr().err
 
 

@@ -15,25 +15,24 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brrr.claim import Verdict
-from brrr.claims_table import claims
+from brrr.core.errors import ArgumentError, BrrrError, DeviceMemoryError, NotRecordedError, WrongResultError
+from brrr.core.measurement import Measurement
+from brrr.core.values import Value
 from brrr.counting.cost import Cost
-from brrr.errors import ArgumentError, BrrrError, DeviceMemoryError, NotRecordedError, WrongResultError
-from brrr.experiment import Value
-from brrr.experiments import experiment, pseudo_linear_flaws
-from brrr.experiments import pseudo_linear_check as checks
-from brrr.experiments import pseudo_linear_flaws_work as flaws_work
-from brrr.experiments import pseudo_linear_theory as theory
-from brrr.experiments import pseudo_linear_work as work
-from brrr.lessons.checking import check
-from brrr.lessons.guessing import forget, guess
-from brrr.lessons.speedup_comparison import compare_speedup
-from brrr.machines.datasheet import hardware
-from brrr.measurement import Measurement
-from brrr.recordings.machine import Machine
-from brrr.recordings.plan import Step
-from brrr.recordings.recorded import Recorded
-from brrr.timing.timers import TimedRun, run_point
+from brrr.course.experiments import experiment, pseudo_linear_flaws
+from brrr.course.experiments.pseudo_linear import check as checks
+from brrr.course.experiments.pseudo_linear import theory, work
+from brrr.course.experiments.pseudo_linear_flaws import work as flaws_work
+from brrr.course.lessons.checking import check
+from brrr.course.lessons.claims_table import claims
+from brrr.course.lessons.guessing import forget, guess
+from brrr.course.lessons.speedup_comparison import compare_speedup
+from brrr.course.nouns.claim import Verdict
+from brrr.course.sources.machine import Machine
+from brrr.course.sources.plan import Step
+from brrr.course.sources.recorded import Recorded
+from brrr.course.sources.timers import TimedRun, run_point
+from brrr.gpu.datasheet import hardware
 
 PSEUDO = experiment("pseudo_linear")
 FLAWS = experiment("pseudo_linear_flaws")
@@ -418,7 +417,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_width_is_marked_by_the_recording(root: Path) -> None:
-    from brrr.lessons.exercise_width import transition
+    from brrr.course.lessons.exercises.width import transition
 
     found = transition()
     low, high = int(found.low), int(found.high)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brrr import published
-from brrr.errors import ArgumentError, RecordingError
-from brrr.paths import share
+from brrr.core.errors import ArgumentError, RecordingError
+from brrr.core.paths import share
+from brrr.course.experiments import published
 
 FOLDER = share("data") / "published"
 SPEEDUP = {(r.layers, r.batch, r.hidden, r.variant): r.speedup for r in published.mlp_speedups()}

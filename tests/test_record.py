@@ -18,18 +18,26 @@ import pytest
 from made_up import CPU, GPU
 
 import brrr
-from brrr.errors import ArgumentError, BrrrError, DeviceMemoryError, RecordingError, UnavailableError, WrongResultError
-from brrr.experiment import Axis, Experiment, Line, Variant
-from brrr.experiments import experiment
-from brrr.measurement import Measurement
-from brrr.recordings import atomic, record
-from brrr.recordings.machine import Machine
-from brrr.recordings.plan import PHASES, Pace, Step, claimed_points, prioritized, steps
-from brrr.recordings.record_text import summary
-from brrr.recordings.recorded import Recorded
-from brrr.recordings.recorder import Store
-from brrr.recordings.recording import Recording
-from brrr.recordings.rows import Row
+from brrr.core import files
+from brrr.core.errors import (
+    ArgumentError,
+    BrrrError,
+    DeviceMemoryError,
+    RecordingError,
+    UnavailableError,
+    WrongResultError,
+)
+from brrr.core.measurement import Measurement
+from brrr.course.experiments import experiment
+from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr.course.sources import record
+from brrr.course.sources.machine import Machine
+from brrr.course.sources.plan import PHASES, Pace, Step, claimed_points, prioritized, steps
+from brrr.course.sources.record import summary
+from brrr.course.sources.recorded import Recorded
+from brrr.course.sources.recorder import Store
+from brrr.course.sources.recording import Recording
+from brrr.course.sources.rows import Row
 
 MATMUL = experiment("matmul")
 SIZES = MATMUL.axis("size").values
@@ -434,7 +442,7 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_is_measured(
     def refused(**options: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(atomic.tempfile, "TemporaryFile", refused)
+    monkeypatch.setattr(files.tempfile, "TemporaryFile", refused)
     with pytest.raises(RecordingError, match=r"cannot be written \(Permission denied\)"):
         made_up.record(tmp_path, GPU, measure=never)
 
@@ -559,7 +567,9 @@ def test_control_c_ends_the_command_with_its_own_status(
 
 def test_all_variants_go_to_one_interleaved_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    monkeypatch.setattr("brrr.timing.timers.run_point", lambda *args, **options: calls.append((args, options)) or {})
+    monkeypatch.setattr(
+        "brrr.course.sources.timers.run_point", lambda *args, **options: calls.append((args, options)) or {}
+    )
     step = Step(MATMUL, {"size": 64}, ("cpu", "gpu"), "grid", 0.03)
     record.measure_now(step)
     assert calls == [((MATMUL, ("cpu", "gpu"), {"size": 64}), {"budget_s": 0.03})]

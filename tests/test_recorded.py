@@ -8,13 +8,14 @@ from pathlib import Path
 import made_up
 import pytest
 
-from brrr.errors import ArgumentError, NotRecordedError, RecordingError
-from brrr.experiment import Axis, Experiment, Line, Variant
-from brrr.experiments import experiment
-from brrr.recordings.recorded import Recorded, recorded_devices
-from brrr.recordings.recording import Recording
-from brrr.recordings.rows import Row
-from brrr.source import source
+from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
+from brrr.core.paths import recorded_devices
+from brrr.course.experiments import experiment
+from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr.course.sources.named import source
+from brrr.course.sources.recorded import Recorded
+from brrr.course.sources.recording import Recording
+from brrr.course.sources.rows import Row
 
 MATMUL = experiment("matmul")
 

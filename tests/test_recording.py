@@ -15,15 +15,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from brrr.core import files
+from brrr.core.errors import NotRecordedError, RecordingError
+from brrr.core.files import digest
+from brrr.core.measurement import FIELDS, Estimate, Measurement
 from brrr.counting.cost import Cost
-from brrr.errors import NotRecordedError, RecordingError
-from brrr.experiment import Axis, Experiment, Line, Variant
-from brrr.experiments import experiment
-from brrr.measurement import FIELDS, Estimate, Measurement
-from brrr.recordings import atomic
-from brrr.recordings.machine import FORMAT, Drift, Failure, Machine, digest
-from brrr.recordings.recording import Recording, to_text
-from brrr.recordings.rows import Row, columns
+from brrr.course.experiments import experiment
+from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr.course.sources.machine import FORMAT, Drift, Failure, Machine
+from brrr.course.sources.recording import Recording, to_text
+from brrr.course.sources.rows import Row, columns
 
 MATMUL = experiment("matmul")
 MIXED = Experiment(
@@ -424,14 +425,14 @@ def test_a_kill_between_the_two_files_leaves_a_recording_that_reads(
     def killed(path: Path, text: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("brrr.recordings.recording.write_atomically", killed)
+    monkeypatch.setattr("brrr.course.sources.recording.write_atomically", killed)
     with pytest.raises(KeyboardInterrupt):
         recording.added([extra]).write(here)
     monkeypatch.undo()
     again = Recording.read(here, MATMUL)
     assert again.rows == recording.rows
     assert digest(to_text(again)) in again.machine.seals["matmul"]
-    monkeypatch.setattr("brrr.recordings.recording.write_atomically", killed)
+    monkeypatch.setattr("brrr.course.sources.recording.write_atomically", killed)
     with pytest.raises(KeyboardInterrupt):  # killed at the same moment once more, with other rows
         again.added([dataclasses.replace(extra, point=(78,))]).write(here)
     monkeypatch.undo()
@@ -443,13 +444,13 @@ def test_a_kill_between_the_two_files_leaves_a_recording_that_reads(
 
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.csv"
-    atomic.write_atomically(path, "old")
+    files.write_atomically(path, "old")
 
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(atomic.os, "fsync", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(RecordingError, match=r"a\.csv: cannot be written \(No space left on device\)"):
-        atomic.write_atomically(path, "new")
+        files.write_atomically(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

@@ -19,22 +19,22 @@ import made_up
 import pytest
 import torch
 
-from brrr.claims_table import claims
+from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
+from brrr.core.measurement import Measurement
+from brrr.core.paths import PACKAGE
+from brrr.core.values import Value
 from brrr.counting.cost import Cost
-from brrr.errors import ArgumentError, UnavailableError, WrongResultError
-from brrr.experiment import Value
-from brrr.experiments import experiment
-from brrr.experiments import repeat_check as checks
-from brrr.experiments import repeat_theory as theory
-from brrr.experiments import repeat_work as work
-from brrr.experiments.repeat_claims import measured_knee
-from brrr.machines.datasheet import hardware
-from brrr.measurement import Measurement
-from brrr.paths import PACKAGE
-from brrr.recordings.machine import Machine
-from brrr.recordings.plan import Step
-from brrr.recordings.recorded import Recorded
-from brrr.timing.timers import TimedRun, run_point
+from brrr.course.experiments import experiment
+from brrr.course.experiments.repeat import theory, work
+from brrr.course.experiments.repeat import work as checks
+from brrr.course.experiments.repeat.claims import measured_knee
+from brrr.course.lessons.claims_table import claims
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.sources.machine import Machine
+from brrr.course.sources.plan import Step
+from brrr.course.sources.recorded import Recorded
+from brrr.course.sources.timers import TimedRun, run_point
+from brrr.gpu.datasheet import hardware
 
 REPEAT = experiment("repeat")
 HOST = [variant.name for variant in REPEAT.variants if variant.device != "cuda"]
@@ -263,7 +263,7 @@ def _ptx(pointer: str, itemsize: int, fma: bool, architecture: int) -> str:
 def test_cuda_drops_no_step_and_moves_16_bytes_a_load(architecture: str, tmp_path: Path) -> None:
     ptx = tmp_path / "repeat.ptx"
     command = [str(NVCC), f"-arch={architecture}", "-std=c++17", "-ptx", "-o", str(ptx)]
-    subprocess.run([*command, str(PACKAGE / "kernels" / "repeat.cu")], check=True, capture_output=True)
+    subprocess.run([*command, str(PACKAGE / "kernels/repeat.cu")], check=True, capture_output=True)
     bodies = dict(re.findall(r"\.entry (brrr_repeat_\w+)\((.*?)\n}", ptx.read_text(), flags=re.DOTALL))
     assert len(bodies) == 6
     for name, body in bodies.items():
@@ -290,7 +290,7 @@ def test_torch_compile_makes_one_kernel_with_every_step(kind: str, dtype: torch.
 
 
 def test_launches_refuse_what_is_not_on_a_gpu() -> None:
-    from brrr.kernels import repeat_launch
+    from brrr.kernels import repeat as repeat_launch
 
     x = torch.randn(8)
     for launch in (repeat_launch.by_bindings, repeat_launch.by_pycuda):
@@ -333,7 +333,7 @@ def source(
 
 
 def verdicts(found: Recorded) -> dict[str, str]:
-    return {claim.name: str(claim.verdict(REPEAT, found)) for claim in REPEAT.claims}
+    return {claim.name: str(claim.verdict(Evidence(REPEAT, found))) for claim in REPEAT.claims}
 
 
 def test_verdicts_on_a_gpu_as_the_datasheet_has_it(tmp_path: Path) -> None:

@@ -10,15 +10,15 @@ import pytest
 from peaks_made_up import curve, peak
 from rooflines import assumed, cpu, gpu, pointwise, product, view, without
 
+from brrr.core.errors import ArgumentError, TraceError
 from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.counting.description import array
-from brrr.errors import ArgumentError, TraceError
-from brrr.peaks import Curve, MissingPeakError, Peaks
-from brrr.roofline.clocks import Step, period_s, schedule, span_s
-from brrr.roofline.families import alignment, family_name
-from brrr.roofline.fusion import fused
+from brrr.roofline.host import Step, period_s, schedule, span_s
+from brrr.roofline.lowering import fused
+from brrr.roofline.peaks.peak import Curve
+from brrr.roofline.peaks.peaks import MissingPeakError, Peaks
 from brrr.roofline.predicting import predict
-from brrr.roofline.tiles import Speeds, best_tiling, product_s, tilings
+from brrr.roofline.products import Speeds, alignment, best_tiling, family_name, product_s, tilings
 
 
 def work(*operators: OperatorCost, nbytes: float | None = None, working_set: float = -1.0) -> Cost:
@@ -407,7 +407,7 @@ def test_a_datasheet_is_asked_only_by_name() -> None:
 
 
 def test_what_if_on_every_device() -> None:
-    from brrr.device import hardware_names
+    from brrr.gpu.datasheet import hardware_names
 
     for name in hardware_names():
         assert predict(work(pointwise(1e9)), device=f"datasheet:{name}").period_s > 0
@@ -437,7 +437,7 @@ def test_arithmetic_nobody_knows_is_a_note() -> None:
 def test_recorded_peaks_are_taken_by_name(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     from pathlib import Path
 
-    from brrr.peaks.peaks_file import write_peaks
+    from brrr.cli.calibrate import write_peaks
 
     assert isinstance(tmp_path, Path)
     write_peaks(tmp_path / "h200", gpu())

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from rooflines import cpu, gpu
 
+from brrr.core.errors import ArgumentError
+from brrr.core.measurement import Estimate, Measurement
+from brrr.core.values import Badge
 from brrr.counting.cost import Cost, Matmul, OperatorCost
-from brrr.errors import ArgumentError
-from brrr.measurement import Estimate, Measurement
-from brrr.peaks import MissingPeakError
+from brrr.drawing.roofline import roofline_plot
+from brrr.drawing.roofs import attainable, ridge_point, roofs_of
 from brrr.roofline.basis import Basis
-from brrr.roofline.drawing import roofline_plot
+from brrr.roofline.peaks.peaks import MissingPeakError
 from brrr.roofline.predicting import predict
-from brrr.roofline.roofs import attainable, ridge_point, roofs_of
-from brrr.source import Badge
 
 BADGE = Badge("LIVE", "NVIDIA H200", "2000-01-01", "torch 0")
 DOUBLE = Cost(1e9, 8e9)
@@ -44,7 +44,7 @@ def test_measured_and_datasheet_stand_apart() -> None:
 
 
 def predicted_basis() -> Basis:
-    from brrr.roofline.choosing import basis_for
+    from brrr.roofline.device_figures import basis_for
 
     return basis_for("datasheet:h200")
 
@@ -80,11 +80,11 @@ def test_products_bring_their_roof() -> None:
 
 def test_what_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Solid lines for measured roofs, dashed for the datasheet's; a hollow point for a prediction, bars for a time."""
-    from brrr import plots
+    from brrr.drawing import style
 
     drawn = []
-    keep = plots.picture
-    monkeypatch.setattr(plots, "picture", lambda figure, alt: (drawn.append(figure), keep(figure, alt))[1])
+    keep = style.picture
+    monkeypatch.setattr(style, "picture", lambda figure, alt: (drawn.append(figure), keep(figure, alt))[1])
     points = {"measured": (DOUBLE, time(2.5e-3)), "told": predict(DOUBLE, device=gpu())}
     roofline_plot(points, gpu(), dtypes=["bf16"], badge=BADGE)
     (axes,) = drawn[0].axes

@@ -10,14 +10,13 @@ from peaks_made_up import curve
 from rooflines import cpu, gpu, pointwise, product, view
 
 from brrr.counting.cost import Cost, Matmul, OperatorCost
-from brrr.peaks.peaks import short
-from brrr.roofline.bound import RIDGE, bound_of
-from brrr.roofline.clocks import Step, period_s, schedule, span_s
-from brrr.roofline.families import family_of
-from brrr.roofline.fusion import fused
+from brrr.roofline.host import Step, period_s, schedule, span_s
+from brrr.roofline.lowering import fused
+from brrr.roofline.peaks.peaks import short
 from brrr.roofline.predicting import predict
+from brrr.roofline.prediction import RIDGE, bound_of
+from brrr.roofline.products import Speeds, family_of, product_s
 from brrr.roofline.terms import OperatorTime
-from brrr.roofline.tiles import Speeds, product_s
 
 sizes = st.floats(1.0, 1e9)
 rates = st.floats(1e9, 1e13)
@@ -117,7 +116,7 @@ def test_tiles_never_beat_the_rate(made: Matmul, processors: int) -> None:
 @given(products, st.sampled_from(["a100", "h100", "h200", "b200"]))
 @settings(max_examples=60, deadline=None)
 def test_no_product_beats_the_datasheet(made: Matmul, name: str) -> None:
-    from brrr.device import hardware
+    from brrr.gpu.datasheet import hardware
 
     tf32, dtype = made.dtype == "tf32", "float32" if made.dtype == "tf32" else made.dtype
     each = replace(product(made.m, made.n, made.k), dtype=dtype, matmuls=(replace(made, dtype=dtype),))

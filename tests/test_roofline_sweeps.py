@@ -14,13 +14,13 @@ from rooflines import cpu, gpu, product, view
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
-from brrr.peaks import Peaks
-from brrr.peaks.sweep import Sweep
 from brrr.roofline.basis import Basis
-from brrr.roofline.gpu_forms import as_on_gpu
-from brrr.roofline.hosts import host_class
-from brrr.roofline.nearby import Nearby, Spread
+from brrr.roofline.host import host_class
+from brrr.roofline.lowering import as_on_gpu
+from brrr.roofline.peaks.peak import Sweep
+from brrr.roofline.peaks.peaks import Peaks
 from brrr.roofline.predicting import predict
+from brrr.roofline.sweeps import Nearby, Spread
 
 PRODUCT = ("dtype", "m", "n", "k", "batch", "layout")
 OPERATOR = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written")

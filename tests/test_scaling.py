@@ -10,12 +10,12 @@ import numpy
 import pytest
 import torch
 
+from brrr.core.errors import ArgumentError, NotRecordedError
+from brrr.core.measurement import Estimate, Measurement
+from brrr.core.values import Badge, Value
 from brrr.counting.cost import Cost
-from brrr.errors import ArgumentError, NotRecordedError
-from brrr.experiment import Experiment, Value
-from brrr.measurement import Estimate, Measurement
-from brrr.scaling import MEANS, Scaling, _bytes_of, scaling_test
-from brrr.source import Badge
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.sources.scaling import MEANS, Scaling, _bytes_of, scaling_test
 
 
 def sleeping(seconds: Callable[[int], float]) -> Callable[[int], Callable[[], None]]:

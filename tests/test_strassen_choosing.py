@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from brrr.errors import ArgumentError
-from brrr.peaks.peaks import MissingPeakError
+from brrr.core.errors import ArgumentError
+from brrr.roofline.peaks.peaks import MissingPeakError
 from brrr.strassen import INNERS, WAYS, Way, choosing, frontier, plan
 from brrr.strassen.accuracy import NAMED, accuracy_limit, predicted_error
-from brrr.strassen.calibration import CONSTANTS, Constant, Row, refitted, rows_of, source
-from brrr.strassen.choosing import GAIN, _planned, _Where
-from brrr.strassen.issuing import issuing_s, launches
+from brrr.strassen.calibration import CONSTANTS, Constant
+from brrr.strassen.choosing import GAIN, _planned, _Where, issuing_s, launches
 from brrr.strassen.measured_growth import measure
 from brrr.strassen.pareto import Estimate, marked
-from brrr.strassen.predicting import Predictor, Traffic, predicted_s
+from brrr.strassen.predicting import Predictor, predicted_s
 from brrr.strassen.requests import Request, checked
-from brrr.strassen.workspace import Buffers, least_depth, workspace_bytes
+from brrr.strassen.workspace import Buffers, Traffic, least_depth, workspace_bytes
+from tools.strassen_refit import Row, refitted, rows_of, source
 
 
 def test_choosing_loads_no_torch() -> None:

@@ -15,24 +15,26 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.errors import ArgumentError, BrrrError, NotRecordedError
-from brrr.experiment import Experiment, Value
-from brrr.experiments import experiment, strassen_work
-from brrr.experiments.strassen import CLAIMED, OFF_GRID, SIZES
-from brrr.experiments.strassen_frontier import Place, chosen, frontier, judged, sizes, undominated
-from brrr.experiments.strassen_labels import Spot, placed
-from brrr.experiments.strassen_table import OVER_FUSION, OVER_PYTORCH, main, published_part, strassen_table
-from brrr.experiments.strassen_theory import buffers, fp32_bound, fp32_peak, multiplied_flop, workspace_bytes
-from brrr.experiments.strassen_torch import split_products
-from brrr.experiments.strassen_ways import MEASURED, ON_CPU, line_name, prepared_lines, short, way_of
-from brrr.live import Live
-from brrr.machines.datasheet import hardware
-from brrr.measurement import Estimate, Measurement
-from brrr.recordings.plan import Pace, steps
-from brrr.recordings.rows import Row, columns, from_cells, to_cells
-from brrr.source import Badge
+from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
+from brrr.core.measurement import Estimate, Measurement
+from brrr.core.values import Badge, Value
+from brrr.course.experiments import experiment
+from brrr.course.experiments.strassen import CLAIMED, OFF_GRID, SIZES
+from brrr.course.experiments.strassen import work as strassen_work
+from brrr.course.experiments.strassen.frontier import Place, chosen, frontier, judged, sizes, undominated
+from brrr.course.experiments.strassen.theory import buffers, fp32_bound, fp32_peak, multiplied_flop, workspace_bytes
+from brrr.course.experiments.strassen.ways import MEASURED, ON_CPU, line_name, prepared_lines, short, way_of
+from brrr.course.experiments.strassen.work import split_products
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.sources.live import Live
+from brrr.course.sources.plan import Pace, steps
+from brrr.course.sources.rows import Row, columns, from_cells, to_cells
+from brrr.course.sources.timers import run_point
+from brrr.course.view.strassen_frontier_drawing import Spot, placed
+from brrr.course.view.strassen_table import OVER_FUSION, OVER_PYTORCH, main, published_part, strassen_table
+from brrr.gpu.datasheet import hardware
 from brrr.strassen.ways import Way
-from brrr.timing.timers import run_point
 
 STRASSEN = experiment("strassen")
 ERRORS = experiment("strassen_errors")
@@ -44,7 +46,8 @@ GPU = [v.name for v in STRASSEN.variants if v.device == "cuda"]
 
 
 def test_describing_loads_no_torch_and_no_numpy() -> None:
-    code = "import sys; from brrr.experiments import experiment as e; e('strassen'); e('strassen_errors'); e('mlp'); "
+    code = "import sys; from brrr.course.experiments import experiment as e; "
+    code += "e('strassen'); e('strassen_errors'); e('mlp'); "
     code += "print([m for m in ('torch', 'numpy', 'matplotlib') if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
@@ -267,7 +270,7 @@ def relative_error(variant: str, n: int) -> float:
 
 
 def verdict(claim: str, source: Any, described: Experiment = STRASSEN) -> str:
-    return next(each for each in described.claims if each.name == claim).verdict(described, source).status
+    return next(each for each in described.claims if each.name == claim).verdict(Evidence(described, source)).status
 
 
 @pytest.mark.parametrize("claim", [each.name for each in STRASSEN.claims])
@@ -324,15 +327,15 @@ def test_an_odd_size_may_cost_too_much() -> None:
 def test_a_split_product_that_is_less_accurate_does_not_count() -> None:
     claim = next(each for each in STRASSEN.claims if each.name == "split-8192")
     source: Any = Machine(worse={"fp16x3": 50.0, **leveled("fp16x3", by=50.0)})
-    found = claim.verdict(STRASSEN, source)
+    found = claim.verdict(Evidence(STRASSEN, source))
     assert found.status == "fails" and "no split product is as accurate" in found.measured
     one_left: Any = Machine(worse={"fp16x3": 50.0, **leveled("fp16x3", prepared=True, by=50.0)})
-    assert "fp16x3 strassen" in claim.verdict(STRASSEN, one_left).measured
+    assert "fp16x3 strassen" in claim.verdict(Evidence(STRASSEN, one_left)).measured
 
 
 def test_errors_stand_beside_the_speed() -> None:
     source: Any = Machine()
-    told = next(c for c in STRASSEN.claims if c.name == "bf16-8192").verdict(STRASSEN, source).measured
+    told = next(c for c in STRASSEN.claims if c.name == "bf16-8192").verdict(Evidence(STRASSEN, source)).measured
     assert "relative error" in told and "0.0023 for bf16" in told
     assert "SM clock 1.5 GHz, 1.5 GHz" in told
 
@@ -343,7 +346,7 @@ SLOW_CLOCK = {"sgemm": 1.05e9}
 
 def told(claim: str, machine: Machine) -> tuple[str, str]:
     source: Any = machine
-    found = next(c for c in STRASSEN.claims if c.name == claim).verdict(STRASSEN, source)
+    found = next(c for c in STRASSEN.claims if c.name == claim).verdict(Evidence(STRASSEN, source))
     return found.status, found.measured
 
 
@@ -371,7 +374,7 @@ def test_choices_and_odd_sizes_are_judged_in_cycles_too() -> None:
 
 
 def test_pictures_and_lists_say_that_clocks_differ() -> None:
-    from brrr.experiments.strassen_frontier_drawing import said
+    from brrr.course.view.strassen_frontier_drawing import said
 
     def words(machine: Any) -> str:
         return said(frontier(machine, 4096), [], 4096, False)
@@ -419,7 +422,7 @@ def test_the_frontier_has_every_way_and_prepared_ones_apart() -> None:
 
 
 def test_the_picture_says_who_is_dominated_and_what_matmul_took() -> None:
-    from brrr.experiments.strassen_frontier_drawing import strassen_frontier
+    from brrr.course.view.strassen_frontier_drawing import strassen_frontier
 
     source: Any = Machine()
     drawn = strassen_frontier(source, size=4096)
@@ -494,7 +497,7 @@ def test_the_published_figures_are_what_the_source_says_of_them() -> None:
 
 
 def test_the_table_as_a_command_and_without_data(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    from brrr.experiments import strassen_table as module
+    from brrr.course.view import strassen_table as module
 
     monkeypatch.setattr(module, "source_named", lambda name: Networks())
     assert main(["recorded:x", "--layers", "8", "--html", str(tmp_path / "t.html")]) == 0

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from brrr.errors import UnavailableError
-from brrr.kernels import bias_relu_launch
+from brrr.core.errors import UnavailableError
+from brrr.kernels import bias_relu
 from brrr.strassen import StrassenMLP, Way, fastest_layer
 from brrr.strassen.execution import prepare_right
 from brrr.strassen.fastest_layer import HOST_S, LEAST_GAIN, MOST_S, Times, alike, by_libraries, layer_step
@@ -331,9 +331,9 @@ def test_what_is_behind_the_product(
         assert options["among"] == [w] and blas == (0, 7)
         return lambda: torch.mm(x, w.t(), out=out)
 
-    monkeypatch.setattr("brrr.kernels.bias_relu_launch.prepared_here", prepared_here)
-    monkeypatch.setattr("brrr.kernels.cublas.blas_on", lambda *place: place)
-    monkeypatch.setattr("brrr.kernels.cublas_lt.fastest_product", product)
+    monkeypatch.setattr("brrr.kernels.bias_relu.prepared_here", prepared_here)
+    monkeypatch.setattr("brrr.gpu.cublas.blas_on", lambda *place: place)
+    monkeypatch.setattr("brrr.gpu.cublas_lt.fastest_product", product)
     monkeypatch.setattr(fastest_layer, "_stream", lambda x: 7)
     monkeypatch.setattr(fastest_layer, "activate", lambda *_: made.append("torch"))
     layer = Layer(torch.randn(3, 8, dtype=dtype), torch.randn(3, dtype=dtype) if bias else None, relu)
@@ -361,17 +361,17 @@ def test_the_kernel_goes_to_other_streams_by_another_library(
     def refused(*_: object) -> None:
         raise UnavailableError("another stream is current")
 
-    monkeypatch.setattr(bias_relu_launch, "prepared", refused)
-    monkeypatch.setattr(bias_relu_launch, "check", lambda *_: None)
-    monkeypatch.setattr(bias_relu_launch, "_function", lambda name, index: name)
-    monkeypatch.setattr("brrr.kernels.prepared.PreparedLaunch", Launch)
-    monkeypatch.setattr("brrr.kernels.megakernel_gpu.raw_stream", lambda index: 11)
+    monkeypatch.setattr(bias_relu, "prepared", refused)
+    monkeypatch.setattr(bias_relu, "check", lambda *_: None)
+    monkeypatch.setattr(bias_relu, "_function", lambda name, index: name)
+    monkeypatch.setattr("brrr.gpu.prepared.PreparedLaunch", Launch)
+    monkeypatch.setattr("brrr.kernels.megakernel.gpu.raw_stream", lambda index: 11)
     lying = torch.ones(4, 8)
     y: Any = SimpleNamespace(
         shape=lying.shape, device=SimpleNamespace(index=0), dtype=lying.dtype, numel=lying.numel,
         data_ptr=lambda: 4096, element_size=lying.element_size,
     )  # fmt: skip
-    bias_relu_launch.prepared_here(operation, y, b)()
+    bias_relu.prepared_here(operation, y, b)()
     address = None if b is None else b.data_ptr()
     ((name, grid, block, values, stream),) = launched
     assert (name, grid, block, stream) == (f"brrr_{operation}_float32", (1, 4, 1), (32, 1, 1), 11)
@@ -380,6 +380,6 @@ def test_the_kernel_goes_to_other_streams_by_another_library(
     def missing(*_: object) -> None:
         raise ImportError("no module named cuda")
 
-    monkeypatch.setattr(bias_relu_launch, "_function", missing)
+    monkeypatch.setattr(bias_relu, "_function", missing)
     with pytest.raises(UnavailableError, match="cuda-bindings is not here"):
-        bias_relu_launch.prepared_here(operation, y, b)
+        bias_relu.prepared_here(operation, y, b)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.errors import DeviceMemoryError, UnavailableError
+from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.strassen import Way, kept, matmul, multiply, prepare
 from brrr.strassen.arena import Arena
 from brrr.strassen.execution import run_all, steps

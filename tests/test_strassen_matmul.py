@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from brrr.errors import ArgumentError, DeviceMemoryError, UnavailableError
+from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
 from brrr.strassen import INNERS, WAYS, Way, explain, matmul, multiply, prepare
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.arena import Arena

@@ -13,14 +13,12 @@ import pytest
 import torch
 from torch import nn
 
-from brrr.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.strassen import StrassenLinear, StrassenMLP, Way, execution, fuse
 from brrr.strassen.execution import prepare_right
-from brrr.strassen.few_rows import planned
-from brrr.strassen.formatted import MOST, Formatted
-from brrr.strassen.layers import Layer, layers_of, parts_of
+from brrr.strassen.layers import MOST, Formatted, Layer, layers_of, parts_of
 from brrr.strassen.operands import Right
-from brrr.strassen.planning import Wish
+from brrr.strassen.planning import Wish, planned
 from brrr.strassen.running import ChainRun
 
 FORMS = ["strassen", "winograd", "balanced"]
@@ -400,8 +398,8 @@ def test_few_rows_by_the_fastest_of_both_libraries(
         return lambda: None
 
     monkeypatch.setattr(torch.cuda, "current_stream", lambda index: types.SimpleNamespace(cuda_stream=7))
-    monkeypatch.setattr("brrr.kernels.cublas.blas_on", lambda *place: place)
-    monkeypatch.setattr("brrr.kernels.cublas_lt.fastest_product", fastest)
+    monkeypatch.setattr("brrr.gpu.cublas.blas_on", lambda *place: place)
+    monkeypatch.setattr("brrr.gpu.cublas_lt.fastest_product", fastest)
     a = torch.ones(rows, 4 * stride)[:, ::stride].as_subclass(OnGpu)
     found = execution._of_few_rows(Way(inner), a, torch.ones(3, 4), torch.empty(rows, 3))
     assert (found is not None) == wanted and asked == [(0, 7)] * wanted
@@ -409,5 +407,5 @@ def test_few_rows_by_the_fastest_of_both_libraries(
     def missing(*_: object) -> None:
         raise UnavailableError("no nvmath here")
 
-    monkeypatch.setattr("brrr.kernels.cublas.blas_on", missing)
+    monkeypatch.setattr("brrr.gpu.cublas.blas_on", missing)
     assert execution._of_few_rows(Way(inner), a, torch.ones(3, 4), torch.empty(rows, 3)) is None

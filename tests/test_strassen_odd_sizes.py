@@ -10,17 +10,17 @@ from itertools import product
 import pytest
 import torch
 
-from brrr.strassen import WAYS, Way, aligned, explain, fitting, matmul, plan, prepare
-from brrr.strassen.aligned import aligned_steps
+from brrr.strassen import WAYS, Way, explain, fitting, matmul, plan, prepare
+from brrr.strassen import steps as aligned
 from brrr.strassen.arena import Arena
 from brrr.strassen.choosing import plan_of
-from brrr.strassen.execution import prepare_right, prepared, run_all, steps
+from brrr.strassen.execution import peeled_steps, prepare_right, prepared, run_all, steps
 from brrr.strassen.fitting import Copied, Sizes, copied, core_of, right_core, rows_of, thin_parts
 from brrr.strassen.operands import Right
-from brrr.strassen.peeled import peeled_steps
 from brrr.strassen.planning import Wish, plans_on
 from brrr.strassen.predicting import Predictor
 from brrr.strassen.requests import checked
+from brrr.strassen.steps import aligned_steps
 from brrr.strassen.workspace import Buffers, workspace_bytes
 
 ON_CPU = ("fp64", "sgemm", "fp16x3", "fp16", "bf16")

@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.errors import ArgumentError, UnavailableError
-from brrr.kernels import cublas, sgemm
-from brrr.kernels.sgemm import TILINGS, Tiling
-from brrr.paths import PACKAGE
-from brrr.strassen import fastest_product
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.paths import PACKAGE
+from brrr.gpu import cublas
+from brrr.strassen import products as fastest_product
+from brrr.strassen.gemm import sgemm
+from brrr.strassen.gemm.sgemm import TILINGS, Tiling
 from brrr.strassen.products import batched, prepared_batched
 from tests.interpreter import interpreted_cases
 
@@ -122,7 +123,7 @@ MUTATIONS = {
 @needs_gxx
 @pytest.mark.parametrize("change", MUTATIONS.values(), ids=list(MUTATIONS))
 def test_the_emulation_finds_a_mistake(tmp_path: Path, change: tuple[str, str]) -> None:
-    source = (KERNELS / "sgemm.cu").read_text(encoding="utf-8")
+    source = (PACKAGE / "strassen/gemm/sgemm.cu").read_text(encoding="utf-8")
     assert change[0] in source
     (tmp_path / "sgemm.cu").write_text(source.replace(*change), encoding="utf-8")
     tiling = dataclasses.replace(ODD[0], stages=3)
@@ -159,7 +160,7 @@ def test_auto_tries_a_shape_once_and_never_while_a_graph_is_captured(monkeypatch
     monkeypatch.setattr(fastest_product, "_ours", lambda *_: {True: lambda: ran.append("ours")})
     monkeypatch.setattr(fastest_product, "seconds_of", lambda run, index: 2.0 - (run(), ran[-1] == "ours")[1])
     monkeypatch.setattr(sgemm, "prepared", lambda *_, **__: lambda: ran.append("again"))
-    monkeypatch.setattr("brrr.kernels.cublas_lt.capturing", lambda: captured)
+    monkeypatch.setattr("brrr.gpu.cublas_lt.capturing", lambda: captured)
     tensors = SimpleNamespace(device=SimpleNamespace(index=0), shape=left.shape, data_ptr=lambda: 0)
     arguments: Any = (tensors, right, torch.empty(2, 3, 4), True)
     captured = True

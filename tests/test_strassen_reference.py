@@ -7,12 +7,12 @@ import math
 import pytest
 import torch
 
-from brrr.errors import ArgumentError
+from brrr.core.errors import ArgumentError
 from brrr.strassen import FORMS
-from brrr.strassen.error_growth import bound, growth
-from brrr.strassen.forms import buffer_shape, products_shape
+from brrr.strassen.accuracy import bound, growth
+from brrr.strassen.algebra.reference import batched, prefix, product, step, suffix
+from brrr.strassen.algebra.shapes import buffer_shape, products_shape
 from brrr.strassen.measured_growth import INPUTS, measure, random_inputs, relative_error, summed_product
-from brrr.strassen.reference import batched, prefix, product, step, suffix
 
 BOTH = pytest.mark.parametrize("form", FORMS)
 ALL = pytest.mark.parametrize("form", [*FORMS, "balanced"])

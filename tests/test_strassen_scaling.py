@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from brrr.errors import ArgumentError
+from brrr.core.errors import ArgumentError
 from brrr.strassen import FORMS
-from brrr.strassen.forms import form_of
+from brrr.strassen.algebra.forms import form_of
 from brrr.strassen.measured_growth import random_inputs, relative_error, row_error, scaled_product
 from brrr.strassen.scaling import STEPS, Scaling, shifted
 

@@ -11,9 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brrr.errors import ArgumentError, UnavailableError
-from brrr.kernels import split_rivals as rivals
-from brrr.strassen.splitting import CHUNK, SPLIT_ERROR, TRUNCATION, Terms, expected_error, split, split_product
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.strassen.split import rivals
+from brrr.strassen.split.splits import Terms
+from brrr.strassen.split.splitting import CHUNK, SPLIT_ERROR, TRUNCATION, expected_error, split, split_product
 
 # ---- the split ----
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from brrr.errors import ArgumentError
-from brrr.kernels.split_product_plan import Tiling, chosen, problem, rounds
-from brrr.paths import PACKAGE
-from brrr.strassen.splitting import Terms, split
+from brrr.core.errors import ArgumentError
+from brrr.core.paths import PACKAGE
+from brrr.strassen.split.product_plan import Tiling, chosen, problem, rounds
+from brrr.strassen.split.splits import Terms
+from brrr.strassen.split.splitting import split
 
 KERNELS, HERE = PACKAGE / "kernels", Path(__file__).resolve().parent
 GXX, NVCC = shutil.which("g++"), shutil.which("nvcc")
@@ -79,7 +80,9 @@ def compiled(tiling: Tiling, folder: Path, source: Path, more: tuple[str, ...]) 
 @pytest.mark.parametrize("tiling", TILINGS)
 def test_right_in_any_order_of_threads(tiling: str, tmp_path: Path) -> None:
     for seed, (shape, blocks) in enumerate([((2, 140, 201, 330), 2), ((1, 1, 3, 5), 1), ((1, 130, 64, 64), 3)]):
-        verdict, error = host_run(TILINGS[tiling], shape, blocks, tmp_path, KERNELS / "split_product.cu", seed)
+        verdict, error = host_run(
+            TILINGS[tiling], shape, blocks, tmp_path, PACKAGE / "strassen/split/split_product.cu", seed
+        )
         assert (verdict, error < 5e-7) == (0, True), f"{shape}: verdict {verdict}, error {error}"
 
 
@@ -101,7 +104,7 @@ MISTAKES = {
 
 @needs_gxx
 def test_four_slots_are_enough(tmp_path: Path) -> None:
-    source = KERNELS / "split_product.cu"
+    source = PACKAGE / "strassen/split/split_product.cu"
     verdict, error = host_run(Tiling(columns=128), (1, 140, 120, 600), 1, tmp_path, source, more=("-DSLOTS=4",))
     assert verdict == 0 and error < 5e-7
 
@@ -112,7 +115,7 @@ def test_four_slots_are_enough(tmp_path: Path) -> None:
 def test_the_emulation_sees_mistakes(mistake: str, tmp_path: Path) -> None:
     """With as few slots as there may be, so that each is wanted again soon, and two steps a chunk."""
     right, wrong = MISTAKES[mistake]
-    text = (KERNELS / "split_product.cu").read_text(encoding="utf-8")
+    text = (PACKAGE / "strassen/split/split_product.cu").read_text(encoding="utf-8")
     assert text.count(right) == 1
     source = tmp_path / "split_product.cu"
     source.write_text(text.replace(right, wrong), encoding="utf-8")
@@ -135,7 +138,7 @@ def test_it_compiles_for_sm_90a_and_all_sums_stay_in_registers(tiling: str, tmp_
         "-v",
         *made.defines(),
     ]
-    source = [str(KERNELS / "split_product.cu"), "-o", str(tmp_path / "x.cubin")]
+    source = [str(PACKAGE / "strassen/split/split_product.cu"), "-o", str(tmp_path / "x.cubin")]
     done = subprocess.run([*command, *source], capture_output=True, text=True, check=True)
     assert "0 bytes spill stores, 0 bytes spill loads" in done.stderr
     assert "C75" not in done.stderr, "the compiler waits for products by itself, or ignores setmaxnreg"

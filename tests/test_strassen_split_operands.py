@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from brrr.errors import ArgumentError, UnavailableError
-from brrr.kernels import split_exponents, strassen_sums_split
-from brrr.kernels.split_operands import Operands, Source, operand, operands
-from brrr.paths import PACKAGE
-from brrr.strassen.forms import FORMS
-from brrr.strassen.split_terms import Terms
-from brrr.strassen.splits import Part, empty_terms, prepared_splits
-from brrr.strassen.splitting import split
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.paths import PACKAGE
+from brrr.strassen.algebra.forms import FORMS
+from brrr.strassen.passes import split as strassen_sums_split
+from brrr.strassen.split import exponents
+from brrr.strassen.split.operands import Operands, Source, operand, operands
+from brrr.strassen.split.splits import Part, Terms, empty_terms, prepared_splits
+from brrr.strassen.split.splitting import split
 
 KERNELS, HERE = PACKAGE / "kernels", Path(__file__).resolve().parent
 GXX, NVCC = shutil.which("g++"), shutil.which("nvcc")
@@ -34,7 +34,7 @@ def compiled(source: Path, folder: Path) -> ctypes.CDLL:
 
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    return compiled(KERNELS / "split_operands.cu", tmp_path_factory.mktemp("split"))
+    return compiled(PACKAGE / "strassen/split/split_operands.cu", tmp_path_factory.mktemp("split"))
 
 
 def hard(batch: int, rows: int, k: int) -> torch.Tensor:
@@ -127,7 +127,7 @@ def test_the_exponents_of_rows_that_are_summed(kernel: ctypes.CDLL, rows: int, k
             found, expected = (torch.full((block_rows,), 99, dtype=torch.int32) for _ in range(2))
             strassen_sums_split.split_exponents(x, side, form, level, expected)
             gain = level * (1 if form.name == "strassen" else 2)
-            made = split_exponents.summed_rows(x, block_rows, 2**level, gain)
+            made = exponents.summed_rows(x, block_rows, 2**level, gain)
             made.exponents = found.data_ptr()
             assert kernel.brrr_host_exponents(ctypes.byref(made), block_rows, 5) == 0
             assert torch.equal(found, expected)
@@ -157,7 +157,7 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_emulation_sees_mistakes(mistake: str, tmp_path: Path) -> None:
     right, wrong = MISTAKES[mistake]
-    text = (KERNELS / "split_operands.cu").read_text(encoding="utf-8")
+    text = (PACKAGE / "strassen/split/split_operands.cu").read_text(encoding="utf-8")
     assert text.count(right) == 1
     (tmp_path / "split_operands.cu").write_text(text.replace(right, wrong), encoding="utf-8")
     library, seen = compiled(tmp_path / "split_operands.cu", tmp_path), []
@@ -177,7 +177,7 @@ def test_the_emulation_sees_mistakes(mistake: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("architecture", [80, 90])
 def test_it_compiles_and_four_blocks_fit_a_multiprocessor(architecture: int, tmp_path: Path) -> None:
     code = f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
-    target = ["-o", str(tmp_path / "x.cubin"), str(KERNELS / "split_operands.cu")]
+    target = ["-o", str(tmp_path / "x.cubin"), str(PACKAGE / "strassen/split/split_operands.cu")]
     command = [str(NVCC), "-std=c++17", code, "-cubin", "-Xptxas", "-v", *target]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "0 bytes spill stores, 0 bytes spill loads" in done.stderr

@@ -12,9 +12,9 @@ pytest.importorskip("triton", reason="Triton has no build for this system")
 
 from interpreter import interpreted_cases
 
-from brrr.errors import UnavailableError
-from brrr.kernels import split_product_triton as kernels
-from brrr.strassen.splitting import split, split_product
+from brrr.core.errors import UnavailableError
+from brrr.strassen.split import triton as kernels
+from brrr.strassen.split.splitting import split, split_product
 
 TOLERANCE = 5e-7
 """Of each entry, relative to the lengths of its row and column: about eight roundings of float32."""

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.errors import ArgumentError, UnavailableError
-from brrr.kernels import strassen_sums as sums
-from brrr.kernels.strassen_launch import job_source
-from brrr.kernels.strassen_sums_plan import TUNINGS, Job
-from brrr.strassen import reference
-from brrr.strassen.forms import FORMS
-from brrr.strassen.shapes import buffer_shape, products_shape
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.strassen.algebra import reference
+from brrr.strassen.algebra.forms import FORMS
+from brrr.strassen.algebra.shapes import buffer_shape, products_shape
+from brrr.strassen.passes import sums
+from brrr.strassen.passes.launch import job_source
+from brrr.strassen.passes.plan import TUNINGS, Job
 
 NVCC = shutil.which("nvcc")
 SHAPES = [(1, 1), (17, 33), (64, 128), (3, 70)]
@@ -107,7 +107,7 @@ def test_triton_compiles_without_a_gpu(level: int, kind: str, architecture: int)
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from brrr.kernels import strassen_sums_triton
+    from brrr.strassen.passes import triton as strassen_sums_triton
 
     kernel, form = strassen_sums_triton._sums, FORMS["winograd"]
     constants = {

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.kernels import strassen_sums as sums
-from brrr.kernels import strassen_sums_dispatch as dispatch
-from brrr.kernels.strassen_launch import SOURCE, Arguments, arguments_of, job_source
-from brrr.kernels.strassen_sums_plan import Tuning, edge_of, launch_size
-from brrr.kernels.strassen_sums_work import Work, run_in_torch
-from brrr.paths import PACKAGE
-from brrr.strassen.shapes import buffer_shape, products_shape
+from brrr.core.paths import PACKAGE
+from brrr.strassen.algebra.shapes import buffer_shape, products_shape
+from brrr.strassen.passes import launch as dispatch
+from brrr.strassen.passes import sums
+from brrr.strassen.passes.launch import SOURCE, Arguments, arguments_of, job_source
+from brrr.strassen.passes.plan import Tuning, edge_of, launch_size
+from brrr.strassen.passes.work import Work, run_in_torch
 
 HERE = Path(__file__).resolve().parent
 GXX = shutil.which("g++")
@@ -172,7 +172,7 @@ def test_split(level: int, folder: Path) -> None:
 
 
 def split_work(x: torch.Tensor, level: int, exponents: torch.Tensor, out: Any) -> Work:
-    from brrr.kernels.strassen_sums_checks import factors_work
+    from brrr.strassen.passes.work import factors_work
 
     return factors_work("split_prefix", x, "right", "winograd", level, True, out.high, out.low, exponents)
 
@@ -180,8 +180,8 @@ def split_work(x: torch.Tensor, level: int, exponents: torch.Tensor, out: Any) -
 @pytest.mark.parametrize("vector", [1, 2, 4, 8])
 @pytest.mark.parametrize("rolled", [False, True])
 def test_every_cut_of_the_work(vector: int, rolled: bool, folder: Path) -> None:
-    from brrr.kernels.strassen_sums_checks import assembled_work
-    from brrr.strassen.forms import WINOGRAD
+    from brrr.strassen.algebra.forms import WINOGRAD
+    from brrr.strassen.passes.work import assembled_work
 
     level, shape = 2, (21, 44)
     for dtype in (F32, BF16):
@@ -193,7 +193,7 @@ def test_every_cut_of_the_work(vector: int, rolled: bool, folder: Path) -> None:
 
 
 def test_a_nan_stays_one_and_spreads_to_where_it_is_summed(folder: Path) -> None:
-    from brrr.kernels.strassen_sums_checks import assembled_work
+    from brrr.strassen.passes.work import assembled_work
 
     products = torch.zeros(products_shape(4, 16, 1))
     products[2, 0, 3] = math.nan  # M3 is in C12 and C22
@@ -204,7 +204,7 @@ def test_a_nan_stays_one_and_spreads_to_where_it_is_summed(folder: Path) -> None
 
 def test_an_access_beyond_the_memory_is_found_out(folder: Path) -> None:
     x, out = torch.randn(5, 7), torch.empty(buffer_shape(5, 7, "left", 1))
-    from brrr.kernels.strassen_sums_checks import factors_work
+    from brrr.strassen.passes.work import factors_work
 
     work = factors_work("prefix", x, "left", "strassen", 1, False, out, None, None)
     with pytest.raises(AssertionError, match="beyond the memory"):

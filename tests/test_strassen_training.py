@@ -12,7 +12,7 @@ from torch import nn
 from brrr.strassen import StrassenMLP, Way, fuse
 from brrr.strassen.layers import Layer
 from brrr.strassen.planning import Wish
-from brrr.strassen.training import trained
+from brrr.strassen.running import trained
 
 WISH = Wish(level=1, form="strassen", inner="fp64")
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from brrr.errors import ArgumentError, BrrrError, DeviceMemoryError, UnavailableError, WrongResultError
-from brrr.experiments import experiment
+from brrr.core.errors import ArgumentError, BrrrError, DeviceMemoryError, UnavailableError, WrongResultError
+from brrr.course.experiments import experiment
+from brrr.course.sources.timers import TimedRun, as_brrr_error, run_point, run_variant
 from brrr.timing import naive as naive_timers
 from brrr.timing.cpu_queue import CpuQueue
-from brrr.timing.timers import TimedRun, as_brrr_error, run_point, run_variant
 
 WORK_S = 0.005
 
@@ -66,9 +66,9 @@ def test_a_size_over_the_memory_says_what_it_needs_and_the_process_lives() -> No
 def test_a_wrong_result_gets_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    from brrr.experiments import matmul_work
+    from brrr.roofline.calibrate import part
 
-    monkeypatch.setattr(matmul_work, "product_error", lambda a, b: lambda c: float(torch.tensor(float("nan"))))
+    monkeypatch.setattr(part, "product_error", lambda a, b: lambda c: float(torch.tensor(float("nan"))))
     with pytest.raises(WrongResultError, match="nan"):
         run_variant(experiment("matmul"), "cpu", {"size": 8}, budget_s=0.01)
 
@@ -76,7 +76,8 @@ def test_a_wrong_result_gets_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_freivalds_finds_one_wrong_element_and_tf32_like_rounding() -> None:
     import torch
 
-    from brrr.experiments.matmul_work import TOLERANCE, product_error
+    from brrr.course.experiments.matmul.work import TOLERANCE
+    from brrr.roofline.calibrate.part import product_error
 
     a, b = torch.randn(200, 150), torch.randn(150, 90)
     error = product_error(a, b)
@@ -89,12 +90,12 @@ def test_freivalds_finds_one_wrong_element_and_tf32_like_rounding() -> None:
 
 
 def test_one_variant_s_error_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    from brrr.experiments import matmul_work
+    from brrr.course.experiments.matmul import work
 
     def failing(*_: object) -> object:
         raise RuntimeError("no queue today")
 
-    monkeypatch.setattr(matmul_work, "queued_product", failing)
+    monkeypatch.setattr(work, "queued_product", failing)
     found = run_point(experiment("matmul"), ["cpu", "queue"], {"size": 16}, budget_s=0.01)
     assert isinstance(found["cpu"], TimedRun)
     failed = found["queue"]

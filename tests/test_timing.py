@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from brrr.errors import ArgumentError, DeviceMemoryError, UnavailableError
-from brrr.measurement import FIELDS, Estimate, Measurement, is_host_bound
+from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
+from brrr.core.measurement import FIELDS, Estimate, Measurement, is_host_bound
 from brrr.timing import interleave, measure, measure_together
 from brrr.timing.cpu_queue import CpuQueue
 from brrr.timing.host_times import HostTimes
@@ -75,7 +75,7 @@ def test_a_single_slow_call_on_a_queue_still_tells_issuing_from_waiting(queue: C
 
 def test_a_check_already_made_is_not_made_again_for_a_slow_call() -> None:
     from brrr.counting.cost import Cost
-    from brrr.experiment import Workload
+    from brrr.course.nouns.experiment import Workload
 
     calls: list[int] = []
 
@@ -160,7 +160,7 @@ def test_arguments_that_cannot_be_used(arguments: dict[str, Any], named: str) ->
 
 
 def test_a_gpu_that_is_not_there_is_named_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    from brrr import device
+    from brrr.gpu import device
 
     monkeypatch.setattr(device, "cuda_problem", lambda: "the driver is on holiday")
     with pytest.raises(UnavailableError, match=r"^measure: device is 'cuda', .*the driver is on holiday"):
@@ -185,11 +185,11 @@ def test_nan_is_flagged(bad: Callable[[], Any]) -> None:
 
 
 def test_a_function_that_keeps_memory_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    from brrr.timing import growth
+    from brrr.timing import places
 
     kept: list[bytearray] = []
-    monkeypatch.setattr(growth, "_free_bytes", lambda place: 50_000_000)
-    monkeypatch.setattr(growth, "_used_bytes", lambda place: sum(map(len, kept)))  # a process's own size may lag
+    monkeypatch.setattr(places, "_free_bytes", lambda place: 50_000_000)
+    monkeypatch.setattr(places, "_used_bytes", lambda place: sum(map(len, kept)))  # a process's own size may lag
     with pytest.raises(DeviceMemoryError, match=r"keeps .*MB more at each call"):
         measure(lambda: kept.append(bytearray(b"x" * 4_000_000)), device="cpu", budget_s=0.5)
     assert len(kept) < 20, "it must be found out after a few calls"

@@ -14,11 +14,11 @@ import timelines
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brrr.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.timing.cpu_queue import CpuQueue
-from brrr.tracing import Timeline, trace
-from brrr.tracing.intervals import gaps, length, together, union
-from brrr.tracing.tracer import Loop
+from brrr.tracing.spans import gaps, length, together, union
+from brrr.tracing.timeline import Timeline
+from brrr.tracing.tracer import Loop, trace
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)).map(lambda x: (x[0], x[0] + x[1])), max_size=8)
 

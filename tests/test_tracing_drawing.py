@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import timelines
 
-from brrr import plots
-from brrr.tracing import Timeline
-from brrr.tracing.drawing import MOST_ARROWS, arrows_shown, calls_shown, draw, idle_gaps, window_ns
-from brrr.tracing.model import LAUNCH, PYTHON, Span
+from brrr.drawing import style
+from brrr.drawing.timeline import MOST_ARROWS, arrows_shown, calls_shown, draw, idle_gaps, picture, window_ns
+from brrr.tracing.spans import LAUNCH, PYTHON, Span
+from brrr.tracing.timeline import Timeline
 
 
 def parts(figure: Any, gid: str) -> list[tuple[float, float]]:
@@ -62,7 +62,7 @@ def test_arrows_are_thinned_out_where_they_would_touch() -> None:
     shown = arrows_shown(crowded, crowded.end_ns)
     assert 0 < len(shown) <= MOST_ARROWS and len(crowded.arrows) == 200
     heads = [work.start_ns for _, work in shown]
-    pixel = crowded.end_ns / (plots.WIDTH - 180)
+    pixel = crowded.end_ns / (style.WIDTH - 180)
     assert min(b - a for a, b in pairwise(heads)) > 10 * pixel
 
 
@@ -127,7 +127,7 @@ def test_badge_and_legend_hide_nothing(make: Any) -> None:
 def test_what_is_very_short_can_be_seen() -> None:
     spans = [Span(PYTHON, "call", "call", 0, 10**9, 0), Span("stream 1", "kernel", "k", 5, 6, 0)]
     ((start, end),) = parts(draw(timelines.timeline(spans, 1, 1.0, 1.0)), "stream 1 kernel")
-    assert (end - start) / 10**9 * (plots.WIDTH - 180) > 1
+    assert (end - start) / 10**9 * (style.WIDTH - 180) > 1
 
 
 def test_an_empty_timeline_is_drawn() -> None:
@@ -137,6 +137,6 @@ def test_an_empty_timeline_is_drawn() -> None:
 def test_it_shows_itself_in_a_notebook() -> None:
     found = timelines.host_bound()
     data, metadata = found._repr_mimebundle_()
-    assert data["text/plain"] == found.text and metadata["image/png"]["width"] == plots.WIDTH
+    assert data["text/plain"] == found.text and metadata["image/png"]["width"] == style.WIDTH
     assert metadata["image/png"]["alt"].startswith("A timeline with the lanes Python: calls, operators (torch)")
-    assert found.picture(calls=2).png.startswith(b"\x89PNG")
+    assert picture(found, calls=2).png.startswith(b"\x89PNG")

@@ -14,11 +14,12 @@ import timelines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brrr.errors import ArgumentError, RecordingError
-from brrr.tracing import Timeline
-from brrr.tracing.assemble import settled
-from brrr.tracing.compact import LIMIT_BYTES, _checksum, text_of
-from brrr.tracing.model import HOST_LANES, KINDS, LAUNCH, Span
+from brrr.core.errors import ArgumentError, RecordingError
+from brrr.tracing import files
+from brrr.tracing.files import LIMIT_BYTES, _checksum, text_of
+from brrr.tracing.kineto import settled
+from brrr.tracing.spans import HOST_LANES, KINDS, LAUNCH, Span
+from brrr.tracing.timeline import Timeline
 
 # ---- round trip ----
 
@@ -45,11 +46,11 @@ def timelines_of_any_kind(draw: Any) -> Timeline:
 @given(timelines_of_any_kind())
 def test_what_is_written_is_read(found: Timeline) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        assert Timeline.read(found.write(Path(folder) / "deep" / "x.json")) == found
+        assert files.read(files.write(found, Path(folder) / "deep" / "x.json")) == found
 
 
 def test_a_typical_file_is_small(tmp_path: Path) -> None:
-    path = timelines.host_bound(20).write(tmp_path / "x.json")
+    path = files.write(timelines.host_bound(20), tmp_path / "x.json")
     assert path.stat().st_size < 4000
     assert sorted(p.name for p in tmp_path.iterdir()) == ["x.json"], "a temporary file was left behind"
 
@@ -71,15 +72,15 @@ def of_launches(calls: int, launches: int) -> Timeline:
 def test_calls_that_do_not_fit_are_left_out(tmp_path: Path) -> None:
     found = of_launches(20, 1000)
     assert len(text_of(found).encode()) > LIMIT_BYTES
-    path = found.write(tmp_path / "x.json")
+    path = files.write(found, tmp_path / "x.json")
     assert path.stat().st_size <= LIMIT_BYTES
-    read = Timeline.read(path)
+    read = files.read(path)
     assert 1 < read.calls < 20 and len(read.spans) == 1000 * read.calls
 
 
 def test_one_call_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"Timeline.write: timeline is '9001 spans .*at most 200 KB"):
-        of_launches(1, 9000).write(tmp_path / "x.json")
+        files.write(of_launches(1, 9000), tmp_path / "x.json")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -123,14 +124,14 @@ DAMAGES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
 
 @pytest.mark.parametrize(("damage", "message"), DAMAGES)
 def test_damage_is_named_with_file_and_field(damage: Callable[[Any], Any], message: str, tmp_path: Path) -> None:
-    path = timelines.host_bound().write(tmp_path / "x.json")
+    path = files.write(timelines.host_bound(), tmp_path / "x.json")
     content = json.loads(path.read_text())
     damage(content)
     if "checksum" not in message:
         content["checksum"] = _checksum(content)  # so that only the damage itself is wrong
     path.write_text(json.dumps(content))
     with pytest.raises(RecordingError, match=message) as caught:
-        Timeline.read(path)
+        files.read(path)
     assert str(path) in str(caught.value)
 
 
@@ -138,18 +139,18 @@ def test_damage_is_named_with_file_and_field(damage: Callable[[Any], Any], messa
 def test_no_json_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(RecordingError, match=r"x\.json"):
-        Timeline.read(tmp_path / "x.json")
+        files.read(tmp_path / "x.json")
 
 
 def test_a_missing_file_says_how_it_is_made(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match=r"x\.json: is missing; `brrr record`"):
-        Timeline.read(tmp_path / "x.json")
+        files.read(tmp_path / "x.json")
 
 
 def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RecordingError, match="cannot be written"):
-        timelines.host_bound().write(tmp_path / "file" / "x.json")
+        files.write(timelines.host_bound(), tmp_path / "file" / "x.json")
 
 
 # ---- Perfetto ----
@@ -172,6 +173,6 @@ def test_perfetto_gets_every_span_and_arrow(tmp_path: Path) -> None:
 
 def test_live_and_recorded_differ_in_the_badge_only(tmp_path: Path) -> None:
     live = replace(timelines.host_bound(), badge_kind="LIVE")
-    read = Timeline.read(live.write(tmp_path / "x.json"))
+    read = files.read(files.write(live, tmp_path / "x.json"))
     assert (str(live.badge)[:4], str(read.badge)[:8]) == ("LIVE", "RECORDED")
     assert replace(read, badge_kind="LIVE") == live

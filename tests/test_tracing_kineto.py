@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from brrr.errors import ArgumentError, UnavailableError
-from brrr.tracing import profiled
-from brrr.tracing.assemble import CALL, LOOP, spans_of
-from brrr.tracing.kineto import Raw, raw_events, short_name
-from brrr.tracing.model import Span
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.tracing import recording
+from brrr.tracing.kineto import CALL, LOOP, Raw, raw_events, short_name, spans_of
+from brrr.tracing.spans import Span
 
 US = 1000
 ZERO = 1_700_000_000_000_000_000
@@ -173,9 +172,9 @@ def test_short_names(name: str, short: str) -> None:
 def a_gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Sessions that are said to run on a GPU and record what the test puts there; returns the list of them."""
     sessions: list[list[Raw]] = []
-    monkeypatch.setattr(profiled, "_require_profiler", lambda cuda: None)
-    monkeypatch.setattr(profiled, "_session", lambda *_: (sessions.pop(0), 1e-3))
-    monkeypatch.setattr(profiled, "SETTLE_S", 0.0)
+    monkeypatch.setattr(recording, "_require_profiler", lambda cuda: None)
+    monkeypatch.setattr(recording, "_session", lambda *_: (sessions.pop(0), 1e-3))
+    monkeypatch.setattr(recording, "SETTLE_S", 0.0)
     return sessions
 
 
@@ -187,14 +186,14 @@ PROBE = (Event("cudaLaunchKernel", 1, 2, correlation=1), Event("fill", 3, 4, gpu
 
 
 def run() -> tuple[tuple[Span, ...], float]:
-    return profiled.profiled_loop(lambda: None, lambda: None, 1, cuda=True)
+    return recording.profiled_loop(lambda: None, lambda: None, 1, cuda=True)
 
 
 def test_a_function_without_kernels_is_told_from_a_profiler_that_fails(a_gpu: list[list[Raw]]) -> None:
     a_gpu += [loop(*PROBE)]
     with pytest.raises(ArgumentError, match=r"launches work on the GPU; in 1 calls nothing ran there.*device='cpu'"):
         run()
-    a_gpu += [loop()] * profiled.ATTEMPTS
+    a_gpu += [loop()] * recording.ATTEMPTS
     with pytest.raises(UnavailableError, match=r"not even a kernel of its own.*nsys"):
         run()
 
@@ -211,4 +210,4 @@ def test_a_torch_without_a_profiler_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(torch.profiler, "supported_activities", set)
     with pytest.raises(UnavailableError, match=r"has no profiler for CUDA.*pytorch.org"):
-        profiled.profiled_loop(lambda: None, lambda: None, 1, cuda=True)
+        recording.profiled_loop(lambda: None, lambda: None, 1, cuda=True)

@@ -12,25 +12,28 @@ import made_up
 import pytest
 import timelines
 
-from brrr import source as source_module
-from brrr.errors import ArgumentError, BrrrError, NotRecordedError, RecordingError, UnavailableError
-from brrr.experiment import Axis, Experiment, Line, Variant
-from brrr.live import Live
-from brrr.recordings import record
-from brrr.recordings.record_traces import record_traces, wanted
-from brrr.recordings.recorded import Recorded
-from brrr.tracing import Timeline, timeline, view
-from brrr.tracing.workloads import FOLDER, file_name, trace_variant
-from brrr.widget import explorer
-from brrr.widget.covered import COVERED
-from brrr.widget.explorer import sweep_all
+from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, RecordingError, UnavailableError
+from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr.course.sources import named as source_module
+from brrr.course.sources import record
+from brrr.course.sources.live import Live
+from brrr.course.sources.record_traces import record_traces, wanted
+from brrr.course.sources.recorded import Recorded
+from brrr.course.sources.timers import FOLDER, file_name, trace_variant
+from brrr.course.view import explorer
+from brrr.course.view import timeline as view
+from brrr.course.view.covered import COVERED
+from brrr.course.view.explorer import sweep_all
+from brrr.course.view.timeline import timeline
+from brrr.tracing import files
+from brrr.tracing.timeline import Timeline
 
 SIZES = (8, 64, 512)
 
 
 def experiment(**changed: Any) -> Experiment:
     """`matmul` with timelines of the GPU's variant, of the queue's and of the CPU's."""
-    from brrr.experiments import experiment as named
+    from brrr.course.experiments import experiment as named
 
     traces = tuple((name, {"size": n}) for name in ("gpu", "gpu-transfers", "queue", "cpu") for n in SIZES)
     return replace(named("matmul"), traces=traces, **changed)
@@ -58,9 +61,9 @@ def root(writable_root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for size, kernel in zip(SIZES, (1000, 5000, 50_000), strict=True):
         found = timelines.host_bound(kernel_ns=kernel) if kernel < 9000 else timelines.device_bound()
         folder = writable_root / "h200" / FOLDER / "matmul"
-        found.write(folder / file_name("gpu", {"size": size}))
+        files.write(found, folder / file_name("gpu", {"size": size}))
         if size != 512:
-            found.write(folder / file_name("gpu-transfers", {"size": size}))
+            files.write(found, folder / file_name("gpu-transfers", {"size": size}))
     return writable_root
 
 
@@ -135,7 +138,7 @@ def test_a_wrong_result_is_not_traced() -> None:
 def wrong_workload(variant: Variant, point: Any) -> Any:
     """A product whose result is not a number."""
     from brrr.counting.cost import Cost
-    from brrr.experiment import Workload
+    from brrr.course.nouns.experiment import Workload
 
     return Workload(lambda: float("nan"), Cost(1, 1), lambda result: result, 1e-3)
 
@@ -298,7 +301,7 @@ def test_two_axes_one_held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     monkeypatch.setattr(source, "variants", lambda experiment: ("a",))
     monkeypatch.setattr(source, "badge", lambda experiment: None)
     for variant, point in traces:
-        timelines.host_bound().write(tmp_path / "h200" / FOLDER / "grid" / file_name(variant, point))
+        files.write(timelines.host_bound(), tmp_path / "h200" / FOLDER / "grid" / file_name(variant, point))
     shown = timeline("grid", at={"how": "two"}, source=source)
     assert shown.reel.point == {"size": 1, "how": "two"} and list(shown.sliders) == ["size"]
     along = timeline("grid", at={"size": 3, "how": "two"}, source=source)
@@ -372,10 +375,10 @@ def test_an_interrupt_keeps_what_is_there(tmp_path: Path) -> None:
 def test_the_command_records_points_then_timelines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import brrr.experiments
+    import brrr.course.experiments
 
     found = experiment()
-    monkeypatch.setattr(brrr.experiments, "experiment", lambda name: found)
+    monkeypatch.setattr(brrr.course.experiments, "experiment", lambda name: found)
     command = ["matmul", "--device", "cpu", "--out", str(tmp_path), "--only", "size=8", "--budget", "0.01"]
     assert record.main(command) == 0
     assert "2 timelines written." in capsys.readouterr().out

@@ -12,16 +12,17 @@ import pytest
 import torch
 from formulas import Formula, Made
 
-from brrr.claim import Evidence, Verdict
-from brrr.errors import DeviceMemoryError, NotRecordedError, WrongResultError
-from brrr.experiments import experiment, transfers_work
-from brrr.experiments.transfers import LINK_LINES, both_bytes_per_s, link_bytes_per_s
-from brrr.experiments.transfers_work import random_bytes, spoilt, wrong_share
-from brrr.lessons.checking import check
-from brrr.lessons.exercise_road import LENGTHS, Factory, Goods, as_given, cost_of
-from brrr.machines.datasheet import hardware
-from brrr.recordings.recorded import Recorded
-from brrr.timing.timers import run_point
+from brrr.core.errors import DeviceMemoryError, NotRecordedError, WrongResultError
+from brrr.course.experiments import experiment
+from brrr.course.experiments.transfers import LINK_LINES, both_bytes_per_s, link_bytes_per_s, work
+from brrr.course.experiments.transfers.work import random_bytes, spoilt, wrong_share
+from brrr.course.lessons.checking import check
+from brrr.course.lessons.exercises.road import LENGTHS, Factory, Goods, as_given, cost_of
+from brrr.course.nouns.claim import Verdict
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.sources.recorded import Recorded
+from brrr.course.sources.timers import run_point
+from brrr.gpu.datasheet import hardware
 
 TRANSFERS = experiment("transfers")
 KB, GB = 2**10, 2**30
@@ -50,7 +51,7 @@ GOOD = {
 
 def verdict(name: str, times: Mapping[str, Any], **options: Any) -> Verdict:
     claim = next(claim for claim in TRANSFERS.claims if claim.name == name)
-    return claim.verdict(TRANSFERS, Made(times, SIZES, **options))  # type: ignore[arg-type]
+    return claim.verdict(Evidence(TRANSFERS, Made(times, SIZES, **options)))  # type: ignore[arg-type]
 
 
 def changed(**variants: Any) -> dict[str, Any]:
@@ -141,7 +142,7 @@ def test_one_wrong_byte_is_one_wrong_byte() -> None:
 
 
 def test_a_copy_that_does_not_fit_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(transfers_work.MAKE, "cpu", lambda *_: pytest.fail("it was made"))
+    monkeypatch.setitem(work.MAKE, "cpu", lambda *_: pytest.fail("it was made"))
     with pytest.raises(DeviceMemoryError, match="choose a smaller size"):
         TRANSFERS.workload("cpu", {"nbytes": 2**50})
 

@@ -11,14 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brrr.bisection import Answer, SameAnswer, Search, numbers_between, values_between, whole_numbers_between
+from brrr.core.errors import ArgumentError, NotRecordedError
+from brrr.core.measurement import Estimate, Measurement
+from brrr.core.values import Badge, Point, Value
 from brrr.counting.cost import Cost
-from brrr.errors import ArgumentError, NotRecordedError
-from brrr.experiment import Axis, Experiment, Line, Point, Value, Variant
-from brrr.measurement import Estimate, Measurement
-from brrr.recordings.recorded import Recorded
-from brrr.source import Badge
-from brrr.transition import find_transition, pays
+from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr.course.sources.bisection import (
+    Answer,
+    SameAnswer,
+    Search,
+    numbers_between,
+    values_between,
+    whole_numbers_between,
+)
+from brrr.course.sources.recorded import Recorded
+from brrr.course.sources.transition import find_transition, pays
 
 WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096, 6144, 8192, 16384, 24576)
 TOY = Experiment(
@@ -283,8 +290,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 
 
 def test_where_graphs_stop_paying_agrees_with_the_full_grid(recorded: Recorded) -> None:
-    from brrr.claim import Evidence
-    from brrr.experiments import experiment
+    from brrr.course.experiments import experiment
+    from brrr.course.nouns.evidence import Evidence
 
     at: dict[str, Value] = {"batch": 2048, "direction": "forward"}
     predicate = pays("pseudo graph", over="pseudo eager", at_least=1.05)

@@ -12,7 +12,7 @@ pytest.importorskip("triton", reason="Triton has no build for this system")
 
 from interpreter import interpreted_cases
 
-from brrr.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.kernels import fused
 
 HERE = Path(__file__).resolve().parent

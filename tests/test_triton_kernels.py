@@ -13,8 +13,8 @@ pytest.importorskip("triton", reason="Triton has no build for this system")
 
 from interpreter import interpreted_cases
 
-from brrr.errors import ArgumentError, UnavailableError
-from brrr.experiments.pseudo_linear_check import pseudo_error
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.course.experiments.pseudo_linear.check import pseudo_error
 from brrr.kernels import pseudo_linear as kernels
 
 HERE = Path(__file__).resolve().parent

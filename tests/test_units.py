@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brrr import units
-from brrr.errors import ArgumentError
+from brrr.core import units
+from brrr.core.errors import ArgumentError
 
 TIMES = st.floats(min_value=1e-12, max_value=1e9)
 PREFIX = {prefix: 10.0 ** (3 * power) for power, prefix in enumerate(("p", "n", "µ", "m", "", *"kMGTPE"), start=-4)}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from brrr.tracing.assemble import settled
-from brrr.tracing.model import LAUNCH, OPERATOR, PYTHON, Span, Timeline
+from brrr.tracing.kineto import settled
+from brrr.tracing.spans import LAUNCH, OPERATOR, PYTHON, Span
+from brrr.tracing.timeline import Timeline
 
 
 def timeline(spans: Sequence[Span], calls: int, period_s: float, profiled_s: float, kind: str = "cuda") -> Timeline:

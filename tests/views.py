@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Estimate, Measurement
+from brrr.core.values import Badge, Point, Value
 from brrr.counting.cost import Cost
-from brrr.errors import NotRecordedError
-from brrr.experiment import Axis, Experiment, Guide, Line, Point, Rate, Value, Variant
-from brrr.machines.datasheet import Hardware
-from brrr.measurement import Estimate, Measurement
-from brrr.source import Badge
+from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr.gpu.datasheet import Hardware
 
 RUNGS = {
     "prepared": "PyCUDA prepared call",
@@ -117,6 +117,6 @@ class Recorded:
 
 def install() -> None:
     """Let `explore("views", ...)` find the experiment above, in a notebook of a browser test."""
-    from brrr.widget import explorer
+    from brrr.course.view import explorer
 
     explorer.experiment_named = lambda name: EXPERIMENT  # type: ignore[assignment]

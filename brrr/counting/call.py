@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils import _pytree
+
+from brrr.counting.cost import Form, Matmul
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +94,95 @@ def _named(schema: Any, args: Any, kwargs: Any) -> dict[str, Any]:
 def _functional(name: str) -> str:
     """The name of the form that changes nothing: aten.add for aten.add_."""
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A formula: an operator's class, its FLOP from a call, and the matrix products in it.
+
+Count = Callable[[Call], float]
+
+
+def no_matmuls(call: Call) -> tuple[Matmul, ...]:
+    """Of an operator without matrix products."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """How operators of one name count; `flop` gives None where the arguments are such that nobody here knows."""
+
+    kind: str
+    flop: Callable[[Call], float | None]
+    matmuls: Callable[[Call], tuple[Matmul, ...]] = no_matmuls
+
+
+def nothing(call: Call) -> float:
+    """No floating-point operation."""
+    return 0.0
+
+
+def table(kind: str, counts: dict[str, Count]) -> dict[str, Formula]:
+    """Formulas of one kind, keyed by aten.NAME; a key may hold several names, separated by spaces."""
+    return {f"aten.{name}": Formula(kind, count) for names, count in counts.items() for name in names.split()}
+
+
+def free(kind: str, names: str) -> dict[str, Formula]:
+    """Operators of one kind that count nothing, their names separated by spaces."""
+    return table(kind, {names: nothing})
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# In which form an operator runs: along rows or columns, broadcast or strided. Bytes and FLOP do not tell, times do.
+
+_TWO = {"add", "sub", "mul", "div", "rsub", "pow", "maximum", "minimum"}
+_ALONG = {"reduction", "softmax", "scan"}
+_TRAILING = ("native_layer_norm", "_fused_rms_norm")
+
+
+def form_of(call: Call, kind: str) -> Form:
+    """The form of a call of an operator of this kind; the empty one where there is nothing to tell."""
+    if kind in _ALONG and isinstance(call.args.get("self"), torch.Tensor):
+        return _along(call.tensor("self"), call.args.get("dim"))
+    if kind == "norm" and isinstance(call.args.get("input"), torch.Tensor):
+        return _normed(call, call.tensor("input"))
+    if kind in ("pointwise", "copy") and call.outputs:
+        return _elementwise(call)
+    return Form()
+
+
+def _along(x: torch.Tensor, dim: object) -> Form:
+    """A reduction over some dimensions: the last ones are rows, any others columns."""
+    given = [dim] if isinstance(dim, int) else list(dim) if isinstance(dim, list | tuple) else []
+    dims = sorted({each % max(x.dim(), 1) for each in given}) or list(range(x.dim()))
+    length = math.prod(x.shape[each] for each in dims) if x.dim() else 1
+    if len(dims) == x.dim():
+        return Form("whole" if not given else "rows", 1, length)
+    name = "rows" if dims == list(range(x.dim() - len(dims), x.dim())) else "columns"
+    return Form(name, x.numel() // max(length, 1), length)
+
+
+def _normed(call: Call, x: torch.Tensor) -> Form:
+    name = call.name.removeprefix("aten.")
+    if name in _TRAILING:
+        length = math.prod(call.args["normalized_shape"])
+        return Form("rows", x.numel() // max(length, 1), length)
+    if name == "native_group_norm":
+        lines = call.args["N"] * call.args["group"]
+        return Form("rows", lines, x.numel() // max(lines, 1))
+    if "batch_norm" in name and x.dim() > 1:
+        return Form("columns", x.shape[1], x.numel() // max(x.shape[1], 1))
+    return Form()
+
+
+def _elementwise(call: Call) -> Form:
+    out, name = call.output, call.name.removeprefix("aten.")
+    taken = [tensor for _, tensor in call.each_argument()]
+    length = out.shape[-1] if out.dim() else 1
+    lines = out.numel() // max(length, 1)
+    if any(1 < t.numel() < out.numel() for t in taken) and name != "cat":
+        return Form("broadcast", lines, length)
+    if any(t.shape == out.shape and t.stride() != out.stride() and out.dim() > 1 for t in taken):
+        return Form("strided", lines, length)
+    if name == "_to_copy" and taken and taken[0].dtype != out.dtype:
+        return Form(f"to-{str(out.dtype).removeprefix('torch.')}", 1, out.numel())
+    return Form("scalar" if name in _TWO and len(taken) == 1 else "", 1, out.numel())

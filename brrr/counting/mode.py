@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from brrr.counting.call import Call, call_of
+from brrr.core.errors import TraceError
+from brrr.counting.call import Call, call_of, form_of
 from brrr.counting.conventions import counted, dtype_of
 from brrr.counting.cost import Cost, OperatorCost
-from brrr.counting.cudnn import prepared
-from brrr.counting.forms import form_of
-from brrr.counting.ledger import Ledger
-from brrr.counting.traffic import amount, is_view, traffic_of
-from brrr.errors import TraceError
+from brrr.counting.regions import covered_by, region_of
+from brrr.counting.traffic import Access, Traffic, amount, is_view, storage_key, traffic_of
 
 
 class CostMode(TorchDispatchMode):
@@ -109,3 +110,98 @@ def _only_strided(tensors: Iterable[torch.Tensor]) -> None:
     for tensor in tensors:
         if tensor.layout is not torch.strided:
             raise TraceError(f"cost: a tensor of layout {tensor.layout} has no bytes that can be counted here")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What no implementation of a function could save: its inputs read once, its results written once.
+
+
+class Ledger:
+    """Keeps apart the storages that a function was given and those that it made itself.
+
+    `read` and `write` hold the accesses to given storages, a read only where the function has not written there before.
+    A weak reference to each storage is kept: while it is, no other storage gets the same key.
+    """
+
+    def __init__(self) -> None:
+        self.read: list[Access] = []
+        self.write: list[Access] = []
+        self._written: dict[int, list[Access]] = defaultdict(list)
+        self._seen: dict[int, StorageWeakRef] = {}
+        self._made: dict[int, int] = {}
+        self._alive_bytes = self._peak_bytes = 0
+        self._alive: set[int] = set()
+
+    def given(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Note the tensors that an operator takes: what was not made here was given."""
+        for tensor in tensors:
+            self._seen.setdefault(storage_key(tensor), StorageWeakRef(tensor.untyped_storage()))
+
+    def made(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Note the tensors that an operator returns: a storage not seen before was made by it."""
+        for tensor in tensors:
+            key, storage = storage_key(tensor), tensor.untyped_storage()
+            if key not in self._seen:
+                self._seen[key] = StorageWeakRef(storage)
+                self._made[key] = storage.nbytes()
+                self._alive.add(key)
+        self._alive = {key for key in self._alive if not self._seen[key].expired()}
+        self._peak_bytes = max(self._peak_bytes, sum(self._made[key] for key in self._alive))
+
+    def constant(self, tensor: torch.Tensor) -> None:
+        """Note a tensor that the function made from Python numbers: neither an input nor an operator's result."""
+        self.made([tensor])
+
+    def enter(self, traffic: Traffic) -> None:
+        """Add one operator's accesses."""
+        outside = [access for access in traffic.reads if access.storage not in self._made]
+        self.read += [access for access in outside if not self._known(access)]
+        for access in traffic.writes:
+            if access.storage not in self._made:
+                self.write.append(access)
+                self._written[access.storage].append(access)
+
+    def _known(self, access: Access) -> bool:
+        whole = [each.region for each in self._written[access.storage] if each.picked is None]
+        return covered_by(access.region, whole)
+
+    def results(self) -> list[int]:
+        """The storages made here that are still alive."""
+        return [key for key in self._made if key in self._seen and not self._seen[key].expired()]
+
+    def returned_bytes(self, tensors: Iterable[torch.Tensor]) -> int:
+        """The bytes of results that lie in storages made here; views of what was given cost nothing."""
+        mine = [t for t in tensors if t.numel() and storage_key(t) in self._made]
+        return amount(Access(storage_key(t), region_of(t), region_of(t).bytes) for t in mine)
+
+    def alive_bytes(self) -> int:
+        """The bytes of all storages made here that are still alive."""
+        return sum(self._made[key] for key in self.results())
+
+    @property
+    def working_set_bytes(self) -> int:
+        """What was touched of the storages given, and the most that was alive at once of those made."""
+        return amount([*self.read, *self.write]) + self._peak_bytes
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What torch asks before it calls a recurrent layer of cuDNN, answered where a tensor is only described.
+
+_SET = torch.ops.aten.set_.source_Storage
+_DROPOUT_STATE = torch.ops.aten._cudnn_init_dropout_state.default
+
+
+def prepared(func: Any, args: Any, kwargs: Any) -> torch.Tensor | None:
+    """The answer to one of cuDNN's two preparations; None for any other operator. Neither moves a layer's data.
+
+    Torch looks whether the weights lie in one storage, by an empty tensor that it sets to the first weight's: a fake
+    tensor cannot take a real storage, and stays empty, which means that they do not; then each weight is read from
+    where it lies. The state of dropout is kept for the whole process: it has to be real, for the layers that run later.
+    """
+    if func is _SET and isinstance(args[0], FakeTensor) and args[1].device.type == "cuda":
+        return args[0]
+    if func is _DROPOUT_STATE:
+        with unset_fake_temporarily():
+            state: torch.Tensor = func(*args, **kwargs)
+        return state
+    return None

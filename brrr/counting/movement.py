@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from brrr.counting.call import Call
-from brrr.counting.formula import Formula, free, table
+from brrr.counting.call import Call, Formula, free, table
 
 EMPTY = "empty empty_like empty_strided new_empty new_empty_strided resize"
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from brrr.counting.call import Call
-from brrr.counting.formula import Formula, table
+from brrr.counting.call import Call, Formula, table
 
 MEAN, NONE = 1, 0  # torch's numbers for reductions; 2 is the sum
 

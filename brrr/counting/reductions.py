@@ -6,8 +6,7 @@ import math
 
 import torch
 
-from brrr.counting.call import Call
-from brrr.counting.formula import Formula, free, table
+from brrr.counting.call import Call, Formula, free, table
 
 
 def _combine(call: Call) -> float:

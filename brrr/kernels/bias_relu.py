@@ -10,17 +10,18 @@ The kernels stand in `bias_relu.cu`; compiled once, they are kept on the disk. T
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Literal
 
-from brrr.errors import ArgumentError
-from brrr.kernels.pycuda_context import packed_launch, pycuda_function, pycuda_stream
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.gpu.pycuda_context import packed_launch, pycuda_function, pycuda_stream
 
 if TYPE_CHECKING:
     import torch
 
 Operation = Literal["bias", "relu", "bias_relu"]
 
-SOURCE = "bias_relu.cu"
+SOURCE = "kernels/bias_relu.cu"
 ARGUMENTS = "PPqii"
 """y, b, rows, width, words: the types of the kernels' arguments."""
 
@@ -129,3 +130,55 @@ def _check_tensor(call: str, name: str, tensor: torch.Tensor, axes: int) -> None
 
 def _nothing() -> None:
     """There is nothing to launch."""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Bias and ReLU in place on whatever stream is torch's current one: by PyCUDA where it may, else by cuda-bindings.
+
+
+def prepared_here(operation: Operation, y: torch.Tensor, b: torch.Tensor | None = None) -> Callable[[], None]:
+    """As `bias_relu.prepared`, on any stream: that which is current now. UnavailableError without either library."""
+    try:
+        return prepared(operation, y, b)
+    except UnavailableError:
+        return by_bindings(operation, y, b)
+
+
+def by_bindings(operation: Operation, y: torch.Tensor, b: torch.Tensor | None = None) -> Callable[[], None]:
+    """By cuda-bindings, on torch's current stream as it is now; UnavailableError without them."""
+    check(operation, y, b)
+    rows, width = y.shape
+    if not y.numel():
+        return lambda: None
+    addresses = y.data_ptr(), 0 if b is None else b.data_ptr()
+    words = int(in_words(width, y.element_size(), *addresses))
+    return _launch(f"brrr_{operation}_{str(y.dtype).removeprefix('torch.')}", (*addresses, rows, width, words), y)
+
+
+def _launch(name: str, arguments: tuple[int, ...], y: torch.Tensor) -> Callable[[], None]:
+    try:
+        from brrr.gpu.nvrtc import I32, I64, PTR
+        from brrr.gpu.prepared import PreparedLaunch
+        from brrr.kernels.megakernel.gpu import raw_stream
+
+        function = _function(name, int(y.device.index))
+    except ImportError as error:
+        raise UnavailableError(f"bias_relu: cuda-bindings is not here ({error}); `pip install cuda-python`") from None
+    types = {"P": PTR, "q": I64, "i": I32}
+    typed = [types[letter](value) for letter, value in zip(ARGUMENTS, arguments, strict=True)]
+    (across, down), block = launch_of(*y.shape)
+    launch = PreparedLaunch(function, (across, down, 1), block, typed)
+    return partial(launch, raw_stream(y.device.index))
+
+
+@lru_cache(maxsize=64)
+def _function(name: str, device_index: int) -> Any:
+    import torch
+    from cuda.bindings import driver
+
+    from brrr.gpu.nvrtc import check as checked
+    from brrr.gpu.nvrtc import kept_for
+
+    torch.zeros(1, device=f"cuda:{device_index}")  # makes torch's primary context current in this thread
+    module = checked(driver.cuModuleLoadData(kept_for(SOURCE, device_index)), f"loading {SOURCE}")
+    return checked(driver.cuModuleGetFunction(module, name.encode()), name)

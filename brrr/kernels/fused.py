@@ -16,7 +16,7 @@ import torch
 import triton
 import triton.language as tl
 
-from brrr.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError, UnavailableError
 
 BLOCK_BYTES, WARPS = 4096, 4
 """A program's share of an array: each of its 128 threads loads 16 bytes twice."""

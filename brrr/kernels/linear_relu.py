@@ -20,7 +20,7 @@ import torch
 import triton
 import triton.language as tl
 
-from brrr.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError, UnavailableError
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 TRIAL_MS = 4

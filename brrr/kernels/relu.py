@@ -8,14 +8,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from brrr.errors import ArgumentError
-from brrr.kernels.nvrtc import I64, PTR, compiled_for, kernel
-from brrr.kernels.pycuda_context import pycuda_driver, require_default_stream
+from brrr.core.errors import ArgumentError
+from brrr.gpu.nvrtc import I64, PTR, compiled_for, kernel
+from brrr.gpu.pycuda_context import pycuda_driver, require_default_stream
 
 if TYPE_CHECKING:
     import torch
 
-SOURCE = "relu.cu"
+SOURCE = "kernels/relu.cu"
 KERNEL = "brrr_relu4"
 THREADS = 256
 PER_THREAD = 4

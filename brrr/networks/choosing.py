@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import torch
 
-from brrr import units
-from brrr.errors import ArgumentError, BrrrError, UnavailableError
+from brrr.core import units
+from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
 from brrr.networks.network import Network
 from brrr.networks.predicting import Candidate, predictions, to_measure, worth_trying
 from brrr.networks.remembered import Verdict, key, recall, remember
@@ -127,7 +127,7 @@ def _weights(network: Network, weights: Weights | None, device: str | None) -> W
 
 
 def _device(device: str | None) -> str:
-    from brrr.device import cuda_problem, default_device_kind
+    from brrr.gpu.device import cuda_problem, default_device_kind
 
     if device is None:
         return default_device_kind()
@@ -161,9 +161,9 @@ def _chosen(network: Network, names: Sequence[str], weights: Weights, label: str
 
 def _where(device: torch.device) -> str | None:
     """This machine for the predictor: its measured peaks, or a GPU's datasheet where there are none."""
-    from brrr.device import this_device
-    from brrr.peaks.peaks import MissingPeakError
-    from brrr.roofline.choosing import basis_for
+    from brrr.gpu.device import this_device
+    from brrr.roofline.device_figures import basis_for
+    from brrr.roofline.peaks.peaks import MissingPeakError
 
     if device.type != "cuda":
         return None
@@ -242,7 +242,7 @@ def _time(seconds: float | None) -> str:
 
 
 def _device_name(device: torch.device) -> str:
-    from brrr.machines.probe import cpu_name
+    from brrr.gpu.probe import cpu_name
 
     return torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name()
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 import torch
 
-from brrr.networks.torch_ways import Run, buffers, captured
+from brrr.networks.strassen_plans import layer_way
+from brrr.networks.torch_ways import Run, buffers, captured, in_precision
 from brrr.networks.way import Prepared
 from brrr.networks.weights import Weights
+from brrr.strassen.execution import prepare_right, run_all
+from brrr.strassen.layers import Layer
+from brrr.strassen.operands import Right
+from brrr.strassen.passes.steps import Step
+from brrr.strassen.running import ChainRun
 
 
 def pycuda(weights: Weights) -> Prepared:
@@ -25,7 +32,7 @@ def pycuda_fused(weights: Weights) -> Prepared:
 
 def pycuda_graph(weights: Weights) -> Prepared:
     """Bias and ReLU in one kernel, and the whole as a CUDA Graph, captured on a stream that PyCUDA can use too."""
-    from brrr.kernels.pycuda_context import shared_stream
+    from brrr.gpu.pycuda_context import shared_stream
 
     stream = shared_stream(weights.x.device.index).torch
     stream.wait_stream(torch.cuda.current_stream())
@@ -60,9 +67,9 @@ Steps = tuple[list[Callable[[], Any]], list[torch.Tensor]]
 
 def pycuda_steps(weights: Weights, *, fused: bool) -> Steps:
     """On torch's current stream, as it is now."""
+    from brrr.gpu.cublas import blas_on
+    from brrr.gpu.cublas_lt import fastest_product
     from brrr.kernels import bias_relu
-    from brrr.kernels.cublas import blas_on
-    from brrr.kernels.cublas_lt import fastest_product
 
     device = weights.x.device
     blas = blas_on(device.index, torch.cuda.current_stream(device).cuda_stream)
@@ -104,7 +111,9 @@ def in_order(made: Steps, weights: Weights) -> Run:
 def megakernel_call(weights: Weights) -> Run:
     """The megakernel on these weights, from x into a buffer of its own."""
     out = torch.empty_like(weights.x)
-    kernel = import_module("brrr.kernels.megakernel").Megakernel(weights.weights, weights.biases, weights.network.batch)
+    kernel = import_module("brrr.kernels.megakernel.megakernel").Megakernel(
+        weights.weights, weights.biases, weights.network.batch
+    )
     launch = kernel.prepare(weights.x, out)
 
     def run(kept: tuple[object, ...] = (kernel, weights)) -> torch.Tensor:
@@ -112,3 +121,64 @@ def megakernel_call(weights: Weights) -> Run:
         return out
 
     return run
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The ways by Strassen products, the additions between two layers in one pass with bias and ReLU.
+
+
+def strassen(weights: Weights) -> Prepared:
+    """Products of the type's own, one launch for them and one for all additions between two layers."""
+    return Prepared(in_precision(launches(weights, "strassen"), weights))
+
+
+def strassen_graph(weights: Weights) -> Prepared:
+    """The same as one CUDA Graph."""
+    return captured_launches(weights, "strassen")
+
+
+def accurate(weights: Weights) -> Prepared:
+    """Split products, as exact as float32's, with levels outside where they pay."""
+    return Prepared(in_precision(launches(weights, "strassen-accurate"), weights))
+
+
+def accurate_graph(weights: Weights) -> Prepared:
+    """The same as one CUDA Graph."""
+    return captured_launches(weights, "strassen-accurate")
+
+
+def launches(weights: Weights, way: str) -> Run:
+    """All launches, their buffers and the weights' part made once, on the stream that is torch's current one now."""
+    network, x = weights.network, weights.x
+    chain = tuple(Layer(w, b, relu=True) for w, b in zip(weights.weights, weights.biases, strict=True))
+    chosen = layer_way(network, way, x.device.type)
+    with torch.inference_mode():
+        lying = [Right(w, True) for w in weights.weights]
+        rights = [prepare_right(each, chosen) for each in lying] if chosen.prepared else lying
+        run = ChainRun(chain, [chosen] * network.layers, rights, x)
+        out = torch.empty_like(x)
+        steps = run.steps(x, out)
+    made = partial(_run, steps, out, (run, weights))
+    made()  # libraries load, and kernels compile, now and not in a measurement
+    return made
+
+
+def captured_launches(weights: Weights, way: str) -> Prepared:
+    """As a CUDA Graph, captured on a stream that PyCUDA can use too where it is here."""
+    from brrr.core.errors import UnavailableError
+    from brrr.gpu.pycuda_context import shared_stream
+
+    try:
+        stream = shared_stream(weights.x.device.index).torch
+    except UnavailableError:
+        stream = torch.cuda.Stream(weights.x.device)
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        run = launches(weights, way)
+    return captured(run, weights, stream)
+
+
+def _run(steps: list[Step], out: torch.Tensor, kept: tuple[object, ...]) -> torch.Tensor:
+    with torch.inference_mode():
+        run_all(steps)
+    return out

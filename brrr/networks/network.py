@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
-from brrr.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from brrr.peaks.peaks import Peaks
+    from brrr.roofline.peaks.peaks import Peaks
 
 ITEMSIZES = {"float32": 4, "float16": 2, "bfloat16": 2}
 LARGEST = 2**31 - 1

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from brrr.counting.cost import Cost
 from brrr.networks.network import Network
-from brrr.roofline.choosing import Where
+from brrr.roofline.device_figures import Where
 from brrr.roofline.prediction import How, Prediction
 
 MARGIN = 1.2
@@ -101,7 +101,7 @@ def _clearly_ahead(first: Candidate, second: Candidate) -> bool:
 
 def _known(network: Network, where: Where) -> dict[str, Candidate]:
     """All that can be said; nothing, where there are no peaks of the device."""
-    from brrr.peaks.peaks import MissingPeakError
+    from brrr.roofline.peaks.peaks import MissingPeakError
 
     try:
         eager = _predicted(network, where, "eager")

@@ -9,8 +9,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from brrr.core.paths import cache_folder, keep, kept
 from brrr.networks.network import Network
-from brrr.user_cache import cache_folder, keep, kept
 
 FILE = "best.json"
 FORMAT = 1
@@ -36,7 +36,7 @@ def key(network: Network, device: str, torch: str, extra: str = "") -> str:
     >>> key(Network(1, 2, 64), "NVIDIA H200", "2.11.0").startswith("NVIDIA H200 | torch 2.11.0 | brrr ")
     True
     """
-    from brrr import __version__
+    from brrr.core import __version__
 
     return " | ".join([device, f"torch {torch}", f"brrr {__version__}", str(network), *([extra] if extra else [])])
 

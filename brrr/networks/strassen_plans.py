@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 
 from brrr.networks.network import Network
-from brrr.peaks.peaks import MissingPeakError
-from brrr.strassen.few_rows import planned
-from brrr.strassen.planning import Wish
+from brrr.roofline.peaks.peaks import MissingPeakError
+from brrr.strassen.planning import Wish, planned
 from brrr.strassen.predicting import Predictor
 from brrr.strassen.requests import PLAIN
 from brrr.strassen.ways import Way
@@ -38,7 +37,10 @@ def wish_of(network: Network, way: str) -> Wish:
     """
     if way == "strassen-accurate":
         return Wish(accuracy="fp32")
-    from brrr.networks.weights import TF32_LAYER, TOLERANCES  # and with it torch
+    from brrr.networks.weights import (
+        TF32_LAYER,
+        TOLERANCES,  # and with it torch
+    )
 
     if network.tf32:
         return Wish(accuracy=TF32_LAYER, inner=("tf32",))
@@ -68,7 +70,7 @@ def predicted(network: Network, way: str, device: object) -> tuple[float, float]
     >>> device_s > host_s
     True
     """
-    from brrr.strassen.predicting import device_known
+    from brrr.strassen.known_device import device_known
 
     try:
         where = device_known("cuda") if device is None else device

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from brrr.errors import UnavailableError
+from brrr.core.errors import UnavailableError
 from brrr.networks.network import Network
 from brrr.networks.way import Prepared
 from brrr.networks.weights import Weights
@@ -136,7 +136,7 @@ def eager(run: Run, weights: Weights, release: Callable[[], None] | None = None)
 
 def captured(run: Run, weights: Weights, stream: Any = None) -> Prepared:
     """A run as a CUDA Graph, whose memory goes back when it is closed."""
-    from brrr.graphs import capture
+    from brrr.running.graphs import capture
 
     with precision(weights.network):
         held = capture(run, stream=stream)

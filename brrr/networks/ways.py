@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from brrr.networks.needs import (
+from brrr.networks.way import (
+    Way,
     accurate_gains,
     blas_here,
     megakernel_here,
@@ -17,11 +18,10 @@ from brrr.networks.needs import (
     true_float32,
     two_rows,
 )
-from brrr.networks.way import Way
 
 _TORCH, _LAUNCHED = "brrr.networks.torch_ways", "brrr.networks.launched_ways"
 _BOTH, _GPU = ("cuda", "cpu"), ("cuda",)
-_STRASSEN = "brrr.networks.strassen_ways"
+_STRASSEN = "brrr.networks.launched_ways"
 _PYCUDA = (no_half, narrow_enough, pycuda_here, blas_here)
 _ACCURATE = (true_float32, accurate_gains)
 

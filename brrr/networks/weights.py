@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from brrr.errors import ArgumentError, DeviceMemoryError
+from brrr.core.errors import ArgumentError, DeviceMemoryError
 from brrr.networks.network import Network
 
 BIAS = 0.3

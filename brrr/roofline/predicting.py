@@ -7,17 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Cost, OperatorCost
-from brrr.errors import ArgumentError
-from brrr.peaks.peaks import DTYPES, short
 from brrr.roofline.basis import Basis
-from brrr.roofline.bound import bound_of
-from brrr.roofline.choosing import Where, basis_for
-from brrr.roofline.fusion import fused
-from brrr.roofline.gpu_forms import as_on_gpu
-from brrr.roofline.hosts import WHOLE
-from brrr.roofline.prediction import How, Prediction
-from brrr.roofline.special import is_special, operations
+from brrr.roofline.device_figures import Where, basis_for
+from brrr.roofline.host import WHOLE
+from brrr.roofline.lowering import as_on_gpu, fused, is_special, operations
+from brrr.roofline.peaks.peaks import DTYPES, short
+from brrr.roofline.prediction import How, Prediction, bound_of
 from brrr.roofline.terms import MATRIX_DTYPES, OperatorTime
 from brrr.roofline.ways import as_graph_s, operator_times, run_clocks
 
@@ -41,7 +38,7 @@ def predict(
 
     fn_or_cost: a torch callable with its arguments (`args`: tensors or `brrr.array` descriptions), or a `Cost`.
     device: "h200" (the peaks recorded for it, else its datasheet), "datasheet:a100" for a what-if on any device of
-        `brrr.device.hardware_names()`, what `brrr.calibrate()` returned, or None for this machine as calibrated.
+        `brrr.gpu.device.hardware_names()`, what `brrr.calibrate()` returned, or None for this machine as calibrated.
     how: operator by operator ("eager"), replayed as a CUDA Graph ("graph"), or fused by torch.compile ("compiled").
     calls: the loop that `period_s` is for; with 1 it is the latency.
     backward: with the gradients, as `brrr.cost` counts them. tf32: products of float32 run in TF32.
@@ -98,7 +95,7 @@ def _possible(work: Cost) -> Cost:
 
 def _say_where(fn: Any, args: tuple[Any, ...], basis: Basis) -> None:
     """Tensors on another kind of device than the predicted one are descriptions only; say so."""
-    from brrr.counting.held import device_around
+    from brrr.counting.description import device_around
 
     there = device_around(fn, args).type
     if there != basis.kind:

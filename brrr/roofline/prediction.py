@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Literal
 
-from brrr import units
+from brrr.core import units
 from brrr.counting.cost import Cost
 from brrr.roofline.basis import Used
-from brrr.roofline.bound import Bound
+from brrr.roofline.peaks.peaks import table
 from brrr.roofline.terms import OperatorTime
 
 How = Literal["eager", "graph", "compiled"]
@@ -60,7 +62,6 @@ class Prediction:
 
     def details(self) -> str:
         """The operators one by one, then every figure used with its origin, then the notes, as text."""
-        from brrr.roofline.prediction_text import details
 
         return details(self)
 
@@ -75,3 +76,98 @@ class Prediction:
 
 
 _HOW = {"eager": "eager", "graph": "as a CUDA Graph", "compiled": "compiled"}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A prediction in full: its operators, the figures it rests on, and what was simplified.
+
+_HEAD = ("calls", "operator", "host", "bytes", "FLOP", "on the device")
+
+
+def details(prediction: Prediction) -> str:
+    """Equal neighbours stand on one line, with the times of one of them."""
+    runs = [(each, len(list(same))) for each, same in groupby(prediction.operators)]
+    rows = [_HEAD, *(_row(each, count) for each, count in runs)]
+    return "\n".join([str(prediction), *_times(prediction), "", *table(rows), "", *_origins(prediction)])
+
+
+def _row(each: OperatorTime, count: int) -> tuple[str, ...]:
+    device = "nothing" if each.device_s is None else units.seconds(each.device_s)
+    computing = units.seconds(each.compute_s) if each.known else "unknown"
+    return str(count), each.name, units.seconds(each.host_s), units.seconds(each.memory_s), computing, device
+
+
+def _times(prediction: Prediction) -> list[str]:
+    names = ("period_s", "span_s", "busy_s", "host_s", "latency_s")
+    times = [(name, getattr(prediction, name)) for name in names]
+    margin = f"margin {units.ratio(prediction.margin)}"
+    return [", ".join([*(f"{name} {units.seconds(time)}" for name, time in times if time is not None), margin])]
+
+
+def _origins(prediction: Prediction) -> list[str]:
+    return [
+        f"rests on ({prediction.origin}):",
+        *(f"  {used}" for used in prediction.basis),
+        *(f"note: {note}" for note in prediction.notes),
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What limits a piece of work: overhead, memory or compute, or the last two alike; and by how much.
+
+Bound = Literal["overhead", "memory", "compute", "balanced"]
+
+RIDGE = 1.15
+"""Memory and compute within 15 % of each other are balanced."""
+GRAPH_GAIN = 1.3
+"""What a CUDA Graph must gain for the host to be the limit."""
+WORK_SHARE = 0.5
+"""Where bytes and FLOP take less than this share of the time, overhead is the limit."""
+
+
+def bound_of(times: Sequence[OperatorTime], period_s: float, graph_s: float | None) -> tuple[Bound, float]:
+    """The bound and its margin.
+
+    `graph_s` is the period of the same kernels in a CUDA Graph, None where there is none to compare with. Overhead it
+    is where a graph gains 1.3x, or where bytes and FLOP take less than half of the time; its margin is the period over
+    the time of the work alone. Else each operator's time goes to what limits it, half and half within 15 % of its
+    ridge, and the larger sum is the bound. That margin is the factor by which the other resource could be slower.
+    """
+    work = sum(each.work_s for each in times)
+    if work < WORK_SHARE * period_s or (graph_s is not None and period_s >= GRAPH_GAIN * graph_s):
+        return "overhead", period_s / work if work else float("inf")
+    moving, computing = _limited(times)
+    larger, smaller = max(moving, computing), min(moving, computing)
+    if larger <= RIDGE * smaller:
+        return "balanced", _ratio(*_whole(times)) if moving == computing else larger / smaller
+    bound: Bound = "memory" if moving > computing else "compute"
+    if smaller > 0:
+        return bound, larger / smaller
+    memory, compute = _whole(times)
+    return bound, (_over(memory, compute) if bound == "memory" else _over(compute, memory))
+
+
+def _limited(times: Sequence[OperatorTime]) -> tuple[float, float]:
+    """Seconds limited by memory, and by compute."""
+    moving = computing = 0.0
+    for each in times:
+        if _ratio(each.memory_s, each.compute_s) <= RIDGE:
+            moving, computing = moving + each.work_s / 2, computing + each.work_s / 2
+        elif each.memory_s > each.compute_s:
+            moving += each.work_s
+        else:
+            computing += each.work_s
+    return moving, computing
+
+
+def _whole(times: Sequence[OperatorTime]) -> tuple[float, float]:
+    return sum(each.memory_s for each in times), sum(each.compute_s for each in times)
+
+
+def _ratio(one: float, other: float) -> float:
+    """The larger of two over the smaller."""
+    return _over(max(one, other), min(one, other))
+
+
+def _over(one: float, other: float) -> float:
+    return one / other if other > 0 else float("inf")

@@ -7,8 +7,8 @@ the working set of the whole call. The slower of the two counts.
 
 from __future__ import annotations
 
-from brrr.peaks.peak import Curve
 from brrr.roofline.basis import Basis
+from brrr.roofline.peaks.peak import Curve
 
 
 def memory_s(

@@ -5,19 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Matmul, OperatorCost
-from brrr.errors import ArgumentError
-from brrr.peaks.host_speed import without_host
-from brrr.peaks.peak import Peak
-from brrr.peaks.peaks import Peaks, short
 from brrr.roofline.basis import Basis
-from brrr.roofline.clocks import Step
-from brrr.roofline.families import family_of, row_bytes
-from brrr.roofline.hosts import WHOLE, host_class
-from brrr.roofline.special import operations
+from brrr.roofline.host import WHOLE, Step, host_class, without_host
+from brrr.roofline.lowering import operations
+from brrr.roofline.peaks.peak import Peak
+from brrr.roofline.peaks.peaks import Peaks, short
+from brrr.roofline.products import Speeds, family_of, product_s, row_bytes
 from brrr.roofline.streams import level_rate, level_s, memory_s
 from brrr.roofline.sweeps import Corrections, made_of
-from brrr.roofline.tiles import Speeds, product_s
 
 MATRIX_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp64", "int8")
 COMPUTED_IN = {"fp16": "fp32", "bf16": "fp32", "fp8": "fp32"}

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from brrr.counting.cost import OperatorCost
 from brrr.roofline.basis import Basis
-from brrr.roofline.clocks import Step, period_s, span_s
-from brrr.roofline.hosts import behind_transpose_s
+from brrr.roofline.host import Step, behind_transpose_s, period_s, span_s
 from brrr.roofline.prediction import How
 from brrr.roofline.terms import OperatorTime, operator_time
 

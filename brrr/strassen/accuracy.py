@@ -19,11 +19,16 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import SupportsIndex
 
-from brrr.errors import ArgumentError
+import numpy as np
+import numpy.typing as npt
+
+from brrr.core.errors import ArgumentError
+from brrr.strassen.algebra.forms import Form, Signs, form_of
+from brrr.strassen.algebra.shapes import level_of
 from brrr.strassen.calibration import CONSTANTS, Table
-from brrr.strassen.inners import Inner
-from brrr.strassen.ways import WAYS, Way
+from brrr.strassen.ways import WAYS, Inner, Way
 from brrr.strassen.workspace import product_dtype
 
 BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4}
@@ -64,7 +69,7 @@ def product_error(inner: Inner, depth: float, table: Table = CONSTANTS) -> float
     if inner.exact_sums:
         return _rounded(bits) * math.sqrt(depth / 2)
     if inner.name == "fp16x3":
-        from brrr.strassen.splitting import expected_error  # and with it torch
+        from brrr.strassen.split.splitting import expected_error  # and with it torch
 
         return expected_error(max(1, math.ceil(depth)))
     cut = math.sqrt(2) * _rounded(inner.bits) if inner.split or inner.name == "tf32" else 0.0
@@ -111,7 +116,7 @@ def _cut_factors(way: Way, inner: Inner, operand: str) -> float:
 
 @lru_cache(maxsize=16)
 def _amplification(form: str | None) -> float:
-    from brrr.strassen.error_growth import amplification  # and with it numpy
+    # IMPORT-GONE  # and with it numpy
 
     return amplification(str(form))
 
@@ -119,7 +124,7 @@ def _amplification(form: str | None) -> float:
 @lru_cache(maxsize=64)
 def _counted(form: str | None, level: int) -> tuple[float, float]:
     """By how much a factor's squared rounding counts in the result: each side once; both sides, copies left out."""
-    from brrr.strassen.forms import form_of
+    from brrr.strassen.algebra.forms import form_of
 
     known = form_of(str(form))
     sides = [side.astype(float) for side in (known.left, known.right, known.result.T)]
@@ -127,3 +132,77 @@ def _counted(form: str | None, level: int) -> tuple[float, float]:
     every = float(sizes.sum()) ** level
     copies = sum(float(sizes[(side != 0).sum(axis=1) == 1].sum()) ** level for side in sides[:2])
     return every, 2 * every - copies
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# How rounding errors grow with every level: what is expected of random inputs, and what cannot be exceeded.
+
+FLOAT32 = 2.0**-24
+"""Half the distance from 1 to the next float32: the largest relative error of rounding to nearest."""
+
+RMS = math.sqrt(1 / (8 * math.log(2)))
+"""The root mean square of such errors over the largest, for numbers whose logarithms are spread evenly."""
+
+
+def amplification(form: str | Form) -> float:
+    """Relative error of the result over that of the products, for inputs of mean 0; 1 would be the classical form's.
+
+    >>> amplification("strassen"), round(amplification("winograd"), 3)
+    (2.0, 2.646)
+    """
+    form = form_of(form, "amplification")
+    sizes = _squares(form.left) * _squares(form.right) * _squares(form.result.T)
+    return math.sqrt(float(sizes.sum()) / 8)
+
+
+def growth(form: str | Form) -> float:
+    """Expected growth of the error a level, where the products are summed from left to right in the result's type."""
+    return amplification(form) / math.sqrt(2)
+
+
+def stability_factor(form: str | Form) -> float:
+    """The largest growth of a block's error bound a level: the largest sum of |l|_1 |r|_1 over a result's products.
+
+    >>> stability_factor("strassen"), stability_factor("winograd")
+    (12.0, 18.0)
+
+    Ballard, Benson, Druinsky, Lipshitz and Schwartz, "Improving the numerical stability of fast matrix multiplication",
+    2016; the two values are Higham's (theorems 23.2 and 23.3).
+    """
+    form = form_of(form, "stability_factor")
+    sizes = abs(form.left).sum(axis=1, dtype=float) * abs(form.right).sum(axis=1, dtype=float)
+    return float((abs(form.result).astype(float) @ sizes).max())
+
+
+def bound_growth(form: str | Form) -> float:
+    """Growth of the bound a level, over the classical product's, which is 4 times larger for twice the length."""
+    return stability_factor(form) / 4
+
+
+def bound(form: str | Form, level: SupportsIndex, inner: int, unit: float = FLOAT32) -> float:
+    """The largest possible error of an element, over the largest element of A times the largest of B; to first order.
+
+    >>> bound("strassen", 0, 1024, unit=2.0**-24) == 1024**2 * 2.0**-24
+    True
+
+    N. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, theorems 23.2 (Strassen) and 23.3
+    (Winograd), with `inner` the matrices' inner size. It holds for every input: weaker than the classical bound, which
+    holds for each element by its own row and column (equation 3.13).
+    """
+    form, level = form_of(form, "bound"), level_of(level, "bound")
+    if form.name not in _ADDITIONS:
+        raise ArgumentError("bound", "form", form.name, f"one of {', '.join(_ADDITIONS)}")
+    part, extra = -(-inner // (1 << level)), _ADDITIONS[form.name]
+    if level == 0:
+        return inner * inner * unit
+    grown = stability_factor(form) ** level * part * (part + extra)
+    return (grown - extra * (part << level)) * unit
+
+
+_ADDITIONS = {"strassen": 5, "winograd": 6}
+"""Each theorem's constant for the additions of blocks."""
+
+
+def _squares(signs: Signs) -> npt.NDArray[np.float64]:
+    squares: npt.NDArray[np.float64] = (signs.astype(np.float64) ** 2).sum(axis=1)
+    return squares

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import torch
 
-from brrr.errors import DeviceMemoryError
+from brrr.core.errors import DeviceMemoryError
 from brrr.strassen.workspace import rounded
 
 

@@ -14,11 +14,11 @@ from functools import partial
 
 import torch
 
-from brrr.errors import UnavailableError
-from brrr.strassen.inners import INNERS as INNERS
-from brrr.strassen.inners import Inner
+from brrr.core.errors import UnavailableError
+from brrr.strassen.passes.steps import Step
 from brrr.strassen.products import How, prepared_batched
-from brrr.strassen.sums import Step
+from brrr.strassen.ways import INNERS as INNERS
+from brrr.strassen.ways import Inner
 
 HOW: dict[str, tuple[How, ...]] = {
     "sgemm": ("cublas", "torch"), "tf32": ("cublas", "torch"), "ffma": ("cuda", "triton"),

@@ -12,14 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
-from brrr import units
-from brrr.errors import ArgumentError
-from brrr.peaks.peaks import MissingPeakError
+from brrr.core import units
+from brrr.core.errors import ArgumentError
+from brrr.roofline.peaks.peaks import MissingPeakError
 from brrr.strassen.accuracy import CLOSE, OF_TYPE, accuracy_limit, predicted_error
-from brrr.strassen.explaining import why
-from brrr.strassen.issuing import issuing_s
-from brrr.strassen.pareto import Estimate, candidates, estimate, frontier
-from brrr.strassen.predicting import device_known
+from brrr.strassen.calibration import CONSTANTS
+from brrr.strassen.fitting import copied, core_of, thin_parts
+from brrr.strassen.known_device import device_known
+from brrr.strassen.pareto import Estimate, candidates, estimate, frontier, why
 from brrr.strassen.requests import PLAIN, Inners, Request, checked
 from brrr.strassen.ways import WAYS, Way
 from brrr.strassen.workspace import fits_aligned
@@ -92,8 +92,8 @@ class _Where:
 
     @classmethod
     def of(cls, device: object) -> _Where:
-        from brrr.device import default_device_kind
-        from brrr.roofline.choosing import basis_for
+        from brrr.gpu.device import default_device_kind
+        from brrr.roofline.device_figures import basis_for
 
         if device is None or str(device) in ("cuda", "cpu"):
             return cls(str(device or default_device_kind()), None)
@@ -198,7 +198,7 @@ def _refuse(request: Request, allowed: list[Way], estimates: list[Estimate]) -> 
             raise ArgumentError(
                 "matmul", "workspace_bytes", request.workspace_bytes, f"at least {needed} for this way", hint
             )
-        from brrr.errors import DeviceMemoryError
+        from brrr.core.errors import DeviceMemoryError
 
         raise DeviceMemoryError(f"matmul: it needs a workspace of {needed} bytes, and {request.limit_bytes} are free")
     nearest = min(estimates, key=lambda each: each.error)
@@ -210,3 +210,37 @@ def _limit(request: Request) -> float:
     if request.accuracy is None and request.inner:
         return CLOSE * max(predicted_error(WAYS[name], request.k, request.operand) for name in request.inner)
     return accuracy_limit(request.accuracy, request.k, request.operand)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# How long the host takes to issue a way's launches, where no CUDA Graph does it.
+
+RIVALS = {"fp8": 17, "tf32x3": 16, "bf16x6": 36, "bf16x3": 16}
+"""Launches of ways that are several of torch's calls; counted on an H200, that of bf16x3 assumed."""
+
+
+def issuing_s(way: Way, request: Request) -> float:
+    """Seconds of the host for all launches of a way."""
+    each, first = (CONSTANTS[f"host.{name}"].value for name in ("launch", "call"))
+    return first + each * launches(way, request)
+
+
+def launches(way: Way, request: Request) -> int:
+    """How many launches a way is, those of thin products and of copies with it."""
+    if way.inner in RIVALS:
+        return RIVALS[way.inner]
+    sizes = request.m, request.n, request.k
+    thin = 0 if request.whole else len(thin_parts(core_of(way, *sizes, request.operand), *sizes))
+    return _whole(way, request) + thin
+
+
+def _whole(way: Way, request: Request) -> int:
+    if way.nested:
+        return 7 * _whole(way.within, request) + 3 - way.prepared
+    if way.level:
+        return (7 if way.kind.split else 4) - (3 if way.kind.split else 1) * way.prepared
+    if way.kind.split:
+        return 2
+    if way.dtype != request.operand:
+        return 4
+    return 1 + sum(copied(way, request.m, request.n, request.k, request.operand))

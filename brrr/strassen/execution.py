@@ -17,15 +17,15 @@ from functools import partial
 
 import torch
 
-from brrr.errors import ArgumentError, UnavailableError
-from brrr.kernels.cublas_lt import Keeping
-from brrr.strassen import aligned
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.gpu.cublas_lt import Keeping
+from brrr.strassen import steps as aligned
+from brrr.strassen.algebra.shapes import buffer_shape, products_shape
 from brrr.strassen.arena import Arena
-from brrr.strassen.blocks import matrix_step, product_step
+from brrr.strassen.blocks import float32_on, matrix_step, product_step
 from brrr.strassen.fitting import Sizes, copied, core_of, right_core, rows_of
 from brrr.strassen.operands import Right, check_operands, check_out, operand_name
-from brrr.strassen.shapes import buffer_shape, products_shape
-from brrr.strassen.sums import Step, prefix_step, suffix_step
+from brrr.strassen.passes.steps import Step, prefix_step, suffix_step
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import Buffers, product_dtype, rounded, workspace_bytes
 
@@ -63,8 +63,6 @@ def prepare_right(b: torch.Tensor | Right, way: Way, *, once: bool = True, peele
         core = right_core(way, right.n, right.k, operand_name(right.source))
         return replace(prepare_right(right.cut(*core), way, once=once), source=right.source, core=core)
     if way.nested:
-        from brrr.strassen.nested import prepared_parts
-
         return replace(right, way=way, parts=prepared_parts(way, right, once=once))
     source = _best_lying(way, right, once)
     making, made = _right_steps(way, source, Arena(_right_bytes(way, source), source.source.device))
@@ -101,14 +99,10 @@ def steps(
     sizes = (a.shape[0], right.n, right.k)
     core = sizes if whole else _core(way, sizes, right)
     if core != sizes:
-        from brrr.strassen.peeled import peeled_steps
-
         return peeled_steps(way, core, a, right, out, arena)
     if way.kind.split or way.inner == "fp8":
         return _special(way, a, right, out, arena)
     if way.nested:
-        from brrr.strassen.nested import nested_steps
-
         return nested_steps(way, a, right, out, arena)
     if not way.level and (made := _aligned(way, a, right, out, arena)):
         return made
@@ -138,10 +132,10 @@ def _aligned(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: 
 def _special(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Step]:
     """The ways that are more than sums and one product."""
     if way.inner == "fp16x3":
-        from brrr.strassen.split_steps import split_steps
+        from brrr.strassen.steps import split_steps
 
         return split_steps(way, a, right, out, arena)
-    from brrr.strassen.rival_steps import rival_steps
+    from brrr.strassen.steps import rival_steps
 
     return rival_steps(way, a, right, out)
 
@@ -175,8 +169,8 @@ def _of_few_rows(way: Way, a: torch.Tensor, w: torch.Tensor, out: torch.Tensor) 
     whole = all(each.is_contiguous() for each in (a, w, out))
     if way.inner != "sgemm" or not a.is_cuda or not whole or a.shape[0] > FEW_ROWS:
         return None
-    from brrr.kernels.cublas import blas_on
-    from brrr.kernels.cublas_lt import fastest_product
+    from brrr.gpu.cublas import blas_on
+    from brrr.gpu.cublas_lt import fastest_product
 
     index = int(a.device.index)
     with suppress(UnavailableError):
@@ -204,7 +198,7 @@ def _right_steps(way: Way, right: Right, arena: Arena) -> tuple[list[Step], tupl
     """What makes the right side's factors, and where they will be; nothing where it is taken as it is."""
     dtype, source = getattr(torch, way.dtype), right.source
     if way.kind.split:
-        from brrr.strassen.split_steps import right_terms
+        from brrr.strassen.steps import right_terms
 
         return right_terms(way, right, arena)
     if way.level:
@@ -226,3 +220,95 @@ def _right_bytes(way: Way, right: Right) -> int:
 
 def _same(one: Way, other: Way) -> bool:
     return (one.inner, one.level, one.form) == (other.inner, other.level, other.form)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# More levels than one pass over memory takes: the outermost around seven products of half the size, one by one.
+
+
+def nested_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Step]:
+    """The outermost level's sums, seven products of one level less, and the sums of those."""
+    left = arena.take(buffer_shape(a.shape[0], right.k, "left", 1), a.dtype)
+    made = [prefix_step(a, "left", way.outermost, left)]
+    if right.parts:
+        parts = right.parts
+    else:
+        making, parts = _outermost(way, right, arena)
+        made.append(making)
+    products = arena.take(products_shape(out.shape[0], out.shape[1], 1), out.dtype)
+    for factor, part, product in zip(left, parts, products, strict=True):
+        with arena.mark():  # they run one after another
+            made += steps(way.within, factor, part, product, arena, whole=True)
+    return [*made, suffix_step(products, way.outermost, out)]
+
+
+def prepared_parts(way: Way, right: Right, *, once: bool = True) -> tuple[Right, ...]:
+    """The seven parts of a right operand, each with its sums of one level less; the parts themselves are not kept."""
+    shape = _shape(right)
+    size = shape[0] * shape[1] * shape[2] * right.source.element_size()
+    making, parts = _outermost(way, right, Arena(rounded(size), right.source.device))
+    making()
+    return tuple(_without_source(prepare_right(part, way.within, once=once)) for part in parts)
+
+
+def _outermost(way: Way, right: Right, arena: Arena) -> tuple[Step, tuple[Right, ...]]:
+    """What makes the outermost level's seven factors of the right operand, and where they will be."""
+    factors = arena.take(_shape(right), right.source.dtype)
+    making = prefix_step(right.source, "right", way.outermost, factors, transposed=right.transposed)
+    return making, tuple(Right(each, right.transposed) for each in factors)
+
+
+def _shape(right: Right) -> tuple[int, int, int]:
+    rows, columns = right.source.shape
+    return buffer_shape(rows, columns, "right", 1, right.transposed)
+
+
+def _without_source(part: Right) -> Right:
+    """The part's sums alone: of what they were made from, only the sizes."""
+    return Right(part.source.to("meta"), part.transposed, part.way, part.factors, part.made_transposed, part.parts)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A product of odd sizes: its core through the levels, and what is left over by thin products of the library.
+
+
+def peeled_steps(
+    way: Way, core: Sizes, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena
+) -> list[Step]:  # fmt: skip
+    """The steps of a product of which only the core (m, n, k) goes through the levels.
+
+    A right side that is made is one of this core's n and k; its source is needed for what is left over.
+    """
+    m, n, k = core
+    inside = steps(way, a[:m, :k], right.cut(n, k), out[:m, :n], arena, whole=True)
+    return [*inside, *thin_steps(core, a, right.matrix, out)]
+
+
+def thin_steps(core: Sizes, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> list[Step]:
+    """The products beside the core, into `out`: what k has left over is added to what the core wrote there."""
+    m, n, k = core
+    made: list[Step] = []
+    if k < a.shape[1]:
+        made.append(partial(_add, a[:m, k:], b[k:, :n], out[:m, :n]))
+    if n < out.shape[1]:
+        made.append(partial(_multiply, a[:m], b[:, n:], out[:m, n:]))
+    if m < out.shape[0]:
+        made.append(partial(_multiply, a[m:], b, out[m:]))
+    return made
+
+
+def _add(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+    """out += a b; the library's product is faster than torch's outer one for a single column and row, too."""
+    with float32_on(out, False):
+        out.addmm_(a, b)
+
+
+def _multiply(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+    """out = a b; one column or row is the product of a matrix and a vector, which is bound by memory alone."""
+    with float32_on(out, False):
+        if out.shape[1] == 1:
+            torch.mv(a, b[:, 0], out=out[:, 0])
+        elif out.shape[0] == 1:
+            torch.mv(b.t(), a[0], out=out[0])
+        else:
+            torch.mm(a, b, out=out)

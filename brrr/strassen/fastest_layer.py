@@ -21,15 +21,16 @@ from typing import NamedTuple
 
 import torch
 
-from brrr.errors import UnavailableError
-from brrr.kernels.cublas import DATA_TYPES
-from brrr.kernels.cublas_lt import ALIGNMENT, InTurn, Keeping, capturing
+from brrr.core.errors import UnavailableError
+from brrr.gpu.cublas import DATA_TYPES
+from brrr.gpu.cublas_lt import ALIGNMENT, InTurn, Keeping, capturing
+from brrr.strassen.blocks import float32_on
 from brrr.strassen.execution import run_all
-from brrr.strassen.fastest_product import seconds_of
 from brrr.strassen.layers import Chain, Layer
-from brrr.strassen.one_call import activate, linear
 from brrr.strassen.operands import operand_name
-from brrr.strassen.sums import Step
+from brrr.strassen.passes.steps import Step
+from brrr.strassen.products import seconds_of
+from brrr.strassen.requests import PLAIN
 from brrr.strassen.ways import Way
 
 LEAST_GAIN = 0.95
@@ -142,8 +143,8 @@ def alike(layer: Layer, among: Sequence[Layer]) -> tuple[Layer, ...]:
 
 def product_and_kernel(x: torch.Tensor, layer: Layer, out: torch.Tensor, tf32: bool, turns: Sequence[Layer]) -> Step:
     """The fastest product of both libraries, and bias and ReLU in one kernel; UnavailableError where one is missing."""
-    from brrr.kernels.cublas import blas_on
-    from brrr.kernels.cublas_lt import fastest_product
+    from brrr.gpu.cublas import blas_on
+    from brrr.gpu.cublas_lt import fastest_product
 
     behind = _behind(out, layer)
     blas, weights = blas_on(int(x.device.index), _stream(x)), [each.weight for each in turns]
@@ -157,7 +158,7 @@ def _behind(out: torch.Tensor, layer: Layer) -> list[Callable[[], None]]:
         return []
     if out.dtype not in BY_KERNEL:
         return [partial(activate, out, layer.bias, layer.relu)]
-    from brrr.kernels.bias_relu_launch import prepared_here
+    from brrr.kernels.bias_relu import prepared_here
 
     if layer.bias is None:
         return [prepared_here("relu", out)]
@@ -221,3 +222,41 @@ def _shape(x: torch.Tensor, layer: Layer, tf32: bool, turns: int) -> Shape:
 
 def _stream(x: torch.Tensor) -> int:
     return int(torch.cuda.current_stream(x.device).cuda_stream)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Layers by torch's own operators, as fast as it has them: one call with bias and ReLU in the product.
+
+
+def one_call(way: Way, operand: str) -> bool:
+    """Whether a way on operands of a type is what torch has an operator for, bias and ReLU with it.
+
+    >>> one_call(Way("sgemm"), "float32"), one_call(Way("tf32"), "float32"), one_call(Way("ffma"), "float32")
+    (True, True, False)
+    """
+    return way.classical and (way.inner == PLAIN[operand] or (way.inner, operand) == ("tf32", "float32"))
+
+
+def linear(x: torch.Tensor, layer: Layer, out: torch.Tensor | None = None, *, tf32: bool = False) -> torch.Tensor:
+    """A layer by torch, into `out` or a new tensor, whatever torch's switch for TF32 says; without a bias two calls."""
+    weight = layer.weight.t()
+    with float32_on(x, tf32):
+        if layer.bias is None:
+            y = torch.mm(x, weight, out=out)
+            return y.relu_() if layer.relu else y
+        multiply = torch._addmm_activation if layer.relu else torch.addmm
+        return multiply(layer.bias, x, weight, out=out)
+
+
+def activate(out: torch.Tensor, bias: torch.Tensor | None, relu: bool) -> None:
+    """Bias and ReLU in place.
+
+    >>> y = torch.tensor([[-1.0, 1.0]])
+    >>> activate(y, torch.tensor([0.5, 0.5]), relu=True)
+    >>> y
+    tensor([[0.0000, 1.5000]])
+    """
+    if bias is not None:
+        out.add_(bias)
+    if relu:
+        out.relu_()

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import torch
 
+from brrr.strassen.algebra.forms import Form, form_of
 from brrr.strassen.arena import Arena
 from brrr.strassen.execution import run_all, steps
-from brrr.strassen.forms import Form, form_of
 from brrr.strassen.operands import Right
-from brrr.strassen.plain import signed_into
+from brrr.strassen.passes.steps import signed_into
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import halves, inside
 from brrr.strassen.workspace import workspace_bytes as workspace_bytes

@@ -25,7 +25,7 @@ from brrr.strassen.arena import Arena
 from brrr.strassen.execution import run_all as run_all
 from brrr.strassen.execution import steps as steps
 from brrr.strassen.operands import Right
-from brrr.strassen.sums import Step
+from brrr.strassen.passes.steps import Step
 from brrr.strassen.ways import Way
 
 KINDS = ("cuda",)
@@ -93,7 +93,7 @@ def _place(x: torch.Tensor) -> tuple[Any, ...]:
 def _stream(x: torch.Tensor) -> int:
     if not x.is_cuda:
         return 0
-    from brrr.kernels.megakernel_gpu import raw_stream
+    from brrr.kernels.megakernel.gpu import raw_stream
 
     return raw_stream(x.device.index)
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brrr.peaks.peaks import MissingPeakError, Peaks
+from brrr.roofline.peaks.peaks import MissingPeakError, Peaks
 
 if TYPE_CHECKING:
-    from brrr.roofline.choosing import Where
+    from brrr.roofline.device_figures import Where
 
 
 def device_known(device: object) -> Where:
@@ -18,8 +18,8 @@ def device_known(device: object) -> Where:
 
     MissingPeakError where there is neither.
     """
-    from brrr.device import this_device
-    from brrr.roofline.choosing import basis_for
+    from brrr.gpu.device import this_device
+    from brrr.roofline.device_figures import basis_for
 
     kind = str(device).partition(":")[0]
     if kind == "cpu":
@@ -36,9 +36,9 @@ def device_known(device: object) -> Where:
 
 def _cpu_peaks() -> Peaks:
     """The peaks of this machine's CPU, where they were measured; asked for by themselves, as a GPU may be here too."""
-    from brrr.machines.probe import cpu_name
-    from brrr.peaks.peaks_file import recorded_peaks
-    from brrr.recordings.recorded import recorded_devices
+    from brrr.core.paths import recorded_devices
+    from brrr.gpu.probe import cpu_name
+    from brrr.roofline.peaks.file import recorded_peaks
 
     found = recorded_peaks("cpu") if "cpu" in recorded_devices() else None
     if found is None or found.device != cpu_name():

@@ -16,9 +16,9 @@ from itertools import pairwise
 
 import torch
 
-from brrr.errors import ArgumentError
-from brrr.strassen.forms import Form, form_of
-from brrr.strassen.reference import prefix, suffix
+from brrr.core.errors import ArgumentError
+from brrr.strassen.algebra.forms import Form, form_of
+from brrr.strassen.algebra.reference import prefix, suffix
 from brrr.strassen.scaling import Scaling
 
 Pair = tuple[torch.Tensor, torch.Tensor]

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from brrr.errors import ArgumentError, DeviceMemoryError, UnavailableError
+from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
 from brrr.strassen import kept
 from brrr.strassen.arena import Arena
 from brrr.strassen.choosing import Plan, plan_of

@@ -8,11 +8,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import torch
 
-from brrr.errors import ArgumentError
+from brrr.core.errors import ArgumentError
 from brrr.strassen.ways import Way
+
+if TYPE_CHECKING:
+    import torch
+
+
+def check_batch(
+    call: str, left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, right_transposed: bool
+) -> tuple[int, int, int, int]:
+    """Products, m, n and k; ArgumentError for tensors that do not fit together or are not contiguous."""
+    for name, tensor in (("left", left), ("right", right), ("out", out)):
+        if tensor.ndim != 3 or not tensor.is_contiguous():
+            found = f"shape {tuple(tensor.shape)}, strides {tensor.stride()}"
+            raise ArgumentError(call, name, found, "3 axes, contiguous", "Use .contiguous()")
+        if tensor.device != left.device:
+            raise ArgumentError(call, name, str(tensor.device), f"a tensor on {left.device}, as left")
+    products, m, k = left.shape
+    n = right.shape[1 if right_transposed else 2]
+    wanted = (products, n, k) if right_transposed else (products, k, n)
+    if right.dtype != left.dtype or right.shape != wanted:
+        raise ArgumentError(call, "right", f"{right.dtype} {tuple(right.shape)}", f"{left.dtype} of shape {wanted}")
+    if out.shape != (products, m, n):
+        raise ArgumentError(call, "out", tuple(out.shape), f"shape {(products, m, n)}, by those of left and right")
+    if out.numel() and out.data_ptr() in (left.data_ptr(), right.data_ptr()):
+        raise ArgumentError(call, "out", "the memory of left or right", "another tensor")
+    return products, m, n, k
+
 
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 

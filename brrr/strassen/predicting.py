@@ -15,19 +15,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from brrr.counting.cost import Cost, Matmul, OperatorCost
-from brrr.peaks.peaks import MissingPeakError
+from brrr.roofline.peaks.peaks import MissingPeakError
 from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS, Table, rate_name
 from brrr.strassen.fitting import NOTHING, Sizes, aligned_size, copied, core_of, thin_bytes, thin_parts
-from brrr.strassen.inners import INNERS, SIZES, Inner
 from brrr.strassen.known_device import device_known as device_known
 from brrr.strassen.requests import PLAIN
-from brrr.strassen.traffic import Traffic as Traffic
-from brrr.strassen.traffic import blocks_added
-from brrr.strassen.ways import WAYS, Way
-from brrr.strassen.workspace import block_sizes, halves, inside
+from brrr.strassen.ways import INNERS, SIZES, WAYS, Inner, Way
+from brrr.strassen.workspace import Traffic as Traffic
+from brrr.strassen.workspace import block_sizes, blocks_added, halves, inside
 
 if TYPE_CHECKING:
-    from brrr.roofline.choosing import Where
+    from brrr.roofline.device_figures import Where
 
 _LIBRARY = {"fp16x3": "fp16", "bf16x3": "bf16", "bf16x6": "bf16", "tf32x3": "tf32"}
 """The library product whose predicted rate an inner product of ours goes by."""
@@ -76,7 +74,7 @@ class Predictor:
     @classmethod
     def of(cls, device: object, table: Table = CONSTANTS) -> Predictor:
         """For a device as `brrr.predict` takes it; MissingPeakError where nothing is known of it."""
-        from brrr.roofline.choosing import basis_for
+        from brrr.roofline.device_figures import basis_for
 
         basis_for(device)  # type: ignore[arg-type]
         return cls(device, table)  # type: ignore[arg-type]
@@ -84,7 +82,7 @@ class Predictor:
     @property
     def kind(self) -> str:
         """ "cuda" or "cpu"."""
-        from brrr.roofline.choosing import basis_for
+        from brrr.roofline.device_figures import basis_for
 
         return basis_for(self.where).kind
 
@@ -203,8 +201,8 @@ class Predictor:
 
     def _ffma_s(self, count: int, m: int, n: int, k: int) -> float:
         """Our own float32 kernel, by its model of tiles and waves; a cycle is what the multiply-adds' peak says."""
-        from brrr.kernels.sgemm import choose, cycles
-        from brrr.roofline.choosing import basis_for
+        from brrr.roofline.device_figures import basis_for
+        from brrr.strassen.gemm.sgemm import choose, cycles
 
         basis = basis_for(self.where)
         if basis.sm_count is None:
@@ -215,7 +213,7 @@ class Predictor:
 
     def _product_rate(self, inner: str, count: int, size: float) -> float:
         """By what a rate differs from the predictor's; where it was measured, by the size of a cube of as much work."""
-        from brrr.roofline.choosing import basis_for
+        from brrr.roofline.device_figures import basis_for
 
         found, basis = self.table[rate_name(self.table, inner, batched=count > 1)], basis_for(self.where)
         known = basis.peaks is not None and basis.device == BY_SIZE_ON
@@ -225,7 +223,7 @@ class Predictor:
         return self.table[f"rate.{name}"].value
 
     def _device_s(self, cost: Cost, *, tf32: bool = False) -> list[float]:
-        from brrr.roofline.choosing import basis_for
+        from brrr.roofline.device_figures import basis_for
         from brrr.roofline.predicting import predict
 
         how = "graph" if basis_for(self.where).is_gpu else "eager"

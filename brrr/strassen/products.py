@@ -8,19 +8,20 @@ tensor([8., 8., 8.])
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
-from brrr.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.strassen.operands import check_batch
 
 if TYPE_CHECKING:
     import torch
 
 How = Literal["cublas", "torch", "cuda", "triton", "auto"]
-"""cuBLAS through nvmath-python, torch.bmm, `brrr.kernels.sgemm` (CUDA C++), `brrr.kernels.sgemm_triton`, and whichever
-of the first and the third is faster for a shape, tried once (`brrr.strassen.fastest_product`)."""
+"""cuBLAS through nvmath-python, torch.bmm, `gemm/sgemm.py` (CUDA C++), `gemm/sgemm_triton.py`, and whichever of the
+first and the third is faster for a shape, tried once."""
 
 HALVES = ("float16", "bfloat16")
 
@@ -66,19 +67,17 @@ def prepared_batched(
     check_how(left, out, how, tf32)
     check_batch("batched", left, right, out, right_transposed)
     if how == "auto" and left.is_cuda and left.dtype == out.dtype and str(left.dtype) == "torch.float32" and not tf32:
-        from brrr.strassen.fastest_product import prepared_fastest
-
         return prepared_fastest(left, right, out, right_transposed)
     if how == "auto":
         how = "cublas" if left.is_cuda and _has_cublas() else "torch"
     if how == "torch":
         return _by_torch(left, right, out, right_transposed, tf32)
     if how == "cuda":
-        from brrr.kernels.sgemm import prepared
+        from brrr.strassen.gemm.sgemm import prepared
 
         return prepared(left, right, out, right_transposed=right_transposed)
     if how == "triton":
-        from brrr.kernels.sgemm_triton import prepared as prepared_in_triton
+        from brrr.strassen.gemm.sgemm_triton import prepared as prepared_in_triton
 
         return prepared_in_triton(left, right, out, right_transposed=right_transposed)
     return _by_cublas(left, right, out, right_transposed, tf32)
@@ -100,28 +99,6 @@ def check_how(left: torch.Tensor, out: torch.Tensor, how: str, tf32: bool) -> No
         raise ArgumentError("batched", "tf32", tf32, f"False for {kind}", "TF32 is a way to multiply float32")
 
 
-def check_batch(
-    call: str, left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, right_transposed: bool
-) -> tuple[int, int, int, int]:
-    """Products, m, n and k; ArgumentError for tensors that do not fit together or are not contiguous."""
-    for name, tensor in (("left", left), ("right", right), ("out", out)):
-        if tensor.ndim != 3 or not tensor.is_contiguous():
-            found = f"shape {tuple(tensor.shape)}, strides {tensor.stride()}"
-            raise ArgumentError(call, name, found, "3 axes, contiguous", "Use .contiguous()")
-        if tensor.device != left.device:
-            raise ArgumentError(call, name, str(tensor.device), f"a tensor on {left.device}, as left")
-    products, m, k = left.shape
-    n = right.shape[1 if right_transposed else 2]
-    wanted = (products, n, k) if right_transposed else (products, k, n)
-    if right.dtype != left.dtype or right.shape != wanted:
-        raise ArgumentError(call, "right", f"{right.dtype} {tuple(right.shape)}", f"{left.dtype} of shape {wanted}")
-    if out.shape != (products, m, n):
-        raise ArgumentError(call, "out", tuple(out.shape), f"shape {(products, m, n)}, by those of left and right")
-    if out.numel() and out.data_ptr() in (left.data_ptr(), right.data_ptr()):
-        raise ArgumentError(call, "out", "the memory of left or right", "another tensor")
-    return products, m, n, k
-
-
 def _by_torch(
     left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, right_transposed: bool, tf32: bool
 ) -> Callable[[], Any]:
@@ -135,7 +112,7 @@ def _by_torch(
     plain = partial(torch.bmm, left, other, out=out)
     if left.dtype != torch.float32 or not left.is_cuda:
         return plain
-    from brrr.peaks.matrix import precision_of
+    from brrr.gpu.precision import precision_of
 
     return partial(_inside, partial(precision_of, "tf32" if tf32 else "float32"), plain)
 
@@ -146,7 +123,7 @@ def _inside(setting: Callable[[], AbstractContextManager[None]], plain: Callable
 
 
 def _has_cublas() -> bool:
-    from brrr.kernels.cublas import bindings
+    from brrr.gpu.cublas import bindings
 
     try:
         bindings()
@@ -160,10 +137,119 @@ def _by_cublas(
 ) -> Callable[[], Any]:
     import torch
 
-    from brrr.kernels.cublas import blas_on
+    from brrr.gpu.cublas import blas_on
 
     if not left.is_cuda:
         raise UnavailableError('batched: the tensors are on the CPU, and cuBLAS needs an NVIDIA GPU; use how="torch"')
     index = int(left.device.index)
     blas = blas_on(index, int(torch.cuda.current_stream(index).cuda_stream))
     return blas.batched_product(left, right, out, right_transposed=right_transposed, tf32=tf32)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The fastest of several ways to multiply blocks, tried once for each shape.
+
+LEAST_GAIN = 0.98
+"""A way that is not faster by that much is no reason to leave the one before it."""
+
+LONG_S = 2e-3
+"""A product that takes so long is timed one launch at a time."""
+
+Run = Callable[[], Any]
+Name = TypeVar("Name", bound=Hashable)
+_CHOSEN: dict[Hashable, Any] = {}
+
+
+def fastest(key: Hashable, ways: Mapping[Name, Run], seconds: Callable[[Run], float]) -> Name:
+    """The name of the fastest way, timed by `seconds`, and remembered by its key; the first is the one to beat."""
+    if key not in _CHOSEN:
+        _CHOSEN[key] = _least(ways, seconds)
+    name: Name = _CHOSEN[key]
+    return name
+
+
+def forget() -> None:
+    """Empties the memory, so that each shape is tried again."""
+    _CHOSEN.clear()
+
+
+def prepared_fastest(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, right_transposed: bool) -> Run:
+    """cuBLAS or our own kernel, whichever is faster for float32 of this shape; arguments are checked before.
+
+    The first call for a shape launches each a few times, into `out`. While a graph is captured nothing can be timed:
+    for a shape that is new then, it is the library, and the first call afterwards tries.
+    """
+    from brrr.gpu.cublas_lt import capturing
+
+    tensors = (left, right, out)
+    whole = tuple(each.data_ptr() % 16 == 0 for each in tensors)
+    key = (left.device.index, tuple(left.shape), tuple(right.shape), right_transposed, whole)
+    if key in _CHOSEN:
+        return _prepared(_CHOSEN[key], tensors, right_transposed)
+    library = _library(tensors, right_transposed)
+    if capturing() or not out.numel() * left.shape[2]:
+        return library
+    ways = {False: library, **_ours(tensors, right_transposed)}
+    found: Run = ways[fastest(key, ways, partial(seconds_of, index=int(left.device.index)))]
+    return found
+
+
+def seconds_of(run: Run, index: int) -> float:
+    """The device's time for a launch on a GPU's current stream, the least of a few tries; the first is not counted."""
+    import torch
+
+    from brrr.gpu.cublas_lt import seconds
+
+    with torch.cuda.device(index):
+        run()
+        least = min(_once(run), _once(run))
+        stream = int(torch.cuda.current_stream().cuda_stream)
+    return least if least > LONG_S else seconds(run, stream, index)
+
+
+def _once(run: Run) -> float:
+    import torch
+
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    run()
+    end.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end)) * 1e-3
+
+
+def _prepared(ours: bool, tensors: tuple[torch.Tensor, ...], right_transposed: bool) -> Run:
+    from brrr.strassen.gemm.sgemm import prepared
+
+    if not ours:
+        return _library(tensors, right_transposed)
+    left, right, out = tensors
+    return prepared(left, right, out, right_transposed=right_transposed)
+
+
+def _library(tensors: tuple[torch.Tensor, ...], right_transposed: bool) -> Run:
+    """cuBLAS's product; torch's, which is cuBLAS's too, where it cannot be called directly."""
+
+    left, right, out = tensors
+    try:
+        return prepared_batched(left, right, out, right_transposed=right_transposed, how="cublas")
+    except UnavailableError:
+        return prepared_batched(left, right, out, right_transposed=right_transposed, how="torch")
+
+
+def _ours(tensors: tuple[torch.Tensor, ...], right_transposed: bool) -> dict[bool, Run]:
+    """Our own kernel, where it runs here."""
+    try:
+        return {True: _prepared(True, tensors, right_transposed)}
+    except UnavailableError:
+        return {}
+
+
+def _least(ways: Mapping[Name, Run], seconds: Callable[[Run], float]) -> Name:
+    first, *others = ways
+    best, least = first, seconds(ways[first])
+    for name in others:
+        taken = seconds(ways[name])
+        if taken < LEAST_GAIN * least:
+            best, least = name, taken
+    return best

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from operator import index
 from typing import SupportsIndex
 
-from brrr.errors import ArgumentError
+from brrr.core.errors import ArgumentError
 from brrr.strassen.accuracy import accuracy_limit
-from brrr.strassen.inners import INNERS
-from brrr.strassen.ways import FORM_NAMES, LEVELS
+from brrr.strassen.ways import FORM_NAMES, INNERS, LEVELS
 
 PLAIN = {"float64": "fp64", "float32": "sgemm", "float16": "fp16", "bfloat16": "bf16"}
 """The library's product of each type."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import torch
 
-from brrr.errors import ArgumentError
+from brrr.core.errors import ArgumentError
 
 STEPS = {
     "outer": ("outer",),

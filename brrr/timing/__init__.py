@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from brrr.measurement import Cache, Measurement
+from brrr.core.measurement import Cache, Measurement
 from brrr.timing.places import Place, checked
 from brrr.timing.run import Run
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from brrr.errors import BrrrError
-from brrr.kernels.nvrtc import PTR, U32, probe_kernel
-from brrr.measurement import Cache
-from brrr.statistics import median
+from brrr.core.errors import BrrrError
+from brrr.core.measurement import Cache
+from brrr.core.statistics import median
+from brrr.gpu.nvrtc import PTR, U32, probe_kernel
 from brrr.timing.activity import record_activity
 from brrr.timing.gate import eviction_of, gate_of
 from brrr.timing.graph_times import graph_step

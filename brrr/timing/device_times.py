@@ -6,11 +6,20 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from brrr.measurement import Cache, Estimate
-from brrr.statistics import median
+from brrr.core.measurement import Cache, Estimate, Field
+from brrr.core.statistics import median
+from brrr.gpu import clocks
 from brrr.timing import activity
-from brrr.timing.calibration import Calibration, cold_penalty_s, graph_gap_s, pairs_s, stream_gaps_s
-from brrr.timing.gate import eviction_of, gate_of, marker_kernel
+from brrr.timing.calibration import (
+    QUEUE_DEPTH,
+    Calibration,
+    calibration,
+    cold_penalty_s,
+    graph_gap_s,
+    pairs_s,
+    stream_gaps_s,
+)
+from brrr.timing.gate import eviction_of, gate_of, marker_kernel, sm_clock_hz
 from brrr.timing.graph_times import graph_step, launches
 
 PROFILED_CALLS = 25
@@ -138,3 +147,71 @@ def reconciled(span: Estimate | None, busy: Estimate | None) -> Estimate | None:
     if busy.median - span.median > max(CLOSE_S, PROFILED_LONGER * busy.median):
         return span
     return Estimate(busy.median, min(span.low, busy.low), max(span.high, busy.high), span.n)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The end of a measurement on a GPU: kernel times, span, clock, and the flags that only the device can raise.
+
+POWER_CAP_CLOCK = 0.97
+
+
+def finish_on_device(
+    times: DeviceTimes,
+    fields: dict[Field, Estimate | None],
+    notes: list[str],
+    flags: list[str],
+    *,
+    call_s: float,
+    budget_s: float,
+    profiler: bool = True,
+) -> tuple[int | None, str, float]:
+    """Fill in `span_s`, `kernel_s` and `busy_s`; returns the number of kernels, their times' origin, the SM clock."""
+    import torch
+
+    index = torch.cuda.current_device()
+    clock = sm_clock_hz()
+    if profiler:
+        try:
+            times.profile(call_s, budget_s / 4)
+        except RuntimeError as error:  # another profiler is running, or CUPTI is forbidden here
+            notes.append(f"the profiler failed: {str(error).splitlines()[0]}")
+    calibrated = calibration(index, profiler=bool(times.per_call))
+    if times.per_call:
+        origin = "cupti"
+        fields["kernel_s"] = times.kernel_estimate(activity.kernel_sum_s)
+        fields["busy_s"] = times.kernel_estimate(activity.busy_union_s)
+    else:
+        origin = f"fallback (yardstick's own time {calibrated.own_from})"
+        fields["kernel_s"], how = times.fallback_estimate(calibrated)
+        notes.append(f"no profiler: kernel_s is {how}")
+        flags.append("no-profiler")
+    fields["span_s"] = times.span_estimate(calibrated)
+    if not times.held:
+        _explain_no_span(times, notes, flags)
+    _judge_clock(flags, clock)
+    return times.kernels, origin, clock
+
+
+def _explain_no_span(times: DeviceTimes, notes: list[str], flags: list[str]) -> None:
+    """Tell a function that waits for the device from one that launches more than the queue holds."""
+    full = times.kernels is not None and times.kernels > QUEUE_DEPTH
+    if full and not times.host_waits:
+        flags.append("queue-full")
+        notes.append(f"no span: a call launches {times.kernels} kernels, more than the queue holds behind a gate")
+        return
+    flags.append("syncs")
+    names = ", ".join(sorted(set(times.host_waits))) or "a wait that CUPTI does not name"
+    notes.append(f"no span: the function waits for the device ({names}), so the gate opened by itself")
+
+
+def _judge_clock(flags: list[str], clock: float) -> None:
+    if (clocks.compute_processes() or 0) > 1:
+        flags.append("shared-gpu")
+    highest = clocks.max_sm_clock_hz()
+    if highest is None or clock >= POWER_CAP_CLOCK * highest:
+        return
+    reasons = clocks.throttle_reasons()
+    if reasons & {"power-cap", "power-brake"}:
+        flags.append("power-capped")
+    if reasons & {"thermal", "hardware-slowdown"}:
+        flags.append("thermal")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from brrr.kernels.nvrtc import I64, PTR, U32, U64, probe_kernel
+from brrr.gpu.nvrtc import I64, PTR, U32, U64, probe_kernel
 
 ONE = (1, 1, 1)
 

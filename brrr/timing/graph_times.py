@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from brrr.kernels.nvrtc import check
-from brrr.statistics import median
+from brrr.core.statistics import median
+from brrr.gpu.nvrtc import check
 from brrr.timing.gate import gate_of
 
 LONG_S = 60e-6

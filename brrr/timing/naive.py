@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from brrr.statistics import median
+from brrr.core.statistics import median
 
 Call = Callable[[], Any]
 Wait = Callable[[], None]

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from brrr.measurement import Cache, Estimate, Field, Measurement, is_host_bound
-from brrr.statistics import median
+from brrr.core.measurement import Cache, Estimate, Field, Measurement, is_host_bound
+from brrr.core.statistics import median
 from brrr.timing.cpu_queue import CpuQueue
-from brrr.timing.growth import refuse_growth
 from brrr.timing.host_times import HostTimes, clock_tick_s
-from brrr.timing.places import Place, name_of, wait_for
-
-if TYPE_CHECKING:
-    from brrr.experiment import Workload
+from brrr.timing.places import Place, name_of, refuse_growth, wait_for
 
 PRECISION = 0.005
 """A measurement ends when every interval is within half a percent of its median, or when its budget is spent."""
@@ -59,13 +55,10 @@ class Run:
         self.rounds = 0
         self._clock_hz = 0.0
 
-    def checked(self, workload: Workload) -> float:
-        """Check a workload's result and return its error; a call that is slow is not made a second time for the clock.
-
-        Raises WrongResultError, as `Workload.check` does.
-        """
+    def checked(self, verified: Callable[[Any], float]) -> float:
+        """Check one call's result by `verified` and return its error; a slow call is not made again for the clock."""
         result, host_s, call_s = self.host.one()
-        error = workload.verified(result)
+        error = verified(result)
         self._note_nan(result)
         del result  # its memory is the next call's
         if call_s > SLOW_CALLS * self.budget_s:
@@ -176,10 +169,18 @@ class Run:
         notes: list[str] = []
         kernels, origin, clock = None, "", None
         if self.device_times is not None:
-            from brrr.timing.finish import finish_on_device
+            from brrr.timing.device_times import finish_on_device
 
             self.settle()  # its kernels' own times, and its clock, are taken here
-            kernels, origin, clock = finish_on_device(self, fields, notes, profiler=self.profiler)
+            kernels, origin, clock = finish_on_device(
+                self.device_times,
+                fields,
+                notes,
+                self.flags,
+                call_s=self.call_s,
+                budget_s=self.budget_s,
+                profiler=self.profiler,
+            )
         elif isinstance(self.place, CpuQueue) and not self._single:
             kernels, fields["kernel_s"] = self._worked(self.place)
         if self.drifted:

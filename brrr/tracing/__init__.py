@@ -7,8 +7,7 @@
 (3, ('python', 'launch', 'worker'))
 """
 
-from brrr.tracing.model import Timeline
+from brrr.tracing.timeline import Timeline
 from brrr.tracing.tracer import trace
-from brrr.tracing.view import timeline
 
-__all__ = ["Timeline", "timeline", "trace"]
+__all__ = ["Timeline", "trace"]

@@ -6,11 +6,12 @@ The names asked of an event differ a little between versions of torch; what one 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from brrr.tracing.model import Kind
+from brrr.tracing.spans import LAUNCH, OPERATOR, PYTHON, Kind, Span
 
 Sort = Literal["operator", "runtime", "device", "annotation", "other"]
 
@@ -123,3 +124,114 @@ def outermost(events: Iterable[Raw]) -> list[Raw]:
             found.append(event)
             until[event.thread] = event.end_ns
     return found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# From the profiler's events to the spans of a timeline: lanes, calls, and which launch caused what.
+
+LOOP, CALL = "brrr_loop", "brrr_call"
+"""The names of the spans that the tracer puts around the loop and around each of its calls."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """When the loop began and ended, and each of its calls, in nanoseconds since 1970.
+
+    >>> loop = Loop(0, 20, (0, 10), (8, 18))
+    >>> loop.call_at(12), loop.call_at(9)
+    (1, -1)
+    """
+
+    start_ns: int
+    end_ns: int
+    starts_ns: tuple[int, ...]
+    ends_ns: tuple[int, ...]
+
+    @classmethod
+    def of(cls, events: Sequence[Raw]) -> Loop:
+        """The loop that the tracer's own spans show."""
+        calls = sorted((e.start_ns, e.end_ns) for e in events if e.name == CALL and e.sort != "device")
+        whole = next(e for e in events if e.name == LOOP and e.sort != "device")
+        return cls(whole.start_ns, whole.end_ns, tuple(start for start, _ in calls), tuple(end for _, end in calls))
+
+    def holds(self, event: Raw) -> bool:
+        """Whether the host did this in the loop: before it the profiler warms up, after it the profiler is stopped."""
+        return self.start_ns <= event.start_ns <= self.end_ns
+
+    def call_at(self, at_ns: int) -> int:
+        """The number of the call that was under way on the host at a time, -1 for none."""
+        place = bisect_right(self.starts_ns, at_ns) - 1
+        return place if place >= 0 and at_ns <= self.ends_ns[place] else -1
+
+    def last_before(self, at_ns: int) -> int:
+        """The number of the last call begun before a time."""
+        return max(0, bisect_right(self.starts_ns, at_ns) - 1)
+
+
+def spans_of(events: Sequence[Raw]) -> tuple[Span, ...]:
+    """The spans of the loop's part of a recording, its start at 0.
+
+    What the device did belongs to the call of its launch: the runtime's call with the same correlation id or, where
+    that was not recorded, the operator that the profiler links it with.
+    """
+    loop = Loop.of(events)
+    host = _host(events, loop)
+    by_correlation = {raw.correlation: place for place, (raw, _) in enumerate(host) if raw.sort == "runtime"}
+    by_operator = {raw.correlation: place for place, (raw, _) in enumerate(host) if raw.sort == "operator"}
+    outside = {e.correlation for e in events if e.sort == "runtime" and not loop.holds(e)}
+    found = [e for e in events if e.sort == "device" and e.name not in (LOOP, CALL) and e.correlation not in outside]
+    causes = [by_correlation.get(e.correlation, by_operator.get(e.linked, -1)) for e in found]
+    work = [(e, c) for e, c in zip(found, causes, strict=True) if c >= 0 or e.end_ns > loop.start_ns]
+    lanes = _lanes([raw for raw, _ in work])
+    spans = [span for _, span in host]
+    for raw, cause in work:
+        call = spans[cause].call if cause >= 0 else loop.last_before(raw.start_ns)
+        lane, kind, name = lanes[raw.device, raw.resource], device_kind(raw.name), short_name(raw.name)
+        spans.append(Span(lane, kind, name, raw.start_ns, raw.end_ns, call, cause))
+    return settled(spans, loop.start_ns)
+
+
+def _host(events: Sequence[Raw], loop: Loop) -> list[tuple[Raw, Span]]:
+    """The host's events of the loop: its calls, the operators called in them, the runtime's calls."""
+    inside = [e for e in events if e.sort in ("operator", "runtime", "annotation") and loop.holds(e)]
+    operators = outermost(e for e in inside if e.sort == "operator" and is_operator(e.name))
+    found = [(e, PYTHON, "call") for e in inside if e.name == CALL]
+    found += [(e, OPERATOR, "operator") for e in operators]
+    found += [(e, LAUNCH, runtime_kind(e.name)) for e in inside if e.sort == "runtime"]
+    return [(e, _span(e, lane, kind, loop)) for e, lane, kind in found]  # type: ignore[arg-type]
+
+
+def _span(raw: Raw, lane: str, kind: Kind, loop: Loop) -> Span:
+    name = "call" if kind == "call" else short_name(raw.name)
+    return Span(lane, kind, name, raw.start_ns, raw.end_ns, loop.call_at(raw.start_ns))
+
+
+def runtime_kind(name: str) -> Kind:
+    """Whether a call of the CUDA runtime waits for the device.
+
+    >>> runtime_kind("cudaStreamSynchronize"), runtime_kind("cudaLaunchKernel")
+    ('wait', 'launch')
+    """
+    return "wait" if "Synchronize" in name else "launch"
+
+
+def _lanes(work: Sequence[Raw]) -> dict[tuple[int, int], str]:
+    """A lane for each stream, numbered in the order of first use: the driver's own numbers change with each run."""
+    streams = list(dict.fromkeys((e.device, e.resource) for e in sorted(work, key=lambda e: e.start_ns)))
+    several = len({device for device, _ in streams}) > 1
+    return {(device, stream): f"GPU {device} stream {number}" if several else f"stream {number}"
+            for number, (device, stream) in enumerate(streams, start=1)}  # fmt: skip
+
+
+def settled(spans: Sequence[Span], start_ns: int) -> tuple[Span, ...]:
+    """The spans in the order of their starts, causes following, with the loop's start (or the first span's) at 0.
+
+    The device's clock is known to the host's only to a microsecond or so, so that a span may seem to begin earlier.
+    """
+    zero = min([start_ns, *(span.start_ns for span in spans)])
+    order = sorted(range(len(spans)), key=lambda i: (spans[i].start_ns, -spans[i].end_ns, i))
+    place = {old: new for new, old in enumerate(order)}
+    return tuple(
+        Span(s.lane, s.kind, s.name, s.start_ns - zero, s.end_ns - zero, s.call, place.get(s.cause, -1))
+        for s in (spans[i] for i in order)
+    )

@@ -7,14 +7,15 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-from brrr.errors import ArgumentError, UnavailableError
-from brrr.experiment import DeviceKind
-from brrr.statistics import median
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.statistics import median
+from brrr.core.values import DeviceKind
 from brrr.timing import no_collection
 from brrr.timing.cpu_queue import CpuQueue
 from brrr.timing.host_times import HostTimes
 from brrr.timing.places import Place, checked, name_of, wait_for
-from brrr.tracing.model import Span, Timeline
+from brrr.tracing.spans import Span
+from brrr.tracing.timeline import Timeline
 
 FEWEST_CALLS, MOST_CALLS = 3, 20
 LOOP_S = 0.25
@@ -126,10 +127,10 @@ class Loop:
         """The loop's spans, and its seconds while it was traced."""
         self.wait()
         if isinstance(self.place, CpuQueue):
-            from brrr.tracing.queue_trace import traced_loop
+            from brrr.tracing.recording import traced_loop
 
             return traced_loop(self.fn, self.place, calls)
-        from brrr.tracing.profiled import profiled_loop
+        from brrr.tracing.recording import profiled_loop
 
         return profiled_loop(self.fn, self.wait, calls, cuda=self.place == "cuda")
 
@@ -151,7 +152,7 @@ def _kind(place: Place) -> DeviceKind:
 
 
 def _torch_version() -> str:
-    from brrr.device import this_device
+    from brrr.gpu.device import this_device
 
     return this_device("cpu").torch_version or ""
 

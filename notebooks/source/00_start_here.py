@@ -13,7 +13,12 @@
 # is your own copy.
 
 # %% tags=["setup"]
-from brrr import check, compare, doctor, explore, factory, guess
+from brrr import check
+from brrr import compare
+from brrr import doctor
+from brrr import explore
+from brrr import factory
+from brrr import guess
 
 # %% tags=["question"]
 factory()

@@ -13,7 +13,13 @@
 # %% tags=["setup"]
 from statistics import median
 
-from brrr import check, claims, compare, explore, factory, guess, reachable
+from brrr import check
+from brrr import claims
+from brrr import compare
+from brrr import explore
+from brrr import factory
+from brrr import guess
+from brrr import reachable
 
 # %% tags=["question"]
 factory()

@@ -13,7 +13,14 @@
 # This lesson is for engineers. It builds on 01 (the queue) and 02 (the road, and pinned memory).
 
 # %% tags=["question"]
-from brrr import check, claims, compare_speedup, compare_values, explore, factory, guess, timeline
+from brrr import check
+from brrr import claims
+from brrr import compare_speedup
+from brrr import compare_values
+from brrr import explore
+from brrr import factory
+from brrr import guess
+from brrr import timeline
 
 factory()
 
@@ -92,7 +99,7 @@ compare_speedup(p, "overlap", pairs, elements=2**26, sines=40)
 # - **The office.** Each chunk needs its orders. With small chunks of many kernels, writing them takes longer than the
 #   work; with large ones, the filling counts. Three lanes need three buffers: with two, the upload waits for the download.
 #
-# The same thing as a tool: `brrr.pipeline.Pipeline`. It remembers what is easy to forget: the allocator must know which
+# The same thing as a tool: `brrr.running.pipeline.Pipeline`. It remembers what is easy to forget: the allocator must know which
 # streams use a buffer, and nobody may allocate in the loop.
 #
 # ## And the first call?

@@ -14,12 +14,21 @@
 import torch
 from IPython.display import display
 
-from brrr import LineError, check, claims, compare_speedup, elementwise, explore, factory, guess, reachable
-from brrr.codegen.generated import generated
-from brrr.lessons.available import first_available
-from brrr.lessons.copy_comparison import against_copy
-from brrr.lessons.memory_comparison import compare_memory
-from brrr.lessons.triton_here import tl, triton
+from brrr import LineError
+from brrr import check
+from brrr import claims
+from brrr import compare_speedup
+from brrr import elementwise
+from brrr import explore
+from brrr import factory
+from brrr import guess
+from brrr import reachable
+from brrr.course.lessons.kernels_generated import generated
+from brrr.course.lessons.exercises.strassen_crossover import first_available
+from brrr.course.lessons.compared import against_copy
+from brrr.course.lessons.compared import compare_memory
+from brrr.course.lessons.triton_here import tl
+from brrr.course.lessons.triton_here import triton
 
 factory("memory")
 

@@ -13,11 +13,20 @@
 # %% tags=["setup", "question"]
 from IPython.display import display
 
-from brrr import check, claims, compare, compare_speedup, explore, factory, guess, reachable, timeline
-from brrr.experiments.mlp import BATCHES, BETWEEN_BATCHES
-from brrr.experiments.mlp_table import mlp_table
-from brrr.lessons.available import first_available
-from brrr.lessons.drawings import drawing
+from brrr import check
+from brrr import claims
+from brrr import compare
+from brrr import compare_speedup
+from brrr import explore
+from brrr import factory
+from brrr import guess
+from brrr import reachable
+from brrr import timeline
+from brrr.course.experiments.mlp import BATCHES
+from brrr.course.experiments.mlp import BETWEEN_BATCHES
+from brrr.course.view.network_table import mlp_table
+from brrr.course.lessons.exercises.strassen_crossover import first_available
+from brrr.course.lessons.drawings import drawing
 
 factory("overhead")
 

@@ -13,10 +13,21 @@
 # %% tags=["setup", "question"]
 from IPython.display import display
 
-from brrr import check, claims, compare_speedup, explore, factory, guess, reachable, timeline, units
-from brrr.experiments.mlp import BATCHES
-from brrr.kernels.megakernel_time import H200, Network, plan, predicted_s
-from brrr.lessons.available import first_available
+from brrr import check
+from brrr import claims
+from brrr import compare_speedup
+from brrr import explore
+from brrr import factory
+from brrr import guess
+from brrr import reachable
+from brrr import timeline
+from brrr.core import units
+from brrr.course.experiments.mlp import BATCHES
+from brrr.kernels.megakernel.plan import H200
+from brrr.kernels.megakernel.plan import Network
+from brrr.kernels.megakernel.time import plan
+from brrr.kernels.megakernel.time import predicted_s
+from brrr.course.lessons.exercises.strassen_crossover import first_available
 
 factory("overhead")
 

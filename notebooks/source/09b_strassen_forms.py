@@ -14,11 +14,20 @@
 import torch
 from IPython.display import display
 
-from brrr import check, claims, compare_speedup, explore, factory, guess, reachable
-from brrr.lessons.available import first_available
-from brrr.lessons.drawings import drawing
-from brrr.lessons.strassen_comparison import compare_fused, compare_growth
-from brrr.strassen import explain, fuse, matmul
+from brrr import check
+from brrr import claims
+from brrr import compare_speedup
+from brrr import explore
+from brrr import factory
+from brrr import guess
+from brrr import reachable
+from brrr.course.lessons.exercises.strassen_crossover import first_available
+from brrr.course.lessons.drawings import drawing
+from brrr.course.lessons.strassen_comparison import compare_fused
+from brrr.course.lessons.strassen_comparison import compare_growth
+from brrr.strassen import explain
+from brrr.strassen import fuse
+from brrr.strassen import matmul
 
 factory("compute")
 

@@ -11,9 +11,8 @@ from server import ARTIFACTS
 
 pytestmark = pytest.mark.browser
 
-SET_UP = (
-    "import os\nos.environ['BRRR_SOURCE'] = 'cpu'\nfrom brrr import guess\nfrom brrr.lessons.drawings import drawing"
-)
+SET_UP = "import os\nos.environ['BRRR_SOURCE'] = 'cpu'\nfrom brrr import guess\n"
+SET_UP += "from brrr.course.lessons.drawings import drawing"
 GUESS = 'g = guess("A level is faster by ...", unit="x")'
 NAMES = ("strassen-flow", "strassen-tiles", "strassen-bytes", "strassen-roofline", "strassen-errors")
 CELLS = [f'drawing("{name}"{", unlock=g" * (name == NAMES[0])})' for name in NAMES]

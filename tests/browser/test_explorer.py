@@ -13,7 +13,7 @@ from server import ARTIFACTS
 pytestmark = pytest.mark.browser
 
 TARGET_MS = 60
-SET_UP = "from brrr.widget.explorer import explore\nfrom synthetic import Synthetic"
+SET_UP = "from brrr.course.view.explorer import explore\nfrom synthetic import Synthetic"
 EXPLORE = 'explore("matmul", at={"size": 4096}, lines=["cpu", "transfers", "unsynchronized", "synchronized"], source=S)'
 
 
@@ -109,7 +109,7 @@ def test_two_sliders_over_categories(browser: Any, lab: Any) -> None:
 
 def test_covered_until_the_guess_and_nothing_leaks(browser: Any, lab: Any) -> None:
     covered = EXPLORE.replace("S)", "Synthetic(), unlock=g)")
-    guess = 'from brrr.lessons.guessing import guess\ng = guess("How long?", unit="s")'
+    guess = 'from brrr.course.lessons.guessing import guess\ng = guess("How long?", unit="s")'
     page = NotebookPage(browser, lab, lab.write("covered.ipynb", SET_UP, guess, covered))
     page.run_all()
     page.page.locator(".brrr-cover").wait_for()

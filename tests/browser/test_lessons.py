@@ -9,7 +9,7 @@ import pytest
 from page import NotebookPage
 from server import ARTIFACTS, ROOT
 
-from brrr.lessons.copies import copy_lessons, lessons
+from brrr.course.lessons.copies import copy_lessons, lessons
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 LESSONS = [path.name for path in lessons(ROOT / "notebooks")]

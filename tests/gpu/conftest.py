@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from brrr.device import cuda_problem
+from brrr.gpu.device import cuda_problem
 
 
 @pytest.fixture(scope="session", autouse=True)

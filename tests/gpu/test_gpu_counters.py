@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from brrr.counters.command import count_on_hardware
-from brrr.counters.worker import L2_SETS
-from brrr.errors import UnavailableError
+from brrr.core.errors import UnavailableError
+from tools.counters.command import count_on_hardware
+from tools.counters.worker import L2_SETS
 
 
 def test_counted_bytes_are_those_that_move() -> None:

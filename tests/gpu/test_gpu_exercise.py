@@ -8,8 +8,8 @@ from statistics import median
 
 import pytest
 
-from brrr.lessons.checking import check
-from brrr.lessons.exercise_device import WORK_S, CudaBusy
+from brrr.course.lessons.checking import check
+from brrr.course.lessons.exercises.timer import WORK_S, CudaBusy
 
 Call, Sync, Clock = Callable[[], None], Callable[[], None], Callable[[], float]
 

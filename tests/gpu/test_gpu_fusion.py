@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.codegen import LineError, elementwise
-from brrr.errors import BrrrError
-from brrr.experiment import Value
-from brrr.experiments import experiment
-from brrr.experiments.remat import saved_arrays
-from brrr.experiments.remat_work import peak_bytes
+from brrr.core.errors import BrrrError
+from brrr.core.values import Value
+from brrr.course.experiments import experiment
+from brrr.course.experiments.remat import saved_arrays
+from brrr.course.experiments.remat.work import peak_bytes
+from brrr.course.sources.timers import run_point
 from brrr.kernels import fused
+from brrr.kernels.elementwise.kernel import elementwise
+from brrr.kernels.elementwise.parse import LineError
 from brrr.timing import measure_together
-from brrr.timing.timers import run_point
 
 DTYPES = {torch.float32: 1e-6, torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float64: 1e-14}
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.errors import ArgumentError, CaptureError
-from brrr.graphs import capture
+from brrr.core.errors import ArgumentError, CaptureError
+from brrr.running.graphs import capture
 
 
 def _still_fine() -> None:

@@ -7,10 +7,11 @@ import dataclasses
 import pytest
 import torch
 
-from brrr.errors import ArgumentError, UnavailableError
-from brrr.graphs import capture
-from brrr.kernels.megakernel import Megakernel, gpu_of, supports
-from brrr.kernels.megakernel_plan import Network, make_plan, wide_plans
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.kernels.megakernel.gpu import gpu_of
+from brrr.kernels.megakernel.megakernel import Megakernel, supports
+from brrr.kernels.megakernel.plan import Network, make_plan, wide_plans
+from brrr.running.graphs import capture
 
 Layers = tuple[list[torch.Tensor], list[torch.Tensor]]
 TOLERANCE = 1e-5

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from brrr.errors import BrrrError, UnavailableError, WrongResultError
-from brrr.experiment import Experiment, Value
-from brrr.experiments import experiment
-from brrr.experiments.repeat_check import TOLERANCE, fused_error
-from brrr.kernels import repeat_launch
+from brrr.core.errors import BrrrError, UnavailableError, WrongResultError
+from brrr.core.values import Value
+from brrr.course.experiments import experiment
+from brrr.course.experiments.repeat.work import TOLERANCE, fused_error
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.sources.timers import TimedRun, run_point
+from brrr.kernels import repeat as repeat_launch
 from brrr.kernels.repeat import repeat_multiply
-from brrr.timing.timers import TimedRun, run_point
 
 REPEAT, UNARY, SETS, STRIDES = (experiment(name) for name in ("repeat", "unary", "working_set", "strides"))
 
@@ -79,11 +80,11 @@ def test_every_way_to_repeat_is_right(repeat: int, elements: int, dtype: str) ->
 
 @pytest.mark.parametrize("variant", ["cuda-mul", "triton-mul", "cuda-fma", "triton-fma"])
 def test_a_launch_with_a_step_too_few_is_found(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from brrr.experiments import repeat_work
+    from brrr.course.experiments.repeat import work
 
     way, _ = variant.split("-")
-    right = repeat_work.WAYS[way]
-    monkeypatch.setitem(repeat_work.WAYS, way, lambda inputs, what, repeat: right(inputs, what, repeat - 1))
+    right = work.WAYS[way]
+    monkeypatch.setitem(work.WAYS, way, lambda inputs, what, repeat: right(inputs, what, repeat - 1))
     with pytest.raises(WrongResultError):
         REPEAT.workload(variant, {"repeat": 64, "elements": 10_001, "dtype": "float32"}).check()
 
@@ -111,7 +112,7 @@ def test_every_stride_is_right(numbers: int, offset: int, stride: int) -> None:
 
 @pytest.mark.parametrize("name", ["read", "write", "write-whole"])
 def test_a_strided_kernel_that_does_nothing_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from brrr.kernels import nvrtc
+    from brrr.gpu import nvrtc
 
     monkeypatch.setattr(nvrtc, "kernel", lambda *which: lambda *arguments: None)
     with pytest.raises(WrongResultError):

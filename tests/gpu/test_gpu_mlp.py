@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.errors import BrrrError, UnavailableError
-from brrr.experiment import Value
-from brrr.experiments import experiment
-from brrr.lessons.checking import check
-from brrr.lessons.exercise_capture import careless
-from brrr.timing.timers import run_point
+from brrr.core.errors import BrrrError, UnavailableError
+from brrr.core.values import Value
+from brrr.course.experiments import experiment
+from brrr.course.lessons.checking import check
+from brrr.course.lessons.exercises.capture import careless
+from brrr.course.sources.timers import run_point
 
 MLP = experiment("mlp")
 SLOW = ("compile", "max-autotune")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from brrr.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.networks import WAYS, Network, Weights, best
 
 PYCUDA = importlib.util.find_spec("pycuda") is not None
@@ -195,8 +195,8 @@ def test_an_address_that_no_word_divides() -> None:
 
 @needs_pycuda
 def test_pycuda_follows_torch_to_the_shared_stream_only() -> None:
+    from brrr.gpu.pycuda_context import shared_stream
     from brrr.kernels import bias_relu
-    from brrr.kernels.pycuda_context import shared_stream
 
     y, b = torch.ones(4, 8, device="cuda"), torch.ones(8, device="cuda")
     torch.cuda.synchronize()
@@ -225,7 +225,7 @@ def test_what_the_pycuda_kernels_refuse() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (2, 128, 128), (17, 100, 33), (128, 512, 1024)])
 def test_cublas_itself(m: int, k: int, n: int, dtype: torch.dtype) -> None:
-    from brrr.kernels.cublas import Blas
+    from brrr.gpu.cublas import Blas
 
     x, w = torch.randn(m, k, device="cuda").to(dtype), torch.randn(n, k, device="cuda").to(dtype)
     out = torch.full((m, n), math.nan, dtype=dtype, device="cuda")
@@ -245,8 +245,8 @@ def test_cublas_itself(m: int, k: int, n: int, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("tf32", [False, True])
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (2, 128, 128), (17, 100, 33), (16, 256, 256)])
 def test_the_fastest_of_cublas_and_cublaslt(m: int, k: int, n: int, tf32: bool) -> None:
-    from brrr.kernels.cublas import Blas
-    from brrr.kernels.cublas_lt import fastest_product
+    from brrr.gpu.cublas import Blas
+    from brrr.gpu.cublas_lt import fastest_product
 
     stream = torch.cuda.Stream()
     blas = Blas(0, stream.cuda_stream)
@@ -269,7 +269,7 @@ def test_the_fastest_of_cublas_and_cublaslt(m: int, k: int, n: int, tf32: bool) 
 @needs_nvmath
 @pytest.mark.parametrize(("m", "n"), [(2, 128), (16, 256), (17, 100)])
 def test_cublas_without_a_workspace(m: int, n: int) -> None:
-    from brrr.kernels.cublas import Blas
+    from brrr.gpu.cublas import Blas
 
     blas = Blas(0, torch.cuda.current_stream().cuda_stream, workspace_bytes=0)
     try:

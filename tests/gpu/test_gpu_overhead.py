@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.errors import ArgumentError, UnavailableError
-from brrr.experiment import Experiment, Value
-from brrr.experiments import experiment
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.values import Value
+from brrr.course.experiments import experiment
+from brrr.course.lessons.checking import check
+from brrr.course.lessons.exercises.chatty import chatty
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.sources.scaling import scaling_test
+from brrr.course.sources.timers import TimedRun, run_point
 from brrr.kernels import relu
-from brrr.lessons.checking import check
-from brrr.lessons.exercise_chatty import chatty
-from brrr.scaling import scaling_test
-from brrr.timing.timers import TimedRun, run_point
 
 needs_pycuda = pytest.mark.skipif(importlib.util.find_spec("pycuda") is None, reason="PyCUDA is not here")
 LAUNCHES = [

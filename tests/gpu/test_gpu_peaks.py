@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from brrr.errors import WrongResultError
-from brrr.peaks import Peaks, calibrate
-from brrr.peaks.gpu_arithmetic import STEPS, chains
-from brrr.peaks.gpu_streams import KINDS, Streams
-from brrr.peaks.gpu_times import own_times
-from brrr.peaks.host_cost import operators
-from brrr.peaks.peaks_file import read_peaks, slug_of, write_peaks
+from brrr.cli.calibrate import write_peaks
+from brrr.core.errors import WrongResultError
+from brrr.roofline.calibrate import calibrate
+from brrr.roofline.calibrate.gpu_arithmetic import STEPS, chains
+from brrr.roofline.calibrate.gpu_streams import KINDS, Streams
+from brrr.roofline.calibrate.gpu_times import own_times
+from brrr.roofline.calibrate.host_cost import operators
+from brrr.roofline.peaks.file import read_peaks, slug_of
+from brrr.roofline.peaks.peaks import Peaks
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.errors import ArgumentError, DeviceMemoryError, UnavailableError
-from brrr.pipeline import Pipeline, host_array
+from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
+from brrr.running.pipeline import Pipeline, host_array
 
 
 def arrays(elements: int, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
@@ -109,7 +109,7 @@ def test_nothing_is_allocated_by_a_call() -> None:
 
 
 def test_copies_and_kernels_overlap() -> None:
-    from brrr.tracing import trace
+    from brrr.tracing.tracer import trace
 
     elements = 32_000_000
     pipeline = Pipeline(sines(40), elements, chunks=8)

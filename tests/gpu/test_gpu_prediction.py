@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from brrr.errors import BrrrError
-from brrr.experiments import experiment
-from brrr.experiments.prediction_cases import case, cases, intervened, to_compile
-from brrr.experiments.prediction_times import kernel_times
+from brrr.core.errors import BrrrError
+from brrr.course.sources.timers import run_point
 from brrr.timing import measure
-from brrr.timing.timers import run_point
+from tools.prediction.cases import case, cases, intervened, to_compile
+from tools.prediction.experiment import EXPERIMENT as PREDICTION
+from tools.prediction.work import kernel_times
 
-PREDICTION = experiment("prediction")
 ON_CUDA = [variant.name for variant in PREDICTION.variants if variant.device == "cuda"]
 SOME = [each.name for kind in ("stream", "product", "chain") for each in cases() if each.kind == kind][::97]
 SOME += sorted(intervened())[::40] + sorted(to_compile())[:1]
@@ -40,7 +39,7 @@ def test_precision_of_products_is_left_as_it_was() -> None:
 
 
 def test_a_batch_sees_the_kernels_that_the_timer_sees() -> None:
-    from brrr.experiments.prediction_work import call_of, inputs_of
+    from tools.prediction.work import call_of, inputs_of
 
     for each in [case(name) for name in SOME if case(name).nbytes < 1e7 and case(name).dtype != "tf32"][:5]:
         alone = measure(call_of(each, inputs_of(each, "cuda")), device="cuda", budget_s=0.03)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from brrr.errors import BrrrError
-from brrr.experiment import Value
-from brrr.experiments import experiment
-from brrr.experiments import pseudo_linear_work as work
-from brrr.experiments.pseudo_linear_check import inexact_share, pseudo_error, whole_numbers
+from brrr.core.errors import BrrrError
+from brrr.core.values import Value
+from brrr.course.experiments import experiment
+from brrr.course.experiments.pseudo_linear import work
+from brrr.course.experiments.pseudo_linear.check import inexact_share, pseudo_error, whole_numbers
+from brrr.course.sources.live import Live
+from brrr.course.sources.timers import TimedRun, run_point
+from brrr.course.sources.transition import find_transition, pays
 from brrr.kernels.pseudo_linear import pseudo_linear
-from brrr.live import Live
 from brrr.timing import measure_together
-from brrr.timing.timers import TimedRun, run_point
-from brrr.transition import find_transition, pays
 
 PSEUDO = experiment("pseudo_linear")
 FLAWS = experiment("pseudo_linear_flaws")

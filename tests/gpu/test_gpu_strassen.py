@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import nn
 
-from brrr.errors import DeviceMemoryError, UnavailableError
-from brrr.graphs import capture
+from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.networks import WAYS as NETWORK_WAYS
 from brrr.networks import Network, Weights
-from brrr.networks.strassen_ways import captured_launches, launches
+from brrr.networks.launched_ways import captured_launches, launches
+from brrr.running.graphs import capture
 from brrr.strassen import WAYS, Way, explain, fuse, matmul, prepare
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.execution import prepared

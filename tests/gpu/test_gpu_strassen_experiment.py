@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from brrr.errors import BrrrError, UnavailableError
-from brrr.experiment import Experiment, Value
-from brrr.experiments import experiment
-from brrr.timing.timers import run_point
+from brrr.core.errors import BrrrError, UnavailableError
+from brrr.core.values import Value
+from brrr.course.experiments import experiment
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.sources.timers import run_point
 
 STRASSEN, ERRORS, MLP = (experiment(name) for name in ("strassen", "strassen_errors", "mlp"))
 REQUIRED = ("sgemm", "sgemm-strassen-1", "tf32", "bf16", "fp16", "auto-fp32", "torch-fp16x3", "strassen-one")

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import nn
 
-from brrr.errors import UnavailableError
-from brrr.graphs import capture
-from brrr.kernels.bias_relu_launch import by_bindings
-from brrr.kernels.pycuda_context import shared_stream
+from brrr.core.errors import UnavailableError
+from brrr.gpu.pycuda_context import shared_stream
+from brrr.kernels.bias_relu import by_bindings
+from brrr.running.graphs import capture
 from brrr.strassen import StrassenMLP, fastest_layer
 from brrr.strassen.fastest_layer import Times, product_and_kernel
 from brrr.strassen.layers import Layer

@@ -7,16 +7,15 @@ import math
 import pytest
 import torch
 
-from brrr.errors import UnavailableError
-from brrr.graphs import capture
+from brrr.core.errors import UnavailableError
+from brrr.running.graphs import capture
 from brrr.strassen import WAYS, Way, explain, kept, matmul, prepare
 from brrr.strassen.accuracy import predicted_error
-from brrr.strassen.aligned import aligned_steps
 from brrr.strassen.arena import Arena
-from brrr.strassen.execution import prepare_right, prepared, run_all
+from brrr.strassen.execution import peeled_steps, prepare_right, prepared, run_all
 from brrr.strassen.fitting import Copied, Sizes, copied, core_of
 from brrr.strassen.operands import Right
-from brrr.strassen.peeled import peeled_steps
+from brrr.strassen.steps import aligned_steps
 from brrr.strassen.workspace import workspace_bytes
 from tests.strassen_on_gpu import error, normal
 

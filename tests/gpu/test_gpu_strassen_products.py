@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.kernels import sgemm
-from brrr.kernels.sgemm import TILINGS, Tiling
-from brrr.strassen import fastest_product
+from brrr.strassen import products as fastest_product
+from brrr.strassen.gemm import sgemm
+from brrr.strassen.gemm.sgemm import TILINGS, Tiling
 from brrr.strassen.products import batched, prepared_batched
 
 needs_nvmath = pytest.mark.skipif(importlib.util.find_spec("nvmath") is None, reason="needs nvmath-python")

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from brrr.strassen import FORMS
-from brrr.strassen.error_growth import amplification
-from brrr.strassen.reference import prefix, product, suffix
+from brrr.strassen.accuracy import amplification
+from brrr.strassen.algebra.reference import prefix, product, suffix
+from brrr.strassen.algebra.shapes import products_shape
 from brrr.strassen.scaling import STEPS, Scaling
-from brrr.strassen.shapes import products_shape
 
 ALL = pytest.mark.parametrize("form", [*FORMS, "balanced"])
 LEVELS = pytest.mark.parametrize("level", range(4))

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.errors import ArgumentError
-from brrr.graphs import capture
-from brrr.kernels import split_product_plan, split_product_triton
-from brrr.kernels.split_rivals_triton import prepared_tf32x3
-from brrr.strassen.splits import Part, empty_terms, prepared_splits
-from brrr.strassen.splitting import expected_error, prepared_product, split, split_product
+from brrr.core.errors import ArgumentError
+from brrr.running.graphs import capture
+from brrr.strassen.split import product_plan, triton
+from brrr.strassen.split.rivals import prepared_tf32x3
+from brrr.strassen.split.splits import Part, empty_terms, prepared_splits
+from brrr.strassen.split.splitting import expected_error, prepared_product, split, split_product
 
 TOLERANCE = 6e-7
 """Of each entry, relative to the lengths of its row and column."""
@@ -70,7 +70,7 @@ def check(shape: tuple[int, int, int, int], **how: Any) -> None:
 @pytest.mark.parametrize("tiling", CUDA)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_cuda_at_any_shape(shape: tuple[int, int, int, int], tiling: str) -> None:
-    check(shape, how="cuda", tiling=split_product_plan.Tiling(**CUDA[tiling]))
+    check(shape, how="cuda", tiling=product_plan.Tiling(**CUDA[tiling]))
 
 
 @pytest.mark.parametrize("maps", [False, True])
@@ -78,7 +78,7 @@ def test_cuda_at_any_shape(shape: tuple[int, int, int, int], tiling: str) -> Non
 def test_triton_at_any_shape(shape: tuple[int, int, int, int], maps: bool) -> None:
     if maps and torch.cuda.get_device_capability() < (9, 0):
         pytest.skip("the copy engine is there from compute capability 9.0 on")
-    check(shape, how="triton", tiling=split_product_triton.Tiling(maps=maps))
+    check(shape, how="triton", tiling=triton.Tiling(maps=maps))
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 65, 130), (2, 1000, 777), (1, 30, 20000), (1, 10, 40000)], ids=str)
@@ -158,7 +158,7 @@ def test_the_error_of_each_default_is_at_most_sgemm_s(tiling: str, inputs: str) 
     draw = torch.randn if inputs == "normal" else torch.rand
     a, w = draw(2048, 4096, device="cuda"), draw(2048, 4096, device="cuda")
     exact = a.double() @ w.double().T
-    found = split_product(split(a), split(w), how="cuda", tiling=split_product_plan.Tiling(**CUDA[tiling]))
+    found = split_product(split(a), split(w), how="cuda", tiling=product_plan.Tiling(**CUDA[tiling]))
     assert float((found - exact).norm()) < float((a @ w.T - exact).norm())
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.kernels import strassen_sums as sums
-from brrr.kernels.strassen_sums_dispatch import Kernels
-from brrr.strassen.shapes import buffer_shape, products_shape
+from brrr.strassen.algebra.shapes import buffer_shape, products_shape
+from brrr.strassen.passes import sums
+from brrr.strassen.passes.launch import Kernels
 from brrr.timing import measure_together
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16

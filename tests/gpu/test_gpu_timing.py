@@ -9,15 +9,15 @@ import pytest
 import torch
 
 import brrr
-from brrr.errors import DeviceMemoryError
-from brrr.experiments import experiment
+from brrr.core.errors import DeviceMemoryError
+from brrr.course.experiments import experiment
+from brrr.course.sources.timers import TimedRun, run_point, run_variant
 from brrr.timing import interleave, measure, measure_together
 from brrr.timing.activity import record_activity, split_by_marker
 from brrr.timing.calibration import calibration, pairs_s
 from brrr.timing.gate import Gate, marker_kernel, sm_clock_hz, spin, timer_tick_s
 from brrr.timing.graph_times import graph_step
 from brrr.timing.run import Run
-from brrr.timing.timers import TimedRun, run_point, run_variant
 
 
 @pytest.fixture

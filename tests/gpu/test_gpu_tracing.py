@@ -10,9 +10,11 @@ import pytest
 import torch
 
 from brrr import measure
-from brrr.errors import ArgumentError, UnavailableError
-from brrr.tracing import Timeline, trace
-from brrr.tracing.compact import LIMIT_BYTES
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.drawing.timeline import picture
+from brrr.tracing import files
+from brrr.tracing.files import LIMIT_BYTES
+from brrr.tracing.tracer import trace
 
 POINTS = 0.05
 """How far the idle share may be from the timer's `1 - busy_s / period_s`."""
@@ -167,9 +169,9 @@ def test_tracing_leaves_the_launches_as_cheap_as_before() -> None:
 def test_the_file_is_small_and_is_read_again(tmp_path: Path) -> None:
     for number, make in enumerate((small_relu, big_product, mixed)):
         found = trace(make(), device="cuda")
-        path = found.write(tmp_path / f"{number}.json")
+        path = files.write(found, tmp_path / f"{number}.json")
         assert path.stat().st_size <= LIMIT_BYTES
-        assert Timeline.read(path).spans == found.spans
+        assert files.read(path).spans == found.spans
         print(f"{make.__name__}: {len(found.spans)} spans, {path.stat().st_size} bytes")
-        assert found.picture().png.startswith(b"\x89PNG")
+        assert picture(found).png.startswith(b"\x89PNG")
         assert sum(span.on_device for span in found.spans) <= 160

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from brrr.errors import WrongResultError
-from brrr.experiments import experiment
-from brrr.timing.timers import TimedRun, run_point
+from brrr.core.errors import WrongResultError
+from brrr.course.experiments import experiment
+from brrr.course.sources.timers import TimedRun, run_point
 
 TRANSFERS, SINE = experiment("transfers"), experiment("nested_sine")
 COPIES = [v.name for v in TRANSFERS.variants if v.device == "cuda"]

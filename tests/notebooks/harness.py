@@ -17,13 +17,13 @@ LESSONS = sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))
 SOLUTIONS = sorted((NOTEBOOKS / "solutions").glob("[0-9]*.ipynb"))
 
 KEEP = """
-import brrr.widget.explorer
-brrr.widget.explorer.explorers = set()  # keeps them: nbval forgets the result of a cell
-brrr.widget.explorer.sweepable = set()
+import brrr.course.view.explorer
+brrr.course.view.explorer.explorers = set()  # keeps them: nbval forgets the result of a cell
+brrr.course.view.explorer.sweepable = set()
 """
 
 ANSWER_ALL = """
-from brrr.lessons.guessing import Guess
+from brrr.course.lessons.guessing import Guess
 for asked in [value for value in list(globals().values()) if isinstance(value, Guess)]:
     assert not asked.answered, asked
     form = asked.form
@@ -33,7 +33,7 @@ for asked in [value for value in list(globals().values()) if isinstance(value, G
 """
 
 SWEEP = """
-from brrr.widget.explorer import explorers, sweepable, sweep_all
+from brrr.course.view.explorer import explorers, sweepable, sweep_all
 assert not any(each.covered for each in [*explorers, *sweepable])
 swept = sweep_all()
 assert swept == {count}, f"{{swept}} explorers were swept; the lesson has {count}"

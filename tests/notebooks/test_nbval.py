@@ -38,8 +38,8 @@ def _broken(*sources: str) -> nbformat.NotebookNode:
     return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
 
 
-EXPLORES = 'from brrr.widget.explorer import explore\nexplore("matmul", source="cpu")'
-RAISES = "from brrr.widget.panel import Panel\nPanel._on_slider = lambda *_: 1 / 0"
+EXPLORES = 'from brrr.course.view.explorer import explore\nexplore("matmul", source="cpu")'
+RAISES = "from brrr.course.view.panel import Panel\nPanel._on_slider = lambda *_: 1 / 0"
 
 
 @pytest.mark.slow
@@ -57,7 +57,7 @@ def test_the_same_notebook_without_the_fault_passes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_explorer_that_is_not_swept_fails_the_lane(tmp_path: Path) -> None:
-    hidden = EXPLORES + "\nfrom brrr.widget.explorer import explorers\nexplorers.clear()"
+    hidden = EXPLORES + "\nfrom brrr.course.view.explorer import explorers\nexplorers.clear()"
     ran = run_nbval(with_sweep(_broken(hidden)), tmp_path, **CPU)
     assert ran.returncode == 1
     assert "0 explorers were swept" in ran.stdout
@@ -65,7 +65,7 @@ def test_an_explorer_that_is_not_swept_fails_the_lane(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_wrong_solution_fails_the_lane(tmp_path: Path) -> None:
-    wrong = 'from brrr.lessons.checking import check\ncheck("00-orders", microseconds=1200)'
+    wrong = 'from brrr.course.lessons.checking import check\ncheck("00-orders", microseconds=1200)'
     ran = run_nbval(with_all_right(_broken(wrong)), tmp_path, **CPU)
     assert ran.returncode == 1
     assert "AssertionError" in ran.stdout

@@ -10,7 +10,8 @@
 # %% tags=["setup"]
 from statistics import median
 
-from brrr import check, explore
+from brrr import check
+from brrr import explore
 
 # %% [markdown]
 # ## Mend the timer

@@ -12,7 +12,8 @@ from math import ceil
 
 import numpy as np
 
-from brrr import check, explore
+from brrr import check
+from brrr import explore
 
 # %% [markdown]
 # ## When does the way pay?

@@ -10,7 +10,8 @@
 # %% tags=["setup"]
 import torch
 
-from brrr import check, explore
+from brrr import check
+from brrr import explore
 
 # %% [markdown]
 # ## Make it quiet

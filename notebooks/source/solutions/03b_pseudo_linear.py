@@ -8,7 +8,9 @@
 # # 03b · Why is the layer without a matrix product not faster? The answers
 
 # %% tags=["setup"]
-from brrr import check, find_transition, pays
+from brrr import check
+from brrr import find_transition
+from brrr import pays
 
 # %% [markdown]
 # ## Mend the benchmark

@@ -11,7 +11,8 @@
 import torch
 
 from brrr import check
-from brrr.lessons.triton_here import tl, triton
+from brrr.course.lessons.triton_here import tl
+from brrr.course.lessons.triton_here import triton
 
 # %% [markdown]
 # ## Fuse three operators in Triton

@@ -9,8 +9,8 @@
 
 # %% tags=["setup"]
 from brrr import check
-from brrr.experiments import experiment
-from brrr.source import source
+from brrr.course.experiments import experiment
+from brrr.course.sources.named import source
 
 # %% [markdown]
 # ## One sign, one sum

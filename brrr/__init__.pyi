@@ -1,0 +1,56 @@
+"""The public names of brrr: `__init__.py` loads each from here, when it is first used."""
+
+from .cli.doctor import doctor as doctor
+from .core.errors import ArgumentError as ArgumentError
+from .core.errors import BrrrError as BrrrError
+from .core.errors import CaptureError as CaptureError
+from .core.errors import DeviceMemoryError as DeviceMemoryError
+from .core.errors import NotRecordedError as NotRecordedError
+from .core.errors import RecordingError as RecordingError
+from .core.errors import TraceError as TraceError
+from .core.errors import UnavailableError as UnavailableError
+from .core.errors import WrongResultError as WrongResultError
+from .core.measurement import Estimate as Estimate
+from .core.measurement import Measurement as Measurement
+from .counting.cost import Cost as Cost
+from .counting.description import array as array
+from .counting.mode import CostMode as CostMode
+from .counting.tracing import cost as cost
+from .course.lessons.checking import check as check
+from .course.lessons.claims_table import claims as claims
+from .course.lessons.compared import compare_values as compare_values
+from .course.lessons.comparison import compare as compare
+from .course.lessons.comparison import reachable as reachable
+from .course.lessons.guessing import guess as guess
+from .course.lessons.speedup_comparison import compare_speedup as compare_speedup
+from .course.nouns.experiment import Experiment as Experiment
+from .course.sources.live import Live as Live
+from .course.sources.recorded import Recorded as Recorded
+from .course.sources.scaling import Scaling as Scaling
+from .course.sources.scaling import scaling_test as scaling_test
+from .course.sources.transition import Transition as Transition
+from .course.sources.transition import find_transition as find_transition
+from .course.sources.transition import pays as pays
+from .course.view.explorer import explore as explore
+from .course.view.factory import factory as factory
+from .course.view.timeline import timeline as timeline
+from .drawing.roofline import roofline_plot as roofline_plot
+from .drawing.timeline import trace as trace
+from .gpu.datasheet import hardware as hardware
+from .kernels.elementwise.kernel import elementwise as elementwise
+from .kernels.elementwise.parse import LineError as LineError
+from .roofline.calibrate import calibrate as calibrate
+from .roofline.peaks.peak import Peak as Peak
+from .roofline.peaks.peaks import MissingPeakError as MissingPeakError
+from .roofline.peaks.peaks import Peaks as Peaks
+from .roofline.predicting import predict as predict
+from .roofline.prediction import Prediction as Prediction
+from .running.graphs import capture as capture
+from .running.pipeline import Pipeline as Pipeline
+from .running.pipeline import host_array as host_array
+from .timing import measure as measure
+from .timing import measure_together as measure_together
+from .timing.cpu_queue import CpuQueue as CpuQueue
+from .tracing.timeline import Timeline as Timeline
+
+__version__: str

@@ -1,0 +1,1 @@
+"""The commands behind `brrr`: lab, doctor, record, join, calibrate, claims."""

@@ -1,0 +1,69 @@
+"""`brrr calibrate`: measure this machine's peaks, print them, and keep them with its recordings.
+
+python -m brrr calibrate --device cuda           # measure the GPU
+python -m brrr calibrate --no-write              # only look
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from brrr.core.errors import BrrrError
+from brrr.core.files import require_writable
+from brrr.core.paths import FILE, recordings_root
+from brrr.course.sources.machine import Machine
+from brrr.roofline.calibrate import calibrate
+from brrr.roofline.peaks.file import slug_of, to_object
+from brrr.roofline.peaks.peaks import Peaks
+
+
+def main(argv: Sequence[str]) -> int:
+    """`brrr calibrate`: 0 when it went well, 2 for an error."""
+    options = _parser().parse_args(argv)
+    try:
+        peaks = calibrate(options.device, budget_s=options.seconds, quick=options.quick, progress=_say)
+        print(peaks)
+        if not options.no_write:
+            print(f"\nWritten to {_write(peaks, options.out)}")
+    except BrrrError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="brrr calibrate", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--device", choices=("cuda", "cpu"), help="what to measure (default: the GPU if there is one)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the recordings; the device's lies inside it")
+    parser.add_argument("--seconds", type=float, default=60.0, help="take no longer than so many (default: 60)")
+    parser.add_argument("--quick", action="store_true", help="a few sizes in a few seconds: to try it")
+    parser.add_argument("--no-write", action="store_true", help="print the peaks and keep nothing")
+    return parser
+
+
+def _say(part: str) -> None:
+    print(f"measuring: {part}", file=sys.stderr, flush=True)
+
+
+def _write(peaks: Peaks, out: Path | None) -> Path:
+    return write_peaks((out or recordings_root()) / slug_of(peaks), peaks)
+
+
+def write_peaks(folder: Path | str, peaks: Peaks) -> Path:
+    """Put the peaks into the folder's `machine.json`, which is made if it is missing; returns the file's path.
+
+    RecordingError if the folder's recordings come from another device or other software, or cannot be written.
+    """
+    folder = Path(folder)
+    require_writable(folder)
+    machine = Machine(slug_of(peaks), peaks.device, peaks.kind, peaks.driver, peaks.cuda, peaks.torch)
+    if (folder / FILE).exists():
+        there = Machine.read(folder)
+        there.require_joinable(machine)
+        machine = there
+    replace(machine, peaks=to_object(peaks)).write(folder)
+    return folder / FILE

@@ -1,0 +1,226 @@
+"""`brrr doctor`: what is here, which lessons therefore run live, and the one command that would enable more."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from brrr.cli import inventory
+from brrr.cli.inventory import Facts, Row
+from brrr.core import paths
+from brrr.course.lessons import course
+from brrr.course.lessons.course import Lesson
+from brrr.gpu import device
+
+_MARK = {"found": "yes", "missing": "no", "problem": "PROBLEM"}
+
+
+@dataclass(frozen=True)
+class Report:
+    """The doctor's answer; printed, or shown as a table in a notebook."""
+
+    cuda: bool
+    rows: tuple[Row, ...]
+    lessons: tuple[Lesson, ...]
+    advice: Advice
+
+    def __str__(self) -> str:
+        widths = [max(len(cell) for cell in column) for column in zip(*self._cells(), strict=True)]
+        table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in self._cells()]
+        return "\n".join([*table, "", *self._lines()])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_markdown_(self) -> str:
+        head, *body = (f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in self._cells())
+        return "\n".join([head, "| --- " * 4 + "|", *body, "", *(f"- {line}" for line in self._lines())])
+
+    def as_json(self) -> str:
+        """The same for programs."""
+        return json.dumps(asdict(self), indent=2, ensure_ascii=False)
+
+    def _cells(self) -> list[tuple[str, str, str, str]]:
+        found = [(row.what, _MARK[row.status], row.seen, row.enables) for row in self.rows]
+        return [("what", "here", "seen", "enables"), *found]
+
+    def _lines(self) -> list[str]:
+        lines = [_lesson_line(state, [one for one in self.lessons if one.state == state]) for state in _SAID]
+        return [line for line in lines if line] + [_advice_line(self.advice)]
+
+
+_SAID = {
+    "live": "Lessons that run live",
+    "partly live": "Partly live",
+    "replayed": "Replayed from recordings",
+    "problem": "Cannot be opened",
+    "to come": "To come",
+}
+
+
+def doctor() -> Report:
+    """What is here, which lessons run live, and what would enable more. Never raises: what fails is a row."""
+    facts = inventory.gather()
+    rows = inventory.rows(facts)
+    fine = {row.what: row for row in rows}
+    try:
+        found = course.lessons(paths.share("notebooks"), lambda what: fine[what].status == "found")
+    except Exception as error:
+        found = (Lesson("lessons", "problem", f"the folder of lessons cannot be read: {error}"),)
+    try:
+        more = advise(facts, fine)
+    except Exception as error:
+        more = Advice(None, f"No advice: {error}")
+    return Report(facts.cuda_problem is None, rows, found, more)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`brrr doctor [--require cuda] [--json]`: print the report; exit status 1 if what is required is missing."""
+    parser = argparse.ArgumentParser(prog="brrr doctor", description="What is here, and which lessons run live.")
+    parser.add_argument("--require", choices=["cuda"], help="exit with 1 unless this works")
+    parser.add_argument("--json", action="store_true", help="print for a program instead of a person")
+    options = parser.parse_args(argv)
+    answer = doctor()
+    print(answer.as_json() if options.json else answer)
+    return 1 if options.require == "cuda" and not answer.cuda else 0
+
+
+def _lesson_line(state: str, some: list[Lesson]) -> str:
+    """One line for each state; lessons that share a reason stand together."""
+    if not some:
+        return ""
+    reasons = dict.fromkeys(one.note for one in some)
+    parts = []
+    for reason in reasons:
+        names = ", ".join(one.name for one in some if one.note == reason)
+        parts.append(f"{names} ({reason})" if reason else names)
+    return f"{_SAID[state]}: {'; '.join(parts)}."
+
+
+def _advice_line(more: Advice) -> str:
+    return f"To enable more ({more.why}): {more.command}" if more.command else more.why
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The one command that would enable more of the course on this machine.
+
+_DRIVERS = "https://www.nvidia.com/drivers"
+_TURING = (7, 5)  # torch's builds for CUDA 13 have no code for older GPUs; those for CUDA 12.6 have
+
+_PACKAGES = {  # row -> package
+    "PyCUDA": "pycuda",
+    "Triton": "triton",
+    "nvmath": "nvmath-python",
+    "CUPTI": "cupti-python",
+    "NVML": "nvidia-ml-py",
+}
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A command to paste, or None where no command helps, and what it would bring."""
+
+    command: str | None
+    why: str
+
+
+def advise(facts: Facts, rows: Mapping[str, Row]) -> Advice:
+    """The step that enables most, first things first: torch, driver, torch's CUDA, then the libraries."""
+    if rows["torch"].status != "found":
+        return Advice(f"{_pip()} install --upgrade torch", "torch, so that anything runs live")
+    if rows["widgets"].status != "found":
+        return Advice(f"{_pip()} install ipywidgets jupyterlab_widgets", "the sliders")
+    if not facts.gpu_seen:
+        return _without_gpu(rows)
+    if facts.cuda_problem is not None:
+        return _repair(facts)
+    lacking = [name for name in _PACKAGES if _lacks(rows, name)]
+    if "PyCUDA" in lacking and rows["nvcc"].status != "found" and not _conda():
+        lacking.remove("PyCUDA")  # pip builds it with nvcc
+    if lacking:
+        return Advice(_install(lacking), f"{', '.join(lacking)}: more variants live on this GPU")
+    if _lacks(rows, "nvcc"):
+        return Advice(_nvcc(), "nvcc, which PyCUDA and its kernels are compiled with")
+    return Advice(None, "Nothing is missing: everything runs live.")
+
+
+def _lacks(rows: Mapping[str, Row], name: str) -> bool:
+    """Whether a row is not fine, and could be: Triton is made for Linux alone."""
+    return rows[name].status != "found" and not (name == "Triton" and sys.platform != "linux")
+
+
+def _without_gpu(rows: Mapping[str, Row]) -> Advice:
+    if rows["C compiler"].status != "found":
+        command = {"linux": "sudo apt-get install build-essential", "darwin": "xcode-select --install"}
+        return Advice(command.get(sys.platform), "a C compiler, for torch.compile on the CPU")
+    return Advice(None, "No command adds a GPU: open the lessons on a machine with an NVIDIA one (Colab has them).")
+
+
+def _repair(facts: Facts) -> Advice:
+    """There is a GPU, but CUDA does not work."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None and visible.strip() in ("", "-1"):
+        command = "set CUDA_VISIBLE_DEVICES=" if sys.platform == "win32" else "unset CUDA_VISIBLE_DEVICES"
+        return Advice(command, "the GPU, which this environment variable hides; then start again")
+    build = _build(facts)
+    if facts.driver_cuda is None or build is None:
+        return Advice(_driver(), f"the NVIDIA driver: a newer one, or a repair ({_DRIVERS})")
+    version = (device.torch_version() or "").partition("+")[0]
+    wanted = f"torch=={version}" if version else "torch"
+    index = f"https://download.pytorch.org/whl/{build}"
+    return Advice(f"{_pip()} install --force-reinstall {wanted} --index-url {index}", "a torch that fits this GPU")
+
+
+def _build(facts: Facts) -> str | None:
+    """The build of torch that fits driver and GPU, or None if none does or the one in use already should."""
+    if facts.driver_cuda is None or facts.torch is None:
+        return None
+    newest = "cu130" if facts.driver_cuda >= (13, 0) else "cu126" if facts.driver_cuda >= (12, 6) else None
+    cuda = facts.torch.version.cuda
+    if cuda is None or int(cuda.split(".")[0]) > facts.driver_cuda[0]:
+        return newest
+    return "cu126" if newest and _older_than_turing(facts) and not cuda.startswith("12.6") else None
+
+
+def _older_than_turing(facts: Facts) -> bool:
+    try:
+        return facts.torch is not None and tuple(facts.torch.cuda.get_device_capability()) < _TURING
+    except Exception:  # a GPU that torch cannot reach has no age to it
+        return False
+
+
+def _pip() -> str:
+    """This Python's pip, as one types it."""
+    here = os.path.relpath(sys.executable) if sys.executable.startswith(os.getcwd() + os.sep) else sys.executable
+    return f'"{here}" -m pip' if " " in here else f"{here} -m pip"
+
+
+def _conda() -> bool:
+    """Whether this Python is that of the active conda environment; a venv may run inside one."""
+    return os.environ.get("CONDA_PREFIX") == sys.prefix
+
+
+def _install(names: list[str]) -> str:
+    tool = "conda install -c conda-forge" if _conda() else f"{_pip()} install"
+    return f"{tool} {' '.join(_PACKAGES[name] for name in names)}"
+
+
+def _nvcc() -> str:
+    if _conda():
+        return "conda install -c conda-forge cuda-nvcc"
+    if sys.platform == "win32":
+        return "winget install Nvidia.CUDA"
+    return "sudo apt-get install nvidia-cuda-toolkit"
+
+
+def _driver() -> str | None:
+    """Ubuntu has a command for it; elsewhere the driver comes from its maker's page."""
+    if "microsoft" in platform.release().lower():
+        return None  # in WSL the driver is that of Windows
+    return "sudo ubuntu-drivers install" if shutil.which("ubuntu-drivers") else None

@@ -1,0 +1,218 @@
+"""What is installed here and works, as rows of a table; a check that fails is a row too, never an exception."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Literal, TypeVar
+
+from brrr.gpu import clocks, device, probe
+
+Status = Literal["found", "missing", "problem"]
+OLDEST_PYTHON = (3, 11)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing that the course can use: whether it is here, what was seen of it, and what it enables."""
+
+    what: str
+    status: Status
+    seen: str
+    enables: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What several rows need to know, asked once."""
+
+    torch: ModuleType | None
+    torch_problem: str
+    cuda_problem: str | None  # None: CUDA works
+    gpus: tuple[tuple[str, str], ...]  # (name, driver version), from nvidia-smi
+    smi_problem: str
+    smi_broken: bool
+    gpu_seen: bool
+    driver_cuda: tuple[int, int] | None
+
+
+def gather() -> Facts:
+    """Ask everything that takes long, at the same time: loading torch, running nvidia-smi."""
+    with ThreadPoolExecutor(1) as pool:
+        smi = pool.submit(probe.nvidia_smi)
+        torch, torch_problem = _torch()
+        cuda_problem = _cuda_problem()
+        gpus, smi_problem, broken = _smi(smi.result)
+    return Facts(
+        torch=torch,
+        torch_problem=torch_problem,
+        cuda_problem=cuda_problem,
+        gpus=gpus,
+        smi_problem=smi_problem,
+        smi_broken=broken,
+        gpu_seen=bool(gpus) or cuda_problem is None or _safe(probe.gpu_seen, False),
+        driver_cuda=_safe(probe.driver_cuda, None),
+    )
+
+
+def rows(facts: Facts) -> tuple[Row, ...]:
+    """The table, from what everything needs to what few lessons need."""
+    checks: list[tuple[str, str, Callable[[], tuple[Status, str]]]] = [
+        ("Python", "everything", _python),
+        ("torch", "live measurements", lambda: _torch_row(facts)),
+        ("NVIDIA GPU", "lessons live on the GPU", lambda: _gpu(facts)),
+        ("NVIDIA driver", "CUDA", lambda: _driver(facts)),
+        ("CUDA", "lessons live on the GPU", lambda: _cuda(facts)),
+        ("nvcc", "kernels in CUDA C++ through PyCUDA", lambda: ("found", _release(probe.output("nvcc", "--version")))),
+        ("PyCUDA", "the variants in CUDA C++", lambda: _pycuda(facts)),
+        ("Triton", "fused kernels, torch.compile on the GPU", _triton),
+        ("nvmath", "cuBLAS without torch around it", lambda: ("found", probe.package_version("nvmath-python"))),
+        ("CUPTI", "kernel times from the GPU itself, not calibrated ones", lambda: _cupti(facts)),
+        ("NVML", "clocks and power caps beside each time", lambda: ("found", probe.package_version("nvidia-ml-py"))),
+        ("widgets", "sliders and buttons", _widgets),
+        ("C compiler", "torch.compile on the CPU, Triton", _compiler),
+    ]
+    with ThreadPoolExecutor(4) as pool:  # nvcc and the compiler are programs: let them start side by side
+        return tuple(pool.map(lambda check: _row(*check), checks))
+
+
+def _row(what: str, enables: str, check: Callable[[], tuple[Status, str]]) -> Row:
+    try:
+        status, seen = check()
+    except probe.BrokenError as error:
+        status, seen = "problem", str(error)
+    except probe.ProbeError as error:
+        status, seen = "missing", str(error)
+    except Exception as error:  # a table with one bad row is of more use than a traceback
+        status, seen = "problem", f"the check itself fails: {device.first_line(error)}"
+    return Row(what, status, seen, enables)
+
+
+def _safe(ask: Callable[[], T], otherwise: T) -> T:
+    try:
+        return ask()
+    except Exception:
+        return otherwise
+
+
+def _cuda_problem() -> str | None:
+    try:
+        return device.cuda_problem()
+    except Exception as error:
+        return f"the check of CUDA fails: {device.first_line(error)}"
+
+
+def _torch() -> tuple[ModuleType | None, str]:
+    try:
+        return probe.torch_module(), ""
+    except Exception as error:
+        return None, device.first_line(error)
+
+
+def _smi(ask: Callable[[], list[tuple[str, str]]]) -> tuple[tuple[tuple[str, str], ...], str, bool]:
+    try:
+        return tuple(ask()), "", False
+    except Exception as error:
+        return (), device.first_line(error), type(error) is not probe.ProbeError
+
+
+def _python() -> tuple[Status, str]:
+    here = f"{platform.python_version()}, {platform.system()} {platform.machine()}"
+    old = sys.version_info[:2] < OLDEST_PYTHON
+    return ("problem", f"{here}; the course needs 3.11 or newer") if old else ("found", here)
+
+
+def _torch_row(facts: Facts) -> tuple[Status, str]:
+    if facts.torch is None:
+        return "missing" if facts.torch_problem == "not installed" else "problem", facts.torch_problem
+    cuda = facts.torch.version.cuda
+    return "found", f"{facts.torch.__version__}, " + (f"built for CUDA {cuda}" if cuda else "built without CUDA")
+
+
+def _gpu(facts: Facts) -> tuple[Status, str]:
+    if facts.torch is not None and facts.cuda_problem is None:
+        this = device.this_device("cuda")
+        capability = ".".join(map(str, this.compute_capability or ()))
+        peaks = "datasheet known" if this.hardware else "no datasheet here for it"
+        return "found", f"{this.name}, compute capability {capability}, {peaks}"
+    if facts.gpus:
+        return "found", ", ".join(name for name, _ in facts.gpus)
+    return ("problem", "seen, but it does not answer") if facts.gpu_seen else ("missing", "none")
+
+
+def _driver(facts: Facts) -> tuple[Status, str]:
+    version = clocks.driver_version() or next((driver for _, driver in facts.gpus), None)
+    runs = ".".join(map(str, facts.driver_cuda or ())) or "unknown"
+    if facts.torch is not None and facts.cuda_problem is not None:
+        old = device.too_old_driver(facts.torch)
+        if old:
+            return "problem", f"{version or 'version unknown'}; {old}"
+    if version or facts.cuda_problem is None:
+        return "found", f"{version or 'version unknown'}, runs CUDA up to {runs}"
+    return "problem" if facts.smi_broken or facts.gpu_seen else "missing", facts.smi_problem
+
+
+def _cuda(facts: Facts) -> tuple[Status, str]:
+    if facts.cuda_problem is None:
+        return "found", "works: a first addition on the GPU is right"
+    return "problem" if facts.gpu_seen else "missing", facts.cuda_problem
+
+
+def _pycuda(facts: Facts) -> tuple[Status, str]:
+    version = probe.package_version("pycuda")
+    if not facts.gpu_seen:
+        return "missing", f"{version} is installed, but there is no GPU"
+    probe.module("pycuda.driver")  # loads the NVIDIA driver's library, so that a version alone proves nothing
+    return "found", version
+
+
+def _triton() -> tuple[Status, str]:
+    if importlib.util.find_spec("triton") is None:
+        raise probe.ProbeError("not installed")
+    return "found", probe.package_version("triton", "triton-windows", "pytorch-triton")
+
+
+def _cupti(facts: Facts) -> tuple[Status, str]:
+    try:
+        return "found", f"cupti-python {probe.package_version('cupti-python')}"
+    except probe.ProbeError:
+        if facts.torch is None or facts.cuda_problem is not None:
+            raise
+    activities = facts.torch.profiler.supported_activities()
+    if facts.torch.profiler.ProfilerActivity.CUDA not in activities:
+        return "missing", "neither cupti-python nor a torch.profiler that sees the GPU"
+    return "found", "through torch.profiler"
+
+
+def _widgets() -> tuple[Status, str]:
+    versions = []
+    for name in ("ipywidgets", "jupyterlab_widgets"):
+        try:
+            versions.append(f"{name} {probe.package_version(name)}")
+        except probe.ProbeError:
+            return "missing", f"{name} is not installed"
+    return "found", ", ".join(versions)
+
+
+def _compiler() -> tuple[Status, str]:
+    names = [os.environ.get("CC", ""), "cc", "gcc", "clang", "cl"]
+    path = next(filter(None, (shutil.which(name) for name in names if name)), None)
+    if path is None:
+        raise probe.ProbeError("no cc, gcc, clang or cl on the PATH")
+    if os.path.basename(path).lower() in ("cl", "cl.exe"):  # has no --version
+        return "found", path
+    return "found", probe.output(path, "--version").splitlines()[0]
+
+
+def _release(text: str) -> str:
+    """The line of nvcc's answer that names its version."""
+    release = [line for line in text.splitlines() if "release" in line]
+    return release[0].strip() if release else text.splitlines()[-1]

@@ -1,0 +1,175 @@
+"""What a measurement is: six times, each a median with its interval, and the conditions they hold under.
+
+| field | what it is |
+| --- | --- |
+| `host_s` | from the call's start to its return, the queue never full: what issuing costs |
+| `kernel_s` | sum of the kernels' own times |
+| `busy_s` | union of the kernel, copy and memset intervals on the device |
+| `span_s` | first start to last end on the device, the queue prefilled behind a gate: launch gaps included |
+| `period_s` | N calls without synchronising, one synchronisation at the end, over N: what a loop really takes |
+| `latency_s` | one call on an idle device, to its synchronised end: what a single caller waits |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from brrr.core import units
+from brrr.core.statistics import median_interval
+
+Field = Literal["host_s", "kernel_s", "busy_s", "span_s", "period_s", "latency_s"]
+FIELDS: tuple[Field, ...] = ("host_s", "kernel_s", "busy_s", "span_s", "period_s", "latency_s")
+Cache = Literal["hot", "cold"]
+
+HOST_BOUND_PERIOD, HOST_BOUND_HOST = 1.1, 0.9
+"""A call is host-bound when `period_s >= 1.1 span_s` and `host_s >= 0.9 period_s`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A time in seconds as a median with its 95 % interval, from n samples.
+
+    >>> print(Estimate(2e-6, 1.9e-6, 2.2e-6, 40))
+    2 µs (1.9 to 2.2 µs, n=40)
+    """
+
+    median: float
+    low: float
+    high: float
+    n: int
+
+    @classmethod
+    def of(cls, samples: Sequence[float], tick: float = 0.0) -> Estimate:
+        """The estimate from samples in seconds; the interval is never narrower than the clock's tick."""
+        middle, low, high = median_interval(samples, tick)
+        return cls(middle, low, high, len(samples))
+
+    @property
+    def relative_half_width(self) -> float:
+        """Half the interval over the median: 0.005 means that the median is known to half a percent."""
+        return (self.high - self.low) / 2 / self.median if self.median > 0 else float("inf")
+
+    def scaled(self, by: float) -> Estimate:
+        """The same estimate times a positive number.
+
+        >>> Estimate(2.0, 1.0, 3.0, 5).scaled(2.0)
+        Estimate(median=4.0, low=2.0, high=6.0, n=5)
+        """
+        return Estimate(self.median * by, self.low * by, self.high * by, self.n)
+
+    def shifted(self, by: float) -> Estimate:
+        """The same estimate with a constant (a calibrated overhead, say) added, never below zero."""
+        return Estimate(max(0.0, self.median + by), max(0.0, self.low + by), max(0.0, self.high + by), self.n)
+
+    def __str__(self) -> str:
+        return f"{units.seconds(self.median)} ({units.seconds_range(self.low, self.high)}, n={self.n})"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Six times of one function on one device, and the conditions they were measured under; never one number.
+
+    >>> m = Measurement(host_s=Estimate(11e-6, 10e-6, 12e-6, 9), kernel_s=Estimate(1e-6, 1e-6, 1e-6, 9),
+    ...                 span_s=Estimate(1e-6, 1e-6, 1e-6, 9), period_s=Estimate(11e-6, 11e-6, 11e-6, 9))
+    >>> print(m)
+    11 µs to issue, 1 µs of GPU work: host-bound
+
+    A field is None where it does not apply (`kernel_s` on a CPU) or could not be had; `notes` says why. `peak_bytes` is
+    the most memory that one call took at once, beside what was there before; only experiments on memory tell it.
+    `error` is the result's relative error against a reference in higher precision, None where there was none.
+    """
+
+    host_s: Estimate | None = None
+    kernel_s: Estimate | None = None
+    busy_s: Estimate | None = None
+    span_s: Estimate | None = None
+    period_s: Estimate | None = None
+    latency_s: Estimate | None = None
+    kernels: int | None = None
+    cache: Cache = "hot"
+    sm_clock_hz: float | None = None
+    peak_bytes: int | None = None
+    device: str = ""
+    flags: tuple[str, ...] = ()
+    kernel_times_from: str = ""
+    notes: tuple[str, ...] = ()
+    samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict, repr=False, compare=False)
+    error: float | None = field(default=None, compare=False)
+
+    def get(self, name: str) -> Estimate | None:
+        """The estimate of one field by its name, None where it was not measured."""
+        if name not in FIELDS:
+            raise KeyError(f"Measurement.get: name is {name!r}; expected one of {', '.join(FIELDS)}")
+        value = getattr(self, name)
+        assert value is None or isinstance(value, Estimate)
+        return value
+
+    @property
+    def host_bound(self) -> bool | None:
+        """Whether the device waits for the host, by the formula above; None without the times it needs."""
+        return is_host_bound(self.host_s, self.span_s, self.period_s)
+
+    @property
+    def idle_share(self) -> float | None:
+        """The share of a loop's time in which the device does nothing: `1 - busy_s / period_s`."""
+        if self.busy_s is None or self.period_s is None or self.period_s.median <= 0:
+            return None
+        return max(0.0, 1 - self.busy_s.median / self.period_s.median)
+
+    def __str__(self) -> str:
+        return sentence(self)
+
+    def details(self) -> str:
+        """All that was measured, a line a field."""
+        lines = [f"{name:<10} {self.get(name) or 'not measured'}" for name in FIELDS]
+        clock = "unknown" if self.sm_clock_hz is None else units.quantity(self.sm_clock_hz, "Hz")
+        lines.append(f"device {self.device or 'unknown'}, {self.cache} cache, SM clock {clock}, kernels {self.kernels}")
+        if self.peak_bytes is not None:
+            lines.append(
+                f"memory {units.quantity(self.peak_bytes, 'B')} at most, beside what was there before the call"
+            )
+        lines.append(f"flags: {', '.join(self.flags) or 'none'}")
+        lines += [f"note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+
+def is_host_bound(host: Estimate | None, span: Estimate | None, period: Estimate | None) -> bool | None:
+    """`period_s >= 1.1 span_s` and `host_s >= 0.9 period_s`, on the medians; None where one of them is missing."""
+    if host is None or span is None or period is None:
+        return None
+    slower = period.median >= HOST_BOUND_PERIOD * span.median
+    return slower and host.median >= HOST_BOUND_HOST * period.median
+
+
+def sentence(m: Measurement) -> str:
+    """A measurement as one sentence: what was measured, then what it means."""
+    parts = list(_parts(m))
+    verdicts = [flag for flag in m.flags if flag != "host-bound"]
+    if m.host_bound:
+        verdicts.insert(0, "host-bound")
+    text = ", ".join(parts) or "nothing measured"
+    return f"{text}: {', '.join(verdicts)}" if verdicts else text
+
+
+def _parts(m: Measurement) -> Iterable[str]:
+    if m.host_s is not None:
+        yield f"{units.seconds(m.host_s.median)} to issue"
+    work = m.kernel_s or m.span_s
+    if work is not None:
+        yield f"{units.seconds(work.median)} of GPU work"
+    if work is None and m.latency_s is not None:
+        yield f"{units.seconds(m.latency_s.median)} until the result is there"
+    if m.host_s is None and work is None and m.latency_s is None and m.period_s is not None:
+        yield f"{units.seconds(m.period_s.median)} a call in a loop"
+
+
+def over(one: Estimate, other: Estimate) -> Estimate:
+    """The ratio of two times, with the widest interval that theirs allow.
+
+    >>> over(Estimate(4.0, 3.0, 5.0, 9), Estimate(2.0, 1.0, 2.5, 7))
+    Estimate(median=2.0, low=1.2, high=5.0, n=7)
+    """
+    high = one.high / other.low if other.low > 0 else float("inf")  # a clock's tick may reach down to zero
+    return Estimate(one.median / other.median, one.low / other.high, high, min(one.n, other.n))

@@ -1,0 +1,152 @@
+"""Numbers with SI units for people: three significant digits, a prefix instead of an exponent."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import ROUND_HALF_UP, Decimal
+
+from brrr.core.errors import ArgumentError
+
+_PREFIXES = {
+    -30: "q", -27: "r", -24: "y", -21: "z", -18: "a", -15: "f", -12: "p", -9: "n", -6: "µ", -3: "m", 0: "",
+    3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E", 21: "Z", 24: "Y", 27: "R", 30: "Q",
+}  # fmt: skip
+
+# Powers of ten that a unit's prefix may stand for: there is no kilosecond in use, no thousandth of a byte, and an
+# intensity is easier to compare without any prefix.
+_RANGES = {"s": (-30, 0), "FLOP/B": (0, 0), "x": (0, 0), "%": (0, 0), "": (0, 0)}
+_COUNTS = ("B", "FLOP", "B/s", "FLOP/s", "IOP/s")
+
+_SECONDS = {"ps": -12, "ns": -9, "us": -6, "µs": -6, "μs": -6, "ms": -3, "s": 0, "": 0}  # powers of ten
+_TIME = re.compile(r"\s*(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)\s*([a-zµμ]*)\s*", re.IGNORECASE | re.ASCII)
+
+
+def quantity(value: float, unit: str, digits: int = 3) -> str:
+    """A value with its unit, rounded to `digits` significant digits, with the SI prefix that fits.
+
+    >>> quantity(4.12e12, "B/s"), quantity(999.96e-9, "s"), quantity(0.125, "FLOP/B")
+    ('4.12 TB/s', '1 µs', '0.125 FLOP/B')
+
+    `unit` is an SI unit without a prefix: seconds get prefixes below one only, bytes and FLOP above one only,
+    FLOP/B none. Zeros behind the decimal point are left out.
+    """
+    if digits < 1:
+        raise ArgumentError("quantity", "digits", digits, "at least 1 significant digit")
+    if not math.isfinite(value):
+        return _join(f"{float(value)}", "", unit)
+    rounded = _round(Decimal(repr(float(value))), digits)  # repr: 999.5e-9 is a tie to its reader
+    lowest, highest = (0, 30) if unit in _COUNTS else _RANGES.get(unit, (-30, 30))
+    power = min(max(3 * (rounded.adjusted() // 3), lowest), highest) if rounded else 0
+    return _join(_plain(rounded.scaleb(-power)), _PREFIXES[power], unit)
+
+
+def seconds(value_s: float, digits: int = 3) -> str:
+    """A time.
+
+    >>> seconds(1.02e-6), seconds(90.0)
+    ('1.02 µs', '90 s')
+    """
+    return quantity(value_s, "s", digits)
+
+
+def seconds_range(low_s: float, high_s: float, digits: int = 3) -> str:
+    """An interval of times, both ends in the unit that fits the upper one.
+
+    >>> seconds_range(0.98e-6, 1.02e-6)
+    '0.98 to 1.02 µs'
+    """
+    upper = quantity(high_s, "s", digits)
+    power = next((p for p, prefix in _PREFIXES.items() if prefix and upper.endswith(f" {prefix}s")), 0)
+    if not (math.isfinite(low_s) and math.isfinite(high_s)):
+        return f"{quantity(low_s, 's', digits)} to {upper}"
+    return f"{_plain(_round(Decimal(repr(float(low_s))), digits).scaleb(-power))} to {upper}"
+
+
+def rate(value: float, unit: str, digits: int = 3) -> str:
+    """A rate in `unit`, such as "B/s" or "FLOP/s".
+
+    >>> rate(4.1e12, "B/s"), rate(51.26e12, "FLOP/s")
+    ('4.1 TB/s', '51.3 TFLOP/s')
+    """
+    return quantity(value, unit, digits)
+
+
+def nbytes(value_bytes: float, digits: int = 3) -> str:
+    """A number of bytes in decimal units: 1 GB is 1e9 B.
+
+    >>> nbytes(2**30), nbytes(512)
+    ('1.07 GB', '512 B')
+    """
+    return quantity(value_bytes, "B", digits)
+
+
+def flop(value_flop: float, digits: int = 3) -> str:
+    """A number of floating-point operations; a fused multiply-add counts as two.
+
+    >>> flop(2 * 4096**3)
+    '137 GFLOP'
+    """
+    return quantity(value_flop, "FLOP", digits)
+
+
+def ratio(value: float, digits: int = 3) -> str:
+    """A speedup or any other ratio.
+
+    >>> ratio(2.4), ratio(0.333333)
+    ('2.4x', '0.333x')
+    """
+    return quantity(value, "x", digits).replace(" ", "")
+
+
+def percent(fraction: float, digits: int = 3) -> str:
+    """A share of one, as a percentage.
+
+    >>> percent(0.4567)
+    '45.7 %'
+    """
+    return quantity(100 * fraction, "%", digits)
+
+
+def parse_seconds(text: str | float) -> float:
+    """A time in seconds from what a person writes: a number with ps, ns, us, µs, ms or s, or a bare number of seconds.
+
+    >>> parse_seconds("25 µs"), parse_seconds(0.5)
+    (2.5e-05, 0.5)
+
+    Raises ArgumentError for anything else, negative and infinite times among it.
+    """
+    value_s = _value_s(text)
+    if not (math.isfinite(value_s) and value_s >= 0):
+        hint = "Write a decimal point, not a comma." if isinstance(text, str) and "," in text else ""
+        raise ArgumentError("parse_seconds", "text", text, "a time such as '25 µs', '3 ms' or 0.003 (seconds)", hint)
+    return value_s
+
+
+def _value_s(text: object) -> float:
+    """The seconds that a text or a number stands for; NaN for what is neither."""
+    try:
+        if not isinstance(text, str):
+            return math.nan if isinstance(text, bool) else float(text)  # type: ignore[arg-type]
+        match = _TIME.fullmatch(text)
+        return float(Decimal(match[1]).scaleb(_SECONDS[match[2].lower()])) if match else math.nan
+    except (TypeError, ValueError, KeyError, ArithmeticError):
+        return math.nan
+
+
+def _round(value: Decimal, digits: int) -> Decimal:
+    """The value to so many significant digits, halves away from zero."""
+    if not value:
+        return abs(value)  # -0.0 is 0 to a reader
+    return value.quantize(Decimal(1).scaleb(value.adjusted() - digits + 1), rounding=ROUND_HALF_UP)
+
+
+def _plain(value: Decimal) -> str:
+    """The digits without an exponent and without zeros behind the point that say nothing."""
+    text = f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _join(number: str, prefix: str, unit: str) -> str:
+    """Number, prefix and unit, with a space between where there is a unit."""
+    return f"{number} {prefix}{unit}" if unit else number

@@ -1,0 +1,11 @@
+"""What a lesson calls: `guess` before the experiment, `compare` after it, and `check` for the exercises.
+
+>>> g = guess("How long does this take?", unit="s", answer="25 µs")
+Your guess: 25 µs
+>>> g.compare(3.1e-3)
+you said 25 µs, measured 3.1 ms: 124x too short
+"""
+
+from brrr.core.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,0 +1,47 @@
+"""The course's experiments, one module each; a name is loaded when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from brrr.core.errors import ArgumentError
+from brrr.course.nouns.experiment import Experiment
+
+NAMES = (
+    "matmul",
+    "timers",
+    "transfers",
+    "nested_sine",
+    "overlap",
+    "first_call",
+    "pseudo_linear",
+    "pseudo_linear_flaws",
+    "adds",
+    "host_cost",
+    "run_ahead",
+    "scaling",
+    "repeat",
+    "unary",
+    "working_set",
+    "strides",
+    "cos_cos",
+    "sines",
+    "fusion",
+    "remat",
+    "mlp",
+    "strassen",
+    "strassen_errors",
+)
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment of that name.
+
+    >>> experiment("matmul").axes[0].name
+    'size'
+    """
+    if name not in NAMES:
+        raise ArgumentError("experiment", "name", name, f"one of {', '.join(NAMES)}")
+    found = import_module(f"brrr.course.experiments.{name}").EXPERIMENT
+    assert isinstance(found, Experiment)
+    return found

@@ -1,0 +1,72 @@
+"""What the `cos_cos` experiment runs: two cosines in every way, and one, checked against float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from brrr.core.values import Point
+from brrr.course.experiments.checked import refuse_too_large
+from brrr.course.experiments.cos_cos import ITEMSIZE, cost
+from brrr.course.experiments.fused import CHUNK, TOLERANCE, blockwise, compiled, error_against
+from brrr.course.experiments.pseudo_linear.work import compile_now
+from brrr.course.experiments.unary.work import Input
+from brrr.course.nouns.experiment import Variant, Workload
+
+LINE = "y = cosf(cosf(x))"
+Run = Callable[[], Any]
+
+
+def cos_cos(x: torch.Tensor) -> torch.Tensor:
+    """The cosine of the cosine."""
+    return x.cos().cos()
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The variant on fresh random numbers, which the point's variants share."""
+    elements, dtype = int(point["elements"]), str(point["dtype"])
+    device = "cuda" if variant.device == "cuda" else "cpu"
+    needed = 4 * ITEMSIZE[dtype] * elements + 4 * 8 * min(elements, CHUNK)
+    refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
+    held = Input.of(elements, dtype, device)
+    function = torch.cos if variant.name.endswith("one") else cos_cos
+    check = error_against(function, (held.x,))
+    run = WAYS[variant.name.removeprefix("cpu-")](held.x)
+
+    def error(found: Any, kept: Input = held) -> float:  # as long as this variant is there, others find its input
+        return check(found)
+
+    if device == "cpu":
+        return Workload(run, cost(variant, point), error, TOLERANCE[held.x.dtype])
+    compile_now(run)  # loads and compiles: what happens once must not pass for a slow call
+    torch.cuda.synchronize()
+    return Workload(run, cost(variant, point), error, TOLERANCE[held.x.dtype], synchronize=torch.cuda.synchronize)
+
+
+def _compiled(x: torch.Tensor) -> Run:
+    fused = compiled(cos_cos)
+    return lambda: fused(x)
+
+
+def _triton(x: torch.Tensor) -> Run:
+    from brrr.kernels import fused
+
+    return lambda: fused.cos_cos(x)
+
+
+def _cuda(x: torch.Tensor) -> Run:
+    from brrr.kernels.elementwise.kernel import elementwise
+
+    return elementwise(LINE, x=x)
+
+
+WAYS: dict[str, Callable[[torch.Tensor], Run]] = {
+    "eager": lambda x: lambda: cos_cos(x),
+    "one": lambda x: lambda: torch.cos(x),
+    "blocks": lambda x: blockwise(cos_cos, (x,), ()),
+    "compile": _compiled,
+    "triton": _triton,
+    "cuda": _cuda,
+}

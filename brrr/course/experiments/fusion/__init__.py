@@ -1,0 +1,199 @@
+"""Pieces of work operator by operator and fused: does fusion gain what the bytes say?
+
+The question and two claims follow "Making Deep Learning Go Brrrr From First Principles": fusion of element-wise
+operators, fusion onto a reduction. Arrays have rows of 1024; each way of a piece of work runs on the same numbers.
+"""
+
+from __future__ import annotations
+
+from brrr.core import units
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Field
+from brrr.core.values import Point, Value
+from brrr.course.experiments.fused_ratios import best, counted, gains, together
+from brrr.course.experiments.fusion.theory import ITEMSIZE, KINDS, bytes_ratio, cost, kind_of, predicted_ratio
+from brrr.course.experiments.judging import datasheet, over, shown
+from brrr.course.nouns.claim import Claim, Status, Verdict, band_verdict, three_way
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What fusion gains by the bytes that it saves, and where it gains nothing.
+
+SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Bandwidth'"
+HERE = "this course"
+FUSED_WAYS = ("compile", "triton", "cuda")
+POINTWISE, ALONG_ROWS = ("bias", "pseudo", "chain"), ("norm", "softmax")
+ENOUGH, TINY = 0.9, 2**10
+ORDER: tuple[Status, ...] = ("fails", "undecided", "holds")
+
+
+def _reaches(evidence: Evidence, kinds: tuple[str, ...]) -> Verdict:
+    """The best fused way of each kind gains at least 90 % of what the bytes predict; the worst kind decides."""
+    parts, verdicts = [], []
+    for kind in kinds:
+        size, found = gains(evidence, kind, FUSED_WAYS)
+        way, gain = best(found)
+        predicted = bytes_ratio(kind, size)
+        verdicts.append(three_way(gain[1] / predicted, gain[2] / predicted, ENOUGH))
+        parts.append(f"{KINDS[kind]} {shown(gain)} by {way}, predicted {units.ratio(predicted)}")
+    return Verdict(min(verdicts, key=ORDER.index), "; ".join(parts))
+
+
+def _pointwise(evidence: Evidence) -> Verdict:
+    return _reaches(evidence, POINTWISE)
+
+
+def _reductions(evidence: Evidence) -> Verdict:
+    return _reaches(evidence, ALONG_ROWS)
+
+
+def _kept(evidence: Evidence) -> Verdict:
+    """The gain where the intermediate is needed: within a tenth of 4/3."""
+    size, found = gains(evidence, "kept", FUSED_WAYS)
+    way, gain = best(found)
+    predicted = bytes_ratio("kept", size)
+    text = f"{shown(gain)} by {way}; predicted {units.ratio(predicted)}, where an intermediate kept to itself gives 2x"
+    return band_verdict(gain, 0.9 * predicted, 1.1 * predicted, text)
+
+
+def _arithmetic(evidence: Evidence) -> Verdict:
+    """The best fused linear layer gains at most 1.15x."""
+    size, found = gains(evidence, "linear", FUSED_WAYS)
+    way, gain = best(found)
+    predicted = predicted_ratio(datasheet(evidence), "linear", size)
+    at_most = units.ratio(predicted) if predicted else "unknown"
+    text = f"{shown(gain)} by {way}; the bytes alone allow {units.ratio(bytes_ratio('linear', size))}"
+    return band_verdict(gain, 0.0, 1.15, f"{text}, the roofline {at_most}")
+
+
+def _tiny(evidence: Evidence) -> Verdict:
+    """On a thousand elements the measured gain is more than a quarter off what the bytes predict."""
+    point: dict[str, Value] = {"elements": TINY, "dtype": "float32"}
+    predicted = bytes_ratio("chain", TINY)
+    gain = over(evidence.get("chain eager period", **point), evidence.get("chain compile period", **point))
+    text = f"{shown(gain)} by compile in a loop at {counted(TINY)}; predicted {units.ratio(predicted)}"
+    off = tuple(each / predicted for each in gain)
+    inside = band_verdict((off[0], off[1], off[2]), 0.75, 1.25, text)
+    opposite: dict[Status, Status] = {"holds": "fails", "fails": "holds"}
+    return Verdict(opposite.get(inside.status, inside.status), text)
+
+
+def _library(evidence: Evidence) -> Verdict:
+    """torch's own layer norm and softmax over the best fused form: within 15 %."""
+    parts, worst = [], (1.0, 1.0, 1.0)
+    for kind in ALONG_ROWS:
+        found = {}
+        for way in ("compile", "triton"):
+            try:
+                _, times = together(evidence, (f"{kind} library", f"{kind} {way}"))
+            except NotRecordedError:
+                continue
+            found[way] = over(*times.values())
+        if not found:
+            raise NotRecordedError(f"{kind} library and its fused forms were not measured together on large arrays")
+        way, ratio = best(found)
+        parts.append(f"{KINDS[kind]} {shown(ratio)} of {way}")
+        worst = max(worst, ratio, key=lambda each: abs(each[0] - 1))
+    return band_verdict(worst, 0.85, 1.15, f"torch's own operator takes {'; '.join(parts)}")
+
+
+CLAIMS = (
+    Claim("as-the-bytes-say", "Fusion gains what the bytes say: eager bytes over compulsory ones.", SOURCE,
+          "busy_s of eager over the best fused way: bias and ReLU, scale and bias, a chain of three; float32, most "
+          "elements, hot; at least 90 % of the predicted ratio (CPU: period_s)", _pointwise),
+    Claim("onto-a-reduction", "Operators can be fused onto a reduction.", SOURCE,
+          "the same for layer norm and softmax", _reductions),
+    Claim("kept-gains-less", "An intermediate that is needed twice must be written, and fusion gains less.", HERE,
+          "busy_s of eager over the best fused way, two results, float32, most elements, hot; within a tenth of the "
+          "ratio of bytes (CPU: period_s)", _kept),
+    Claim("arithmetic-gains-nothing", "Fusing a ReLU onto work that arithmetic limits gains little.", HERE,
+          "busy_s of eager over fused, linear layer and ReLU, float32, most elements, hot; at most 1.15x", _arithmetic),
+    Claim("tiny-is-overhead", "On tiny arrays the bytes tell nothing of what fusion gains.", HERE,
+          "period_s of eager over compile, a chain of three on 2^10 float32, hot; more than a quarter off the ratio of "
+          "bytes", _tiny),
+    Claim("library-is-fused", "torch's own layer norm and softmax are fused already.", HERE,
+          "busy_s of torch's operator over the best fused way, float32, most elements, hot; within 15 %", _library),
+)  # fmt: skip
+
+
+__all__ = ["EXPERIMENT", "cost", "supports"]
+
+ELEMENTS = (2**10, 2**14, 2**18, 2**20, 2**22, 2**24, 2**26)
+CPU_MAX = 2**22
+COMPILED = {"float32": (2**10, 2**14, 2**18, 2**20, 2**22, 2**24, 2**26), "bfloat16": (2**10, 2**26)}
+"""torch.compile makes a new kernel for each size, which takes seconds."""
+
+LABELS = {"eager": "one operator each", "compile": "torch.compile", "triton": "Triton", "cuda": "a line of CUDA C++",
+          "library": "torch's own operator", "blocks": "a block at a time"}  # fmt: skip
+WAYS: dict[str, tuple[str, ...]] = {
+    "bias": ("eager", "compile", "triton", "cuda"),
+    "pseudo": ("eager", "compile", "triton", "cuda"),
+    "chain": ("eager", "compile", "triton", "cuda"),
+    "norm": ("eager", "compile", "triton", "library"),
+    "softmax": ("eager", "compile", "triton", "library"),
+    "kept": ("eager", "compile", "triton"),
+    "linear": ("eager", "compile"),
+}
+CPU_KINDS = ("bias", "pseudo", "chain", "norm", "softmax")
+"""Where a block of rows can go through all operators while it stays in the cache."""
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """The CPU stops at CPU_MAX elements, torch.compile takes the sizes in COMPILED."""
+    elements = int(point["elements"])
+    if variant.device == "cpu":
+        return elements <= CPU_MAX
+    return "compile" not in variant.name or elements in COMPILED[str(point["dtype"])]
+
+
+def _variants(kind: str) -> tuple[Variant, ...]:
+    return tuple(Variant(f"{kind}-{way}", f"{KINDS[kind]}, {LABELS[way]}", "cuda") for way in WAYS[kind])
+
+
+def _cpu_variants(kind: str) -> tuple[Variant, ...]:
+    ways = ("eager", "blocks")
+    return tuple(Variant(f"cpu-{kind}-{way}", f"CPU, {KINDS[kind]}, {LABELS[way]}", "cpu") for way in ways)
+
+
+VARIANTS = (
+    *(variant for kind in WAYS for variant in _variants(kind)),
+    *(variant for kind in CPU_KINDS for variant in _cpu_variants(kind)),
+)
+
+
+def _line(variant: Variant) -> Line:
+    """The chain is shown at first, the others on request: all at once would be two dozen lines."""
+    shown = kind_of(variant.name) == "chain"
+    field: Field = "period_s" if variant.device == "cpu" else "busy_s"
+    return Line(variant.name.replace("-", " "), variant.name, field, variant.label, shown)
+
+
+EXPERIMENT = Experiment(
+    name="fusion",
+    title="Operators one by one, and fused",
+    question="Does fusion gain what the bytes say?",
+    axes=(
+        Axis("elements", ELEMENTS, label="elements, in rows of 1024", quick=(2**10, 2**18, 2**20)),
+        Axis("dtype", tuple(ITEMSIZE), label="type of the elements", scale="category", quick=("float32",)),
+    ),
+    variants=VARIANTS,
+    lines=(
+        *(_line(variant) for variant in VARIANTS),
+        Line("chain eager period", "chain-eager", "period_s", "scale, add and ReLU, one operator each, in a loop",
+             shown=False),
+        Line("chain compile period", "chain-compile", "period_s", "scale, add and ReLU, torch.compile, in a loop",
+             shown=False),
+    ),
+    build="brrr.course.experiments.fusion.work:workload",
+    supports="brrr.course.experiments.fusion:supports",
+    cost="brrr.course.experiments.fusion.theory:cost",
+    predicts="brrr.course.experiments.fused_predicted:fusion",
+    claims=CLAIMS,
+    anchors=({"elements": 2**14, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
+    rate=Rate("bytes", "B/s", "bytes that must move, a second"),
+    guides=(
+        Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate",
+              "brrr.course.experiments.fusion.theory:bandwidth"),
+    ),
+)  # fmt: skip

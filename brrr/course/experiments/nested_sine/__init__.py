@@ -1,0 +1,103 @@
+"""Four sines in a row: little work for much data. On the CPU, on the GPU with transfers and without, and fused.
+
+The function, the sizes and the claims follow the nested-sine part of "GPU Performance: Parallel Processing vs Overhead"
+(2024), which timed it on an A100.
+"""
+
+from __future__ import annotations
+
+from brrr.core.values import Point
+from brrr.counting.cost import Cost
+from brrr.course.experiments.nested_sine.claims import CLAIMS
+from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+
+SINES = 4
+POWERS = (0, 4, 8, *range(10, 25), 26, 28, 31)
+SIZES = tuple(2**k for k in POWERS)
+ODD_SIZES = (1000, 100_003, 10_000_019)
+LARGEST = 2**31
+SLOWEST, SLOWEST_MAX = ("gpu-transfers-sync", "cpu-drawing"), 2**28
+"""These end here: at LARGEST they would take half a minute more and show nothing new."""
+
+COMPILED = tuple(2**k for k in (0, 4, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 31))
+"""Fusing compiles anew for each size, which takes seconds."""
+
+QUEUE_MAX = 2**24
+"""The toy accelerator stops here."""
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Whether a variant exists at a size; whether the size fits into a machine's memory shows when it is run."""
+    elements = int(point["elements"])
+    if variant.device == "cpu-queue":
+        return elements <= QUEUE_MAX
+    if variant.name == "gpu-scripted":
+        return elements in COMPILED and elements < LARGEST
+    if variant.name == "gpu-compiled":
+        return elements in COMPILED
+    return variant.name not in SLOWEST or elements <= SLOWEST_MAX
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """A sine counted as one FLOP, each float32 read once and written once: what the work needs, however it is run.
+
+    Sines that are not fused move four times as much within the device's memory.
+    """
+    elements = float(point["elements"])
+    return Cost(flop=SINES * elements, bytes=2 * 4 * elements)
+
+
+EXPERIMENT = Experiment(
+    name="nested_sine",
+    title="Nested sine",
+    question="Four sines of each element: who is faster?",
+    axes=(
+        Axis(
+            "elements",
+            tuple(sorted(SIZES + ODD_SIZES)),
+            label="elements (float32, 4 bytes each)",
+            quick=(2**10, 2**16, 2**20),
+        ),
+    ),
+    variants=(
+        Variant("cpu", "CPU", "cpu"),
+        Variant("gpu-transfers", "GPU, data sent there and back", "cuda"),
+        Variant("gpu-transfers-sync", "GPU, synchronized before fetching", "cuda"),
+        Variant("gpu-pinned", "GPU, data sent there and back, pinned memory", "cuda"),
+        Variant("gpu", "GPU, data already there", "cuda"),
+        Variant("gpu-compiled", "GPU, fused by torch.compile", "cuda"),
+        Variant("gpu-scripted", "GPU, fused by torch.jit.script", "cuda"),
+        Variant("cpu-drawing", "CPU, drawing the random numbers", "cpu"),
+        Variant("queue-gpu-transfers", "toy accelerator, data sent there and back", "cpu-queue"),
+        Variant("queue-gpu-transfers-sync", "toy accelerator, synchronized before fetching", "cpu-queue"),
+        Variant("queue-gpu", "toy accelerator, data already there", "cpu-queue"),
+    ),
+    lines=(
+        Line("cpu", "cpu", "latency_s", "CPU"),
+        Line("with transfers", "gpu-transfers", "latency_s", "GPU with transfers"),
+        Line("extra synchronize", "gpu-transfers-sync", "latency_s", "GPU with transfers, one more wait", False),
+        Line("pinned", "gpu-pinned", "latency_s", "GPU with transfers, pinned memory"),
+        Line("without transfers", "gpu", "latency_s", "GPU without transfers"),
+        Line("compiled", "gpu-compiled", "latency_s", "GPU without transfers, torch.compile", shown=False),
+        Line("scripted", "gpu-scripted", "latency_s", "GPU without transfers, torch.jit.script", shown=False),
+        Line("kernels", "gpu", "kernel_s", "the four kernels alone", shown=False),
+        Line("compiled kernel", "gpu-compiled", "kernel_s", "torch.compile's kernel alone", shown=False),
+        Line("scripted kernel", "gpu-scripted", "kernel_s", "torch.jit.script's kernel alone", shown=False),
+        Line("drawing", "cpu-drawing", "latency_s", "CPU, drawing the random numbers", shown=False),
+        Line("queue with transfers", "queue-gpu-transfers", "latency_s", "toy accelerator with transfers"),
+        Line("queue extra synchronize", "queue-gpu-transfers-sync", "latency_s", "toy accelerator, extra wait", False),
+        Line("queue without transfers", "queue-gpu", "latency_s", "toy accelerator without transfers"),
+    ),
+    build="brrr.course.experiments.nested_sine.work:workload",
+    supports="brrr.course.experiments.nested_sine:supports",
+    claims=CLAIMS,
+    anchors=({"elements": 2**16}, {"elements": 2**24}),
+    cost="brrr.course.experiments.nested_sine:cost",
+    predicts="brrr.course.experiments.overhead_predicted:nested_sine",
+    predict_by_default=False,
+    traces=(
+        *(("gpu-transfers", {"elements": 2**k}) for k in (10, 16, 20, 24, 28)),
+        *(("gpu", {"elements": 2**k}) for k in (10, 20, 24, 28)),
+        *(("queue-gpu-transfers", {"elements": 2**k}) for k in (10, 16, 20, 24)),
+    ),
+)  # fmt: skip

@@ -1,0 +1,256 @@
+"""What is claimed of the nested sine: who wins where, what the transfers weigh, what waiting and fusing change."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from brrr.core import units
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Estimate
+from brrr.course.experiments.judging import Curve, curve, datasheet, largest, over, share, shown, toy_named, traced
+from brrr.course.nouns.claim import Claim, Verdict, band_verdict, three_way
+from brrr.course.nouns.evidence import Evidence
+
+ARTICLE = "GPU Performance: Parallel Processing vs Overhead (2024), section"
+SINE, KERNELS, JIT = (
+    f"{ARTICLE} 'Nested sine operation'",
+    f"{ARTICLE} 'Profiling kernels'",
+    f"{ARTICLE} 'torch.jit.script'",
+)
+IO = f"{ARTICLE} 'Profiling IO'"
+HERE = "this course"
+
+SCALE = 2**20
+"""Elements: claims about what happens at scale ask for so many at least."""
+
+SMALL, LARGE, TRACED = 2**10, 2**28, 2**28
+TINY, DOMINATE, NEAR, MEMORY_SHARE = 10.0, 0.5, 0.1, 0.6
+
+
+def _who(evidence: Evidence, *lines: str, at_least: int = SCALE) -> tuple[int, list[Curve]]:
+    """The largest size at which all lines were measured, and the lines."""
+    curves = {line: curve(evidence, line, "elements") for line in lines}
+    return largest(curves, at_least), list(curves.values())
+
+
+@toy_named
+def _cpu_wins_at_scale(evidence: Evidence) -> Verdict:
+    gpu = "with transfers"
+    size, (sent, cpu) = _who(evidence, gpu, "cpu")
+    ratio = over(sent[size], cpu[size])
+    text = f"at {_elements(size)} {gpu} over CPU is {shown(ratio)}"
+    return Verdict(three_way(ratio[1], ratio[2], 1.0), f"{text}; {_crossing_text(sent, cpu, gpu)}")
+
+
+def _pinned_turns_it(evidence: Evidence) -> Verdict:
+    size, (cpu, sent) = _who(evidence, "cpu", "pinned")
+    ratio = over(cpu[size], sent[size])
+    text = f"at {_elements(size)} the CPU over the GPU with pinned transfers is {shown(ratio)}"
+    return Verdict(three_way(ratio[1], ratio[2], 1.0), f"{text}; {_crossing_text(sent, cpu, 'pinned')}")
+
+
+def wins_from(gpu: Curve, cpu: Curve) -> int | None:
+    """The smallest size from which on the GPU's interval lies below the CPU's at every larger size measured."""
+    winner = None
+    for size in sorted(set(gpu) & set(cpu), reverse=True):
+        if gpu[size].high >= cpu[size].low:
+            break
+        winner = size
+    return winner
+
+
+def _crossing_text(gpu: Curve, cpu: Curve, line: str) -> str:
+    size = wins_from(gpu, cpu)
+    return f"{line} wins from {_elements(size)} on" if size else f"{line} wins at no size and all larger ones"
+
+
+@toy_named
+def _gpu_needs_scale(evidence: Evidence) -> Verdict:
+    """Without transfers: the CPU at the smallest size, the GPU from some size on."""
+    gpu, cpu = curve(evidence, "without transfers", "elements"), curve(evidence, "cpu", "elements")
+    size, smallest = wins_from(gpu, cpu), min(set(gpu) & set(cpu), default=0)
+    text = _crossing_text(gpu, cpu, "without transfers")
+    return Verdict("holds" if size is not None and size > smallest else "fails", text)
+
+
+@toy_named
+def _compute_is_tiny(evidence: Evidence) -> Verdict:
+    size, (sent, there) = _who(evidence, "with transfers", "without transfers")
+    ratio = over(sent[size], there[size])
+    return Verdict(
+        three_way(ratio[1], ratio[2], TINY), f"with over without transfers at {_elements(size)} is {shown(ratio)}"
+    )
+
+
+@toy_named
+def _transfers_dominate(evidence: Evidence) -> Verdict:
+    size, (sent, there) = _who(evidence, "with transfers", "without transfers")
+    found = _less(there[size], sent[size])
+    return Verdict(three_way(found[1], found[2], DOMINATE), f"transfers take {share(found)} at {_elements(size)}")
+
+
+def _trace_agrees(evidence: Evidence) -> Verdict:
+    """The copies' share of a traced call against one minus without over with."""
+    sent, there = (evidence.get(line, elements=TRACED) for line in ("with transfers", "without transfers"))
+    measured = 1 - there.median / sent.median
+    trace = traced(evidence, "gpu-transfers", elements=TRACED)
+    of_call, of_busy = trace.transfer_share_of_period, trace.transfer_share or 0.0
+    text = f"at {_elements(TRACED)} the copies take {units.percent(of_call, 2)} of a traced call"
+    text += f" ({units.percent(of_busy, 2)} of the GPU's busy time), and {units.percent(measured, 2)} by subtraction"
+    return Verdict("holds" if abs(of_call - measured) <= NEAR and of_call >= DOMINATE else "fails", text)
+
+
+def _one_after_another(evidence: Evidence) -> Verdict:
+    evidence.get("with transfers", elements=TRACED)
+    trace = traced(evidence, "gpu-transfers", elements=TRACED)
+    together, streams = trace.overlap_share or 0.0, len(trace.streams)
+    text = f"{streams} stream{'s' * (streams != 1)}, {units.percent(together, 2)} of the busy time shared by two"
+    return Verdict("holds" if streams == 1 and together <= 0.01 else "fails", text)
+
+
+@toy_named
+def _wait_is_needed(evidence: Evidence) -> Verdict:
+    """A size that is right with the wait and has no right result without it would speak for the claim."""
+    waits, plain = (curve(evidence, line, "elements") for line in ("extra synchronize", "with transfers"))
+    lacking = sorted(set(waits) - set(plain))
+    if lacking:
+        return Verdict("undecided", f"without the wait there is no checked result at {_elements(lacking[0])}")
+    text = f"without the wait the result is right at all {len(waits)} sizes measured with it"
+    return Verdict("fails", f"{text}: fetching waits for what comes before it")
+
+
+@toy_named
+def _wait_changes_no_time(evidence: Evidence) -> Verdict:
+    size, (waits, plain) = _who(evidence, "extra synchronize", "with transfers")
+    ratio = over(waits[size], plain[size])
+    return band_verdict(
+        ratio, 1 - NEAR, 1 + NEAR, f"with the wait over without it at {_elements(size)}: {shown(ratio)}"
+    )
+
+
+def _saved(evidence: Evidence, before: str, after: str, elements: int) -> Verdict:
+    """The share of the time that fusing saves: about half is 40 % to 60 %."""
+    base, fused = (evidence.get(line, elements=elements) for line in (before, after))
+    saved = _less(fused, base)
+    text = f"at {_elements(elements)} torch.jit.script saves {share(saved)}"
+    with suppress(NotRecordedError):
+        compiled = evidence.get(after.replace("scripted", "compiled"), elements=elements)
+        text += f", torch.compile {share(_less(compiled, base))}"
+    return band_verdict(saved, 0.4, 0.6, text)
+
+
+def _less(part: Estimate, whole: Estimate) -> tuple[float, float, float]:
+    """One minus the ratio of two times, as (middle, low, high)."""
+    middle, low, high = over(part, whole)
+    return 1 - middle, 1 - high, 1 - low
+
+
+def _one_kernel(evidence: Evidence) -> Verdict:
+    """The number of kernels of a call, as the profiler counted them."""
+    counts = {}
+    for variant in ("gpu", "gpu-scripted", "gpu-compiled"):
+        known = evidence.source.known(evidence.experiment, variant)
+        few = [found.kernels for (size,), found in known.items() if int(size) <= LARGE]  # above, torch cuts arrays up
+        numbers = sorted({count for count in few if count is not None})
+        if not numbers:
+            raise NotRecordedError(f"no kernels of {variant} were counted")
+        counts[variant] = numbers
+    text = "; ".join(f"{name}: {' or '.join(map(str, numbers))}" for name, numbers in counts.items())
+    right = counts["gpu"] == [4] and counts["gpu-scripted"] == [1]
+    return Verdict("holds" if right else "fails", f"kernels a call: {text}")
+
+
+@toy_named
+def _free_gpu_loses(evidence: Evidence) -> Verdict:
+    """The transfers alone (with less without) over the CPU's whole time: even a GPU that computes in no time."""
+    size, (sent, there, cpu) = _who(evidence, "with transfers", "without transfers", "cpu")
+    low = (sent[size].low - there[size].high) / cpu[size].high
+    high = (sent[size].high - there[size].low) / cpu[size].low
+    middle = (sent[size].median - there[size].median) / cpu[size].median
+    text = f"the transfers alone over the CPU at {_elements(size)} are {shown((middle, low, high))}"
+    return Verdict(three_way(low, high, 1.0), text)
+
+
+def _memory_bound(evidence: Evidence) -> Verdict:
+    """Four kernels read and write 8 bytes of each element: their bytes a second over the datasheet's."""
+    peak = datasheet(evidence).memory_bytes_per_s
+    time = evidence.get("kernels", elements=LARGE)
+    moved = 4 * 8 * LARGE
+    found = (moved / time.median / peak, moved / time.high / peak, moved / time.low / peak)
+    text = (
+        f"the four kernels move {share(found)} of the {units.rate(peak, 'B/s')} of the datasheet at {_elements(LARGE)}"
+    )
+    return Verdict(three_way(found[1], found[2], MEMORY_SHARE), text)
+
+
+def _drawing_is_large(evidence: Evidence) -> Verdict:
+    """Drawing the input, which the trace shows on the CPU, over the whole work with transfers."""
+    size, (drawn, sent) = _who(evidence, "drawing", "with transfers")
+    ratio = over(drawn[size], sent[size])
+    text = f"drawing the numbers over working on them, transfers and all, at {_elements(size)} is {shown(ratio)}"
+    return Verdict(three_way(ratio[1], ratio[2], 1.0), text)
+
+
+def _eight_gigabytes(evidence: Evidence) -> Verdict:
+    """Arithmetic; the source's plot speaks of twice as many elements."""
+    size = 4 * 2**31
+    text = (
+        f"2^31 times 4 bytes are {units.nbytes(size)}; the 2^32 of the source's plot would be {units.nbytes(2 * size)}"
+    )
+    return Verdict("holds" if abs(size / 8.5e9 - 1) <= 0.02 else "fails", text)
+
+
+def _elements(size: int) -> str:
+    """A number of elements, as a power of two where it is one.
+
+    >>> _elements(1024), _elements(1000)
+    ('2^10', '1000')
+    """
+    return f"2^{size.bit_length() - 1}" if size & (size - 1) == 0 else str(size)
+
+
+CLAIMS = (
+    Claim("cpu-wins-at-scale", "At scale the CPU is faster than the GPU with transfers.", SINE,
+          "latency_s with transfers over the CPU's at the largest size of 2^20 or more (the source's: 2^31 or "
+          "2^32), hot; at least 1x", _cpu_wins_at_scale),
+    Claim("compute-is-tiny", "Without transfers the GPU's time is extremely small.", SINE,
+          "latency_s with over without transfers at the largest size; at least 10x", _compute_is_tiny),
+    Claim("gpu-needs-scale", "Even without transfers the GPU wins only from some size on.", SINE,
+          "latency_s without transfers against the CPU's, hot; the CPU must win at the smallest size",
+          _gpu_needs_scale),
+    Claim("transfers-dominate", "The time goes into moving the data there and back.", IO,
+          "1 - latency_s without transfers over latency_s with them at the largest size; at least 50 %",
+          _transfers_dominate),
+    Claim("trace-agrees", "The trace confirms it.", IO,
+          "the copies' share of a call from the trace at 2^28, within 10 points of the share by subtraction",
+          _trace_agrees),
+    Claim("eight-gigabytes", "A float32 tensor of 2^31 elements takes about 8.5 GB.", IO, "arithmetic, within 2 %",
+          _eight_gigabytes),
+    Claim("drawing-is-large", "The largest part of the trace is the drawing of random numbers on the CPU.", IO,
+          "latency_s of torch.rand on the CPU over latency_s with transfers, at the largest size of both; at least 1x",
+          toy_named(_drawing_is_large)),
+    Claim("one-after-another", "All operations happen on one stream, one after another.", KERNELS,
+          "streams of the trace with transfers at 2^28, and the busy time shared by two kinds; at most 1 %",
+          _one_after_another),
+    Claim("wait-is-needed", "Synchronise before fetching the result, or it may not be complete.", SINE,
+          "is a result wrong without the wait at a size where it is right with it? each is checked against float64",
+          _wait_is_needed),
+    Claim("wait-changes-no-time", "That wait changes nothing in the time either.", HERE,
+          "latency_s with the wait over without it at the largest size of both; 0.9x to 1.1x", _wait_changes_no_time),
+    Claim("one-kernel", "torch.jit.script turns the four kernels into one.", JIT,
+          "kernels of a call, counted by CUPTI, at all sizes measured up to 2^28", _one_kernel),
+    Claim("fusing-saves-half-small", "Fusing the four sines saves almost half of the time: small arrays.", JIT,
+          "1 - latency_s of torch.jit.script over four kernels at 2^10; 40 % to 60 %",
+          lambda evidence: _saved(evidence, "without transfers", "scripted", SMALL)),
+    Claim("fusing-saves-half-large", "Fusing the four sines saves almost half of the time: large arrays.", JIT,
+          "1 - kernel_s of torch.jit.script over four kernels at 2^28; 40 % to 60 %",
+          lambda evidence: _saved(evidence, "kernels", "scripted kernel", LARGE)),
+    Claim("memory-bound", "The problem is memory-bound.", JIT,
+          "32 bytes an element over kernel_s of the four kernels at 2^28, of the datasheet's bandwidth; at least 60 %",
+          _memory_bound),
+    Claim("free-gpu-loses", "Fused or not, the CPU is still faster, since the data must travel.", JIT,
+          "latency_s with less without transfers over the CPU's at the largest size; at least 1x", _free_gpu_loses),
+    Claim("pinned-turns-it", "With pinned memory the GPU wins at scale, transfers and all.", HERE,
+          "the CPU's latency_s over the GPU's with pinned transfers at the largest size; at least 1x",
+          _pinned_turns_it),
+)  # fmt: skip

@@ -1,0 +1,140 @@
+"""The `overlap` experiment on the toy accelerator: worker threads for lanes, and a link that takes its time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+
+from brrr.core.values import Point
+from brrr.course.experiments.checked import refuse_too_large
+from brrr.course.experiments.overlap import ITEM_BYTES, cost
+from brrr.course.experiments.overlap.data import TOLERANCE, copied, shared
+from brrr.course.nouns.experiment import Variant, Workload
+from brrr.running.lanes import ThreadLane
+from brrr.running.pipeline import Pipeline
+from brrr.timing.cpu_queue import CpuQueue, Ticket
+
+LINK_BYTES_PER_S = 0.2e9
+"""The toy accelerator's link: so slow that its copies leave the processor free most of the time, and that some forty
+sines on one core take as long, as they do on an H200 and its link."""
+
+TOY_CHUNK = 2**17
+"""Elements of the toy's chunks: some milliseconds on its link, long against what waking a thread takes."""
+
+Run = Callable[[], Any]
+
+
+class LaneQueue(CpuQueue):
+    """Several worker lanes that count as one device: waiting for it waits for all of them."""
+
+    def __init__(self, lanes: Sequence[ThreadLane], worked_s: deque[float]) -> None:
+        self.lanes, self.worked_s = lanes, worked_s
+
+    def submit(self, call: Callable[..., Any], *args: Any) -> None:
+        """To the first lane."""
+        self.lanes[0].run(call, *args)
+
+    @contextmanager
+    def noting(self) -> Iterator[list[Ticket]]:
+        """Keep the tickets of all lanes."""
+        tickets: list[Ticket] = []
+        for lane in self.lanes:
+            lane.tickets = tickets
+        try:
+            yield tickets
+        finally:
+            for lane in self.lanes:
+                lane.tickets = None
+
+    def synchronize(self) -> None:
+        """Wait for all lanes, in the order in which they wait for each other."""
+        for lane in self.lanes:
+            lane.synchronize()
+
+    def close(self) -> None:
+        """End all workers."""
+        for lane in self.lanes:
+            lane.close()
+
+
+class Toy:
+    """One variant on the toy accelerator: worker threads for lanes, and a slow link each way."""
+
+    def __init__(self, variant: Variant, point: Point) -> None:
+        self.variant, self.point = variant, point
+        elements = int(point["elements"])
+        refuse_too_large(6 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
+        self.data = shared(elements, int(point["sines"]), "cpu")
+        self.out = torch.full_like(self.data.x, float("nan"))
+        self.there = torch.full_like(self.data.x, float("nan"))
+        self.worked_s: deque[float] = deque(maxlen=1024)
+        self.up = self._lane("upload", "copy in")
+        self.work = self._lane("compute", "")
+        self.down = self._lane("download", "copy out")
+        self.lanes = self.up, self.work, self.down
+
+    def _lane(self, name: str, copies: str) -> ThreadLane:
+        return ThreadLane(LINK_BYTES_PER_S, self.worked_s, name=f"{name} queue", copies=copies)
+
+    def workload(self) -> Workload:
+        """The variant's run, checked where its result lies."""
+        name = self.variant.name.removeprefix("queue-")
+        run: Run = self.pipelined() if name == "pipeline" else getattr(self, name)
+        queue = LaneQueue(self.lanes, self.worked_s)
+        checks = {
+            "upload": copied(self.data, self.there),
+            "both": copied(self.data, self.there, self.out),
+            "compute": lambda _: self.data.error(self.there),
+        }
+        error = checks.get(name, lambda _: self.data.error(self.out))
+        return Workload(run, cost(self.variant, self.point), error, TOLERANCE, queue.synchronize, queue.close, queue)
+
+    def sines(self, values: torch.Tensor) -> None:
+        """NumPy's sine: one thread, and the interpreter is free meanwhile."""
+        import numpy as np
+
+        array = values.numpy()
+        for _ in range(self.data.sines):
+            np.sin(array, out=array)
+
+    def serial(self) -> None:
+        """All three in one lane."""
+        self.up.copy(self.there, self.data.x)
+        self.up.run(self.sines, self.there)
+        self.up.copy(self.out, self.there, "copy out")
+
+    def streams(self) -> None:
+        """Three lanes, each waited for before the next one gets its work."""
+        self.up.copy(self.there, self.data.x)
+        self.up.synchronize()
+        self.work.run(self.sines, self.there)
+        self.work.synchronize()
+        self.down.copy(self.out, self.there)
+        self.down.synchronize()
+
+    def pipelined(self) -> Run:
+        """The course's own pipeline over the three lanes."""
+        chunks = max(1, self.data.elements // TOY_CHUNK)
+        pipeline = Pipeline(
+            self.sines, self.data.elements, chunks=chunks, buffers=4, device="cpu-queue", lanes=self.lanes
+        )
+        return partial(pipeline, self.data.x, self.out)
+
+    def compute(self) -> None:
+        """The sines alone; a first copy that does not cross the link puts the input back."""
+        self.work.run(self.there.copy_, self.data.x)
+        self.work.run(self.sines, self.there)
+
+    def upload(self) -> None:
+        """One way alone."""
+        self.up.copy(self.there, self.data.x)
+
+    def both(self) -> None:
+        """Both ways at once: nothing ties the two lanes together."""
+        self.up.copy(self.there, self.data.x)
+        self.down.copy(self.out, self.data.x)

@@ -1,0 +1,218 @@
+"""What the forum thread said about the pseudo-linear layer, and what holds; and this package's own explanation."""
+
+from __future__ import annotations
+
+from brrr.core import units
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Estimate
+from brrr.core.values import Value
+from brrr.course.experiments.judging import at, datasheet, over, shown
+from brrr.course.experiments.pseudo_linear.theory import BOTH, FORWARD, linear_cost, pseudo_cost, speedup_by_roofline
+from brrr.course.nouns.claim import Claim, Status, Verdict, band_verdict, three_way
+from brrr.course.nouns.evidence import Evidence
+
+SOURCE = "forum thread 'Surprisingly low performance in pseudo-Linear layer'"
+HERE = "this package's own explanation"
+FEW, SOME, MANY = 128, 2048, 32768
+Ratio = tuple[float, float, float]
+
+
+def line_along_width(evidence: Evidence, line: str, **rest: Value) -> dict[int, Estimate]:
+    """A line along the width, or that of the toy accelerator, the other axes held."""
+    for name in (line, f"queue {line}"):
+        if any(each.name == name for each in evidence.experiment.lines):
+            try:
+                return {int(width): time for width, time in evidence.curve(name, "width", **rest).items()}
+            except NotRecordedError:
+                continue
+    where = ", ".join(f"{axis} {value}" for axis, value in rest.items())
+    raise NotRecordedError(f"no point of {line} at {where} was measured")
+
+
+def speedups(evidence: Evidence, line: str, base: str, **rest: Value) -> dict[int, Ratio]:
+    """From each width to the time of `base` over that of `line`, with the interval that theirs allow."""
+    slow, fast = line_along_width(evidence, base, **rest), line_along_width(evidence, line, **rest)
+    return {width: over(slow[width], fast[width]) for width in sorted(set(slow) & set(fast))}
+
+
+def widest(found: dict[int, Ratio], at_least: int = 2) -> int:
+    """The largest width of a curve; NotRecordedError where it has fewer points than `at_least`."""
+    if len(found) < at_least:
+        raise NotRecordedError(f"fewer than {at_least} widths were measured")
+    return max(found)
+
+
+def _grows(evidence: Evidence) -> Verdict:
+    """No width falls more than a tenth below a narrower one, and the widest gains 4 times over the narrowest."""
+    found = speedups(evidence, "pseudo eager", "linear eager", batch=MANY, direction=FORWARD)
+    last = widest(found, 3)
+    best, falls = 0.0, []
+    for width, (middle, *_) in found.items():
+        falls += [f"width {width}"] if middle < 0.9 * best else []
+        best = max(best, middle)
+    text = f"from {units.ratio(found[min(found)][0])} at width {min(found)} to {units.ratio(found[last][0])} at {last}"
+    text += f"; it falls back at {', '.join(falls)}" if falls else "; it never falls back by more than a tenth"
+    grown = found[last][0] >= 4 * found[min(found)][0]
+    return Verdict("holds" if grown and not falls else "fails", text)
+
+
+def _no_gain_when_narrow(evidence: Evidence) -> Verdict:
+    """The speed-up at width 128, where the thread's tables start, below 1 with its whole interval, few rows."""
+    parts, narrow = [], None
+    for batch in (FEW, SOME, MANY):
+        found = speedups(evidence, "pseudo eager", "linear eager", batch=batch, direction=FORWARD)
+        parts.append(f"batch {batch}: {shown(found[128])}" if 128 in found else f"batch {batch}: not measured")
+        narrow = found.get(128) if batch == FEW else narrow
+    if narrow is None:
+        raise NotRecordedError(f"width 128 at batch {FEW} was not measured")
+    held: Status = "holds" if narrow[2] < 1 else "fails" if narrow[1] >= 1 else "undecided"
+    return Verdict(held, f"speed-up at width 128: {'; '.join(parts)}")
+
+
+def _the_width(evidence: Evidence) -> Verdict:
+    """The speed-up at the widest layer as a share of the width, forward and with backward: at least 90 %."""
+    parts, shares = [], []
+    for direction in (FORWARD, BOTH):
+        found = speedups(evidence, "pseudo eager", "linear eager", batch=MANY, direction=direction)
+        width = widest(found)
+        shares.append([value / width for value in found[width]])
+        parts.append(f"{direction}, width {width}: {units.ratio(found[width][0])}, {units.percent(shares[-1][0], 2)}")
+    low, high = min(share[1] for share in shares), min(share[2] for share in shares)
+    return Verdict(three_way(low, high, 0.9), "; ".join(parts) + " of the width")
+
+
+def _no_limit(evidence: Evidence) -> Verdict:
+    """From half the widest layer, or less, to the widest the speed-up gains at least half of what the width gains."""
+    found = speedups(evidence, "pseudo eager", "linear eager", batch=MANY, direction=FORWARD)
+    last = widest(found, 3)
+    before = max((width for width in found if width <= last / 2), default=min(found))
+    gain = (found[last][1] / found[before][2], found[last][2] / found[before][1])
+    text = f"from width {before} to {last} the speed-up goes from {shown(found[before])} to {shown(found[last])}"
+    return Verdict(three_way(*gain, 1 + (last / before - 1) / 2), text)
+
+
+def _graphs_help_narrow(evidence: Evidence) -> Verdict:
+    """Eager over graph of the pseudo layer at width 256 and few rows: at least 1.2x; beside it the wide layer."""
+    point: dict[str, Value] = {"width": 256, "batch": FEW, "direction": FORWARD}
+    gain = over(at(evidence, "pseudo eager", **point), at(evidence, "pseudo graph", **point))
+    text = f"a graph gains {shown(gain)} at width 256, batch {FEW}"
+    wide = speedups(evidence, "pseudo graph", "pseudo eager", batch=MANY, direction=FORWARD)
+    text += f", and {shown(wide[max(wide)])} at width {max(wide)}, batch {MANY}" if wide else ""
+    return Verdict(three_way(gain[1], gain[2], 1.2), text)
+
+
+def _graphs_stop_paying(evidence: Evidence) -> Verdict:
+    """A graph gains 5 % up to some width, and no longer from a wider one on: both were measured."""
+    found = speedups(evidence, "pseudo graph", "pseudo eager", batch=SOME, direction=FORWARD)
+    pays = [width for width, gain in found.items() if gain[1] >= 1.05]
+    stops = [width for width, gain in found.items() if gain[2] < 1.05]
+    if not pays or not stops:
+        seen = f"at batch {SOME} a graph gains 5 % and more at {_listed(pays)}, less at {_listed(stops)}"
+        return Verdict("fails" if pays or stops else "undecided", seen)
+    text = f"at batch {SOME} a graph gains 5 % and more up to width {max(pays)}, and not from {min(stops)} on"
+    return Verdict("holds" if max(pays) < min(stops) else "undecided", text)
+
+
+def _listed(widths: list[int]) -> str:
+    return f"width {', '.join(map(str, widths))}" if widths else "no width"
+
+
+def _compiling_helps_pseudo_only(evidence: Evidence) -> Verdict:
+    """torch.compile gains at least 1.1x on the pseudo layer and at most 1.05x on the linear one, width 4096."""
+    point: dict[str, Value] = {"width": 4096, "batch": MANY, "direction": FORWARD}
+    gains = {}
+    for layer in ("pseudo", "linear"):
+        gains[layer] = over(at(evidence, f"{layer} eager", **point), at(evidence, f"{layer} compile", **point))
+    text = f"torch.compile gains {shown(gains['pseudo'])} on pseudo and {shown(gains['linear'])} on Linear, width 4096"
+    one = three_way(gains["pseudo"][1], gains["pseudo"][2], 1.1)
+    other = band_verdict(gains["linear"], 0.0, 1.05, text).status
+    order: tuple[Status, ...] = ("fails", "undecided", "holds")
+    return Verdict(min(one, other, key=order.index), text)
+
+
+def _fused_halves_the_traffic(evidence: Evidence) -> Verdict:
+    """Eager over fused at the widest layer: at least 1.8x, for two kernels move four tensors and one moves two."""
+    found = speedups(evidence, "pseudo triton", "pseudo eager", batch=MANY, direction=FORWARD)
+    width = widest(found)
+    text = f"at width {width}, batch {MANY}, the fused kernel is {shown(found[width])} as fast"
+    return Verdict(three_way(found[width][1], found[width][2], 1.8), text)
+
+
+def _as_the_roofline_says(evidence: Evidence) -> Verdict:
+    """Measured over predicted speed-up of the fused layer at widths from 4096 on: 0.75 to 1.25."""
+    hardware = datasheet(evidence)
+    found = speedups(evidence, "pseudo triton", "linear eager", batch=MANY, direction=FORWARD)
+    wide = {width: ratio for width, ratio in found.items() if width >= 4096}
+    if not wide:
+        raise NotRecordedError("no width from 4096 on was measured")
+    parts, quotients = [], []
+    for width, ratio in wide.items():
+        predicted = speedup_by_roofline(hardware, {"width": width, "batch": MANY, "direction": FORWARD}) or float("nan")
+        quotients.append([value / predicted for value in ratio])
+        parts.append(f"{units.ratio(ratio[0])} at {width} (predicted {units.ratio(predicted)})")
+    middle = max((q[0] for q in quotients), key=lambda q: abs(q - 1))
+    bounds = (middle, min(q[1] for q in quotients), max(q[2] for q in quotients))
+    return band_verdict(bounds, 0.75, 1.25, "; ".join(parts))
+
+
+def _clever_multiplication(evidence: Evidence) -> Verdict:
+    """Three tests of "fewer multiplications"; the thread's guess fails if all three speak against it.
+
+    With fewer than n³ multiplications the rate counted with all n³ could exceed the peak, and whole numbers close to
+    the limit of exactness would come out rounded. And if the stand-in runs at the memory's pace, its bytes explain its
+    time, and nothing is left for the matrix product to explain.
+    """
+    hardware = datasheet(evidence)
+    linear = line_along_width(evidence, "linear busy", batch=MANY, direction=FORWARD)
+    pseudo = line_along_width(evidence, "pseudo triton busy", batch=MANY, direction=FORWARD)
+    width = max(set(linear) & set(pseudo))
+    exact = sorted(int(width) for width, *_ in evidence.source.known(evidence.experiment, "linear-integers"))
+    if not exact:
+        raise NotRecordedError("the product of whole numbers was not measured, or did not come out exact")
+    peak = hardware.peak("fp32")
+    rates = [linear_cost(w, MANY).flop / time.median / peak for w, time in linear.items()]
+    beyond = [w for w, time in linear.items() if linear_cost(w, MANY).flop / time.high > peak]
+    nbytes = pseudo_cost(width, MANY).bytes
+    share = nbytes / pseudo[width].median / hardware.memory_bytes_per_s
+    most = linear[width].median * hardware.memory_bytes_per_s / nbytes
+    text = (
+        f"counted with all its multiplications, Linear reaches at most {units.percent(max(rates), 2)} of the fp32 "
+        f"peak; its products of whole numbers are exact at width {' and '.join(map(str, exact))}; the fused stand-in "
+        f"moves its bytes at {units.percent(share, 2)} of the bandwidth, at which no stand-in of width {width} "
+        f"can be more than {units.ratio(most)} faster"
+    )
+    if beyond:
+        return Verdict("holds", text)
+    return Verdict("fails" if share >= 0.7 else "undecided", text)
+
+
+CLAIMS = (
+    Claim("grows-with-width", "The wider the layers, the larger the speed-up.", SOURCE,
+          "period_s of Linear over pseudo, eager, forward, batch 32768, hot: never a tenth below a narrower one",
+          _grows),
+    Claim("narrow-no-gain", "On narrow layers the stand-in is not faster, even a little slower.", SOURCE,
+          "period_s of Linear over pseudo, eager, forward, width 128, batch 128, hot: below 1", _no_gain_when_narrow),
+    Claim("the-width", "The speed-up should be the width, forward and backward, as wide layers show.", SOURCE,
+          "period_s of Linear over pseudo, eager, widest, batch 32768, hot: at least 90 % of the width", _the_width),
+    Claim("no-limit", "The speed-up converges to nothing: it goes on to infinity.", SOURCE,
+          "period_s of Linear over pseudo, eager, forward, batch 32768, hot: from half the widest layer or less to the "
+          "widest it gains at least half of what the width gains", _no_limit),
+    Claim("graphs-help-narrow", "CUDA Graphs improve the performance of small kernels.", SOURCE,
+          "period_s of pseudo eager over CUDA Graph, forward, width 256, batch 128, hot: at least 1.2x",
+          _graphs_help_narrow),
+    Claim("graphs-stop-paying", "From some width on a CUDA Graph gains less than 5 %.", HERE,
+          "period_s of pseudo eager over CUDA Graph, forward, batch 2048, hot, all widths", _graphs_stop_paying),
+    Claim("compiling-helps-pseudo-only", "Compiling helps the stand-in a little, and Linear not at all.", SOURCE,
+          "period_s of eager over torch.compile, forward, width 4096, batch 32768, hot: pseudo at least 1.1x, Linear "
+          "at most 1.05x", _compiling_helps_pseudo_only),
+    Claim("fused-halves-traffic", "Fused into one kernel, the stand-in moves half the bytes in half the time.", HERE,
+          "period_s of pseudo eager over fused, forward, widest, batch 32768, hot: at least 1.8x",
+          _fused_halves_the_traffic),
+    Claim("as-the-roofline-says", "For wide layers the datasheet's roofline tells the speed-up.", HERE,
+          "period_s of Linear eager over pseudo fused, forward, widths from 4096 on, batch 32768, hot: within 25 % of "
+          "the predicted ratio", _as_the_roofline_says),
+    Claim("clever-multiplication", "Matrix products with fewer multiplications explain the missing speed-up.", SOURCE,
+          "busy_s of Linear against the fp32 peak, whole numbers exact to the last bit, busy_s of the fused stand-in "
+          "against the bandwidth (70 %), forward, batch 32768, hot: refuted if all three speak against it",
+          _clever_multiplication),
+)  # fmt: skip

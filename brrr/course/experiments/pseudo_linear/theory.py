@@ -1,0 +1,83 @@
+"""What FLOP and bytes say about a linear layer and its element-wise stand-in: costs, and the two theoretical speed-ups.
+
+A layer of width n maps a batch of B rows. Linear: `y = x Wᵀ + b`, with n² weights. Pseudo: `y = x * w + b`, with n.
+Forward with backward adds the gradients of the input and of all parameters.
+"""
+
+from __future__ import annotations
+
+from brrr.core.values import Point
+from brrr.counting.cost import Cost
+from brrr.course.nouns.experiment import Variant
+from brrr.gpu.datasheet import Hardware
+
+FORWARD, BOTH = "forward", "forward+backward"
+ITEMSIZE = 4
+
+
+def linear_cost(width: int, batch: int, *, backward: bool = False) -> Cost:
+    """FLOP and bytes of the linear layer: one matrix product forward, two more backward.
+
+    >>> linear_cost(1024, 1024)
+    2.15 GFLOP, 12.6 MB, 171 FLOP/B
+    """
+    rows, square = float(batch) * width, float(width) * width
+    if not backward:
+        return Cost(2 * batch * square + rows, ITEMSIZE * (2 * rows + square + width))
+    return Cost(6 * batch * square + 2 * rows, ITEMSIZE * (5 * rows + 3 * square + 2 * width))
+
+
+def pseudo_cost(width: int, batch: int, *, backward: bool = False) -> Cost:
+    """FLOP and bytes of the element-wise layer, each tensor moved once: what one fused kernel needs.
+
+    Backward: dx = g w, dw = sum of g x, db = sum of g.
+
+    >>> pseudo_cost(1024, 1024)
+    2.1 MFLOP, 8.4 MB, 0.25 FLOP/B
+    """
+    rows = float(batch) * width
+    if not backward:
+        return Cost(2 * rows, ITEMSIZE * (2 * rows + 2 * width))
+    return Cost(6 * rows, ITEMSIZE * (5 * rows + 4 * width))
+
+
+def sizes(point: Point) -> tuple[int, int, bool]:
+    """Width, batch and whether the backward pass belongs to it."""
+    return int(point["width"]), int(point["batch"]), point.get("direction") == BOTH
+
+
+def costs(point: Point) -> tuple[Cost, Cost]:
+    """The cost of the linear and of the pseudo layer at a point."""
+    width, batch, backward = sizes(point)
+    return linear_cost(width, batch, backward=backward), pseudo_cost(width, batch, backward=backward)
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """FLOP and bytes of a variant at a point; all linear variants cost the same, and all pseudo ones."""
+    return costs(point)["pseudo" in variant.name]
+
+
+def speedup_by_flop(hardware: Hardware | None, point: Point) -> float:
+    """By counting operations alone, the stand-in is faster by the width."""
+    return float(point["width"])
+
+
+def speedup_by_roofline(hardware: Hardware | None, point: Point) -> float | None:
+    """The ratio of both layers' times at the datasheet's limits; None without a datasheet.
+
+    A time is the larger of FLOP over the fp32 peak and bytes over the memory's bandwidth (S. Williams et al., 2009).
+    """
+    if hardware is None:
+        return None
+    linear, pseudo = (limit_s(each, hardware) for each in costs(point))
+    return linear / pseudo
+
+
+def limit_s(work: Cost, hardware: Hardware) -> float:
+    """The shortest time that the datasheet allows for a float32 work without tensor cores, in seconds."""
+    return max(work.flop / hardware.peak("fp32"), work.bytes / hardware.memory_bytes_per_s)
+
+
+def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
+    """The memory's bandwidth by the datasheet, in B/s; None without one."""
+    return hardware.memory_bytes_per_s if hardware else None

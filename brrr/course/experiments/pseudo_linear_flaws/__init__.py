@@ -1,0 +1,173 @@
+"""The benchmark of the pseudo-linear layer as it was first posted, and without each of its three flaws.
+
+A forum thread, "Surprisingly low performance in pseudo-Linear layer", asks why a layer without a matrix product gains
+so little. A reader found three things in the benchmark itself: its random data is made inside the function that is
+timed; the stand-in adds its input once more; and a ReLU is timed with both layers.
+"""
+
+from __future__ import annotations
+
+from brrr.core import units
+from brrr.core.values import Point
+from brrr.counting.cost import Cost
+from brrr.course.experiments.judging import at, over, shown
+from brrr.course.experiments.pseudo_linear.theory import ITEMSIZE, linear_cost, pseudo_cost
+from brrr.course.nouns.claim import Claim, Status, Verdict, three_way
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+
+SOURCE = "forum thread 'Surprisingly low performance in pseudo-Linear layer'"
+POSTED_WIDTH, BATCHES, BATCH = 160, (128, 2048, 32768), 2048
+QUEUE_FLOP = 5e9
+
+DATA, STRAY, RELU = "data", "x", "relu"
+FLAWS: dict[str, tuple[str, frozenset[str]]] = {
+    "posted": ("as posted", frozenset({DATA, STRAY, RELU})),
+    "data out": ("data made outside", frozenset({STRAY, RELU})),
+    "data and x out": ("and no stray + x", frozenset({RELU})),
+    "clean": ("and no ReLU", frozenset()),
+    "x out": ("only the stray + x removed", frozenset({DATA, RELU})),
+    "relu out": ("only the ReLU removed", frozenset({DATA, STRAY})),
+}
+"""Each stage of the benchmark, how it reads, and the flaws that it still has: first one after the other, then alone."""
+
+CUMULATIVE = ("posted", "data out", "data and x out", "clean")
+ALONE = {"data out": "making the data outside", "x out": "dropping the + x", "relu out": "dropping the ReLU"}
+
+
+def flaws_of(variant: str) -> frozenset[str]:
+    """The flaws that a variant's function has; the linear layer never had the stray `+ x`.
+
+    >>> sorted(flaws_of("linear-x-out"))
+    ['data', 'relu']
+    """
+    layer, _, stage = variant.removeprefix("queue-").partition("-")
+    flaws = FLAWS[stage.replace("-", " ")][1]
+    return flaws - {STRAY} if layer == "linear" else flaws
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """The toy accelerator ends where a laptop's CPU would need a second and more a call."""
+    work = linear_cost(int(point["width"]), int(point["batch"]))
+    return variant.device != "cpu-queue" or work.flop <= QUEUE_FLOP
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """FLOP and bytes of all that is timed, each operator on its own: that is how eager code runs."""
+    width, batch = int(point["width"]), int(point["batch"])
+    flaws, rows = flaws_of(variant.name), float(batch) * width
+    layer = (linear_cost if "linear" in variant.name else pseudo_cost)(width, batch)
+    passes = 2 * ("pseudo" in variant.name) + (DATA in flaws) + 3 * (STRAY in flaws) + 2 * (RELU in flaws)
+    return Cost(layer.flop + rows * ((STRAY in flaws) + (RELU in flaws)), layer.bytes + ITEMSIZE * passes * rows)
+
+
+def _speedup(evidence: Evidence, stage: str, width: int) -> tuple[float, float, float]:
+    point = {"width": width, "batch": BATCH}
+    return over(at(evidence, f"linear {stage}", **point), at(evidence, f"pseudo {stage}", **point))
+
+
+def _posted_is_negligible(evidence: Evidence) -> Verdict:
+    """The speed-up of the 160-wide layer as posted stays below 1.5, the interval's upper end as well."""
+    ratio = _speedup(evidence, "posted", POSTED_WIDTH)
+    status: Status = "holds" if ratio[2] < 1.5 else "fails" if ratio[1] >= 1.5 else "undecided"
+    return Verdict(status, f"as posted, width {POSTED_WIDTH}, batch {BATCH}: {shown(ratio)}")
+
+
+def _each_flaw_hides(evidence: Evidence, stage: str) -> Verdict:
+    """The speed-up without one flaw over that as posted, width 1024; the pseudo layer's own gain beside it."""
+    point = {"width": 1024, "batch": BATCH}
+    times = {name: at(evidence, name, **point) for name in _lines(stage)}
+    before = over(times["linear posted"], times["pseudo posted"])
+    after = over(times[f"linear {stage}"], times[f"pseudo {stage}"])
+    gain = over(times["pseudo posted"], times[f"pseudo {stage}"])
+    text = f"{ALONE[stage]}: speed-up from {units.ratio(before[0])} to {units.ratio(after[0])} at width 1024"
+    text += f"; the stand-in alone gets {shown(gain)} as fast"
+    return Verdict(three_way(after[1] / before[2], after[2] / before[1], 1.05), text)
+
+
+def _lines(stage: str) -> list[str]:
+    return [f"{layer} {each}" for layer in ("linear", "pseudo") for each in ("posted", stage)]
+
+
+def _all_three(evidence: Evidence) -> Verdict:
+    """Without all three flaws the speed-up at width 1024 is at least 1.5x the posted one; the stages are listed."""
+    ratios = {stage: _speedup(evidence, stage, 1024) for stage in CUMULATIVE}
+    steps = ", ".join(f"{FLAWS[stage][0]} {units.ratio(ratio[0])}" for stage, ratio in ratios.items())
+    posted, clean = ratios["posted"], ratios["clean"]
+    return Verdict(three_way(clean[1] / posted[2], clean[2] / posted[1], 1.5), f"width 1024: {steps}")
+
+
+def _still_not_the_width(evidence: Evidence) -> Verdict:
+    """Clean, the speed-up is still below a tenth of the width, at the posted width and at 1024."""
+    ratios = {width: _speedup(evidence, "clean", width) for width in (POSTED_WIDTH, 1024)}
+    text = ", ".join(f"{shown(ratio)} at width {width}" for width, ratio in ratios.items())
+    low, high = (max(ratio[end] / width for width, ratio in ratios.items()) for end in (1, 2))
+    status: Status = "holds" if high < 0.1 else "fails" if low >= 0.1 else "undecided"
+    return Verdict(status, f"without the flaws: {text}")
+
+
+CLAIMS = (
+    Claim("posted-negligible", "On a 160-wide layer the speed-up is negligible in practice.", SOURCE,
+          "period_s of Linear over pseudo, as posted, width 160, batch 2048, hot: below 1.5x", _posted_is_negligible),
+    Claim("data-inside", "Random data made inside the timed function hides a part of the speed-up.", SOURCE,
+          "speed-up with the data made outside over that as posted, period_s, width 1024, batch 2048: at least 1.05x",
+          lambda evidence: _each_flaw_hides(evidence, "data out")),
+    Claim("stray-x", "The stray + x hides a part of the speed-up.", SOURCE,
+          "speed-up without it over that as posted, period_s, width 1024, batch 2048: at least 1.05x",
+          lambda evidence: _each_flaw_hides(evidence, "x out")),
+    Claim("relu-in-both", "A ReLU timed with both layers hides a part of the speed-up.", SOURCE,
+          "speed-up without it over that as posted, period_s, width 1024, batch 2048: at least 1.05x",
+          lambda evidence: _each_flaw_hides(evidence, "relu out")),
+    Claim("all-three", "Mending all three makes the benchmark show much more of the speed-up.", SOURCE,
+          "speed-up without all three over that as posted, period_s, width 1024, batch 2048: at least 1.5x",
+          _all_three),
+    Claim("still-not-the-width", "Even then it is not what the number of operations promises.", SOURCE,
+          "speed-up without the flaws, period_s, widths 160 and 1024, batch 2048: below a tenth of the width",
+          _still_not_the_width),
+)  # fmt: skip
+
+
+def _variants() -> tuple[Variant, ...]:
+    """Both layers at each stage, on the GPU and on the toy accelerator; where Linear has no `+ x`, one does for two."""
+    made: dict[str, Variant] = {}
+    for queue, device in (("", "cuda"), ("queue-", "cpu-queue")):
+        for layer, title in (("linear", "Linear"), ("pseudo", "pseudo")):
+            for stage, (label, _) in FLAWS.items():
+                name = f"{queue}{layer}-{_own(layer, stage).replace(' ', '-')}"
+                made.setdefault(name, Variant(name, f"{title}, {label}", device))  # type: ignore[arg-type]
+    return tuple(made.values())
+
+
+def _own(layer: str, stage: str) -> str:
+    """The stage whose function a layer runs: without `+ x` in it, Linear is the same before and after it goes."""
+    same = {"data and x out": "data out", "x out": "posted"}
+    return same.get(stage, stage) if layer == "linear" else stage
+
+
+def _all_lines() -> tuple[Line, ...]:
+    found = []
+    for queue in ("", "queue "):
+        for layer, title in (("pseudo", "pseudo"), ("linear", "Linear")):
+            for stage, (label, _) in FLAWS.items():
+                variant = f"{queue}{layer}-{_own(layer, stage)}".replace(" ", "-")
+                shown = stage in CUMULATIVE and layer == "pseudo"
+                found.append(Line(f"{queue}{layer} {stage}", variant, "period_s", f"{title}, {label}", shown=shown))
+    return tuple(found)
+
+
+EXPERIMENT = Experiment(
+    name="pseudo_linear_flaws",
+    title="Pseudo-Linear, the benchmark's flaws",
+    question="How much of a speed-up can a benchmark hide?",
+    axes=(
+        Axis("width", (POSTED_WIDTH, 256, 1024, 4096), label="width of the layer", quick=(POSTED_WIDTH, 256, 1024)),
+        Axis("batch", BATCHES, label="batch (rows)", quick=(BATCHES[0],)),
+    ),
+    variants=_variants(),
+    lines=_all_lines(),
+    build="brrr.course.experiments.pseudo_linear_flaws.work:workload",
+    supports="brrr.course.experiments.pseudo_linear_flaws:supports",
+    cost="brrr.course.experiments.pseudo_linear_flaws:cost",
+    claims=CLAIMS,
+    anchors=({"width": 1024, "batch": 2048},),
+)

@@ -1,0 +1,295 @@
+"""What the source said about repeating a multiplication, and whether it holds; and what the datasheet predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from brrr.core import units
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Estimate
+from brrr.core.values import Value
+from brrr.course.experiments.judging import all_within, datasheet, over, share, shown, toy_named
+from brrr.course.experiments.repeat.theory import FMA, MULTIPLY, flop_a_step, knee, moved_bytes, operation, peak
+from brrr.course.nouns.claim import Claim, Verdict, band_verdict, three_way
+from brrr.course.nouns.evidence import Evidence
+
+SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Reasoning about Memory-Bandwidth Costs'"
+HERE = "this course"
+LARGE, FLOAT = 2**26, "float32"
+"""The source names no size; claims about the GPU's memory look at an array that no cache holds."""
+
+WAYS = ("cuda", "triton", "compile")
+ABOUT = 1.5
+"""`About` allows a factor of so much either way."""
+
+Ratio = tuple[float, float, float]
+Steps = dict[int, Estimate]
+
+
+def along_repeat(evidence: Evidence, line: str, at_least: int = 4) -> tuple[int, Steps]:
+    """The elements, and from each number of steps to the time: LARGE elements of float32.
+
+    On the toy accelerator, the most elements at which enough steps were measured.
+    """
+    try:
+        return LARGE, _curve(evidence, line, LARGE, at_least)
+    except NotRecordedError:
+        queue = f"queue {line.replace('compile', 'cuda')}"
+        if not any(each.name == queue for each in evidence.experiment.lines):
+            raise
+        for elements in sorted(_sizes(evidence, queue), reverse=True):
+            try:
+                return elements, _curve(evidence, queue, elements, at_least)
+            except NotRecordedError:
+                continue
+        raise
+
+
+def _curve(evidence: Evidence, line: str, elements: int, at_least: int) -> Steps:
+    found = evidence.curve(line, "repeat", elements=elements, dtype=FLOAT)
+    if len(found) < at_least:
+        raise NotRecordedError(f"{line} was measured at fewer than {at_least} numbers of steps")
+    return {int(repeat): time for repeat, time in found.items()}
+
+
+def _sizes(evidence: Evidence, line: str) -> set[int]:
+    known = evidence.source.known(evidence.experiment, evidence.experiment.line(line).variant)
+    place = [axis.name for axis in evidence.experiment.axes].index("elements")
+    return {int(point[place]) for point in known}
+
+
+def _point(repeat: int, elements: int = LARGE) -> dict[str, Value]:
+    return {"repeat": repeat, "elements": elements, "dtype": FLOAT}
+
+
+def _rate(amount: float, time: Estimate, scale: float = 1.0) -> Ratio:
+    """An amount over a time, as a share of `scale`, as (middle, low, high)."""
+    return amount / time.median / scale, amount / time.high / scale, amount / time.low / scale
+
+
+def _flop(line: str, repeat: int, elements: int = LARGE) -> float:
+    return float(repeat) * flop_a_step(operation(line.replace(" ", "-"))) * elements
+
+
+def measured_knee(times: Steps) -> Ratio:
+    """Where the memory's time and the arithmetic's are equal, in steps: the flat part over the slope of the steep one.
+
+    The flat part is the time of the fewest steps, the slope what the last doubling of the steps adds to each of them.
+    """
+    first, last = min(times), max(times)
+    before = max((repeat for repeat in times if repeat <= last / 2), default=first)
+    steps = last - before
+    middle = times[first].median * steps / (times[last].median - times[before].median)
+    lowest, highest = times[last].low - times[before].high, times[last].high - times[before].low
+    high = times[first].high * steps / lowest if lowest > 0 else float("inf")
+    return middle, times[first].low * steps / highest if highest > 0 else 0.0, high
+
+
+def _growing(times: Steps) -> Steps:
+    """The times, if the last doubling of the steps took at least half as long again: else the range shows no knee."""
+    last = max(times)
+    before = max((repeat for repeat in times if repeat <= last / 2), default=min(times))
+    if times[last].median < 1.5 * times[before].median:
+        raise NotRecordedError(f"{last} steps are too few to leave the flat part")
+    return times
+
+
+@toy_named
+def _flat_at_first(evidence: Evidence) -> Verdict:
+    """Fused, 32 steps over one: at most 1.1x; beside it the last number of steps that is still flat."""
+    elements, times = along_repeat(evidence, "compile mul")
+    if 32 not in times:
+        nearest = max((repeat for repeat in times if repeat <= 32), default=1)
+        raise NotRecordedError(f"32 steps were not measured; the next below is {nearest}")
+    ratio = over(times[32], times[min(times)])
+    flat = max(repeat for repeat in times if times[repeat].median <= 1.1 * times[min(times)].median)
+    text = f"32 steps over one on {elements} elements: {shown(ratio)}; flat, to a tenth, up to {flat}"
+    return band_verdict(ratio, 0.0, 1.1, text)
+
+
+@toy_named
+def _knee_in_the_source(evidence: Evidence) -> Verdict:
+    """The knee of the multiplications, in steps: 32 to 64."""
+    elements, times = along_repeat(evidence, "compile mul")
+    found = measured_knee(_growing(times))
+    return band_verdict(found, 32, 64, f"the knee is at {_steps(found)} on {elements} elements")
+
+
+def _knee_as_predicted(evidence: Evidence) -> Verdict:
+    """The measured knee over the datasheet's, multiplications and FMAs: within a quarter, by each way measured."""
+    hardware, parts, shares = datasheet(evidence), [], []
+    for kind in (MULTIPLY, FMA):
+        predicted = knee(hardware, kind, FLOAT)
+        for line, times in _each_way(evidence, kind):
+            if predicted:
+                found = measured_knee(_growing(times))
+                shares.append((found[0] / predicted, found[1] / predicted, found[2] / predicted))
+                parts.append(f"{line} at {_steps(found)}, predicted {predicted:.3g}")
+    if not shares:
+        raise NotRecordedError("no fused way was measured, or the datasheet has no float32 peak")
+    return all_within(shares, 0.75, 1.25, "; ".join(parts))
+
+
+def _each_way(evidence: Evidence, kind: str, ways: Iterable[str] = WAYS) -> list[tuple[str, Steps]]:
+    """The fused ways that were measured on LARGE elements, with their times."""
+    found = []
+    for way in ways:
+        try:
+            found.append((f"{way} {kind}", _curve(evidence, f"{way} {kind}", LARGE, 4)))
+        except NotRecordedError:
+            continue
+    return found
+
+
+def _steps(found: Ratio) -> str:
+    return f"{found[0]:.3g} steps ({found[1]:.3g} to {found[2]:.3g})"
+
+
+def _starts_low(evidence: Evidence) -> Verdict:
+    """One multiplication an element, in FLOP/s: 0.2 TFLOP/s, half as much or half as little allowed."""
+    time = evidence.get("compile mul", **_point(1))
+    found = _rate(_flop("compile mul", 1), time)
+    text = f"one multiplication an element reaches {_flops(found)}"
+    return band_verdict(found, 0.2e12 / ABOUT, 0.2e12 * ABOUT, text)
+
+
+def _grows_linearly(evidence: Evidence) -> Verdict:
+    """From 1 to 16 multiplications the rate grows 16-fold: 90 % of it at least."""
+    one, sixteen = (evidence.get("compile mul", **_point(repeat)) for repeat in (1, 16))
+    gain = over(one, sixteen)
+    found = (16 * gain[0], 16 * gain[1], 16 * gain[2])
+    text = f"from 1 to 16 multiplications the rate grows {shown(found)}"
+    return Verdict(three_way(found[1], found[2], 0.9 * 16), text)
+
+
+def _best(evidence: Evidence, kind: str) -> tuple[str, int, Estimate]:
+    """The fused way with the highest rate, the number of steps at which it has it, and the time."""
+    ways = _each_way(evidence, kind)
+    if not ways:
+        raise NotRecordedError(f"no fused way of {kind} was measured at {LARGE} elements")
+    tried = [(line, repeat, time) for line, times in ways for repeat, time in times.items()]
+    return max(tried, key=lambda each: _flop(each[0], each[1]) / each[2].median)
+
+
+def _half_the_peak(evidence: Evidence) -> Verdict:
+    """The highest rate of multiplications alone over the datasheet's float32 peak: 45 % to 50 %, a clock's 2 % more."""
+    return _against_the_peak(evidence, MULTIPLY, 0.45, 0.51)
+
+
+def _fma_reaches_the_peak(evidence: Evidence) -> Verdict:
+    """The highest rate of FMAs over the datasheet's float32 peak: 90 % at least."""
+    return _against_the_peak(evidence, FMA, 0.9, 1.02)
+
+
+def _against_the_peak(evidence: Evidence, kind: str, low: float, high: float) -> Verdict:
+    top = peak(datasheet(evidence), FMA)
+    if not top:
+        raise NotRecordedError("the datasheet has no float32 peak")
+    line, repeat, time = _best(evidence, kind)
+    found = _rate(_flop(line, repeat), time, top)
+    text = f"{line}, {repeat} steps: {_flops(_rate(_flop(line, repeat), time))}, {share(found)} of the datasheet's"
+    return band_verdict(found, low, high, text)
+
+
+def _flops(found: Ratio) -> str:
+    return f"{units.rate(found[0], 'FLOP/s')} ({units.rate(found[1], 'FLOP/s')} to {units.rate(found[2], 'FLOP/s')})"
+
+
+def _as_fast_as_a_copy(evidence: Evidence) -> Verdict:
+    """One fused step over a copy of the same bytes: 95 % of its bandwidth by two of the three ways or more."""
+    copy, parts, reached = evidence.get("copy", **_point(1)), [], []
+    for way in WAYS:
+        try:
+            found = over(copy, evidence.get(f"{way} mul", **_point(1)))
+        except NotRecordedError:
+            continue
+        reached.append(three_way(found[1], found[2], 0.95))
+        parts.append(f"{way} {share(found)}")
+    if len(parts) < 2:
+        raise NotRecordedError("fewer than two ways were measured")
+    moved = units.rate(moved_bytes(_point(1)) / copy.median, "B/s")
+    text = f"of the copy's {moved}: {', '.join(parts)}"
+    if reached.count("holds") >= 2:
+        return Verdict("holds", text)
+    return Verdict("fails" if len(reached) - reached.count("fails") < 2 else "undecided", text)
+
+
+def _bandwidth_drops(evidence: Evidence) -> Verdict:
+    """Bytes a second: at one step 80 % of the datasheet's bandwidth at least, at 512 less than half of the first."""
+    one, last = (evidence.get("compile mul", **_point(repeat)) for repeat in (1, 512))
+    bandwidth, moved = datasheet(evidence).memory_bytes_per_s, moved_bytes(_point(1))
+    first, drop = _rate(moved, one, bandwidth), over(one, last)
+    text = f"{units.rate(moved / one.median, 'B/s')} at one step, {share(first)} of the datasheet's; "
+    text += f"{units.rate(moved / last.median, 'B/s')} at 512"
+    if three_way(first[1], first[2], 0.8) == "holds" and drop[2] < 0.5:
+        return Verdict("holds", text)
+    return Verdict("fails" if first[2] < 0.8 or drop[1] >= 0.5 else "undecided", text)
+
+
+def _compute_bound_beyond(evidence: Evidence) -> Verdict:
+    """128 multiplications reach 80 % of the rate of 512 at least: beyond 64 the arithmetic is busy."""
+    few, many = (evidence.get("compile mul", **_point(repeat)) for repeat in (128, 512))
+    ratio = over(many, few)
+    found = (ratio[0] / 4, ratio[1] / 4, ratio[2] / 4)
+    return Verdict(three_way(found[1], found[2], 0.8), f"128 steps reach {share(found)} of the rate of 512")
+
+
+def _about_a_hundred(evidence: Evidence) -> Verdict:
+    """The knee of the FMAs in FLOP an element, as the source counts its peak: about a hundred, a factor of 1.5 off."""
+    ways = _each_way(evidence, FMA)
+    if not ways:
+        raise NotRecordedError(f"no fused way of {FMA} was measured at {LARGE} elements")
+    line, times = ways[0]
+    steps = measured_knee(_growing(times))
+    found = (2 * steps[0], 2 * steps[1], 2 * steps[2])
+    text = f"{line}: memory-bound up to {found[0]:.3g} FLOP an element ({found[1]:.3g} to {found[2]:.3g})"
+    return band_verdict(found, 100 / ABOUT, 100 * ABOUT, text)
+
+
+@toy_named
+def _eager_pays_each_time(evidence: Evidence) -> Verdict:
+    """Without fusion, 16 operators over one: 12x to 20x."""
+    elements, times = along_repeat(evidence, "eager mul", 2)
+    few, many = min(times), max((repeat for repeat in times if repeat <= 16), default=1)
+    if many < 8 or few > 1:
+        raise NotRecordedError("1 and 8 to 16 steps of one operator each were not measured")
+    ratio = over(times[many], times[few])
+    text = f"{many} operators over one on {elements} elements: {shown(ratio)}"
+    return band_verdict(ratio, 0.75 * many, 1.25 * many, text)
+
+
+CLAIMS = (
+    Claim("flat-at-first", "Below 32 multiplications the memory is saturated, and more of them cost no time.", SOURCE,
+          "busy_s of 32 multiplications over one, torch.compile, 2^26 float32, hot; at most 1.1x", _flat_at_first),
+    Claim("knee-32-to-64", "The runtime starts to grow between 32 and 64 multiplications.", SOURCE,
+          "where the memory's time and the arithmetic's are equal, from busy_s, torch.compile, 2^26 float32, hot",
+          _knee_in_the_source),
+    Claim("knee-as-predicted", "The datasheet's ridge point tells where the runtime starts to grow.", HERE,
+          "where both times are equal, from busy_s of every fused way, 2^26 float32, hot, over the datasheet's peak "
+          "(half of it without FMA) by its bandwidth; within 25 %", _knee_as_predicted),
+    Claim("starts-at-0.2-tflops", "With one multiplication an element, a mere 0.2 TFLOP/s are reached.", SOURCE,
+          "FLOP over busy_s, torch.compile, 2^26 float32, hot; within a factor of 1.5", _starts_low),
+    Claim("grows-linearly", "As the multiplications double, the FLOP/s double.", SOURCE,
+          "FLOP over busy_s of 16 multiplications over one, torch.compile, 2^26 float32, hot; at least 14.4x",
+          _grows_linearly),
+    Claim("half-the-peak", "Multiplications alone reach half of the peak on the specification sheet.", SOURCE,
+          "FLOP over busy_s, best fused way and number of steps, 2^26 float32, hot; 45 % to 51 % of the datasheet's",
+          _half_the_peak),
+    Claim("fma-reaches-the-peak", "The peak on the specification sheet needs FMAs, and with them it is reached.", HERE,
+          "FLOP over busy_s, best fused way and number of steps, 2^26 float32, hot; at least 90 % of the datasheet's",
+          _fma_reaches_the_peak),
+    Claim("compute-bound-beyond-64", "Beyond 64 multiplications the arithmetic is saturated.", SOURCE,
+          "FLOP over busy_s of 128 multiplications over 512, torch.compile, 2^26 float32, hot; at least 80 %",
+          _compute_bound_beyond),
+    Claim("bandwidth-drops", "The bandwidth achieved starts near the peak and drops as the arithmetic grows.", SOURCE,
+          "bytes over busy_s, torch.compile, 2^26 float32, hot; at one multiplication at least 80 % of the "
+          "datasheet's, at 512 less than half as much", _bandwidth_drops),
+    Claim("about-a-hundred", "Up to about a hundred operations an element, memory accesses take longer.", SOURCE,
+          "FLOP an element where the memory's time and that of FMAs are equal, from busy_s, CUDA C++, 2^26 float32, "
+          "hot; 67 to 150", _about_a_hundred),
+    Claim("as-fast-as-a-copy", "A fused operation on each element runs at the speed of a copy.", HERE,
+          "busy_s of a copy over that of one multiplication, 2^26 float32, hot; at least 95 % by two of three ways",
+          _as_fast_as_a_copy),
+    Claim("eager-pays-each-time", "Without fusion each multiplication costs a read and a write more.", HERE,
+          "busy_s of 16 operators over one, eager, 2^26 float32, hot; 12x to 20x", _eager_pays_each_time),
+)  # fmt: skip

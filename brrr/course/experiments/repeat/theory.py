@@ -1,0 +1,87 @@
+"""What FLOP and bytes say about one operation repeated on each element: cost, the knee, and the limits.
+
+The operation is a multiplication (1 FLOP) or a multiplication and an addition in one instruction, an FMA (2 FLOP). A
+datasheet's peak counts FMAs; with multiplications alone each instruction does half of what it could, and so does the
+GPU. All arithmetic is in float32, whatever the type that is loaded and stored.
+"""
+
+from __future__ import annotations
+
+from brrr.core.values import Point
+from brrr.counting.cost import Cost
+from brrr.course.nouns.experiment import Variant
+from brrr.gpu.datasheet import Hardware
+
+ITEMSIZE = {"float32": 4, "bfloat16": 2, "float16": 2}
+MULTIPLY, FMA, COPY = "mul", "fma", "copy"
+
+
+def operation(variant: str) -> str:
+    """What a variant repeats, the last part of its name.
+
+    >>> operation("queue-fused-fma"), operation("copy")
+    ('fma', 'copy')
+    """
+    return variant.rsplit("-", 1)[-1]
+
+
+def flop_a_step(kind: str) -> int:
+    """FLOP of a step on an element."""
+    return {MULTIPLY: 1, FMA: 2, COPY: 0}[kind]
+
+
+def moved_bytes(point: Point) -> float:
+    """Each element read once and written once."""
+    return 2.0 * ITEMSIZE[str(point["dtype"])] * float(point["elements"])
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """FLOP and compulsory bytes; without fusion every operator reads and writes all elements again (`eager_bytes`)."""
+    kind, repeat = operation(variant.name), float(point["repeat"])
+    once = moved_bytes(point)
+    operators = repeat * flop_a_step(kind) if "eager" in variant.name else 1
+    return Cost(repeat * flop_a_step(kind) * float(point["elements"]), once, eager_bytes=operators * once)
+
+
+def peak(hardware: Hardware | None, kind: str) -> float | None:
+    """The datasheet's float32 peak for FMAs, and half of it for multiplications alone; None without a datasheet."""
+    if hardware is None:
+        return None
+    units = {unit for dtype, unit in hardware.peaks if dtype == "fp32"}
+    if not units:
+        return None
+    full = hardware.peak("fp32", "cuda cores" if "cuda cores" in units else None)
+    return full * flop_a_step(kind) / flop_a_step(FMA)
+
+
+def knee(hardware: Hardware | None, kind: str, dtype: str) -> float | None:
+    """The number of steps from which on the arithmetic takes longer than the memory, by the datasheet.
+
+    The ridge point in FLOP a byte, times the bytes of an element (read and written), over the FLOP of a step.
+
+    >>> from brrr.gpu.datasheet import hardware
+    >>> [round(knee(hardware("h200"), kind, "float32")) for kind in ("mul", "fma")]
+    [56, 56]
+    """
+    top = peak(hardware, kind)
+    if hardware is None or top is None:
+        return None
+    return top / hardware.memory_bytes_per_s * 2 * ITEMSIZE[dtype] / flop_a_step(kind)
+
+
+# ---- the guides: the limits of the datasheet ----
+
+
+def fma_peak(hardware: Hardware | None, point: Point) -> float | None:
+    """The datasheet's float32 peak, in FLOP/s."""
+    return peak(hardware, FMA)
+
+
+def multiply_peak(hardware: Hardware | None, point: Point) -> float | None:
+    """Half of it: what multiplications alone can reach."""
+    return peak(hardware, MULTIPLY)
+
+
+def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
+    """The memory's bandwidth by the datasheet, in B/s."""
+    return hardware.memory_bytes_per_s if hardware else None

@@ -1,0 +1,166 @@
+"""Run-ahead: a chain of operators, small to large, and who waits for whom: the device for the host, or nobody.
+
+The question and the claims follow the section "Overhead" of "Making Deep Learning Go Brrrr From First Principles": the
+host may issue ahead while the device computes, so its cost is hidden if the operators are large enough.
+"""
+
+from __future__ import annotations
+
+from brrr.core import units
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Estimate
+from brrr.core.values import Point
+from brrr.counting.cost import Cost
+from brrr.course.experiments.judging import Curve, curve, largest, share
+from brrr.course.nouns.claim import Claim, Verdict, ratio_verdict, three_way
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+
+SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Overhead'"
+ELEMENTS = (1024, 16384, 65536, 2**18, 2**20, 2**22, 2**24)
+TRACED = (1024, 65536, 2**18, 2**20, 2**22, 2**24)
+TRACED_ON_QUEUE = (1024, 16384, 65536, 2**18, 2**20, 2**22)
+OPERATORS = 20
+MULTIPLIER = 1.001
+"""So near to 1 that nothing overflows, and so far from it that one operator too few is found out."""
+MOST_ON_CPU = 2**22
+ITEMSIZE = 4
+HIDDEN = 0.10
+"""A device that is idle for less than this share of the time is not waiting for the host."""
+
+Share = tuple[float, float, float]
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """A CPU's work takes long where a GPU's begins to be worth while."""
+    return variant.device == "cuda" or int(point["elements"]) <= MOST_ON_CPU
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """FLOP and bytes of the chain."""
+    elements = int(point["elements"])
+    return Cost(float(OPERATORS * elements), 2.0 * ITEMSIZE * OPERATORS * elements)
+
+
+def idle_share(busy: Estimate, period: Estimate) -> Share:
+    """`1 - busy / period` as (middle, low, high), never below zero.
+
+    >>> idle_share(Estimate(20.0, 20.0, 20.0, 9), Estimate(80.0, 80.0, 100.0, 9))
+    (0.75, 0.75, 0.8)
+    """
+    middle, low = 1 - busy.median / period.median, 1 - busy.high / period.low
+    return max(0.0, middle), max(0.0, low), max(0.0, 1 - busy.low / period.high)
+
+
+def hidden_from(busy: Curve, period: Curve) -> int | None:
+    """The smallest size from which on the device idles for less than a tenth at every larger size; None if never."""
+    found = None
+    for size in sorted(set(busy) & set(period), reverse=True):
+        if idle_share(busy[size], period[size])[0] >= HIDDEN:
+            break
+        found = size
+    return found
+
+
+def _curves(evidence: Evidence, *lines: str) -> list[Curve]:
+    return [curve(evidence, line, "elements") for line in lines]
+
+
+def _common(busy: Curve, period: Curve) -> list[int]:
+    sizes = sorted(set(busy) & set(period))
+    if len(sizes) < 2:
+        raise NotRecordedError("fewer than two sizes were measured")
+    return sizes
+
+
+def _paperweight(evidence: Evidence) -> Verdict:
+    """The idle share at the smallest size."""
+    busy, period = _curves(evidence, "busy", "period")
+    size = _common(busy, period)[0]
+    idle = idle_share(busy[size], period[size])
+    return Verdict(three_way(idle[1], idle[2], 0.5), f"idle for {share(idle)} of the time at {size} elements")
+
+
+def _runs_ahead(evidence: Evidence) -> Verdict:
+    """The idle share at the largest size, and the size from which it stays below a tenth."""
+    busy, period = _curves(evidence, "busy", "period")
+    size = largest({"busy": busy, "period": period})
+    idle = idle_share(busy[size], period[size])
+    start = hidden_from(busy, period)
+    text = f"idle for {share(idle)} at {size} elements; "
+    text += f"below {units.percent(HIDDEN, 2)} from {start} on" if start else f"never below {units.percent(HIDDEN, 2)}"
+    return Verdict(three_way(-idle[2], -idle[1], -HIDDEN), text)
+
+
+def _host_is_flat(evidence: Evidence) -> Verdict:
+    """What issuing the chain costs, largest over smallest of all sizes, while the work grows a thousandfold."""
+    (host,) = _curves(evidence, "host")
+    sizes = sorted(host)
+    if sizes[-1] < 64 * sizes[0]:
+        raise NotRecordedError("the sizes measured span less than a factor of 64")
+    highest, lowest = max(host.values(), key=lambda e: e.median), min(host.values(), key=lambda e: e.median)
+    spread = highest.median / lowest.median
+    text = f"issuing takes {units.seconds(lowest.median)} to {units.seconds(highest.median)}, {units.ratio(spread)}, "
+    text += f"from {sizes[0]} to {sizes[-1]} elements"
+    return Verdict(three_way(-highest.high / lowest.low, -highest.low / lowest.high, -2.0), text)
+
+
+def _graph_removes(evidence: Evidence) -> Verdict:
+    """Eager over the graph in a loop, at the smallest size, with the idle shares of both."""
+    size = ELEMENTS[0]
+    eager, graph = evidence.get("period", elements=size), evidence.get("graph", elements=size)
+    found = ratio_verdict(eager, graph, 2.0, "period_s of eager over the graph's")
+    before, after = (
+        idle_share(evidence.get(busy, elements=size), period)[0]
+        for busy, period in (("busy", eager), ("graph busy", graph))
+    )
+    idle = f"; idle for {units.percent(before, 2)} before and {units.percent(after, 2)} with it"
+    return Verdict(found.status, found.measured + idle)
+
+
+CLAIMS = (
+    Claim("paperweight", "If the operators are too small, the GPU is an expensive paperweight for most of the time.",
+          SOURCE, "idle share 1 - busy_s / period_s at the smallest size: at least half", _paperweight),
+    Claim("runs-ahead", "If the operators are large enough, the host runs ahead and its overhead is hidden.",
+          SOURCE, "idle share 1 - busy_s / period_s at the largest size: below 10 %", _runs_ahead),
+    Claim("overhead-flat", "Overhead does not scale with the problem's size.",
+          SOURCE, "host_s of the chain over all sizes: largest at most 2x the smallest", _host_is_flat),
+    Claim("graph-removes", "Where flexibility is not needed, a CUDA Graph removes the overhead.",
+          SOURCE, "period_s at the smallest size, eager over the graph: at least 2x", _graph_removes),
+)  # fmt: skip
+
+EXPERIMENT = Experiment(
+    name="run_ahead",
+    title="Running ahead",
+    question="From which size on does the GPU stop waiting for the CPU?",
+    axes=(Axis("elements", ELEMENTS, label="elements in each of 20 products (float32)", quick=(1024, 65536, 2**20)),),
+    variants=(
+        Variant("eager", "GPU, one order after the other", "cuda"),
+        Variant("graph", "GPU, as one CUDA Graph", "cuda"),
+        Variant("cpu", "CPU", "cpu"),
+        Variant("queue", "CPU queue (a toy accelerator)", "cpu-queue"),
+    ),
+    lines=(
+        Line("host", "eager", "host_s", "the CPU: issuing the orders"),
+        Line("busy", "eager", "busy_s", "the GPU: working"),
+        Line("period", "eager", "period_s", "the loop"),
+        Line("graph", "graph", "period_s", "the loop as a CUDA Graph"),
+        Line("graph busy", "graph", "busy_s", "the GPU: working, as a CUDA Graph", shown=False),
+        Line("cpu", "cpu", "period_s", "the loop on the CPU alone", shown=False),
+        Line("queue host", "queue", "host_s", "submitting the orders"),
+        Line("queue busy", "queue", "kernel_s", "the worker: working"),
+        Line("queue period", "queue", "period_s", "the loop, CPU queue"),
+    ),
+    build="brrr.course.experiments.run_ahead.work:workload",
+    supports="brrr.course.experiments.run_ahead:supports",
+    cost="brrr.course.experiments.run_ahead:cost",
+    predicts="brrr.course.experiments.overhead_predicted:run_ahead",
+    predict_by_default=False,
+    claims=CLAIMS,
+    anchors=({"elements": 65536},),
+    traces=(
+        *(("eager", {"elements": size}) for size in TRACED),
+        *(("graph", {"elements": size}) for size in TRACED),
+        *(("queue", {"elements": size}) for size in TRACED_ON_QUEUE),
+    ),
+)

@@ -1,0 +1,175 @@
+"""Double the batch: a chain of small operators and a skinny matrix product, each at a batch and at twice that batch.
+
+The test and its exception follow "Making Deep Learning Go Brrrr From First Principles", section "Overhead" and its
+footnote: if twice the batch takes hardly longer, the work is bound by overhead; but a [B, D] x [D, D] product with a
+small B reads the same weights for any B, so there it proves nothing. Both batches are variants of one point: their
+ratio never crosses two runs.
+"""
+
+from __future__ import annotations
+
+from brrr.core import units
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Field
+from brrr.core.values import DeviceKind, Point
+from brrr.counting.cost import Cost, matmul_cost
+from brrr.course.experiments.judging import Curve, curve, over
+from brrr.course.nouns.claim import Claim, Verdict, three_way
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+
+SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Overhead'"
+FOOTNOTE = "Making Deep Learning Go Brrrr From First Principles, footnote on batch size"
+BATCHES = (1, 4, 16, 64, 256, 1024, 4096, 16384)
+OPERATORS = 8
+WIDTH, CPU_WIDTH = 4096, 256
+"""Numbers in a row of the chain: on a CPU few, so that there too a row is less than a call's overhead."""
+DIMENSION = 4096
+MOST = {"chain": 16384, "gemm": 4096, "cpu-chain": 16384, "cpu-gemm": 64}
+ITEMSIZE = 4
+HARDLY = 1.1
+"""The source's "only 10 % more"."""
+IN_PROPORTION = 1.8
+WAITING, WORKING = 0.3, 0.2
+"""A device idle for so much of the time waits for its orders; one idle for less than a fifth does not.
+
+Where twice the work still hides behind the same orders the work is at most about half of the time; a kernel's own start
+and end, which do not double, take a part of the other half.
+"""
+
+
+def width(variant: Variant) -> int:
+    """Numbers in a row of the variant's input."""
+    if "gemm" in variant.name:
+        return DIMENSION
+    return WIDTH if variant.device == "cuda" else CPU_WIDTH
+
+
+def rows(variant: Variant, point: Point) -> int:
+    """The batch that the variant runs: the point's, or twice that."""
+    return int(point["batch"]) * (2 if variant.name.endswith("-double") else 1)
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Each kind of work ends where it has shown what it has to show."""
+    return int(point["batch"]) <= MOST[variant.name.removesuffix("-double")]
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """FLOP and bytes of a call."""
+    batch = rows(variant, point)
+    if "gemm" in variant.name:
+        return matmul_cost(batch, DIMENSION, DIMENSION, ITEMSIZE)
+    count = float(OPERATORS * batch * width(variant))
+    return Cost(count, 2 * ITEMSIZE * count)
+
+
+KINDS = (("chain", f"{OPERATORS} pointwise operators"), ("gemm", f"a product with {DIMENSION} x {DIMENSION} weights"))
+TWICE = (("", "", ""), ("-double", " doubled", ", twice the batch"))
+PLACES: tuple[tuple[DeviceKind, str, str, str], ...] = (("cuda", "", "", ""), ("cpu", "cpu-", "queue ", ", on the CPU"))
+
+
+def _variants() -> tuple[Variant, ...]:
+    return tuple(
+        Variant(f"{prefix}{kind}{end}", f"{label}{twice}{where}", device)
+        for device, prefix, _, where in PLACES
+        for kind, label in KINDS
+        for end, _, twice in TWICE
+    )
+
+
+def _lines() -> tuple[Line, ...]:
+    """The loop's time of each variant, and (`NAME busy`) the device's own; `queue NAME` is the CPU's in place of it."""
+    fields: tuple[tuple[Field, str, str], ...] = (("period_s", "", ""), ("busy_s", " busy", ": the GPU working"))
+    return tuple(
+        Line(f"{before}{kind}{name}{busy}", f"{prefix}{kind}{end}", field, f"{label}{twice}{where}{of}", shown=not busy)
+        for field, busy, of in fields
+        for device, prefix, before, where in PLACES
+        for kind, label in KINDS
+        for end, name, twice in TWICE
+        if not busy or device == "cuda"
+    )
+
+
+def _growths(evidence: Evidence, kind: str) -> dict[int, tuple[float, float, float]]:
+    """For each batch how many times as long twice the batch takes."""
+    small, large = _curve(evidence, kind), _curve(evidence, f"{kind} doubled")
+    return {batch: over(large[batch], small[batch]) for batch in sorted(set(small) & set(large))}
+
+
+def _curve(evidence: Evidence, line: str) -> Curve:
+    return curve(evidence, line, "batch")
+
+
+def _idle(evidence: Evidence, kind: str) -> dict[int, float]:
+    """For each batch the share of the loop's time in which the device does nothing."""
+    busy, period = (
+        {int(batch): time.median for batch, time in evidence.curve(line, "batch").items()}
+        for line in (f"{kind} busy", kind)
+    )
+    return {batch: max(0.0, 1 - busy[batch] / period[batch]) for batch in busy if batch in period}
+
+
+def _doubling_tells(evidence: Evidence) -> Verdict:
+    """Where twice the batch takes at most 10 % longer the device must idle; where twice as long, it must not."""
+    growths, idle = _growths(evidence, "chain"), _idle(evidence, "chain")
+    hardly = [batch for batch, growth in growths.items() if growth[0] <= HARDLY and batch in idle]
+    grown = [batch for batch, growth in growths.items() if growth[0] >= IN_PROPORTION and batch in idle]
+    if not hardly or not grown:
+        raise NotRecordedError("there is no batch that hardly grows, or none that grows in proportion")
+    right = all(idle[batch] >= WAITING for batch in hardly) and all(idle[batch] < WORKING for batch in grown)
+    text = f"up to batch {max(hardly)} doubling takes at most {units.ratio(HARDLY)} as long and the GPU is idle for "
+    text += f"{units.percent(min(idle[b] for b in hardly), 2)} or more; from {min(grown)} on it takes twice as long "
+    return Verdict("holds" if right else "fails", text + f"and idles {units.percent(max(idle[b] for b in grown), 2)}")
+
+
+def _first_and_last(evidence: Evidence) -> Verdict:
+    """The growth at the smallest batch and at the largest."""
+    growths = _growths(evidence, "chain")
+    if len(growths) < 2:
+        raise NotRecordedError("fewer than two batches were measured")
+    first, last = growths[min(growths)], growths[max(growths)]
+    text = f"twice the batch takes {units.ratio(first[0])} as long at {min(growths)}, "
+    text += f"{units.ratio(last[0])} at {max(growths)}"
+    both = (three_way(-first[2], -first[1], -HARDLY), three_way(last[1], last[2], IN_PROPORTION))
+    return Verdict("holds" if set(both) == {"holds"} else "fails" if "fails" in both else "undecided", text)
+
+
+def _skinny(evidence: Evidence) -> Verdict:
+    """A product whose time hardly grows although the device works all the time."""
+    growths, idle = _growths(evidence, "gemm"), _idle(evidence, "gemm")
+    found = [b for b, growth in growths.items() if b < DIMENSION and growth[0] <= HARDLY and idle.get(b, 1) < WORKING]
+    if not found:
+        return Verdict("fails", "no batch of the product hardly grows while the device works")
+    at = max(found)
+    text = (
+        f"at batch {', '.join(map(str, found))}; at {at} twice the batch takes {units.ratio(growths[at][0])} as long "
+    )
+    return Verdict("holds", text + f"and the GPU is idle for {units.percent(idle[at], 2)}")
+
+
+CLAIMS = (
+    Claim("doubling-tells", "If twice the batch takes only 10 % longer, the work is bound by overhead.", SOURCE,
+          "a chain of pointwise operators: period_s grows at most 1.1x only where the idle share 1 - busy_s / period_s "
+          "is at least 30 %, and 1.8x or more only where it is below a fifth", _doubling_tells),
+    Claim("overhead-then-work", "Overhead does not grow with the problem, compute and memory do.", SOURCE,
+          "the chain's period_s, twice the batch over the batch: at most 1.1x at the smallest batch and at least 1.8x "
+          "at the largest", _first_and_last),
+    Claim("skinny-exception", "A skinny product hardly grows with the batch and need not be bound by overhead.",
+          FOOTNOTE, f"[B, {DIMENSION}] x [{DIMENSION}, {DIMENSION}]: a batch at which period_s grows at most 1.1x "
+          "while the idle share is below a fifth", _skinny),
+)  # fmt: skip
+
+EXPERIMENT = Experiment(
+    name="scaling",
+    title="Twice the batch",
+    question="Does twice the batch take twice as long?",
+    axes=(Axis("batch", BATCHES, label="batch (rows of the input)", quick=(1, 64, 4096)),),
+    variants=_variants(),
+    lines=_lines(),
+    build="brrr.course.experiments.scaling.work:workload",
+    supports="brrr.course.experiments.scaling:supports",
+    cost="brrr.course.experiments.scaling:cost",
+    claims=CLAIMS,
+    anchors=({"batch": 64},),
+)

@@ -1,0 +1,157 @@
+"""k sines of each element, one operator after the other or as one kernel: how long does fusion gain what the bytes say?
+
+The chain of "GPU Performance: Parallel Processing vs Overhead" (2024), there of four sines, in other lengths.
+"""
+
+from __future__ import annotations
+
+from brrr.core import units
+from brrr.core.errors import NotRecordedError
+from brrr.core.values import Point, Value
+from brrr.counting.cost import Cost
+from brrr.course.experiments.fused_ratios import counted
+from brrr.course.experiments.judging import over, shown
+from brrr.course.experiments.predicted import How, alone, kernel, pointwise, run
+from brrr.course.nouns.claim import Claim, Status, Verdict, three_way
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
+from brrr.gpu.datasheet import Hardware
+
+SOURCE = "GPU Performance: Parallel Processing vs Overhead (2024), section 'torch.jit.script'"
+HERE = "this course"
+ITEMSIZE = 4
+LENGTHS = (1, 2, 4, 8, 16, 32)
+ELEMENTS = (2**10, 2**20, 2**26)
+LARGE, CPU_MAX = 2**26, 2**20
+FUSED = ("script", "compile", "cuda")
+
+
+def way(variant: Variant) -> str:
+    """eager, script, compile, cuda or blocks."""
+    return variant.name.removeprefix("cpu-")
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """The CPU stops at CPU_MAX elements."""
+    return variant.device == "cuda" or int(point["elements"]) <= CPU_MAX
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """A sine counts one FLOP; each element is read and written once, by k operators k times (`eager_bytes`).
+
+    >>> cost(EXPERIMENT.variant("eager"), {"sines": 4, "elements": 1000}).eager_bytes
+    32000.0
+    """
+    sines, once = int(point["sines"]), 2.0 * ITEMSIZE * int(point["elements"])
+    return Cost(sines * once / (2 * ITEMSIZE), once, eager_bytes=sines * once if way(variant) == "eager" else once)
+
+
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+    """k operators, or one kernel made of them."""
+    sines, n = int(point["sines"]), int(point["elements"])
+    nbytes = float(ITEMSIZE * n)
+    if way(variant) == "eager":
+        return run((pointwise("sin", n, ITEMSIZE),) * sines, 2 * nbytes, (3 if sines > 1 else 2) * nbytes)
+    how: How = "compiled" if way(variant) == "compile" else "eager"
+    return alone(kernel(["sin"] * sines, sines * n, nbytes, nbytes), how)
+
+
+def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
+    """The memory's bandwidth by the datasheet, in B/s."""
+    return hardware.memory_bytes_per_s if hardware else None
+
+
+def _gain(evidence: Evidence, fused: str, sines: int) -> tuple[float, float, float]:
+    """Eager over a fused way at the largest size."""
+    point: dict[str, Value] = {"sines": sines, "elements": LARGE}
+    return over(evidence.get("eager", **point), evidence.get(fused, **point))
+
+
+def _half(evidence: Evidence) -> Verdict:
+    """torch.jit.script saves 40 % to 60 % of the time of four sines."""
+    gain = _gain(evidence, "script", 4)
+    saved = [1 - 1 / each if each > 0 else -1.0 for each in (gain[1], gain[2])]
+    low, high = three_way(saved[0], saved[1], 0.4), three_way(-saved[1], -saved[0], -0.6)
+    order: tuple[Status, ...] = ("fails", "undecided", "holds")
+    text = f"torch.jit.script saves {units.percent(1 - 1 / gain[0], 2)} at {counted(LARGE)}: {shown(gain)}"
+    return Verdict(min(low, high, key=order.index), text)
+
+
+def _grows(evidence: Evidence) -> Verdict:
+    """Each doubling of the length, up to eight, raises the best gain by a tenth or more."""
+    gains = {}
+    for sines in (1, 2, 4, 8):
+        found = []
+        for fused in FUSED:
+            try:
+                found.append(_gain(evidence, fused, sines))
+            except NotRecordedError:
+                continue
+        if not found:
+            raise NotRecordedError(f"{sines} sines were not measured fused and as operators at {counted(LARGE)}")
+        gains[sines] = max(found)
+    text = "; ".join(f"{units.ratio(gain[0])} at {sines} (predicted {sines}x)" for sines, gain in gains.items())
+    pairs = list(zip(list(gains.values())[:-1], list(gains.values())[1:], strict=True))
+    low, high = (
+        min(after[1] / before[2] for before, after in pairs),
+        min(after[2] / before[1] for before, after in pairs),
+    )
+    return Verdict(three_way(low, high, 1.1), text)
+
+
+def _saturates(evidence: Evidence) -> Verdict:
+    """32 sines as one kernel gain less than half of 32."""
+    gain = max(_gain(evidence, fused, LENGTHS[-1]) for fused in ("compile", "cuda"))
+    text = f"{shown(gain)} at {LENGTHS[-1]} sines of {counted(LARGE)}; the bytes alone say {LENGTHS[-1]}x"
+    return Verdict(three_way(-gain[2], -gain[1], -LENGTHS[-1] / 2), text)
+
+
+CLAIMS = (
+    Claim("half-by-script", "torch.jit.script saves almost half of the time of four sines.", SOURCE,
+          "1 - busy_s of torch.jit.script over one operator each, 4 sines, most elements, hot; 40 % to 60 %", _half),
+    Claim("longer-gains-more", "The more operators become one kernel, the more is gained.", HERE,
+          "busy_s of one operator each over the best fused way, 1 to 8 sines, most elements, hot; each doubling "
+          "gains at least a tenth more", _grows),
+    Claim("until-arithmetic", "It ends where the arithmetic of one delivery takes longer than its trip.", HERE,
+          "the same at 32 sines, the better of torch.compile and CUDA C++; less than half of what the bytes say",
+          _saturates),
+)  # fmt: skip
+
+
+EXPERIMENT = Experiment(
+    name="sines",
+    title="A chain of sines",
+    question="How long does fusion gain what the bytes say?",
+    axes=(
+        Axis("sines", LENGTHS, label="sines, one after the other", quick=(1, 4, 32)),
+        Axis("elements", ELEMENTS, label="elements", quick=(2**10, 2**20)),
+    ),
+    variants=(
+        Variant("eager", "one operator each", "cuda"),
+        Variant("script", "fused, torch.jit.script", "cuda"),
+        Variant("compile", "fused, torch.compile", "cuda"),
+        Variant("cuda", "fused, a line of CUDA C++", "cuda"),
+        Variant("cpu-eager", "CPU, one operator each", "cpu"),
+        Variant("cpu-blocks", "CPU, a block at a time", "cpu"),
+    ),
+    lines=(
+        Line("eager", "eager", "busy_s", "one operator each"),
+        Line("script", "script", "busy_s", "fused, torch.jit.script"),
+        Line("compile", "compile", "busy_s", "fused, torch.compile"),
+        Line("cuda", "cuda", "busy_s", "fused, a line of CUDA C++"),
+        Line("eager period", "eager", "period_s", "one operator each, in a loop", shown=False),
+        Line("script period", "script", "period_s", "torch.jit.script, in a loop", shown=False),
+        Line("compile period", "compile", "period_s", "torch.compile, in a loop", shown=False),
+        Line("cpu eager", "cpu-eager", "period_s", "CPU, one operator each"),
+        Line("cpu blocks", "cpu-blocks", "period_s", "CPU, a block at a time"),
+    ),
+    build="brrr.course.experiments.sines.work:workload",
+    supports="brrr.course.experiments.sines:supports",
+    cost="brrr.course.experiments.sines:cost",
+    predicts="brrr.course.experiments.sines:predicted",
+    claims=CLAIMS,
+    anchors=({"sines": 4, "elements": LARGE},),
+    rate=Rate("bytes", "B/s", "bytes that must move, a second"),
+    guides=(Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate",
+                  "brrr.course.experiments.sines:bandwidth"),),
+)  # fmt: skip

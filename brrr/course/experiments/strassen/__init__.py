@@ -1,0 +1,166 @@
+"""Strassen's algorithm, level by level, over every kind of inner product: can a product be faster than the peak?
+
+A square product, time and error of each way beside each other: without tensor cores, with them in short types, and with
+them in float32's accuracy; each with up to four levels of Strassen's or Winograd's form outside.
+"""
+
+from __future__ import annotations
+
+from brrr.core.measurement import Field
+from brrr.core.values import Point
+from brrr.course.experiments.strassen.claims import CLAIMS
+from brrr.course.experiments.strassen.theory import workspace_bytes
+from brrr.course.experiments.strassen.ways import (
+    CHOSEN,
+    CPU,
+    MEASURED,
+    ON_CPU,
+    RIVALS,
+    TORCH,
+    TORCH_LABELS,
+    accuracy_of,
+    asked,
+    exact,
+    line_name,
+    way_of,
+)
+from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr.strassen.ways import Way
+
+SMALL = (128, 256)
+"""Sizes for a CPU only."""
+
+SIZES = (512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
+OFF_GRID = (1537, 4097, 5000)
+"""An odd size, one that just misses a power of two, one that levels do not divide."""
+
+CPU_LARGEST = 1024
+BETWEEN = (3072, 6144, 12288)
+CLAIMED = (2048, 4096, 8192, 16384)
+"""Sizes that sentences are about: every way is measured there."""
+
+SMALLEST = (512, 512, 1024, 2048, 8192)
+"""From which size on so many levels are measured: up to three need blocks of 256 at least, a fourth of 512."""
+
+SHORT_SMALLEST = (512, 512, 1024, 8192)
+"""The same for short types, whose products are fast: three levels of them lose on anything smaller."""
+
+WINOGRAD_LARGEST = 8192
+"""Winograd's form shows its speed and its error up to here."""
+
+SETTLE_FROM, SETTLE_S = 2048, 0.1
+"""From this size on a product of tensor cores may pull the clock down: so long each way runs before it is measured."""
+
+MEMORY_BYTES = 60e9
+"""A way that needs more beside its operands is left out: its buffers share the card with the other ways' inputs."""
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Which way is measured at which size."""
+    n = int(point["size"])
+    if variant.device != "cuda":
+        return n <= CPU_LARGEST
+    if n in SMALL:
+        return False
+    if accuracy := accuracy_of(variant.name):
+        return n not in BETWEEN and (n not in OFF_GRID or accuracy != "tf32")
+    way = way_of(variant.name)
+    return n in CLAIMED if way is None else _on_gpu(way, n)
+
+
+def settle_s(point: Point) -> float:
+    """How long a way runs unmeasured before its samples: the way before it left a clock of its own.
+
+    >>> settle_s({"size": 1024}), settle_s({"size": 8192})
+    (0.0, 0.1)
+    """
+    return SETTLE_S if int(point["size"]) >= SETTLE_FROM else 0.0
+
+
+def _on_gpu(way: Way, n: int) -> bool:
+    smallest = SMALLEST if way.kind.exact_sums else SHORT_SMALLEST
+    if n < smallest[way.level] or workspace_bytes(way, n) > MEMORY_BYTES:
+        return False
+    if way.inner == "fp8" and n % 16:  # cuBLAS's condition
+        return False
+    if way.form == "winograd" and n > WINOGRAD_LARGEST:
+        return False
+    if n in OFF_GRID:
+        return _off_grid(way)
+    return _between(way) if n in BETWEEN else way not in RIVALS or n in CLAIMED
+
+
+def _off_grid(way: Way) -> bool:
+    """Off the grid it is the handling of blocks that overhang which is of interest, in one form."""
+    return way.inner in ("sgemm", "ffma", "bf16", "fp16x3") and way.form != "winograd"
+
+
+def _between(way: Way) -> bool:
+    """Between the sizes of sentences: no rivals and no second form, and each level once; four of them in every way."""
+    if way.nested:
+        return True
+    if way in RIVALS or way.form == "winograd" or (way.inner == "sgemm" and way.level):
+        return False
+    return way.prepared or not way.level
+
+
+def _variants() -> tuple[Variant, ...]:
+    ways = (Variant(way.name, way.label, "cuda") for way in MEASURED)
+    rivals = (Variant(name, TORCH_LABELS[name], "cuda") for name in TORCH)
+    chosen = (Variant(f"auto-{name}", f"matmul(accuracy={_told(name)})", "cuda") for name in CHOSEN)
+    on_cpu = (Variant(f"{CPU}{way.name}", f"CPU, {way.label}", "cpu") for way in ON_CPU)
+    return (*ways, *rivals, *chosen, *on_cpu, Variant(f"{CPU}auto-fp32", 'CPU, matmul(accuracy="fp32")', "cpu"))
+
+
+def _told(accuracy: str) -> str:
+    return f'"{accuracy}"' if isinstance(asked(accuracy), str) else accuracy
+
+
+SHOWN = (
+    "sgemm", "ffma", "ffma-strassen-1-prepared", "ffma-strassen-2-prepared", "ffma-strassen-3-prepared", "bf16",
+    "fp16x3", "auto-fp32", "cpu-sgemm", "cpu-sgemm-strassen-1", "cpu-sgemm-strassen-1-prepared",
+    "cpu-sgemm-winograd-1",
+)  # fmt: skip
+VARIANTS = _variants()
+
+
+def _line(variant: Variant) -> Line:
+    """On a GPU its own time; on a CPU the time of a call in a loop."""
+    field: Field = "span_s" if variant.device == "cuda" else "period_s"
+    return Line(line_name(variant.name), variant.name, field, variant.label, variant.name in SHOWN)
+
+
+EXACT = tuple(line_name(way.name) for way in MEASURED if exact(way))
+CLASSICAL = ("sgemm", "ffma")
+"""Lines that the peak bounds: a way with levels may have an effective rate above it."""
+
+THEORY = "brrr.course.experiments.strassen.theory"
+
+EXPERIMENT = Experiment(
+    name="strassen",
+    title="Strassen's algorithm",
+    question="Can a product of matrices be faster than the hardware's peak?",
+    axes=(
+        Axis(
+            "size",
+            tuple(sorted((*SMALL, *SIZES, *OFF_GRID))),
+            label="matrix size n (an n x n by n x n product)",
+            quick=(128, 512, 1024),
+        ),
+    ),
+    variants=VARIANTS,
+    lines=tuple(map(_line, VARIANTS)),
+    build="brrr.course.experiments.strassen.work:workload",
+    supports="brrr.course.experiments.strassen:supports",
+    settle="brrr.course.experiments.strassen:settle_s",
+    cost=f"{THEORY}:cost",
+    predicts="brrr.course.experiments.strassen.theory:strassen",
+    predict_by_default=False,
+    claims=CLAIMS,
+    anchors=({"size": 4096},),
+    rate=Rate("flop", "FLOP/s", "effective rate, 2n^3 over the time"),
+    guides=(
+        Guide("fp32 peak", "fp32 peak without tensor cores", "DATASHEET", "rate", f"{THEORY}:fp32_peak", CLASSICAL),
+        Guide("four levels", "the peak times (8/7)^4", "PREDICTED", "rate", f"{THEORY}:fp32_bound", EXACT),
+    ),
+)

@@ -1,0 +1,238 @@
+"""What is claimed of Strassen's algorithm on square products: speed without and with tensor cores, errors, choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from brrr.core import units
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Estimate
+from brrr.course.experiments.judging import datasheet, over, shown
+from brrr.course.experiments.strassen.frontier import Best, frontier, picks, sizes
+from brrr.course.experiments.strassen.ratios import (
+    DECIDES,
+    Clocked,
+    Compared,
+    Growth,
+    Timed,
+    clock_of,
+    clocks_note,
+    error_of,
+    fastest,
+    growths,
+    largest_growth,
+)
+from brrr.course.experiments.strassen.theory import flop_share
+from brrr.course.experiments.strassen.ways import line_name, prepared_lines, short, timed_lines, way_of
+from brrr.course.nouns.claim import Claim, Status, Verdict, three_way
+from brrr.course.nouns.evidence import Evidence
+
+HERE = "this course"
+EXACT = ("sgemm", "ffma")
+LIBRARY = ("sgemm",)
+PREPARED = {2048: 1.05, 4096: 1.24, 8192: 1.36, 16384: 1.4}
+TIMED = {4096: 1.18, 8192: 1.3, 16384: 1.35}
+SPLIT = ("fp16x3", *timed_lines("fp16x3"))
+LARGE = 16384
+
+Judge = Callable[[Evidence], Verdict]
+
+
+def _gain(evidence: Evidence, base: str, lines: tuple[str, ...], n: int, at_least: float) -> Verdict:
+    """The fastest of some lines against one, with both errors beside."""
+    slow, best = evidence.get(base, size=n), fastest(evidence, lines, n)
+    found = Compared.of(Clocked.of(evidence, base, n, slow), Clocked.of(evidence, best.line, n, best.time))
+    status = found.at_least(at_least)
+    text = f"{base} over {best.line} at {n} is {found.told}{found.reason(status)}, at least {units.ratio(at_least)}"
+    beside = _errors(evidence, (best.line, base), n)
+    if found.cycles is None:
+        beside += _clocks(evidence, (best.line, base), n)
+    return Verdict(status, f"{text} was claimed{beside}")
+
+
+def _errors(evidence: Evidence, lines: tuple[str, ...], n: int) -> str:
+    try:
+        parts = [f"{error_of(evidence, line, n):.2g} for {line}" for line in lines]
+    except NotRecordedError:
+        return ""
+    return f"; relative error {', '.join(parts)}"
+
+
+def _clocks(evidence: Evidence, lines: tuple[str, ...], n: int) -> str:
+    """The clocks that they ran at, for a power limit may slow one of them more."""
+    found = [clock_of(evidence, line, n) for line in lines]
+    told = [units.quantity(clock, "Hz") for clock in found if clock is not None]
+    return f"; SM clock {', '.join(told)}" if len(told) == len(lines) else ""
+
+
+def _fp32(lines: tuple[str, ...], n: int, at_least: float) -> Judge:
+    return lambda evidence: _gain(evidence, "sgemm", lines, n, at_least)
+
+
+def _split(n: int, at_least: float) -> Judge:
+    """Fast enough, and no less accurate than SGEMM: of the ways that are, the fastest counts."""
+
+    def judge(evidence: Evidence) -> Verdict:
+        slow, bound = evidence.get("sgemm", size=n), error_of(evidence, "sgemm", n)
+        accurate = tuple(line for line in SPLIT if _within(evidence, line, n, bound))
+        if not accurate:
+            best = fastest(evidence, SPLIT, n)
+            text = f"{shown(over(slow, best.time))} with {best.line}"
+            return Verdict("fails", f"no split product is as accurate as SGEMM at {n}; {text}"
+                                    f"{_errors(evidence, (best.line, 'sgemm'), n)}")  # fmt: skip
+        return _gain(evidence, "sgemm", accurate, n, at_least)
+
+    return judge
+
+
+def _within(evidence: Evidence, line: str, n: int, bound: float) -> bool:
+    try:
+        return error_of(evidence, line, n) <= bound
+    except NotRecordedError:
+        return False
+
+
+def _short(inner: str, n: int, at_least: float) -> Judge:
+    """The fastest way with levels over the same inner product, the right side prepared or not."""
+    lines = (*timed_lines(inner), *prepared_lines(inner))
+    return lambda evidence: _gain(evidence, inner, lines, n, at_least)
+
+
+# ---- faster than the peak ----
+
+
+def _best_fp32(evidence: Evidence) -> Timed:
+    return fastest(evidence, prepared_lines(*EXACT), LARGE)
+
+
+def _above_peak(evidence: Evidence) -> Verdict:
+    """2n^3 over the time against the datasheet's fp32 peak."""
+    best, peak = _best_fp32(evidence), datasheet(evidence).peak("fp32", "cuda cores")
+    low, middle, high = (2.0 * LARGE**3 / t for t in (best.time.high, best.time.median, best.time.low))
+    text = f"{best.line} at {LARGE}: {units.quantity(middle, 'FLOP/s')} effective, the peak is "
+    return Verdict(three_way(low, high, peak), f"{text}{units.quantity(peak, 'FLOP/s')}")
+
+
+def _below_peak(evidence: Evidence) -> Verdict:
+    """What is really multiplied, over the time, stays below the same peak."""
+    best, peak = _best_fp32(evidence), datasheet(evidence).peak("fp32", "cuda cores")
+    way = way_of(evidence.experiment.line(best.line).variant)
+    assert way is not None
+    done = 2.0 * LARGE**3 * flop_share(way)
+    low, middle, high = (done / t for t in (best.time.high, best.time.median, best.time.low))
+    text = f"{best.line} at {LARGE} multiplies {units.percent(flop_share(way), 2)} of the FLOP: "
+    text += f"{units.quantity(middle, 'FLOP/s')}, {units.percent(middle / peak, 2)} of the peak"
+    return Verdict(three_way(-high, -low, -peak), text)
+
+
+# ---- errors and choice ----
+
+
+def _growth(form: str, at_most: float) -> Judge:
+    def judge(evidence: Evidence) -> Verdict:
+        found = growths(evidence.source, evidence.experiment, form, EXACT)
+        own = growths(evidence.source, evidence.experiment, form, LIBRARY, in_order=False)
+        most = largest_growth(found)
+        text = f"at most {_grown(most)}; {len(found)} points"
+        text += f"; against the library's own SGEMM at most {_grown(largest_growth(own))}" if own else ""
+        return Verdict("holds" if most.per_level <= at_most else "fails", text)
+
+    return judge
+
+
+def _grown(growth: Growth) -> str:
+    where = ", ".join(map(str, growth.point))
+    return f"{growth.per_level:.2f}x a level, with {short(growth.variant)} at {where}"
+
+
+def _chooses_well(evidence: Evidence) -> Verdict:
+    """The time of `matmul(accuracy=)` over that of the fastest measured way that is accurate enough and may be used."""
+    found = [_picked(evidence, *each) for each in picks(evidence)]
+    if not found:
+        raise NotRecordedError("no choice of matmul was measured beside the ways")
+    judged = [(compared.at_most(1.05), compared, told) for compared, told in found]
+    status: Status = min((status for status, *_ in judged), key=("fails", "undecided", "holds").index)
+    worst, told = max(((one, told) for each, one, told in judged if each == status), key=lambda each: each[0].smaller)
+    text = f"at most {worst.told} of the fastest way's time{worst.reason(status)}: {told}; {len(found)} choices"
+    return Verdict(status, text)
+
+
+def _picked(evidence: Evidence, accuracy: str, n: int, mine: Estimate, best: Best) -> tuple[Compared, str]:
+    """What `matmul` took against what it could have taken."""
+    lines = line_name(f"auto-{accuracy}"), line_name(best.variant)
+    one, other = (Clocked.of(evidence, line, n, time) for line, time in zip(lines, (mine, best.time), strict=True))
+    return Compared.of(one, other), f'matmul(accuracy="{accuracy}") at {n} against {short(best.variant)}'
+
+
+def _levels_on_frontier(evidence: Evidence) -> Verdict:
+    """Whether a way with levels is on the frontier: no other is both faster and more accurate."""
+    measured = sizes(evidence.source)
+    if not measured:
+        raise NotRecordedError("no two ways were measured with their errors")
+    places = [(place, way_of(place.variant)) for place in frontier(evidence.source, measured[-1])]
+    best = [(place, way) for place, way in places if not place.dominated_by]
+    levels = [short(place.variant) for place, way in best if way is not None and way.level]
+    text = f"at {measured[-1]}: {', '.join(levels) or 'none with levels'}, of {len(best)} on the frontier"
+    text += clocks_note(place.clock_hz for place, _ in places).replace(" As", "; as", 1).removesuffix(".")
+    return Verdict("holds" if levels else "fails", text)
+
+
+def _odd_sizes(evidence: Evidence) -> Verdict:
+    """The fastest float32 way with levels at 4097 over that at 4096: at most 1.1x."""
+    even, odd = (fastest(evidence, prepared_lines(*EXACT), n) for n in (4096, 4097))
+    found = Compared.of(
+        Clocked.of(evidence, odd.line, 4097, odd.time), Clocked.of(evidence, even.line, 4096, even.time)
+    )
+    status = found.at_most(1.1)
+    text = f"{found.told}{found.reason(status)}, with {odd.line} at 4097 and {even.line} at 4096"
+    return Verdict(status, text + _errors(evidence, (odd.line,), 4097))
+
+
+CLAIMS = (
+    *(Claim(f"fp32-prepared-{n}",
+            f"Without tensor cores, levels of Strassen's algorithm make a product of size {n} {gain:g}x as fast as "
+            "cuBLAS SGEMM, the right side prepared.", HERE,
+            f"span_s of SGEMM over the fastest float32 way with levels, prepared, size {n}, hot: at least {gain:g}x"
+            f"{DECIDES}", _fp32(prepared_lines(*EXACT), n, gain)) for n, gain in PREPARED.items()),
+    *(Claim(f"fp32-timed-{n}",
+            f"With both sides' additions in the time it is {gain:g}x at {n}.", HERE,
+            f"the same, nothing prepared, size {n}: at least {gain:g}x",
+            _fp32(timed_lines(*EXACT), n, gain)) for n, gain in TIMED.items()),
+    Claim("effective-above-peak", "2n^3 over the time is more than the datasheet's fp32 peak.", HERE,
+          f"2 x {LARGE}^3 FLOP over span_s of the fastest prepared float32 way, hot, against the peak without tensor "
+          "cores", _above_peak),
+    Claim("actual-below-peak", "What it really multiplies in that time stays below the peak.", HERE,
+          "the same time, with 7/8 of the FLOP a level", _below_peak),
+    *(Claim(f"split-{n}",
+            f"With float32's accuracy through the tensor cores, a product of size {n} is 3.6x as fast as SGEMM.", HERE,
+            f"span_s of SGEMM over the fastest split product (terms made in the time) whose relative error is no "
+            f"larger than SGEMM's, size {n}, hot: at least 3.6x{DECIDES}", _split(n, 3.6)) for n in (8192, 16384)),
+    Claim("split-stretch", f"With a level outside it is 4x at {LARGE}.", HERE,
+          f"the same at {LARGE}: at least 4x", _split(LARGE, 4.0)),
+    Claim("bf16-16384", "In bfloat16 levels still make a product of size 16384 1.2x as fast.", HERE,
+          "span_s of cuBLAS in bfloat16 over the fastest bfloat16 way with levels, hot: at least 1.2x"
+          f"{DECIDES}",
+          _short("bf16", 16384, 1.2)),
+    Claim("bf16-8192", "At 8192 it is 1.06x.", HERE, "the same at 8192: at least 1.06x", _short("bf16", 8192, 1.06)),
+    Claim("tf32-16384", "In TF32 it is 1.05x at 16384.", HERE,
+          "span_s of cuBLAS in TF32 over the fastest TF32 way with levels, hot: at least 1.05x"
+          f"{DECIDES}",
+          _short("tf32", 16384, 1.05)),
+    Claim("error-strassen", "Strassen's form makes the error at most 1.6x as large a level.", HERE,
+          "relative error (Frobenius, against float64) with L levels over that of the classical product that sums k in "
+          "order (ffma where it was measured, else SGEMM, which may sum k in parts with a smaller error), L-th root, "
+          "float32, every size, normal inputs: at most 1.6x", _growth("strassen", 1.6)),
+    Claim("error-winograd", "Winograd's form makes it at most 1.9x as large.", HERE,
+          "the same: at most 1.9x", _growth("winograd", 1.9)),
+    Claim("odd-sizes", "An odd size, which the source's form does not take, costs hardly more.", HERE,
+          "span_s of the fastest prepared float32 way with levels at 4097 over that at 4096, hot: at most 1.1x"
+          f"{DECIDES}",
+          _odd_sizes),
+    Claim("levels-on-frontier", "Of time against error, ways with levels are on the frontier.", HERE,
+          "span_s and relative error at the largest size measured: no other way is faster and no less accurate",
+          _levels_on_frontier),
+    Claim("matmul-chooses", "matmul(accuracy=) takes nearly the fastest way that is accurate enough.", HERE,
+          "span_s of matmul over the fastest measured way, nothing prepared, whose error is no larger than what is "
+          "promised by that name, every size, hot: at most 1.05x"
+          f"{DECIDES}", _chooses_well),
+)  # fmt: skip

@@ -1,0 +1,204 @@
+"""How wrong a product by Strassen's algorithm is: by level, by form, on kind and on nasty inputs, scaled or not.
+
+The error is the Frobenius norm's, relative, against float64; on badly scaled inputs that of the worst row or column,
+for the norm of the whole hides what happens to the small ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Field
+from brrr.core.values import Point, Value
+from brrr.counting.cost import Cost, matmul_cost
+from brrr.course.experiments.strassen.ratios import all_known
+from brrr.course.nouns.claim import Claim, Verdict
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What is claimed of the errors of Strassen's algorithm: growth a level, whole numbers, bad scaling and its cure.
+
+HERE = "this course"
+PLAIN = ("normal", "uniform")
+BADLY_SCALED = ("badly scaled rows", "badly scaled inside")
+
+Errors = dict[tuple[int, str, int], float]
+"""By levels, inputs and size."""
+
+
+def errors(evidence: Evidence, name: str) -> Errors:
+    """A variant's errors at every point, on the GPU where they were measured there, else on the CPU."""
+    for variant in (name, f"cpu-{name}"):
+        if not any(each.name == variant for each in evidence.experiment.variants):
+            continue
+        known = all_known(evidence.source, evidence.experiment, variant)
+        found = {_key(point): m.error for point, m in known.items() if m.error is not None}
+        if found:
+            return found
+    raise NotRecordedError(f"no error of {name} was measured")
+
+
+def _key(point: tuple[Value, ...]) -> tuple[int, str, int]:
+    level, inputs, size = point
+    return int(level), str(inputs), int(size)
+
+
+def growth(found: Errors, inputs: Sequence[str]) -> tuple[float, tuple[int, str, int], int]:
+    """The largest growth a level over the product without levels, where it is, and of how many points.
+
+    >>> growth({(0, "normal", 8): 1e-7, (2, "normal", 8): 4e-7}, ["normal"])
+    (2.0, (2, 'normal', 8), 1)
+    """
+    ratios = {
+        key: (error / base) ** (1 / key[0])
+        for key, error in found.items()
+        if key[0] and key[1] in inputs and (base := found.get((0, *key[1:])))
+    }
+    if not ratios:
+        raise NotRecordedError(f"no error with and without levels was measured on inputs {', '.join(inputs)}")
+    where = max(ratios, key=lambda key: ratios[key])
+    return round(ratios[where], 6), where, len(ratios)
+
+
+def _at(key: tuple[int, str, int]) -> str:
+    level, inputs, size = key
+    return f"{level} level{'s' if level > 1 else ''}, {inputs}, size {size}"
+
+
+def _growth(form: str, at_most: float) -> Callable[[Evidence], Verdict]:
+    def judge(evidence: Evidence) -> Verdict:
+        most, where, count = growth(errors(evidence, form), PLAIN)
+        text = f"at most {most:.2f}x a level, at {_at(where)}; {count} points"
+        return Verdict("holds" if most <= at_most else "fails", text)
+
+    return judge
+
+
+def _whole_numbers(evidence: Evidence) -> Verdict:
+    """Every error on whole numbers is 0, whatever the level and the form."""
+    found = {key: e for form in ("strassen", "winograd") for key, e in errors(evidence, form).items()
+             if key[1] == "integer"}  # fmt: skip
+    if not any(key[0] for key in found):
+        raise NotRecordedError("no product of whole numbers with levels was measured")
+    worst = max(found, key=lambda key: found[key])
+    text = f"the largest error is {found[worst]:.1g}, at {_at(worst)}; {len(found)} points"
+    return Verdict("holds" if found[worst] == 0 else "fails", text)
+
+
+def _most_levels(found: Errors, inputs: str) -> tuple[int, str, int]:
+    """The point with most levels on these inputs, the largest size of them, that has its classical product beside."""
+    keys = [key for key in found if key[0] and key[1] == inputs and (0, *key[1:]) in found]
+    if not keys:
+        raise NotRecordedError(f"no error with and without levels was measured on inputs {inputs}")
+    return max(keys)
+
+
+def _scaling_hurts(evidence: Evidence) -> Verdict:
+    """With most levels the worst row's error over that of the classical product: at least 1000x."""
+    found = errors(evidence, "strassen")
+    parts, least = [], float("inf")
+    for inputs in BADLY_SCALED:
+        key = _most_levels(found, inputs)
+        ratio = found[key] / found[0, key[1], key[2]]
+        least = min(least, ratio)
+        parts.append(f"{found[key]:.1e}, {ratio:.0f}x that of no level, at {_at(key)}")
+    return Verdict("holds" if least >= 1000 else "fails", "; ".join(parts))
+
+
+def _scaling_helps(evidence: Evidence) -> Verdict:
+    """With scaling the same error is at least 100 times smaller."""
+    plain, scaled = errors(evidence, "strassen"), errors(evidence, "strassen-scaled")
+    parts, least = [], float("inf")
+    for inputs in BADLY_SCALED:
+        key = _most_levels({k: e for k, e in plain.items() if k in scaled}, inputs)
+        ratio = plain[key] / scaled[key] if scaled[key] else float("inf")
+        least = min(least, ratio)
+        parts.append(f"{plain[key]:.1e} without, {scaled[key]:.1e} with it, at {_at(key)}")
+    return Verdict("holds" if least >= 100 else "fails", "; ".join(parts))
+
+
+DECIDES = "relative error (Frobenius) with L levels over that with none, L-th root, float32, normal and uniform inputs"
+WORST = "relative error of the worst row or column, most levels measured, both badly scaled inputs, float32"
+CLAIMS = (
+    Claim("growth-strassen", "Strassen's form makes the error at most 1.6x as large a level.", HERE,
+          f"{DECIDES}: at most 1.6x", _growth("strassen", 1.6)),
+    Claim("growth-winograd", "Winograd's form makes it at most 1.9x as large.", HERE,
+          f"{DECIDES}: at most 1.9x", _growth("winograd", 1.9)),
+    Claim("whole-numbers-exact", "On whole numbers that float32 holds exactly, every level is exact.", HERE,
+          "relative error on whole numbers from -8 to 8, both forms, every level: 0", _whole_numbers),
+    Claim("bad-scaling-hurts", "On badly scaled inputs levels lose most of the digits of small rows.", HERE,
+          f"{WORST}: at least 1000x that of the classical product", _scaling_hurts),
+    Claim("scaling-helps", "Scaling rows and columns by powers of two gives them back.", HERE,
+          f"{WORST}: at least 100x smaller with scaling", _scaling_helps),
+)  # fmt: skip
+
+
+LEVELS = (0, 1, 2, 3)
+INPUTS = ("normal", "uniform", "symmetric", "integer", "badly scaled rows", "badly scaled inside")
+"""Of `brrr.strassen.measured_growth`."""
+
+BADLY = "badly scaled"
+SIZES = (256, 1024, 4096)
+CPU_LARGEST, GPU_SMALLEST = 1024, 1024
+WORK = "brrr.course.experiments.strassen_errors.work"
+
+NAMES = {
+    "strassen": "Strassen's form, float32",
+    "winograd": "Winograd's form, float32",
+    "strassen-scaled": "Strassen's form, float32, scaled",
+    "winograd-scaled": "Winograd's form, float32, scaled",
+    "fp16x3": "Strassen's form, two float16 terms",
+    "fp16x3-scaled": "Strassen's form, two float16 terms, scaled",
+    "bf16": "Strassen's form, bfloat16",
+}
+"""Each way of adding up, by its variant's name on a GPU."""
+
+ON_CPU = ("strassen", "winograd", "strassen-scaled", "winograd-scaled")
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Scaling is for floating numbers that need it, and short types for what they can hold."""
+    n, inputs = int(point["size"]), str(point["inputs"])
+    if n > CPU_LARGEST if variant.device == "cpu" else n < GPU_SMALLEST:
+        return False
+    if variant.name.endswith("-scaled"):
+        return inputs.startswith(BADLY) or inputs in PLAIN
+    return variant.name != "bf16" or inputs in PLAIN
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """The textbook's product."""
+    n = int(point["size"])
+    return matmul_cost(n, n, n, 4)
+
+
+def _variants() -> tuple[Variant, ...]:
+    gpu = (Variant(name, label, "cuda") for name, label in NAMES.items())
+    cpu = (Variant(f"cpu-{name}", f"CPU, {NAMES[name]}", "cpu") for name in ON_CPU)
+    return (*gpu, *cpu)
+
+
+def _line(variant: Variant) -> Line:
+    field: Field = "span_s" if variant.device == "cuda" else "period_s"
+    return Line(variant.name.replace("-", " "), variant.name, field, variant.label)
+
+
+VARIANTS = _variants()
+EXPERIMENT = Experiment(
+    name="strassen_errors",
+    title="Errors of Strassen's algorithm",
+    question="How much accuracy does each level cost?",
+    axes=(
+        Axis("level", LEVELS, label="levels", scale="category", quick=(0, 1, 2)),
+        Axis("inputs", INPUTS, label="inputs", scale="category"),
+        Axis("size", SIZES, label="matrix size n", quick=(256,)),
+    ),
+    variants=VARIANTS,
+    lines=tuple(map(_line, VARIANTS)),
+    build=f"{WORK}:workload",
+    supports="brrr.course.experiments.strassen_errors:supports",
+    cost="brrr.course.experiments.strassen_errors:cost",
+    claims=CLAIMS,
+)

@@ -1,0 +1,101 @@
+"""What the experiment `strassen_errors` runs: a product of a few levels on inputs of a kind, scaled where asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
+
+import torch
+
+from brrr.core.values import Point
+from brrr.course.experiments.checked import refuse_too_large
+from brrr.course.experiments.strassen_errors import BADLY, cost
+from brrr.course.nouns.experiment import Variant, Workload
+from brrr.strassen.execution import prepared
+from brrr.strassen.measured_growth import random_inputs, relative_error, row_error
+from brrr.strassen.scaling import Scaling
+from brrr.strassen.ways import Way
+
+ALLOWED = {False: 0.5, True: 10.0}
+"""No error is a mistake here but a result that is none: the largest allowed, and on badly scaled inputs."""
+
+
+class Given:
+    """Two matrices of a kind and their product in float64, shared by the ways of a point."""
+
+    _alive: ClassVar[WeakValueDictionary[tuple[str, int, str], Given]] = WeakValueDictionary()
+
+    def __init__(self, inputs: str, n: int, device: str) -> None:
+        self.a, self.b = (x.to(device) for x in random_inputs(inputs, n, n))
+        self.expected = self.a.double() @ self.b.double()
+        self.measure = row_error if inputs.startswith(BADLY) else relative_error
+
+    @classmethod
+    def of(cls, inputs: str, n: int, device: str) -> Given:
+        """What another way of the point holds, or drawn anew."""
+        found = cls._alive.get((inputs, n, device))
+        if found is None:
+            found = cls._alive[inputs, n, device] = cls(inputs, n, device)
+        return found
+
+    def error(self, found: Any) -> float:
+        """The relative error of the whole, or of the worst row or column; NaN for what is no such matrix."""
+        if not isinstance(found, torch.Tensor) or found.shape != self.expected.shape:
+            return math.nan
+        return self.measure(found.to(self.expected.device), self.expected)
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The variant's product at a point."""
+    n, inputs = int(point["size"]), str(point["inputs"])
+    device = "cuda" if variant.device == "cuda" else "cpu"
+    refuse_too_large(12 * 8 * n * n, device, f"{variant.label} of size {n}")
+    given = Given.of(inputs, n, device)
+    run = _scaled(variant, point, given) if variant.name.endswith("-scaled") else _plain(variant, point, given)
+    allowed = ALLOWED[inputs.startswith(BADLY)]
+    if device == "cpu":
+        return Workload(run, cost(variant, point), given.error, allowed)
+    return Workload(run, cost(variant, point), given.error, allowed, torch.cuda.synchronize)
+
+
+def way_of(variant: str, level: int) -> Way:
+    """The way of a variant with so many levels.
+
+    >>> way_of("cpu-winograd-scaled", 2).name, way_of("fp16x3", 1).name
+    ('sgemm-winograd-2', 'fp16x3-strassen-1')
+    """
+    name = variant.removeprefix("cpu-").removesuffix("-scaled")
+    form = name if name == "winograd" else "strassen"
+    return Way("sgemm" if name == form else name, level, form)
+
+
+def _plain(variant: Variant, point: Point, given: Given) -> Callable[[], torch.Tensor]:
+    way = way_of(variant.name, int(point["level"]))
+    dtype = torch.bfloat16 if way.inner == "bf16" else torch.float32
+    a, b = given.a.to(dtype), given.b.to(dtype)
+    out = torch.full_like(a, math.nan)
+    multiply = prepared(way, a, b, out)
+
+    def run() -> torch.Tensor:
+        multiply()
+        return out
+
+    return run
+
+
+def _scaled(variant: Variant, point: Point, given: Given) -> Callable[[], torch.Tensor]:
+    """Both operands scaled by powers of two, the product, and its result scaled back: all of it in the time."""
+    a, b = given.a, given.b
+    left, right, out = torch.empty_like(a), torch.empty_like(b), torch.full_like(a, math.nan)
+    multiply = prepared(way_of(variant.name, int(point["level"])), left, right, out)
+
+    def run() -> torch.Tensor:
+        scaling = Scaling.of(a, b, "outer-inner")
+        for buffer, scaled in zip((left, right), scaling.apply(a, b), strict=True):
+            buffer.copy_(scaled)
+        multiply()
+        return scaling.undo(out)
+
+    return run

@@ -1,0 +1,230 @@
+"""One number in every `stride`: how much of what the memory moves is of use, and does a crooked start matter?
+
+A multiprocessor asks the L2 cache for sectors of 32 bytes, eight floats; the cache may fetch more than one from memory
+at once. A sector of which only a part is written must be read first. What is shown are useful bytes a second.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from brrr.core.measurement import Estimate
+from brrr.core.values import Point, Value
+from brrr.counting.cost import Cost
+from brrr.course.experiments.judging import over, shown
+from brrr.course.nouns.claim import Claim, Verdict, band_verdict, three_way
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr.gpu.datasheet import Hardware
+
+HERE = "this course"
+STRIDES = (1, 2, 3, 4, 8, 16, 32)
+OFFSETS = (0, 1, 3, 8)
+NUMBERS = (2**22, 2**26, 2**28)
+ITEMSIZE, SECTOR, PIECE = 4, 32, 64
+"""A piece is what the L2 cache of recent GPUs fetches from memory at once: two sectors."""
+
+QUEUE_MAX, LARGE = 2**24, 2**28
+"""Claims look at an array of 1 GiB, which no cache holds."""
+
+WHOLE = "write-whole"
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """The toy accelerator stops at QUEUE_MAX numbers; a warp's start is mended where its numbers are neighbours."""
+    if variant.name == WHOLE:
+        return int(point["stride"]) == 1
+    return variant.device == "cuda" or int(point["numbers"]) <= QUEUE_MAX
+
+
+def touched(point: Point) -> int:
+    """How many numbers there are from `offset` on, one in every `stride`, up to the end of the array.
+
+    >>> touched({"numbers": 10, "stride": 4, "offset": 1})
+    3
+    """
+    numbers, stride, offset = (int(point[name]) for name in ("numbers", "stride", "offset"))
+    return max(0, -(-(numbers - offset) // stride))
+
+
+def sectors(point: Point, nbytes: int = SECTOR) -> int:
+    """How many sectors (or larger pieces) hold at least one of them, where the array begins with one.
+
+    >>> [sectors({"numbers": 64, "stride": stride, "offset": 0}) for stride in (1, 2, 8, 16)]
+    [8, 8, 8, 4]
+    >>> sectors({"numbers": 64, "stride": 8, "offset": 1}, nbytes=64)
+    4
+    """
+    stride, offset, count = int(point["stride"]), int(point["offset"]), touched(point)
+    each = nbytes // ITEMSIZE
+    if not count:
+        return 0
+    return count if stride >= each else (offset + (count - 1) * stride) // each - offset // each + 1
+
+
+def useful(variant: Variant, point: Point) -> int:
+    """The useful bytes: the touched numbers once, and for a copy the result too."""
+    return ITEMSIZE * touched(point) * (2 if variant.name.endswith("copy") else 1)
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """The useful bytes; `eager_bytes` are those of all sectors that are touched, and of a copy's result."""
+    result = ITEMSIZE * touched(point) if variant.name.endswith("copy") else 0
+    return Cost(0.0, float(useful(variant, point)), eager_bytes=float(SECTOR * sectors(point) + result))
+
+
+def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
+    """The memory's bandwidth by the datasheet, in B/s."""
+    return hardware.memory_bytes_per_s if hardware else None
+
+
+def by_sectors(hardware: Hardware | None, point: Point) -> float | None:
+    """The useful bytes a second of a strided read, if single sectors moved at the datasheet's bandwidth."""
+    if hardware is None or not touched(point):
+        return None
+    return hardware.memory_bytes_per_s * ITEMSIZE * touched(point) / (SECTOR * sectors(point))
+
+
+def _time(evidence: Evidence, line: str, stride: int, offset: int = 0) -> Estimate:
+    """The time on the largest array; on a GPU only, for on a CPU a loop without vectors hides the memory."""
+    point: dict[str, Value] = {"stride": stride, "offset": offset, "numbers": LARGE}
+    return evidence.get(line, **point)
+
+
+def useful_share(evidence: Evidence, line: str, stride: int, base: int = 1) -> tuple[float, float, float]:
+    """Useful bytes a second with one stride over those with another, as (middle, low, high)."""
+    ratio = over(_time(evidence, line, base), _time(evidence, line, stride))
+    counts = [touched({"numbers": LARGE, "stride": each, "offset": 0}) for each in (stride, base)]
+    scale = counts[0] / counts[1]
+    return ratio[0] * scale, ratio[1] * scale, ratio[2] * scale
+
+
+def _sector_is_paid(evidence: Evidence) -> Verdict:
+    """Useful bytes a second of a read with stride 8 over stride 1: an eighth, a quarter of it either way."""
+    found = useful_share(evidence, "read", 8)
+    return band_verdict(found, 0.75 / 8, 1.25 / 8, f"with stride 8 a read gets {shown(found)} of the useful bytes")
+
+
+def _time_is_flat(evidence: Evidence) -> Verdict:
+    """The time of a read with stride 4, which leaves out three numbers of four, over stride 1: 0.9x to 1.1x."""
+    ratio = over(_time(evidence, "read", 4), _time(evidence, "read", 1))
+    return band_verdict(ratio, 0.9, 1.1, f"reading one number in four over all: {shown(ratio)} of the time")
+
+
+def _two_sectors_at_once(evidence: Evidence) -> Verdict:
+    """The time of a read with stride 16, which needs half as many sectors, over stride 8: 0.9x to 1.1x."""
+    ratio = over(_time(evidence, "read", 16), _time(evidence, "read", 8))
+    return band_verdict(ratio, 0.9, 1.1, f"reading one number in sixteen over one in eight: {shown(ratio)} of the time")
+
+
+def _no_worse_beyond(evidence: Evidence) -> Verdict:
+    """Useful bytes a second of a read with stride 32 over stride 16: at least 0.75x."""
+    found = useful_share(evidence, "read", 32, base=16)
+    text = f"with stride 32 a read gets {shown(found)} of the useful bytes of stride 16"
+    return Verdict(three_way(found[1], found[2], 0.75), text)
+
+
+def _crooked_read(evidence: Evidence) -> Verdict:
+    """A read that begins with the second number over one that begins with the first: at most 1.1x."""
+    return _later(evidence, "read", 1, 0.0, 1.1)
+
+
+def _crooked_write(evidence: Evidence) -> Verdict:
+    """A write that begins with the second number over one that begins with the first: at least 1.15x.
+
+    Each warp shares a sector with the next. What is filled in part must be read before it can be written back, and goes
+    back twice where it leaves the cache between the two.
+    """
+    return _later(evidence, "write", 1, 1.15, inf)
+
+
+def _a_sector_later(evidence: Evidence) -> Verdict:
+    """A write that begins with the second sector over one that begins with the first: at most 1.1x."""
+    return _later(evidence, "write", SECTOR // ITEMSIZE, 0.0, 1.1)
+
+
+def _whole_warps(evidence: Evidence) -> Verdict:
+    """A write that begins with the second number, but whose warps begin with a sector, over a straight one: 1.1x."""
+    return _later(evidence, "write whole", 1, 0.0, 1.1)
+
+
+def _later(evidence: Evidence, line: str, offset: int, low: float, high: float) -> Verdict:
+    """The time with an offset over that of the straight read or write, in a band."""
+    ratio = over(_time(evidence, line, 1, offset), _time(evidence, line.split()[0], 1))
+    numbers = "one number" if offset == 1 else f"{offset} numbers"
+    return band_verdict(ratio, low, high, f"{line}, beginning {numbers} later: {shown(ratio)} of the time")
+
+
+def _read_before_write(evidence: Evidence) -> Verdict:
+    """The time of a write with stride 8 over stride 1: 1.7x to 2.7x, for all is read and all is written."""
+    ratio = over(_time(evidence, "write", 8), _time(evidence, "write", 1))
+    return band_verdict(ratio, 1.7, 2.7, f"writing one number in eight over all: {shown(ratio)} of the time")
+
+
+CLAIMS = (
+    Claim("sector-is-paid", "Who uses one number in eight pays for all eight.", HERE,
+          "useful bytes over busy_s of a read, stride 8 over stride 1, 2^28 floats, hot; 1/8 within 25 %",
+          _sector_is_paid),
+    Claim("time-is-flat", "Leaving out three numbers of four saves no time.", HERE,
+          "busy_s of a read, stride 4 over stride 1, 2^28 floats, hot; within 10 %", _time_is_flat),
+    Claim("two-sectors-at-once", "One number in sixteen takes as long as one in eight: memory hands out two sectors "
+          "at once.", HERE, "busy_s of a read, stride 16 over stride 8, 2^28 floats, hot; within 10 %",
+          _two_sectors_at_once),
+    Claim("no-worse-beyond", "Beyond two sectors a wider stride costs no more for each number.", HERE,
+          "useful bytes over busy_s of a read, stride 32 over stride 16, 2^28 floats, hot; at least 0.75x",
+          _no_worse_beyond),
+    Claim("read-before-write", "Writing one number in eight takes twice as long as writing all: the rest of each "
+          "sector must be read first.", HERE,
+          "busy_s of a write, stride 8 over stride 1, 2^28 floats, hot; 1.7x to 2.7x", _read_before_write),
+    Claim("crooked-read", "A read that begins in the middle of a sector costs hardly more.", HERE,
+          "busy_s of a read with stride 1, offset 1 over offset 0, 2^28 floats, hot; at most 1.1x", _crooked_read),
+    Claim("crooked-write", "A write that begins in the middle of a sector costs more: each warp fills two sectors in "
+          "part.", HERE, "busy_s of a write with stride 1, offset 1 over offset 0, 2^28 floats, hot; at least 1.15x",
+          _crooked_write),
+    Claim("a-sector-later", "A write that begins a whole sector later costs hardly more.", HERE,
+          "busy_s of a write with stride 1, offset 8 over offset 0, 2^28 floats, hot; at most 1.1x", _a_sector_later),
+    Claim("whole-warps", "If every warp begins with a sector, the crooked write is as fast as the straight one.", HERE,
+          "busy_s with stride 1 of the write by whole sectors at offset 1 over the plain one at offset 0, 2^28 floats, "
+          "hot; at most 1.1x", _whole_warps),
+)  # fmt: skip
+
+EXPERIMENT = Experiment(
+    name="strides",
+    title="Strides and crooked starts",
+    question="Who reads one number in eight: does it take an eighth of the time?",
+    axes=(
+        Axis("stride", STRIDES, label="stride (floats)", quick=(1, 4, 8, 32)),
+        Axis("offset", OFFSETS, label="first number", scale="category", quick=(0, 1)),
+        Axis("numbers", NUMBERS, label="floats in the array", quick=(2**22,)),
+    ),
+    variants=(
+        Variant("read", "read", "cuda"),
+        Variant("write", "write", "cuda"),
+        Variant(WHOLE, "write, warps begin with a sector", "cuda"),
+        Variant("copy", "torch, x[offset::stride] copied", "cuda"),
+        Variant("queue-copy", "x[offset::stride] copied", "cpu-queue"),
+        Variant("queue-read", "x[offset::stride] summed", "cpu-queue"),
+        Variant("queue-write", "x[offset::stride] filled", "cpu-queue"),
+    ),
+    lines=(
+        Line("read", "read", "busy_s", "read"),
+        Line("write", "write", "busy_s", "write"),
+        Line("write whole", WHOLE, "busy_s", "write, warps begin with a sector", shown=False),
+        Line("copy", "copy", "busy_s", "torch, x[offset::stride] copied", shown=False),
+        Line("queue read", "queue-read", "kernel_s", "x[offset::stride] summed"),
+        Line("queue write", "queue-write", "kernel_s", "x[offset::stride] filled"),
+        Line("queue copy", "queue-copy", "kernel_s", "x[offset::stride] copied", shown=False),
+    ),
+    build="brrr.course.experiments.strides.work:workload",
+    supports="brrr.course.experiments.strides:supports",
+    cost="brrr.course.experiments.strides:cost",
+    predicts="brrr.course.experiments.memory_predicted:strides",
+    claims=CLAIMS,
+    anchors=({"stride": 1, "offset": 0, "numbers": 2**26}, {"stride": 8, "offset": 0, "numbers": 2**26}),
+    rate=Rate("bytes", "B/s", "useful bytes a second"),
+    guides=(
+        Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate", "brrr.course.experiments.strides:bandwidth"),
+        Guide("sectors", "read, if single sectors moved", "PREDICTED", "rate",
+              "brrr.course.experiments.strides:by_sectors", ("read",)),
+    ),
+)  # fmt: skip

@@ -1,0 +1,238 @@
+"""Copies between the CPU's memory and the GPU's: how long the way is, by size, direction and kind of memory.
+
+`period_s` (a loop of copies) and `busy_s` (the copy engine alone) are true of the bandwidth; `latency_s` is true of a
+single copy, whose floor is what any copy costs, however small.
+"""
+
+from __future__ import annotations
+
+from brrr.core import units
+from brrr.core.errors import NotRecordedError
+from brrr.core.values import Point
+from brrr.counting.cost import Cost
+from brrr.course.experiments.judging import at, curve, datasheet, largest, over, share, shown, toy_named
+from brrr.course.nouns.claim import Claim, Verdict, band_verdict, three_way
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr.gpu.datasheet import Hardware
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What is claimed of copies: pinned against pageable, the floor, the link's share, both directions, the wait.
+
+HERE = "this course, on the way that the data take in 'GPU Performance: Parallel Processing vs Overhead' (2024)"
+SOURCE = "GPU Performance: Parallel Processing vs Overhead (2024), section 'Nested sine operation'"
+
+LARGE, SMALL, SIXTEEN = 2**24, 2**10, 2**14
+"""Bytes: from LARGE on a copy's start weighs little; SMALL and 16 times as much are judged for the floor."""
+
+PINNED_GAIN, BOTH_GAIN, DEVICE_GAIN, LINK_SHARE = 1.2, 1.6, 10.0, 0.8
+FLOOR, GROWN = 1.25, 2.0
+RETURNS_EARLY, WAITS = 0.1, 0.5
+
+
+@toy_named
+def _pinned_beats_pageable(evidence: Evidence) -> Verdict:
+    """Pageable over pinned at the largest size, the worse of the two directions where both were measured."""
+    found = []
+    for way in ("up", "down"):
+        try:
+            lines = {kind: curve(evidence, f"{way} {kind}", "nbytes") for kind in ("pageable", "pinned")}
+        except NotRecordedError:
+            continue
+        size = largest(lines, LARGE)
+        found.append((over(lines["pageable"][size], lines["pinned"][size]), way, size))
+    if not found:
+        raise NotRecordedError("neither direction was measured with both kinds of memory")
+    text = "; ".join(f"{way}: {shown(ratio)} at {units.nbytes(size)}" for ratio, way, size in found)
+    low, high = min(ratio[1] for ratio, *_ in found), min(ratio[2] for ratio, *_ in found)
+    return Verdict(three_way(low, high, PINNED_GAIN), f"pageable takes longer, {text}")
+
+
+@toy_named
+def _floor(evidence: Evidence) -> Verdict:
+    """A copy of 16 KB against one of 1 KB, and the size at which a copy has become twice as long."""
+    small, more = at(evidence, "up pinned once", nbytes=SMALL), at(evidence, "up pinned once", nbytes=SIXTEEN)
+    ratio = over(more, small)
+    times = curve(evidence, "up pinned once", "nbytes")
+    grown = min((size for size in times if times[size].median >= GROWN * small.median), default=None)
+    until = f"twice as long only from {units.nbytes(grown)} on" if grown else "at no size measured twice as long"
+    text = f"{units.seconds(small.median)} for 1 KB, 16 times the bytes take {shown(ratio)}; {until}"
+    return band_verdict(ratio, 0.0, FLOOR, text)
+
+
+def _link_share(evidence: Evidence) -> Verdict:
+    """Bytes a second to and from the GPU, pinned, over the datasheet's limit; over 100 % the account is wrong."""
+    link = datasheet(evidence).host_link
+    if link is None:
+        raise NotRecordedError("this device has no link in its datasheet")
+    shares = []
+    for way in ("up", "down"):
+        times = curve(evidence, f"{way} pinned", "nbytes")
+        size = largest({way: times}, LARGE)
+        time = times[size]
+        shares.append(tuple(size / each / link.bytes_per_s for each in (time.median, time.high, time.low)))
+    slower, faster = sorted(shares)
+    text = f"up {share(_three(shares[0]))}, down {share(_three(shares[1]))} of {units.rate(link.bytes_per_s, 'B/s')}"
+    if faster[1] > 1:
+        return Verdict("fails", f"{text}: more than the link carries, so the account is wrong")
+    return Verdict(three_way(slower[1], slower[2], LINK_SHARE), text)
+
+
+def _three(values: tuple[float, ...]) -> tuple[float, float, float]:
+    middle, low, high = values
+    return middle, low, high
+
+
+def _both_directions(evidence: Evidence) -> Verdict:
+    """Bytes a second both ways at once over one way alone, at the largest size: the slower way is the yardstick."""
+    lines = {name: curve(evidence, name, "nbytes") for name in ("up pinned", "down pinned", "both pinned")}
+    size = largest(lines, LARGE)
+    up, down, both = (lines[name][size] for name in ("up pinned", "down pinned", "both pinned"))
+    slower = up if up.median >= down.median else down
+    gain = tuple(2 * each for each in over(slower, both))
+    text = f"{shown(_three(gain))} the bytes of one way, at {units.nbytes(size)} each way"
+    return Verdict(three_way(gain[1], gain[2], BOTH_GAIN), text)
+
+
+@toy_named
+def _pageable_waits(evidence: Evidence) -> Verdict:
+    """How much of a large copy has passed when the call returns: most of it pageable, nearly nothing pinned."""
+    shares, size = {}, 0
+    for kind in ("pageable", "pinned"):
+        lines = {what: curve(evidence, f"up {kind} {what}", "nbytes") for what in ("issued", "once")}
+        size = largest(lines, LARGE)
+        shares[kind] = over(lines["issued"][size], lines["once"][size])
+    text = "; ".join(f"{kind}: the call returns after {share(each)} of the copy" for kind, each in shares.items())
+    waits, early = shares["pageable"], shares["pinned"]
+    if waits[1] >= WAITS and early[2] <= RETURNS_EARLY:
+        return Verdict("holds", f"{text}, at {units.nbytes(size)}")
+    wrong = waits[2] < WAITS or early[1] > RETURNS_EARLY
+    return Verdict("fails" if wrong else "undecided", f"{text}, at {units.nbytes(size)}")
+
+
+def _device_memory_is_faster(evidence: Evidence) -> Verdict:
+    """Bytes a second within the GPU's memory (read and written) over those to the GPU, pinned, at the largest size."""
+    lines = {name: curve(evidence, name, "nbytes") for name in ("up pinned", "device")}
+    size = largest(lines, LARGE)
+    gain = tuple(2 * each for each in over(lines["up pinned"][size], lines["device"][size]))
+    text = f"{shown(_three(gain))} the bytes a second of the link, at {units.nbytes(size)}"
+    return Verdict(three_way(gain[1], gain[2], DEVICE_GAIN), text)
+
+
+CLAIMS = (
+    Claim("pinned-beats-pageable", "Large copies are faster from and to pinned memory than pageable memory.", HERE,
+          "period_s of pageable over pinned at the largest size of 16 MB or more; at least 1.2x in each direction",
+          _pinned_beats_pageable),
+    Claim("latency-floor", "A small copy costs the same however small it is: the fixed cost of any copy.", HERE,
+          "latency_s of 16 KB over 1 KB, pinned, to the GPU, hot; at most 1.25x", _floor),
+    Claim("link-share", "Copies of pinned memory come close to what the link's datasheet promises.", HERE,
+          "bytes over period_s at the largest size, each direction alone; 80 % to 100 % of the datasheet", _link_share),
+    Claim("both-directions", "Data can go both ways at once: the link has a lane for each direction.", HERE,
+          "bytes a second of both at once over the slower one alone, period_s, pinned; at least 1.6x",
+          _both_directions),
+    Claim("pageable-waits", "A copy of pageable memory makes the caller wait; one of pinned memory does not.", HERE,
+          "host_s over latency_s to the GPU at the largest size: pageable at least 50 %, pinned at most 10 %",
+          _pageable_waits),
+    Claim("link-is-the-narrow-place", "The way to the GPU is far slower than the GPU's own memory.", SOURCE,
+          "bytes a second within the GPU's memory over those to the GPU, pinned, period_s; at least 10x",
+          _device_memory_is_faster),
+)  # fmt: skip
+
+
+SIZES = tuple(2**k for k in range(10, 31))
+ODD_SIZES = (1000, 1_000_003, 100_000_007)
+QUEUE_MAX = 2**28
+"""The toy accelerator stops here: a laptop has other uses for its memory."""
+
+THROUGH_ONE_MEMORY = ("device", "cpu")
+"""These stay in one memory, which both reads and writes each byte; a link carries it once."""
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Everything exists everywhere, but the toy accelerator ends at QUEUE_MAX."""
+    return variant.device != "cpu-queue" or int(point["nbytes"]) <= QUEUE_MAX
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """The bytes that cross: the link's once, both directions together; within one memory read once and written once."""
+    twice = variant.name in (*THROUGH_ONE_MEMORY, "both-pinned")
+    return Cost(flop=0.0, bytes=float(point["nbytes"]) * (2 if twice else 1))
+
+
+def link_bytes_per_s(hardware: Hardware | None, point: Point) -> float | None:
+    """The datasheet's limit of the link in one direction, in B/s; None for a device without a link."""
+    return hardware.host_link.bytes_per_s if hardware is not None and hardware.host_link is not None else None
+
+
+def both_bytes_per_s(hardware: Hardware | None, point: Point) -> float | None:
+    """The datasheet's limit of the link with both directions together."""
+    one = link_bytes_per_s(hardware, point)
+    return None if one is None else 2 * one
+
+
+LINK_LINES = (
+    "up pageable", "up pinned", "down pageable", "down pinned", "up pinned, engine", "down pinned, engine",
+)  # fmt: skip
+
+EXPERIMENT = Experiment(
+    name="transfers",
+    title="Transfers",
+    question="What does it cost to send data to the GPU and back?",
+    axes=(
+        Axis(
+            "nbytes",
+            tuple(sorted(SIZES + ODD_SIZES)),
+            label="bytes to copy (2^20 is about 1 MB, 2^30 about 1 GB)",
+            quick=(2**10, 2**16, 2**22),
+        ),
+    ),
+    variants=(
+        Variant("h2d-pageable", "to the GPU, pageable memory", "cuda"),
+        Variant("h2d-pinned", "to the GPU, pinned memory", "cuda"),
+        Variant("d2h-pageable", "from the GPU, pageable memory", "cuda"),
+        Variant("d2h-pinned", "from the GPU, pinned memory", "cuda"),
+        Variant("both-pinned", "both ways at once, pinned memory", "cuda"),
+        Variant("device", "within the GPU's memory", "cuda"),
+        Variant("cpu", "within the CPU's memory", "cpu"),
+        Variant("queue-pageable", "to the toy accelerator, through a staging buffer", "cpu-queue"),
+        Variant("queue-pinned", "to the toy accelerator, direct", "cpu-queue"),
+    ),
+    lines=(
+        Line("up pageable", "h2d-pageable", "period_s", "to the GPU, pageable"),
+        Line("up pinned", "h2d-pinned", "period_s", "to the GPU, pinned"),
+        Line("down pageable", "d2h-pageable", "period_s", "from the GPU, pageable"),
+        Line("down pinned", "d2h-pinned", "period_s", "from the GPU, pinned"),
+        Line("both pinned", "both-pinned", "period_s", "both ways at once, pinned"),
+        Line("device", "device", "period_s", "within the GPU's memory (read and written)"),
+        Line("cpu", "cpu", "period_s", "within the CPU's memory (read and written)"),
+        Line("up pageable once", "h2d-pageable", "latency_s", "to the GPU, pageable, a single copy", shown=False),
+        Line("up pinned once", "h2d-pinned", "latency_s", "to the GPU, pinned, a single copy", shown=False),
+        Line("down pinned once", "d2h-pinned", "latency_s", "from the GPU, pinned, a single copy", shown=False),
+        Line("up pageable issued", "h2d-pageable", "host_s", "to the GPU, pageable: until the call returns", False),
+        Line("up pinned issued", "h2d-pinned", "host_s", "to the GPU, pinned: until the call returns", False),
+        Line("up pinned, engine", "h2d-pinned", "busy_s", "to the GPU, pinned, the copy engine alone", shown=False),
+        Line("down pinned, engine", "d2h-pinned", "busy_s", "from the GPU, pinned, the copy engine alone", shown=False),
+        Line("queue up pageable", "queue-pageable", "period_s", "to the toy accelerator, through a staging buffer"),
+        Line("queue up pinned", "queue-pinned", "period_s", "to the toy accelerator, direct"),
+        Line("queue up pageable once", "queue-pageable", "latency_s", "to the toy, staging buffer, one copy", False),
+        Line("queue up pinned once", "queue-pinned", "latency_s", "to the toy, direct, one copy", False),
+        Line("queue up pageable issued", "queue-pageable", "host_s", "to the toy, staging buffer: until return", False),
+        Line("queue up pinned issued", "queue-pinned", "host_s", "to the toy, direct: until return", False),
+    ),
+    build="brrr.course.experiments.transfers.work:workload",
+    supports="brrr.course.experiments.transfers:supports",
+    claims=CLAIMS,
+    anchors=({"nbytes": 2**20}, {"nbytes": 2**28}),
+    cost="brrr.course.experiments.transfers:cost",
+    rate=Rate("bytes", "B/s", "bandwidth"),
+    guides=(
+        Guide(
+            "link", "the link's limit, one direction", "DATASHEET", "rate",
+            "brrr.course.experiments.transfers:link_bytes_per_s", lines=LINK_LINES,
+        ),
+        Guide(
+            "link-both", "the link's limit, both directions", "DATASHEET", "rate",
+            "brrr.course.experiments.transfers:both_bytes_per_s", lines=("both pinned",),
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,176 @@
+"""The same passes over more and more memory: where do the caches end?
+
+A sustained pass goes over its working set again and again within one kernel, so that what it reaches is the rate of the
+level of memory that holds the set. A single pass, one torch operator on a hot cache, shows what a program sees: on
+small sets the kernel's start and end weigh more than the memory.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from brrr.core import units
+from brrr.core.errors import NotRecordedError
+from brrr.core.values import Point
+from brrr.counting.cost import Cost
+from brrr.course.experiments.judging import Curve, datasheet, share, shown
+from brrr.course.nouns.claim import Claim, Verdict, band_verdict, three_way
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr.gpu.datasheet import Hardware
+
+HERE = "this course"
+DENSE = (*(3 * 2**k for k in range(20, 27)), *(n * 2**k for k in range(21, 26) for n in (5, 7)))
+NBYTES = tuple(sorted((*(2**k for k in range(16, 33)), *DENSE)))
+"""64 KiB to 4 GiB, four times as dense from 8 MiB to 256 MiB, where the L2 caches of GPUs end."""
+
+SUSTAINED_BYTES = 2**28
+"""A sustained pass moves so much at least, as in `brrr.roofline.calibrate.gpu_streams`."""
+
+QUEUE_MAX = 2**28
+KINDS = {"read": 1, "copy": 2, "triad": 3}
+WORD, LINES = 16, 64
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """The toy accelerator stops at QUEUE_MAX bytes."""
+    return variant.device == "cuda" or int(point["nbytes"]) <= QUEUE_MAX
+
+
+def set_bytes(kind: str, nbytes: int) -> int:
+    """The working set, cut to whole cache lines in each of the kind's arrays.
+
+    >>> set_bytes("copy", 65536), set_bytes("triad", 65536)
+    (65536, 64512)
+    """
+    arrays = KINDS.get(kind, 2)
+    return arrays * (nbytes // (WORD * arrays) // LINES * LINES) * WORD
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """Every array of the set moved once in each pass; a triad and a scale also compute."""
+    how, kind = variant.name.removeprefix("queue-").split("-")
+    nbytes = int(point["nbytes"])
+    within = set_bytes(kind, nbytes)
+    passes = max(1, -(-SUSTAINED_BYTES // nbytes)) if how == "sustained" else 1
+    arrays, flop = KINDS.get(kind, 2), {"triad": 2, "scale": 1, "read": 1 if how == "once" else 0}.get(kind, 0)
+    return Cost(float(flop * within // (4 * arrays) * passes), float(within * passes))
+
+
+def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
+    """The memory's bandwidth by the datasheet, in B/s, for sets of more than twice the L2: a cache is faster."""
+    if hardware is None or hardware.l2_bytes is None or int(point["nbytes"]) < 2 * hardware.l2_bytes:
+        return None
+    return hardware.memory_bytes_per_s
+
+
+def rates(evidence: Evidence, line: str) -> dict[int, tuple[float, float, float]]:
+    """Bytes a second by working set, as (middle, low, high)."""
+    variant = evidence.experiment.variant(evidence.experiment.line(line).variant)
+    times: Curve = {int(size): time for size, time in evidence.curve(line, "nbytes").items()}
+    moved = {size: cost(variant, {"nbytes": size}).bytes for size in times}
+    return {size: (moved[size] / t.median, moved[size] / t.high, moved[size] / t.low) for size, t in times.items()}
+
+
+def _levels(evidence: Evidence, line: str = "copy") -> tuple[int, int, dict[int, tuple[float, float, float]]]:
+    """The largest set of a quarter of the L2 or less, the largest of 20 times the L2 or more, and all rates."""
+    l2, found = datasheet(evidence).l2_bytes, rates(evidence, line)
+    if not l2:
+        raise NotRecordedError("the datasheet does not tell the size of the L2")
+    small = [size for size in found if size <= l2 / 4]
+    large = [size for size in found if size >= 20 * l2]
+    if not small or not large:
+        raise NotRecordedError(f"no set of a quarter of the L2 ({units.nbytes(l2)}) and of 20 times it was measured")
+    return max(small), max(large), found
+
+
+def _l2_is_faster(evidence: Evidence) -> Verdict:
+    """A copy within a quarter of the L2 over one of 20 times the L2 or more: at least 1.5x."""
+    small, large, found = _levels(evidence)
+    a, b = found[small], found[large]
+    ratio = (a[0] / b[0], a[1] / b[2], a[2] / b[1])
+    text = f"a copy within {units.nbytes(small)} runs at {units.rate(a[0], 'B/s')}, within {units.nbytes(large)} at "
+    return Verdict(three_way(ratio[1], ratio[2], 1.5), f"{text}{units.rate(b[0], 'B/s')}: {shown(ratio)}")
+
+
+def _cliff_at_the_l2(evidence: Evidence) -> Verdict:
+    """Where the rate falls below the geometric mean of both levels, over the L2's size: 0.25 to 1.5."""
+    small, large, found = _levels(evidence)
+    middle = sqrt(found[small][0] * found[large][0])
+    below = [size for size in sorted(found) if size > small and found[size][0] < middle]
+    before = max((size for size in found if size < below[0]), default=small)
+    l2 = float(datasheet(evidence).l2_bytes or 0)
+    bounds = (sqrt(before * below[0]) / l2, before / l2, below[0] / l2)
+    text = f"the rate falls between {units.nbytes(before)} and {units.nbytes(below[0])}; the L2 has {units.nbytes(l2)}"
+    return band_verdict(bounds, 0.25, 1.5, text)
+
+
+def _memory_near_the_datasheet(evidence: Evidence) -> Verdict:
+    """A copy of 20 times the L2 or more over the datasheet's bandwidth: at least 80 %."""
+    _, large, found = _levels(evidence)
+    limit = datasheet(evidence).memory_bytes_per_s
+    reached = (found[large][0] / limit, found[large][1] / limit, found[large][2] / limit)
+    text = f"a copy within {units.nbytes(large)} reaches {share(reached)} of the datasheet's bandwidth"
+    return Verdict(three_way(reached[1], reached[2], 0.8), text)
+
+
+def _operators_need_size(evidence: Evidence) -> Verdict:
+    """torch's copy of the smallest set over that of the largest, in bytes a second: less than half."""
+    found = rates(evidence, "torch copy")
+    if len(found) < 3:
+        raise NotRecordedError("fewer than three working sets were measured")
+    few, many = found[min(found)], found[max(found)]
+    text = f"torch's copy moves {units.rate(few[0], 'B/s')} within {units.nbytes(min(found))}, "
+    text += f"{units.rate(many[0], 'B/s')} within {units.nbytes(max(found))}"
+    return band_verdict((few[0] / many[0], few[1] / many[2], few[2] / many[1]), 0.0, 0.5, text)
+
+
+CLAIMS = (
+    Claim("l2-is-faster", "Memory that fits into the L2 cache is read and written faster.", HERE,
+          "bytes over busy_s, sustained copy, a quarter of the L2 over 20 times the L2; at least 1.5x", _l2_is_faster),
+    Claim("cliff-at-the-l2", "The bandwidth falls where the working set outgrows the L2.", HERE,
+          "where bytes over busy_s of a sustained copy pass the geometric mean of both levels; 0.25 to 1.5 times the "
+          "datasheet's L2", _cliff_at_the_l2),
+    Claim("memory-near-the-datasheet", "A copy comes near the bandwidth on the specification sheet.", HERE,
+          "bytes over busy_s, sustained copy, 20 times the L2 or more; at least 80 %", _memory_near_the_datasheet),
+    Claim("operators-need-size", "One operator on a small array is far from any bandwidth.", HERE,
+          "bytes over busy_s of torch's copy, smallest set over largest, hot; less than half", _operators_need_size),
+)  # fmt: skip
+
+EXPERIMENT = Experiment(
+    name="working_set",
+    title="Working sets",
+    question="How fast is memory that fits into a cache?",
+    axes=(
+        Axis("nbytes", NBYTES, label="working set (bytes that a pass moves)", quick=(2**16, 2**20, 2**24)),
+    ),
+    variants=(
+        *(Variant(f"sustained-{kind}", f"{kind}, sustained", "cuda") for kind in KINDS),
+        Variant("once-copy", "copy, torch", "cuda"),
+        Variant("once-scale", "scale, torch", "cuda"),
+        Variant("once-read", "sum, torch", "cuda"),
+        Variant("queue-once-copy", "copy", "cpu-queue"),
+        Variant("queue-once-scale", "scale", "cpu-queue"),
+        Variant("queue-once-read", "sum", "cpu-queue"),
+    ),
+    lines=(
+        *(Line(kind, f"sustained-{kind}", "busy_s", f"{kind}, sustained") for kind in KINDS),
+        Line("torch copy", "once-copy", "busy_s", "copy, one torch operator"),
+        Line("torch scale", "once-scale", "busy_s", "scale, one torch operator", shown=False),
+        Line("torch read", "once-read", "busy_s", "sum, one torch operator", shown=False),
+        Line("torch copy latency", "once-copy", "latency_s", "copy, one call", shown=False),
+        *(Line(f"queue torch {kind}", f"queue-once-{kind}", "kernel_s", f"{label}, one order")
+          for kind, label in (("copy", "copy"), ("scale", "scale"), ("read", "sum"))),
+    ),
+    build="brrr.course.experiments.working_set.work:workload",
+    supports="brrr.course.experiments.working_set:supports",
+    cost="brrr.course.experiments.working_set:cost",
+    predicts="brrr.course.experiments.memory_predicted:working_set",
+    claims=CLAIMS,
+    anchors=({"nbytes": 2**20}, {"nbytes": 2**30}),
+    rate=Rate("bytes", "B/s", "bytes moved a second"),
+    guides=(
+        Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate",
+              "brrr.course.experiments.working_set:bandwidth"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,150 @@
+"""The forms that an answer may take: a number with its unit, one of several options, or an order of several items."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from brrr.core import units
+from brrr.core.errors import ArgumentError
+
+Answer = float | str | tuple[str, ...]
+
+CLOSE = 1.25
+"""A guess within this factor of the measurement is a good one: nobody can do better by thinking."""
+
+
+class Form(Protocol):
+    """What may be answered, how it reads, and how it compares with what was measured."""
+
+    def parse(self, given: object) -> Answer:
+        """The answer in `given`; an ArgumentError that says in plain words what is missing."""
+
+    def show(self, answer: Answer) -> str:
+        """The answer as a person writes it."""
+
+    def judge(self, answer: Answer, measured: Answer) -> str:
+        """The answer and the measurement in one sentence."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A positive number with a unit.
+
+    >>> Quantity("s").judge(25e-6, 3.1e-3)
+    'you said 25 µs, measured 3.1 ms: 124x too short'
+    """
+
+    unit: str
+
+    def parse(self, given: object) -> float:
+        """Seconds from text such as `25 µs`, or a number; other units may be left out."""
+        value = self._seconds(given) if self.unit == "s" else self._number(given)
+        if value <= 0:
+            raise ArgumentError("guess", "answer", given, "a number greater than 0")
+        return value
+
+    def _seconds(self, given: object) -> float:
+        if isinstance(given, str) and not re.search(r"[a-zµμ]\s*$", given.strip(), re.IGNORECASE):
+            raise ArgumentError("guess", "answer", given, "a time with its unit, such as '25 µs', '3 ms' or '2 s'")
+        if isinstance(given, str | int | float):
+            return units.parse_seconds(given)
+        raise ArgumentError("guess", "answer", given, "a time such as '25 µs', or a number of seconds")
+
+    def _number(self, given: object) -> float:
+        try:
+            text = str(given).strip()
+            value = float(text.removesuffix(self.unit) if self.unit else text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value) or isinstance(given, bool):
+            raise ArgumentError("guess", "answer", given, f"a number such as '12 {self.unit}'".replace(" '", "'"))
+        return value
+
+    def show(self, answer: Answer) -> str:
+        """With the prefix that fits: 25 µs."""
+        assert isinstance(answer, int | float)
+        return units.ratio(answer) if self.unit == "x" else units.quantity(answer, self.unit)
+
+    def judge(self, answer: Answer, measured: Answer) -> str:
+        """Both, and the ratio between them."""
+        assert isinstance(answer, int | float)
+        assert isinstance(measured, int | float)
+        text = f"you said {self.show(answer)}, measured {self.show(measured)}"
+        return f"{text}: {self.distance(answer, measured)}"
+
+    def distance(self, answer: float, measured: float) -> str:
+        """How far the guess is from the measurement, as a factor."""
+        if measured <= 0:
+            return "nothing to compare with"
+        factor = max(answer / measured, measured / answer)
+        if factor <= CLOSE:
+            return "a good guess"
+        small, large = ("short", "long") if self.unit == "s" else ("small", "large")
+        return f"{units.ratio(factor)} too {small if answer < measured else large}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several options.
+
+    >>> Choice(("the CPU", "the GPU")).judge("the GPU", "the CPU")
+    'you said the GPU, but it is the CPU'
+    """
+
+    options: tuple[str, ...]
+
+    def parse(self, given: object) -> str:
+        """The option that was named, capitals or not."""
+        for option in self.options:
+            if str(given).strip().casefold() == option.casefold():
+                return option
+        raise ArgumentError("guess", "answer", given, f"one of: {', '.join(self.options)}")
+
+    def show(self, answer: Answer) -> str:
+        """The option."""
+        return str(answer)
+
+    def judge(self, answer: Answer, measured: Answer) -> str:
+        """Whether the option is the one that was measured."""
+        return f"you said {answer}, and so it is" if answer == measured else f"you said {answer}, but it is {measured}"
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """An order of several items.
+
+    >>> Ranking(("a", "b", "c")).judge(("a", "c", "b"), ("a", "b", "c"))
+    '1 of 3 stand in the right place; the order is a, b, c'
+    """
+
+    items: tuple[str, ...]
+
+    def parse(self, given: object) -> tuple[str, ...]:
+        """The items in an order: each of them once."""
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise ArgumentError("guess", "answer", given, f"a list of these in an order: {', '.join(self.items)}")
+        order = tuple(str(item) for item in given)
+        missing = [item for item in self.items if item not in order]
+        if missing:
+            raise ArgumentError("guess", "answer", list(order), f"each item once; {', '.join(missing)} is missing")
+        if len(order) != len(self.items):
+            raise ArgumentError("guess", "answer", list(order), f"each of the {len(self.items)} items exactly once")
+        return order
+
+    def show(self, answer: Answer) -> str:
+        """The items, first to last."""
+        assert isinstance(answer, tuple)
+        return ", ".join(answer)
+
+    def judge(self, answer: Answer, measured: Answer) -> str:
+        """How many items stand in their place."""
+        assert isinstance(answer, tuple)
+        assert isinstance(measured, tuple)
+        if answer == measured:
+            return f"all {len(measured)} stand in the right place"
+        hits = sum(a == b for a, b in zip(answer, measured, strict=False))
+        return f"{hits} of {len(measured)} stand in the right place; the order is {self.show(measured)}"

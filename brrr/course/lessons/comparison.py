@@ -1,0 +1,229 @@
+"""`compare`: the guess and the measurements side by side, with their ratio and the badge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from brrr.core import units
+from brrr.core.errors import DeviceMemoryError, NotRecordedError, UnavailableError
+from brrr.core.measurement import Estimate, Measurement
+from brrr.core.values import Value
+from brrr.course.experiments import experiment as experiment_named
+from brrr.course.lessons.answers import Answer, Choice, Quantity, Ranking
+from brrr.course.lessons.guessing import Guess
+from brrr.course.nouns.experiment import Axis, Experiment, Line
+from brrr.course.nouns.source import Source
+from brrr.course.sources.named import source as default_source
+from brrr.course.view.display import message_html, table_html, table_text
+
+TIE = 1.1
+"""Two timers whose errors differ by less than this factor share their place in a ranking."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A sentence, the table behind it, and the badge of what was measured.
+
+    Its text comes first, for a screen reader and for tests.
+    """
+
+    text: str
+    header: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    badge: str = ""
+
+    def __repr__(self) -> str:
+        return self.text + ("\n" + table_text(self.header, self.rows, self.badge) if self.rows else "")
+
+    def _repr_html_(self) -> str:
+        table = table_html(self.header, self.rows, self.badge) if self.rows else ""
+        return message_html("open", self.text) + table
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One line of the comparison: the name a student reads, and the time."""
+
+    name: str
+    label: str
+    time: Estimate
+
+
+def compare(
+    guess: Guess,
+    experiment: str,
+    lines: Sequence[str] | Mapping[str, str],
+    *,
+    truth: str = "",
+    source: Source | None = None,
+    **at: Value,
+) -> Comparison:
+    """The guess against lines of an experiment at a point; a live source measures them now.
+
+    >>> from brrr.course.lessons.guessing import guess
+    >>> g = guess("Which is faster?", options=["the CPU", "the GPU"])
+    Which is faster?
+    Not answered yet.
+    >>> compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
+    Not answered yet: give your guess above, then run this cell again.
+
+    `lines` names the lines, or maps each option of the guess to its line. Where a source lacks a line and has its twin
+    on the CPU queue (`queue synchronized` for `synchronized`), that one stands in; else the line is left out. The point
+    snaps to the nearest one that the source has. A quantity is compared with the first line, a choice with the
+    fastest, a ranking with the order from the fastest; with `truth`, with the order of the errors, the least first.
+    """
+    if not guess.answered:
+        return Comparison("Not answered yet: give your guess above, then run this cell again.")
+    described, origin = experiment_named(experiment), source or default_source()
+    point = reachable(experiment, source=origin, **described.point(**at))
+    named = lines if isinstance(lines, Mapping) else {name: name for name in lines}
+    drawn = [each for line in (*named.values(), truth) for each in _twins(described, line)]
+    origin.measure_together(described, [each.variant for each in drawn], point)
+    shown = [found for name in named if (found := _time(described, origin, name, named[name], point))]
+    if not shown:
+        return Comparison(f"{origin.badge(described)} has none of these lines at {where_text(point)}.")
+    true = _time(described, origin, "truth", truth, point) if truth else None
+    header, rows = _table(guess, shown, true)
+    return Comparison(_text(guess, shown, true, point), header, rows, str(origin.badge(described)))
+
+
+def reachable(experiment: str, *, source: Source | None = None, **at: Value | Sequence[Value]) -> dict[str, Value]:
+    """The point nearest to `at` that a source has: what `explore(at=)` and `compare` take, whatever the source is.
+
+    >>> reachable("matmul", size=2048)  # doctest: +SKIP
+    {'size': 2048}
+
+    A list stands for the first of its values that the source has, as `function=["relu-64x1024", "product-512"]`.
+    """
+    described, origin = experiment_named(experiment), source or default_source()
+    return {axis.name: _nearest(described, origin, axis, at[axis.name]) for axis in described.axes if axis.name in at}
+
+
+def _nearest(experiment: Experiment, source: Source, axis: Axis, wanted: Value | Sequence[Value]) -> Value:
+    """The source's value of an axis closest to the wanted one, or the first of the wanted ones that it has."""
+    here = tuple(source.values(experiment, axis.name))
+    for value in (wanted,) if isinstance(wanted, str | int | float) else wanted:
+        axis.checked("reachable", value)
+        if axis.scale != "category":
+            return replace(axis, values=here).nearest(value)
+        if value in here and _exists(experiment, source, axis, value):
+            return value
+    return here[0]
+
+
+def _exists(experiment: Experiment, source: Source, axis: Axis, value: Value) -> bool:
+    """Whether any variant of the source exists at any point with this value."""
+    points = [point for point in experiment.points() if point[axis.name] == value]
+    return any(experiment.has(variant, point) for variant in source.variants(experiment) for point in points)
+
+
+def _twins(experiment: Experiment, line: str) -> list[Line]:
+    """The line, and the one of the CPU queue that stands in for it."""
+    return [each for each in experiment.lines if each.name in (line, f"queue {line}")]
+
+
+def _time(experiment: Experiment, source: Source, name: str, line: str, point: Mapping[str, Value]) -> Shown | None:
+    """The line's time at the point, or its twin's on the CPU queue; None where the source has neither."""
+    experiment.line(line)
+    for drawn in _twins(experiment, line):
+        if (time := time_at(experiment, source, drawn, point)) is not None:
+            return Shown(name, drawn.label, time)
+    return None
+
+
+def _error(time: Estimate, truth: Estimate) -> float:
+    """How far a reading is from the truth, as a factor of one or more."""
+    low, high = sorted((max(time.median, 1e-12), max(truth.median, 1e-12)))
+    return high / low
+
+
+def _measured(guess: Guess, shown: Sequence[Shown], truth: Shown | None) -> Answer:
+    """What the guess should have been."""
+    if isinstance(guess.form, Quantity):
+        return shown[0].time.median
+    if truth:
+        far = {line.name: _error(line.time, truth.time) for line in shown}
+    else:
+        far = {line.name: line.time.median for line in shown}
+    order = sorted(far, key=lambda name: far[name])
+    return order[0] if isinstance(guess.form, Choice) else _ties_as_guessed(order, far, guess.value)
+
+
+def _ties_as_guessed(order: list[str], far: Mapping[str, float], guessed: Answer | None) -> tuple[str, ...]:
+    """The order, with neighbours that differ by less than a tenth placed as the student placed them."""
+    place = {name: at for at, name in enumerate(guessed)} if isinstance(guessed, tuple) else {}
+    for first in range(len(order) - 1):
+        one, other = order[first : first + 2]
+        if far[other] < TIE * far[one] and place.get(other, 0) < place.get(one, 0):
+            order[first : first + 2] = other, one
+    return tuple(order)
+
+
+def _text(guess: Guess, shown: Sequence[Shown], truth: Shown | None, point: Mapping[str, Value]) -> str:
+    measured = _measured(guess, shown, truth)
+    if guess.value is None:
+        text = f"no guess given; measured: {guess.form.show(measured)}"
+    elif isinstance(guess.form, Ranking) and isinstance(measured, tuple) and isinstance(guess.value, tuple):
+        text = guess.form.judge(tuple(item for item in guess.value if item in measured), measured)
+    else:
+        text = guess.form.judge(guess.value, measured)
+    return f"At {where_text(point)}, {text}."
+
+
+def _table(
+    guess: Guess, shown: Sequence[Shown], truth: Shown | None
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    if isinstance(guess.form, Quantity):
+        form, said = guess.form, guess.value
+        if isinstance(said, int | float):
+            rows = [(line.label, str(line.time), form.distance(said, line.time.median)) for line in shown]
+            return ("", "time", "your guess is"), (("your guess", form.show(said), ""), *rows)
+        return ("", "time"), tuple((line.label, str(line.time)) for line in shown)
+    if truth is None:
+        ranked = sorted(shown, key=lambda line: line.time.median)
+        return ("", "time"), tuple((line.label, str(line.time)) for line in ranked)
+    ranked = sorted(shown, key=lambda line: _error(line.time, truth.time))
+    rows = [(line.label, units.seconds(line.time.median), _off(line.time, truth.time)) for line in ranked]
+    return ("", "reads", "off by"), ((f"truth: {truth.label}", units.seconds(truth.time.median), ""), *rows)
+
+
+def _off(time: Estimate, truth: Estimate) -> str:
+    """The error of a reading in words: 12 % too long, 40x too short."""
+    ratio = time.median / truth.median if truth.median > 0 else 1.0
+    word = "long" if ratio > 1 else "short"
+    if 0.5 <= ratio <= 2:
+        return f"{units.percent(abs(ratio - 1), 2)} too {word}"
+    return f"{units.ratio(max(ratio, 1 / ratio) if ratio > 0 else float('inf'))} too {word}"
+
+
+def where_text(point: Mapping[str, Value]) -> str:
+    """The point in words, sizes as the sliders show them."""
+    from brrr.drawing.style import readable
+
+    return ", ".join(f"{name} {readable(value)}" for name, value in point.items())
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# `measured_at`: what a lesson's comparison asks of a source, which may lack it.
+
+
+def measured_at(experiment: Experiment, source: Source, line: Line, point: Mapping[str, Value]) -> Measurement | None:
+    """The measurement behind a line at a point, measured now by a live source; None where the source has none.
+
+    >>> measured_at(experiment, source, experiment.line("eager"), {"elements": 1024})    # doctest: +SKIP
+
+    None, too, where a live source lacks what the line needs (a library, a device, memory): a comparison leaves it out.
+    """
+    if line.variant not in source.variants(experiment) or not experiment.has(line.variant, point):
+        return None
+    with suppress(NotRecordedError, UnavailableError, DeviceMemoryError):
+        return source.measure(experiment, line.variant, point)
+    return None
+
+
+def time_at(experiment: Experiment, source: Source, line: Line, point: Mapping[str, Value]) -> Estimate | None:
+    """The time that the line shows, in seconds; None where there is none."""
+    measured = measured_at(experiment, source, line, point)
+    return measured.get(line.field) if measured is not None else None

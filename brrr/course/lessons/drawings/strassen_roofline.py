@@ -1,0 +1,239 @@
+"""The drawing of a roofline with Strassen levels as a slider: effective rates above the peak, actual ones below it.
+
+This module's functions load matplotlib when they draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from brrr.core import units
+from brrr.core.errors import BrrrError, NotRecordedError
+from brrr.core.values import Value
+from brrr.course.experiments import experiment
+from brrr.course.experiments.strassen.ratios import fastest
+from brrr.course.experiments.strassen.ways import MEASURED, line_name
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.view.guides import hardware_of
+from brrr.course.view.stepped import Dial, Drawing
+from brrr.gpu.datasheet import Hardware, hardware
+from brrr.strassen.ways import Way
+from brrr.strassen.workspace import Traffic
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from brrr.course.nouns.source import Source
+    from brrr.course.view.covered import Lock
+    from brrr.drawing.style import Picture
+
+LEVELS = (0, 1, 2, 3)
+SIZES = (*(size for power in range(7, 15) for size in (2**power, 3 * 2 ** (power - 1))), 2**15)
+LARGE = 16384
+MEASURED_INNERS = {"float32": ("sgemm", "ffma"), "bfloat16": ("bf16",)}
+_HEIGHT = 470
+_CHOSEN = "#D55E00"
+
+
+@dataclass(frozen=True)
+class Point:
+    """The fastest measured way with so many levels at a size: its effective rate in FLOP/s."""
+
+    size: int
+    effective: float
+
+
+def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Drawing:
+    """Two sliders: the number of levels, and the type."""
+    dials = (Dial("level", "levels", LEVELS, start=1), Dial("dtype", "type", tuple(INNERS)))
+    gpu, there = gpu_of(source)
+    badge = f"DATASHEET {gpu.name}" + (f"; points {there}" if there else "")
+    return Drawing(dials, partial(draw, source=source), at, badge=badge, unlock=unlock)
+
+
+def gpu_of(source: Source) -> tuple[Hardware, str]:
+    """The datasheet of the source's GPU with the badge of its points; the H200's, and no points, where it has none."""
+    described = experiment("strassen")
+    try:
+        badge = str(source.badge(described))
+        found = hardware_of(source, described)
+    except BrrrError:
+        return hardware("h200"), ""
+    return (found, badge) if found is not None else (hardware("h200"), "")
+
+
+def measured(source: Source, dtype: str, level: int) -> list[Point]:
+    """What a source has measured of a number of levels; nothing where it has no GPU with a datasheet."""
+    if not gpu_of(source)[1]:
+        return []
+    evidence = Evidence(experiment("strassen"), source)
+    wanted = [way for way in MEASURED if way.inner in MEASURED_INNERS[dtype] and way.level == level]
+    lines = [line_name(way.name) for way in wanted if way.prepared or not level]
+    found = []
+    for size in evidence.experiment.axis("size").values:
+        if int(size) % 2:  # what an odd size costs has reasons of its own, and no roof
+            continue
+        try:
+            time = fastest(evidence, lines, int(size)).time.median
+        except NotRecordedError:
+            continue
+        found.append(Point(int(size), 2 * int(size) ** 3 / time))
+    return found
+
+
+def text(roofs: Roofs, points: list[Point]) -> str:
+    """What the picture shows."""
+    share = units.percent((7 / 8) ** roofs.level)
+    rates = [units.rate(rate, "FLOP/s") for rate in (roofs.ceiling, roofs.effective(LARGE), roofs.effective(512))]
+    who = f"{7**roofs.level} products multiply" if roofs.level else "One product multiplies"
+    said = (
+        f"the hardware's peak is {units.rate(roofs.peak, 'FLOP/s')}. {who} {share} of the textbook's FLOP, "
+        f"so the effective rate ends at {rates[0]}; "
+        f"the roof is {rates[1]} at size {LARGE}, {rates[2]} at 512."
+    )
+    if not points:
+        return said
+    last = points[-1]
+    actual = last.effective * (7 / 8) ** roofs.level
+    return (
+        f"{said} Measured at {last.size}: {units.rate(last.effective, 'FLOP/s')} effective, "
+        f"{units.rate(actual, 'FLOP/s')} actual, {units.percent(actual / roofs.peak)} of the peak."
+    )
+
+
+def draw(settings: Mapping[str, Value], source: Source) -> Picture:
+    """Effective FLOP/s over the intensity of the product as it stands: a roof for each number of levels."""
+    from brrr.drawing import style
+
+    gpu, _ = gpu_of(source)
+    dtype, level = str(settings["dtype"]), int(settings["level"])
+    each = [Roofs(gpu, dtype, count) for count in LEVELS]
+    points = measured(source, dtype, level)
+    made = style.figure(height=_HEIGHT)
+    left = style.left_margin(_limits(each), "FLOP/s") + 0.008
+    on = style.axes(made, left=left, bottom=0.135, right=0.965, top=0.79)
+    _frame(on, each)
+    for roofs in each:
+        _roof(on, roofs, chosen=roofs.level == level)
+    _points(on, each[level], points)
+    on.legend(ncols=2, fontsize=8.5, loc="lower left", bbox_to_anchor=(-0.1, 1.07), handlelength=2.3, frameon=False)
+    return style.picture(made, text(each[level], points))
+
+
+def _frame(on: Axes, each: list[Roofs]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    from brrr.drawing import style
+
+    low, high = each[0].intensity(SIZES[0]), each[0].intensity(SIZES[-1])
+    on.set_xscale("log")
+    on.set_xlim(low, high)
+    on.set_ylim(_limits(each))
+    style.value_axis(on, "FLOP/s", "effective rate, 2n^3 over the time")
+    on.set_ylim(_limits(each))
+    on.xaxis.set_major_locator(LogLocator(10))
+    on.xaxis.set_minor_locator(NullLocator())
+    on.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    on.set_xlabel("arithmetic intensity of the product as it stands, FLOP/B")
+    for n in SIZES[2::4]:
+        place, words = (each[0].intensity(n), 1.0), f"n = {n}"
+        on.annotate(words, place, (0, 3), xycoords=("data", "axes fraction"), textcoords="offset points",
+                    fontsize=8, ha="center", color=style.FAINT)  # fmt: skip
+
+
+def _limits(each: list[Roofs]) -> tuple[float, float]:
+    """The rates that the axis shows: the same for every number of levels."""
+    return each[-1].effective(SIZES[0]) / 1.3, each[-1].ceiling * 1.5
+
+
+def _roof(on: Axes, roofs: Roofs, *, chosen: bool) -> None:
+    """One roof; the one of the slider in colour, with the ceiling that it nears."""
+    from brrr.drawing import style
+
+    xs, ys = [roofs.intensity(n) for n in SIZES], [roofs.effective(n) for n in SIZES]
+    look: dict[str, Any] = {"color": _CHOSEN, "linewidth": 2.2} if chosen else {"color": "#c3c9cf", "linewidth": 1.2}
+    name = f"roof with {roofs.level} level{'s' * (roofs.level != 1)}"
+    on.plot(xs, ys, zorder=3 if chosen else 2, label=name if chosen else "", **look)
+    if not roofs.level:
+        on.axhline(roofs.peak, color=style.INK, linewidth=1.2, label="the hardware's peak", zorder=2.5)
+    if chosen and roofs.level:
+        on.axhline(roofs.ceiling, color=_CHOSEN, linewidth=1, linestyle=(0, (5, 2.5)), zorder=2.4,
+                   label=f"the peak times (8/7)^{roofs.level}")  # fmt: skip
+
+
+def _points(on: Axes, roofs: Roofs, points: list[Point]) -> None:
+    """Measured: filled what counts as the textbook does, hollow what is really multiplied."""
+    if not points:
+        return
+    xs = [roofs.intensity(point.size) for point in points]
+    for share, face, name in (
+        (1.0, "#0072B2", "measured, effective"),
+        ((7 / 8) ** roofs.level, "none", "measured, actual"),
+    ):
+        ys = [point.effective * share for point in points]
+        on.plot(xs, ys, "o", markersize=6, color="#0072B2", markerfacecolor=face, label=name, zorder=4)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Roofs of a product with Strassen levels: the effective rate that a datasheet allows, and what is really multiplied.
+
+INNERS: Mapping[str, tuple[str, str, str]] = {
+    "float32": ("sgemm", "fp32", "cuda cores"),
+    "bfloat16": ("bf16", "bf16", "tensor cores"),
+}
+"""For each type the inner product, and the datasheet's names of its peak."""
+
+
+@dataclass(frozen=True)
+class Roofs:
+    """The roofs of one number of levels for n x n products on a GPU, the right side's sums made beforehand.
+
+    >>> from brrr.gpu.datasheet import hardware
+    >>> flat, three = Roofs(hardware("h200"), "float32", 0), Roofs(hardware("h200"), "float32", 3)
+    >>> flat.effective(2**16) / flat.peak, round(three.ceiling / three.peak, 2)
+    (1.0, 1.49)
+    """
+
+    gpu: Hardware
+    dtype: str
+    level: int
+
+    @property
+    def peak(self) -> float:
+        """The hardware's peak in FLOP/s."""
+        _, name, unit = INNERS[self.dtype]
+        return self.gpu.peak(name, unit)
+
+    @property
+    def ceiling(self) -> float:
+        """The effective rate that no size exceeds: the peak times (8/7)^L."""
+        return float(self.peak * (8 / 7) ** self.level)
+
+    @property
+    def way(self) -> Way:
+        """The way that is counted."""
+        return Way(INNERS[self.dtype][0], self.level, "strassen" if self.level else None, bool(self.level))
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.way.kind.itemsize
+
+    def intensity(self, n: int) -> float:
+        """FLOP/B of the product as it stands."""
+        return 2 * n / (3 * self.itemsize)
+
+    def time_s(self, n: int) -> float:
+        """The passes over memory, and the products at the peak or at the memory's rate, one after the other."""
+        traffic = Traffic.of(self.way, n, n, n, self.dtype)
+        passes = sum(traffic.left) + sum(traffic.right) + sum(traffic.suffix)
+        block, count = n / 2**self.level, float(7**self.level)
+        arithmetic, carried = 2 * block**3 / self.peak, 3 * block**2 * self.itemsize / self.gpu.memory_bytes_per_s
+        return float(passes / self.gpu.memory_bytes_per_s + count * max(arithmetic, carried))
+
+    def effective(self, n: int) -> float:
+        """FLOP/s of the textbook's count."""
+        return 2 * n**3 / self.time_s(n)

@@ -1,0 +1,76 @@
+"""Exercise 04b-mend: the 32 threads of a warp read together; let them read neighbours.
+
+The student's function is called as `place(thread, step)` and says which number a thread reads in which step. A warp
+that only keeps account counts the sectors, so the mark depends on no machine.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from brrr.course.lessons.checking import Mark, ask
+
+THREADS, STEPS, SECTOR_FLOATS = 32, 16, 8
+NUMBERS = THREADS * STEPS
+FEWEST = NUMBERS // SECTOR_FLOATS
+"""Sectors that must be asked for: each of them once."""
+
+Place = Callable[[int, int], int]
+
+
+def as_given(thread: int, step: int) -> int:
+    """Each thread has a stretch of its own.
+
+    >>> as_given(1, 0), sectors(as_given)
+    (16, 512)
+    """
+    return thread * STEPS + step
+
+
+def coalesced(thread: int, step: int) -> int:
+    """All threads together read a stretch in each step.
+
+    >>> coalesced(1, 0), sectors(coalesced)
+    (1, 64)
+    """
+    return step * THREADS + thread
+
+
+def sectors(place: Place) -> int:
+    """How many sectors the warp asks for in all: in each step those that hold what its threads read."""
+    steps = [{place(thread, step) // SECTOR_FLOATS for thread in range(THREADS)} for step in range(STEPS)]
+    return sum(map(len, steps))
+
+
+def grade(place: Any) -> Mark:
+    """Right if every number is read once, and each step asks for as few sectors as can be."""
+    if not callable(place):
+        return Mark("wrong", f"{place!r} is not a function.", 'Pass it itself: check("04b-mend", place=place).')
+    answers = {(thread, step): ask(place, thread, step) for thread in range(THREADS) for step in range(STEPS)}
+    mistake = _mistake(answers)
+    if mistake is not None:
+        return Mark("wrong", *mistake)
+    found = sectors(lambda thread, step: answers[thread, step])
+    said = f"the warp asks for {found} sectors; {FEWEST} hold all {NUMBERS} numbers"
+    if found == FEWEST:
+        return Mark("right", f"{said}. In each step, neighbours read neighbours: the reads are coalesced.")
+    hint = (
+        "Write down what threads 0, 1 and 2 read in step 0. They should be neighbours: then 8 threads share a sector."
+    )
+    return Mark("wrong", f"{said}.", hint)
+
+
+def _mistake(answers: dict[tuple[int, int], Any]) -> tuple[str, str] | None:
+    """What is wrong before sectors count: no number, outside, twice; as (what, hint)."""
+    for (thread, step), found in answers.items():
+        where = f"`place({thread}, {step})` gave {found!r}"
+        if isinstance(found, bool) or not isinstance(found, int):
+            return f"{where}, which is no whole number.", "Return the place of a number, as 0 for the first."
+        if not 0 <= found < NUMBERS:
+            return f"{where}; there are the places 0 to {NUMBERS - 1}.", f"{THREADS} threads, {STEPS} steps each."
+    most, times = Counter(answers.values()).most_common(1)[0]
+    if times > 1:
+        return f"number {most} is read {times} times, and so another one never.", "Each number must be read once."
+    return None

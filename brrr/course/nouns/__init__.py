@@ -1,0 +1,1 @@
+"""The words of the course: experiment, axis, variant, line, claim, source."""

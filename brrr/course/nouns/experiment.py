@@ -1,0 +1,300 @@
+"""An experiment: a question, its sliders, what is run, which lines are drawn, and what is claimed.
+
+Pure description: importing an experiment loads neither torch nor numpy. What a variant runs at a point is made by the
+function that `Experiment.build` names, when a live source asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import product
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
+
+from brrr.core.errors import ArgumentError, WrongResultError
+from brrr.core.measurement import FIELDS, Cache, Field
+from brrr.core.values import DeviceKind, Point, Value
+from brrr.counting.cost import Cost
+from brrr.course.nouns.claim import Claim
+
+if TYPE_CHECKING:
+    from brrr.gpu.datasheet import Hardware
+Amount = Literal["bytes", "flop"]
+GuideView = Literal["time", "rate", "ratio", "bytes", "flop"]
+"""Where a theoretical line is drawn: "rate" is the experiment's first rate, "bytes" or "flop" its other one of them."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One slider: its name, its values in order, and how it reads.
+
+    >>> Axis("size", (1, 2, 4), label="matrix size n").values
+    (1, 2, 4)
+    """
+
+    name: str
+    values: tuple[Value, ...]
+    label: str = ""
+    scale: Literal["log", "linear", "category"] = "log"
+    quick: tuple[Value, ...] = ()
+    integer: bool = True
+
+    @property
+    def title(self) -> str:
+        """The label, or the name where there is no label."""
+        return self.label or self.name
+
+    def checked(self, call: str, value: Value) -> Value:
+        """The value, if this axis can take it at all (recorded or not); else an ArgumentError that says why.
+
+        A size is a positive whole number; a category is one of the axis's values.
+        """
+        if self.scale == "category":
+            if value not in self.values:
+                raise ArgumentError(call, self.name, value, f"one of {', '.join(map(str, self.values))}")
+            return value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ArgumentError(call, self.name, value, "a positive whole number" if self.integer else "a number > 0")
+        if not 0 < value < float("inf"):  # before int(), which knows neither NaN nor infinity
+            raise ArgumentError(call, self.name, value, "a positive whole number" if self.integer else "a number > 0")
+        if self.integer and value != int(value):
+            raise ArgumentError(call, self.name, value, "a positive whole number")
+        return int(value) if self.integer else value
+
+    def nearest(self, value: Value) -> Value:
+        """The axis's value closest to `value`: by ratio on a log axis, by difference on a linear one."""
+        if self.scale == "category":
+            return self.checked("nearest", value)
+        number = float(self.checked("nearest", value))
+        if self.scale == "log":
+            return min(self.values, key=lambda v: max(float(v) / number, number / float(v)))
+        return min(self.values, key=lambda v: abs(float(v) - number))
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way of running the work: what is run, on which device, by which timer.
+
+    Variants with the same `work` are timed on one and the same workload, its memory included. `prepare_s` is about what
+    its preparation takes beside its inputs (a compiler's seconds), for the plan of a recording.
+    """
+
+    name: str
+    label: str
+    device: DeviceKind
+    timer: str = "measure"
+    cache: Cache = "hot"
+    work: str = ""
+    prepare_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the figure: one of the six times of one variant. Several lines may show one variant."""
+
+    name: str
+    variant: str
+    field: Field
+    label: str
+    shown: bool = True
+
+    def __post_init__(self) -> None:
+        if self.field not in FIELDS:
+            raise ArgumentError("Line", "field", self.field, f"one of {', '.join(FIELDS)}")
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What a time is turned into where a rate is shown: an amount of the variant's `Cost` over the time, in `unit`.
+
+    >>> Rate("bytes", "B/s", "bandwidth").unit
+    'B/s'
+    """
+
+    of: Amount
+    unit: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Guide:
+    """A theoretical line, drawn dashed with its kind as a label: a datasheet's limit, or what a formula predicts.
+
+    `at` names `module:function`, which takes the datasheet (`Hardware`, None where there is none) and a point, and
+    returns the height in the unit of the view that it belongs to (seconds, the experiment's rate, or a ratio), or None.
+    `lines` names the lines that a limit bounds, where it does not bound all of them.
+    """
+
+    name: str
+    label: str
+    kind: Literal["PREDICTED", "DATASHEET"]
+    view: GuideView
+    at: str
+    lines: tuple[str, ...] = ()
+
+    def height(self, hardware: Hardware | None, point: Point) -> float | None:
+        """Where the line stands at a point; None where it does not apply."""
+        ask = cast("Callable[[Hardware | None, Point], float | None]", _load(self.at))
+        return ask(hardware, point)
+
+
+@dataclass(frozen=True)
+class PredictedRun:
+    """What `brrr.predict` needs to know of a variant at a point: its cost, operator by operator, and how it is run.
+
+    A cost without operators counts as one kernel, its arithmetic at the best rate of `dtype`.
+    """
+
+    cost: Cost
+    how: Literal["eager", "graph", "compiled"] = "eager"
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a variant becomes at one point on one device: a callable, its cost, and a check of its result.
+
+    `error` takes the callable's result and returns ||result - reference|| / ||reference||, the reference in higher
+    precision and on fresh random input. `close` frees what `run` holds. `queue` is the `CpuQueue` that `run` submits
+    to, if any; `others` holds what single timers need beside `run`, by name (`with_transfers`,
+    `truth`), and `peak_bytes`, which measures the memory of a call.
+    """
+
+    run: Callable[[], Any]
+    cost: Cost
+    error: Callable[[Any], float]
+    tolerance: float
+    synchronize: Callable[[], None] | None = None
+    close: Callable[[], None] = lambda: None
+    queue: Any = None
+    others: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+
+    def check(self) -> float:
+        """Run once and return the relative error; WrongResultError above the tolerance, and for NaN."""
+        result = self.run()
+        if self.synchronize is not None:
+            self.synchronize()
+        return self.verified(result)
+
+    def verified(self, result: Any) -> float:
+        """The relative error of a result that is there; WrongResultError above the tolerance, and for NaN."""
+        error = self.error(result)
+        if not error <= self.tolerance:
+            raise WrongResultError(
+                f"Workload.verified: the relative error is {error:.3g}; expected at most {self.tolerance:.3g}. "
+                "No time is shown for a result that is wrong."
+            )
+        return error
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A question, its axes (at most three sliders), its variants, its lines and its claims.
+
+    `build` names the function `module:function` that makes a `Workload` from a variant and a point; `supports` names
+    one that says whether a variant exists at a point (all do, where it is empty); `cost` names one that gives a
+    variant's `Cost` at a point without building anything, so that a recording can be planned. `rate` is what a time
+    may be shown as, `other_rates` what else, `guides` are theoretical lines, `traces` the variants and points whose
+    timeline is recorded. `settle` names a function from a point to the seconds that a variant runs unmeasured before
+    its samples of each round, until the clock that its neighbour left has settled (none, where it is empty). `predicts`
+    names the function that gives a variant's `PredictedRun` at a point, None where no time is predicted; explorers show
+    these predictions without being asked if `predict_by_default`.
+    """
+
+    name: str
+    title: str
+    question: str
+    axes: tuple[Axis, ...]
+    variants: tuple[Variant, ...]
+    lines: tuple[Line, ...]
+    build: str
+    claims: tuple[Claim, ...] = ()
+    supports: str = ""
+    anchors: tuple[Mapping[str, Value], ...] = ()
+    cost: str = ""
+    rate: Rate | None = None
+    other_rates: tuple[Rate, ...] = ()
+    guides: tuple[Guide, ...] = ()
+    traces: tuple[tuple[str, Mapping[str, Value]], ...] = ()
+    settle: str = ""
+    predicts: str = ""
+    predict_by_default: bool = True
+
+    def axis(self, name: str) -> Axis:
+        """The axis of that name; ArgumentError with the names that exist."""
+        return next((a for a in self.axes if a.name == name), None) or self._unknown("axis", name, self.axes)
+
+    def variant(self, name: str) -> Variant:
+        """The variant of that name; ArgumentError with the names that exist."""
+        return next((v for v in self.variants if v.name == name), None) or self._unknown("variant", name, self.variants)
+
+    def line(self, name: str) -> Line:
+        """The line of that name; ArgumentError with the names that exist."""
+        return next((x for x in self.lines if x.name == name), None) or self._unknown("line", name, self.lines)
+
+    def point(self, **at: Value) -> dict[str, Value]:
+        """A full, valid point: every axis named, each value fit for its axis."""
+        for name in at:
+            self.axis(name)
+        for axis in self.axes:
+            if axis.name not in at:
+                raise ArgumentError(f"{self.name}.point", axis.name, None, f"a value, as {axis.values[0]!r}")
+        return {axis.name: axis.checked(f"{self.name}.point", at[axis.name]) for axis in self.axes}
+
+    def points(self, *, quick: bool = False) -> Iterator[dict[str, Value]]:
+        """Every point of the grid, or of the small grid that `BRRR_QUICK=1` asks for."""
+        grids = [axis.quick or axis.values if quick else axis.values for axis in self.axes]
+        for values in product(*grids):
+            yield dict(zip((axis.name for axis in self.axes), values, strict=True))
+
+    def workload(self, variant: str, point: Point) -> Workload:
+        """The workload of a variant at a point (this loads torch or numpy)."""
+        make = cast(Callable[[Variant, Point], Workload], _load(self.build))
+        return make(self.variant(variant), self.point(**point))
+
+    def _unknown(self, what: str, name: str, among: Sequence[Axis | Variant | Line]) -> NoReturn:
+        names = ", ".join(item.name for item in among)
+        raise ArgumentError(f"experiment {self.name!r}", what, name, f"one of {names}")
+
+    def has(self, variant: str, point: Point) -> bool:
+        """Whether the variant exists at the point: a CPU one may stop at a size that takes too long."""
+        if not self.supports:
+            return True
+        ask = cast(Callable[[Variant, Point], bool], _load(self.supports))
+        return ask(self.variant(variant), point)
+
+    def cost_at(self, variant: str, point: Point) -> Cost | None:
+        """FLOP and bytes of a variant at a point, None where the experiment does not tell without running it."""
+        if not self.cost:
+            return None
+        ask = cast(Callable[[Variant, Point], Cost], _load(self.cost))
+        return ask(self.variant(variant), point)
+
+    def settle_s(self, point: Point) -> float:
+        """The seconds that a variant runs unmeasured before its samples at a point."""
+        if not self.settle:
+            return 0.0
+        ask = cast(Callable[[Point], float], _load(self.settle))
+        return ask(point)
+
+    def rate_of(self, amount: str = "") -> Rate | None:
+        """The rate of an amount, without one the first rate; None where the experiment names no such."""
+        rates = [rate for rate in (self.rate, *self.other_rates) if rate is not None]
+        return next((rate for rate in rates if amount in ("", rate.of)), None)
+
+    def predicted_run(self, variant: str, point: Point) -> PredictedRun | None:
+        """What is predicted of a variant at a point: nothing is run, and no torch loaded.
+
+        Without `predicts`, its cost as one kernel; None where there is nothing to predict from.
+        """
+        if self.predicts:
+            ask = cast(Callable[[Variant, Point], PredictedRun | None], _load(self.predicts))
+            return ask(self.variant(variant), point)
+        cost = self.cost_at(variant, point)
+        return None if cost is None else PredictedRun(cost)
+
+
+def _load(where: str) -> Any:
+    module, _, function = where.partition(":")
+    return getattr(import_module(module), function)

@@ -1,0 +1,1 @@
+"""Where measurements come from and where they go: live sources, recordings, the recorder."""

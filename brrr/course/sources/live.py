@@ -1,0 +1,119 @@
+"""Measuring now: `Live("cuda")` and `Live("cpu")`, which also offers the CPU queue, a toy accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import TYPE_CHECKING
+
+from brrr.core.errors import UnavailableError
+from brrr.core.measurement import Measurement
+from brrr.core.values import Badge, DeviceKind, Point, Value
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.nouns.source import quick
+
+if TYPE_CHECKING:
+    from brrr.course.sources.rows import Ran
+    from brrr.tracing.timeline import Timeline
+
+
+class Live:
+    """Measure on this machine; a point measured once is kept for the rest of the session.
+
+    >>> Live("cpu").live
+    True
+    """
+
+    live = True
+
+    def __init__(self, kind: DeviceKind = "cuda", *, budget_s: float = 0.2) -> None:
+        from brrr.gpu.device import this_device
+
+        self.kind = kind
+        self.device = this_device("cuda" if kind == "cuda" else "cpu")
+        self.budget_s = budget_s
+        self._measured: dict[tuple[str, str], dict[tuple[Value, ...], Measurement]] = {}
+        self._timelines: dict[tuple[str, str], dict[tuple[Value, ...], Timeline]] = {}
+
+    @property
+    def name(self) -> str:
+        """`cuda` or `cpu`."""
+        return self.kind
+
+    def badge(self, experiment: Experiment) -> Badge:
+        """LIVE with this device; LIVE, CPU QUEUE where the toy accelerator stands in for a GPU."""
+        toy = any(experiment.variant(name).device == "cpu-queue" for name in self.variants(experiment))
+        torch = f"torch {self.device.torch_version}" if self.device.torch_version else ""
+        return Badge("LIVE, CPU QUEUE" if toy else "LIVE", self.device.name, date.today().isoformat(), torch)
+
+    def variants(self, experiment: Experiment) -> tuple[str, ...]:
+        """On a GPU machine the CPU's and the GPU's variants; without one, the CPU's and the queue's."""
+        kinds = ("cpu", "cuda") if self.kind == "cuda" else ("cpu", "cpu-queue")
+        return tuple(v.name for v in experiment.variants if v.device in kinds)
+
+    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
+        """The axis's own values: a live source can go anywhere on them."""
+        found = experiment.axis(axis)
+        return found.quick if quick() and found.quick else found.values
+
+    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
+        """What was measured so far."""
+        experiment.variant(variant)
+        return self._measured.get((experiment.name, variant), {})
+
+    def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
+        """Check the result, then measure; kept, so that asking again returns the same measurement."""
+        full = experiment.point(**point)
+        key = tuple(full.values())
+        kept = self._measured.setdefault((experiment.name, variant), {})
+        if key not in kept:
+            self._require("measure", experiment, variant)
+            from brrr.course.sources.timers import run_variant
+
+            kept[key] = _with_error(run_variant(experiment, variant, full, budget_s=self.budget_s))
+        return kept[key]
+
+    def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
+        """Measure the variants that this machine has and that are not known yet, interleaved; keep what succeeds."""
+        from brrr.course.sources.timers import TimedRun, run_point
+
+        full = experiment.point(**point)
+        key = tuple(full.values())
+        wanted = [v for v in self.variants(experiment) if v in variants and experiment.has(v, full)]
+        missing = [v for v in wanted if key not in self.known(experiment, v)]
+        if len(missing) < 2:
+            return
+        for variant, found in run_point(experiment, missing, full, budget_s=self.budget_s).items():
+            if isinstance(found, TimedRun):
+                self._measured.setdefault((experiment.name, variant), {})[key] = _with_error(found)
+
+    def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
+        """The points traced so far in this session."""
+        names = [axis.name for axis in experiment.axes]
+        kept = self._timelines.get((experiment.name, variant), {})
+        return tuple(dict(zip(names, key, strict=True)) for key in kept)
+
+    def timeline(self, experiment: Experiment, variant: str, point: Point) -> Timeline:
+        """Check the result, then trace; kept, so that asking again returns the same timeline."""
+        full = experiment.point(**point)
+        key = tuple(full.values())
+        kept = self._timelines.setdefault((experiment.name, variant), {})
+        if key not in kept:
+            self._require("timeline", experiment, variant)
+            from brrr.course.sources.timers import trace_variant
+
+            kept[key] = trace_variant(experiment, variant, full)
+        return kept[key]
+
+    def _require(self, call: str, experiment: Experiment, variant: str) -> None:
+        if variant not in self.variants(experiment):
+            raise UnavailableError(
+                f"Live({self.kind!r}).{call}: variant {variant!r} of {experiment.name!r} needs another device; "
+                f"here there are {', '.join(self.variants(experiment))}"
+            )
+
+
+def _with_error(ran: Ran) -> Measurement:
+    """The measurement with the relative error that the check found."""
+    return replace(ran.measurement, error=ran.error)

@@ -1,0 +1,271 @@
+"""Plan a recording: which points first, and how long each will take.
+
+A GPU is borrowed in short stretches, so what matters most is measured first, and what comes after is spread evenly: a
+recording that is interrupted is coarse, but has no hole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import ItemsView, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import TYPE_CHECKING, Literal
+
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import FIELDS, Estimate, Measurement
+from brrr.core.values import Badge, DeviceKind, Point, Value
+from brrr.counting.cost import Cost
+from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.experiment import Experiment, Variant
+from brrr.course.sources.rows import Row
+
+if TYPE_CHECKING:
+    from brrr.tracing.timeline import Timeline
+
+Phase = Literal["anchor", "claim", "corner", "middle", "grid"]
+PHASES: tuple[Phase, ...] = ("anchor", "claim", "corner", "middle", "grid")
+
+CLAIM_BUDGET_S, GRID_BUDGET_S = 0.2, 0.03
+"""Seconds that each variant is measured for at an anchor or a claim's point, and at any other point."""
+
+# A rough model, wrong by a factor of two or three at first; `Pace` then learns from what it sees.
+PREPARE_S = 0.1  # a variant's inputs, its check and its warm-up, where they are small
+FRESH_PROCESS_S = 8.0  # a first call needs a process of its own, which loads torch and makes a context
+CALLS = 4  # the check, the warm-up and two timed calls: what most points need at least
+SETTLES = 3  # two rounds and the profiled calls, each behind a run-up
+SLOW_BUDGETS = 4  # a call that takes so many budgets is made once
+CPU_CORE_FLOP_PER_S, CPU_BYTES_PER_S = 30e9, 10e9
+GPU_FLOP_PER_S, GPU_BYTES_PER_S = 40e12, 20e9  # the bytes may have to cross from the host
+INPUT_BYTES_PER_S = 1e9  # random numbers are drawn on the host
+
+
+@dataclass(frozen=True)
+class Step:
+    """One point with all the variants that are measured there, interleaved."""
+
+    experiment: Experiment
+    point: Mapping[str, Value]
+    variants: tuple[str, ...]
+    phase: Phase
+    budget_s: float
+
+    def __str__(self) -> str:
+        return f"{self.experiment.name} {', '.join(f'{name}={value}' for name, value in self.point.items())}"
+
+
+def steps(
+    experiments: Sequence[Experiment],
+    kind: DeviceKind,
+    *,
+    only: Mapping[str, Sequence[str]] | None = None,
+    budget_s: float | None = None,
+    quick: bool = False,
+) -> list[Step]:
+    """Every point to measure, the most important first; `only` keeps the points and variants with these values.
+
+    `only` maps an axis's name, or `variant`, to the values wanted, as text; an experiment without such an axis is
+    left out.
+    """
+    found = [step for e in experiments for step in _steps(e, kind, only or {}, budget_s, quick)]
+    return sorted(found, key=lambda step: PHASES.index(step.phase))  # a stable sort: the order within a phase stays
+
+
+def _steps(
+    experiment: Experiment, kind: DeviceKind, only: Mapping[str, Sequence[str]], budget_s: float | None, quick: bool
+) -> Iterator[Step]:
+    wanted_variants = only.get("variant")
+    kinds = ("cpu", "cuda") if kind == "cuda" else ("cpu", "cpu-queue")
+    variants = [v.name for v in experiment.variants if v.device in kinds]
+    names = {"variant", *(axis.name for axis in experiment.axes)}
+    if not set(only) <= names:
+        return
+    for point, phase in prioritized(experiment, quick=quick):
+        if any(str(value) not in only.get(name, (str(value),)) for name, value in point.items()):
+            continue
+        here = tuple(v for v in variants if (not wanted_variants or v in wanted_variants) and experiment.has(v, point))
+        budget = budget_s or (CLAIM_BUDGET_S if phase in ("anchor", "claim") else GRID_BUDGET_S)
+        if here:
+            yield Step(experiment, point, here, phase, budget)
+
+
+def prioritized(experiment: Experiment, *, quick: bool = False) -> list[tuple[dict[str, Value], Phase]]:
+    """Every point of the grid once, with its phase: anchors, claims' points, corners, middle, and the rest spread."""
+    grid = {tuple(point.values()): point for point in experiment.points(quick=quick)}
+    anchors = [tuple(experiment.point(**anchor).values()) for anchor in experiment.anchors]
+    spread = [key for _, key in sorted(enumerate(grid), key=lambda item: _reversed_bits(item[0], len(grid)))]
+    phases: list[tuple[Phase, list[tuple[Value, ...]]]] = [
+        ("anchor", [key for key in anchors if not quick or key in grid]),
+        ("claim", [key for key in claimed_points(experiment) if not quick or key in grid]),
+        ("corner", _corners(experiment, quick)),
+        ("middle", _middles(experiment, quick)),
+        ("grid", spread),
+    ]
+    names = [axis.name for axis in experiment.axes]
+    first: dict[tuple[Value, ...], Phase] = {}
+    for phase, keys in phases:
+        for key in keys:
+            first.setdefault(key, phase)
+    return [(dict(zip(names, key, strict=True)), phase) for key, phase in first.items()]
+
+
+def _reversed_bits(index: int, count: int) -> int:
+    """Sorting by this visits the ends of ever finer halves: 0, 4, 2, 6, 1, 5, 3, 7."""
+    bits = max(1, (count - 1).bit_length())
+    return int(f"{index:0{bits}b}"[::-1], 2)
+
+
+def _corners(experiment: Experiment, quick: bool) -> list[tuple[Value, ...]]:
+    """Both ends of every axis that has ends; a category has none, so all of its values are taken."""
+    axes = [(axis.quick or axis.values if quick else axis.values, axis.scale) for axis in experiment.axes]
+    if all(scale == "category" for _, scale in axes):
+        return []
+    return list(product(*(values if scale == "category" else (values[0], values[-1]) for values, scale in axes)))
+
+
+def _middles(experiment: Experiment, quick: bool) -> list[tuple[Value, ...]]:
+    axes = [(axis.quick or axis.values if quick else axis.values, axis.scale) for axis in experiment.axes]
+    if all(scale == "category" for _, scale in axes):
+        return []
+    return list(product(*(values if scale == "category" else (values[len(values) // 2],) for values, scale in axes)))
+
+
+def claimed_points(experiment: Experiment) -> list[tuple[Value, ...]]:
+    """The points that the experiment's claims name, found by judging them on made-up times and watching.
+
+    >>> from brrr.course.experiments import experiment
+    >>> (1,) in claimed_points(experiment("matmul"))
+    True
+
+    A claim about a whole curve names no point of it.
+    """
+    spy = _Spy()
+    for claim in experiment.claims:
+        with contextlib.suppress(Exception):  # a claim that cannot be judged on made-up times only loses its priority
+            claim.judge(Evidence(experiment, spy))
+    return list(dict.fromkeys(spy.asked))
+
+
+class _Spy:
+    """A source that has every point, all with the same times, and remembers which ones were asked for."""
+
+    name, live = "made up", False
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Value, ...]] = []
+
+    def badge(self, experiment: Experiment) -> Badge:
+        return Badge("PREDICTED", "", "", "")
+
+    def variants(self, experiment: Experiment) -> tuple[str, ...]:
+        return tuple(variant.name for variant in experiment.variants)
+
+    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
+        return experiment.axis(axis).values
+
+    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
+        return _Watched([tuple(point.values()) for point in experiment.points()], self.asked)
+
+    def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
+        return _Watched([], self.asked)[tuple(point.values())]
+
+    def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
+        """No claim asks for a measurement."""
+
+    def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
+        return ()
+
+    def timeline(self, experiment: Experiment, variant: str, point: Point) -> Timeline:
+        raise NotRecordedError("there is no made-up timeline")
+
+
+class _Watched(Mapping[tuple[Value, ...], Measurement]):
+    """Every key is there; a single one asked for is remembered, going through all of them is not."""
+
+    def __init__(self, keys: Sequence[tuple[Value, ...]], asked: list[tuple[Value, ...]]) -> None:
+        self._keys, self._asked = keys, asked
+        self._same = Measurement(
+            **{name: Estimate(1e-3, 1e-3, 1e-3, 9) for name in FIELDS}  # type: ignore[arg-type]
+        )
+
+    def __getitem__(self, key: tuple[Value, ...]) -> Measurement:
+        self._asked.append(key)
+        return self._same
+
+    def __iter__(self) -> Iterator[tuple[Value, ...]]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def items(self) -> ItemsView[tuple[Value, ...], Measurement]:
+        return dict.fromkeys(self._keys, self._same).items()
+
+
+@dataclass
+class Pace:
+    """Predicts the seconds of a step from FLOP and bytes over assumed rates, and learns from what was measured.
+
+    `cores` is the number of CPU cores that the measured machine has.
+    """
+
+    cores: int = field(default_factory=lambda: os.cpu_count() or 1)
+    _calls: dict[tuple[str, str], list[tuple[float, float]]] = field(default_factory=dict)
+    _predicted_s: float = 0.0
+    _taken_s: float = 0.0
+
+    def seconds(self, step: Step) -> float:
+        """Predicted seconds of all variants of a step."""
+        return self._model_s(step) * self._correction()
+
+    def split(self, step: Step, limit_s: float) -> tuple[Step | None, Step | None]:
+        """The step with the variants that fit into one run, and with those too slow for it; None for no variant."""
+        slowest_last = sorted(step.variants, key=lambda name: self.seconds(replace(step, variants=(name,))))
+        fitting = len(slowest_last)
+        while fitting and self.seconds(replace(step, variants=tuple(slowest_last[:fitting]))) > limit_s:
+            fitting -= 1
+        parts = (slowest_last[:fitting], slowest_last[fitting:])
+        kept, dropped = (tuple(name for name in step.variants if name in part) for part in parts)
+        return (
+            replace(step, variants=kept) if kept else None,
+            replace(step, variants=dropped) if dropped else None,
+        )
+
+    def learn(self, step: Step, taken_s: float) -> None:
+        """A step took so many seconds: what is left will be as much faster or slower than the model as it was."""
+        self._predicted_s += self._model_s(step)
+        self._taken_s += taken_s
+
+    def learn_rows(self, experiment: Experiment, rows: Sequence[Row]) -> None:
+        """What is measured replaces the assumed rates for its variant."""
+        for row in rows:
+            times = [e.median for e in (row.measurement.latency_s, row.measurement.period_s) if e is not None]
+            if times and row.cost.flop > 0:
+                self._calls.setdefault((experiment.name, row.variant), []).append((row.cost.flop, max(times)))
+
+    def _correction(self) -> float:
+        """Taken over predicted so far, held back by ten seconds as the model says, for the first points vary most."""
+        return (self._taken_s + 10) / (self._predicted_s + 10)
+
+    def _model_s(self, step: Step) -> float:
+        return sum(self._variant_s(step, step.experiment.variant(name)) for name in step.variants)
+
+    def _variant_s(self, step: Step, variant: Variant) -> float:
+        cost = step.experiment.cost_at(variant.name, step.point) or Cost(0, 0)
+        call_s = self._call_s(step.experiment, variant, cost)
+        fresh_s = FRESH_PROCESS_S if variant.timer == "first-call" else 0.0
+        calls = 1.2 if call_s > SLOW_BUDGETS * step.budget_s else CALLS
+        prepare_s = PREPARE_S + variant.prepare_s + fresh_s + cost.bytes / INPUT_BYTES_PER_S
+        settle_s = SETTLES * step.experiment.settle_s(step.point)
+        return prepare_s + settle_s + max(step.budget_s, calls * call_s)
+
+    def _call_s(self, experiment: Experiment, variant: Variant, cost: Cost) -> float:
+        measured = self._calls.get((experiment.name, variant.name), [])
+        near = [(flop, call_s) for flop, call_s in measured if flop > 0 and 1 / 64 <= (cost.flop or 1) / flop <= 64]
+        if near:  # eight times the FLOP take at most eight times as long
+            flop, call_s = min(near, key=lambda known: max(known[0] / cost.flop, cost.flop / known[0]))
+            return call_s * max(1.0, cost.flop / flop)
+        if variant.device == "cuda":
+            return cost.flop / GPU_FLOP_PER_S + cost.bytes / GPU_BYTES_PER_S
+        return cost.flop / (CPU_CORE_FLOP_PER_S * self.cores) + cost.bytes / CPU_BYTES_PER_S

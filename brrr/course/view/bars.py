@@ -1,0 +1,304 @@
+"""A kept figure of horizontal bars: names and axis stand still, and only the bars are drawn at a slider's step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
+
+from matplotlib import rc_context
+
+from brrr.core.values import Badge
+from brrr.course.view import words
+from brrr.course.view.guides import label
+from brrr.course.view.kept_figure import Blit
+from brrr.course.view.scene import Scene
+from brrr.course.view.words import Part, part_label, parts_of, stacked
+from brrr.drawing import style as plots
+
+_ROW, _MOST_ROWS_IN_HEIGHT = 37, 8  # CSS pixels for a row; more rows than these make the figure taller
+_LETTER, _LETTERS = 6.4, 38  # CSS pixels of a letter of a row's name; longer names are broken into lines
+_SAID = 116  # CSS pixels kept free behind the longest bar for its value
+_THICK = 0.62
+_PAPER = {"facecolor": plots.PAPER, "edgecolor": "none", "pad": 1.0}  # a value hides a dashed line behind it
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar of a row, from `start` (None: the axis's end) to `end`, and what is said behind it.
+
+    Without an `end` there is only the text; `look` is the number of its line's look, None for ink.
+    """
+
+    row: int
+    start: float | None
+    end: float | None
+    look: int | None
+    said: str
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Theoretical value number `index`, drawn as a dashed line across all bars."""
+
+    index: int
+    at: float
+
+
+@dataclass(frozen=True)
+class BarFrame:
+    """All that stands still while a slider moves: the rows' names and looks, the axis and its limits, the badge."""
+
+    rows: tuple[str, ...]
+    looks: tuple[int | None, ...]
+    log: bool
+    limits: tuple[float, float]
+    unit: str
+    title: str
+    badge: Badge
+    guides: tuple[str, ...] = ()
+
+    @property
+    def height(self) -> float:
+        """The figure's height in CSS pixels."""
+        return plots.HEIGHT + _ROW * max(0, len(self.rows) - _MOST_ROWS_IN_HEIGHT)
+
+
+class BarCanvas(Blit):
+    """The kept figure. First `show` a frame, then `draw` bars on it as often as you like.
+
+    >>> frame = BarFrame(("eager",), (0,), False, (0.0, 2e-6), "s", "time", Badge("RECORDED", "a GPU", "", ""))
+    >>> canvas = BarCanvas()
+    >>> canvas.show(frame)
+    >>> canvas.draw([Bar(0, None, 1e-6, 0, "1 µs")], [])[:4]
+    b'\\x89PNG'
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._frame: BarFrame | None = None
+
+    def show(self, frame: BarFrame) -> None:
+        """Draw the axes with the rows' names, where these are not the ones that stand already."""
+        if frame == self._frame:
+            return
+        self._frame = frame
+        self.new_figure(frame.height)
+        with rc_context(plots.STYLE):
+            self._draw_frame(frame)
+        self._canvas.draw()
+        self._empty = self._canvas.copy_from_bbox(self._figure.bbox)
+        self._paint(self._samples(frame), [Rule(n, frame.limits[1]) for n in range(len(frame.guides))])
+        self.new_palette()
+
+    def _samples(self, frame: BarFrame) -> list[Bar]:
+        """A long bar in each row's look, so that the palette has its colour even where the first one is short."""
+        least, most = frame.limits
+        return [Bar(row, least, most, look, "0123456789", (least, most)) for row, look in enumerate(frame.looks)]
+
+    def draw(self, bars: Sequence[Bar], rules: Sequence[Rule], message: str = "") -> bytes:
+        """The picture as a PNG with these bars and theoretical values, and a `message` in the middle."""
+        self._paint(bars, rules)
+        if message:
+            self.draw_message(self._axes, message)
+        return self.encoded()
+
+    def _paint(self, bars: Sequence[Bar], rules: Sequence[Rule]) -> None:
+        """Bars and theoretical values over the empty axes."""
+        self._canvas.restore_region(self._empty)
+        with rc_context(plots.STYLE):
+            pieces = [self._bar(bar) for bar in bars] + [self._rule(rule) for rule in rules]
+            for artist in sorted((artist for piece in pieces for artist in piece), key=_depth):
+                self._axes.draw_artist(artist)
+                artist.remove()
+
+    def _draw_frame(self, frame: BarFrame) -> None:
+        names = ["\n".join(balanced(name)) for name in frame.rows]
+        longest = max((len(part) for name in names for part in name.split("\n")), default=0)
+        left = max(90.0, 22 + _LETTER * longest) / plots.WIDTH
+        top = (14 + (plots.LEGEND_ROW * plots.legend_rows(frame.guides) if frame.guides else 0)) / frame.height
+        self._axes = plots.axes(self._figure, left, 70 / frame.height, 1 - _SAID / plots.WIDTH, 1 - top)
+        self._axes.set_ylim(max(len(frame.rows), 1) - 0.5, -0.5)
+        self._axes.set_yticks(range(len(frame.rows)), names, fontsize=9)
+        self._axes.tick_params(axis="y", length=0)
+        self._axes.grid(visible=False, axis="y")
+        if frame.log:
+            self._axes.set_xscale("log")
+        self._axes.set_xlim(*frame.limits)
+        plots.bar_axis(self._axes, frame.unit, frame.title)
+        for index, name in enumerate(frame.guides):
+            plots.draw_guide(self._axes, [], [], index, name)
+        plots.legend(self._axes, -left / (1 - _SAID / plots.WIDTH - left))
+        plots.stamp(self._figure, frame.badge, 0.02 * plots.HEIGHT / frame.height)
+
+    def _bar(self, bar: Bar) -> list[Any]:
+        """The bar, its interval, and its value behind it."""
+        assert self._frame is not None
+        least, most = self._frame.limits
+        start = least if bar.start is None else bar.start
+        end = start if bar.end is None else max(bar.end, start)
+        colour = plots.INK if bar.look is None else plots.look(bar.look)["color"]
+        drawn: list[Any] = []
+        if end > start:
+            drawn += self._axes.barh([bar.row], [end - start], _THICK, left=start, color=colour, edgecolor=plots.PAPER,
+                                     linewidth=0.6, animated=True, zorder=3)  # fmt: skip
+        behind = end
+        if bar.interval is not None:
+            low, high = (min(max(value, least), most) for value in bar.interval)
+            drawn.append(self._axes.hlines(bar.row, low, high, color=plots.INK, linewidth=1.4, animated=True, zorder=4))
+            behind = max(end, high)
+        if bar.said:
+            drawn.append(self._said(bar, min(behind, most)))
+        return drawn
+
+    def _said(self, bar: Bar, x: float) -> Any:
+        colour = plots.FAINT if bar.end is None else plots.INK
+        return self._axes.annotate(
+            bar.said, (x, bar.row), xytext=(6, 0), textcoords="offset points", va="center", ha="left", fontsize=9,
+            color=colour, annotation_clip=False, animated=True, zorder=5, bbox=_PAPER,
+        )  # fmt: skip
+
+    def _rule(self, rule: Rule) -> list[Any]:
+        """The dashed line, with paper beneath it so that it is seen on a dark bar."""
+        dashes = plots.GUIDE_DASHES[rule.index % len(plots.GUIDE_DASHES)]
+        drawn = []
+        for colour, width, style in ((plots.PAPER, 3.2, "-"), (plots.GUIDE, 1.5, dashes)):
+            drawn.append(self._axes.axvline(rule.at, color=colour, linewidth=width, linestyle=style, animated=True))
+            drawn[-1].set_zorder(3.5)
+        return drawn
+
+
+def _depth(artist: Any) -> float:
+    """What lies further up is drawn later: bars, theoretical values, intervals, then the text."""
+    return float(artist.get_zorder())
+
+
+def balanced(name: str) -> list[str]:
+    """A row's name in as few lines as it needs, none of them much shorter than the others.
+
+    >>> balanced("torch.ops.aten, out= given, no allocation")
+    ['torch.ops.aten, out=', 'given, no allocation']
+    """
+    lines = wrap(name, _LETTERS)
+    for letters in range(len(name) // max(1, len(lines)), _LETTERS):
+        if len(tighter := wrap(name, max(letters, 1))) == len(lines):
+            return tighter
+    return lines
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A scene as bars: a ladder has one for each line, a stack one for all and then each part in its place.
+
+LINEAR_UP_TO = 20.0
+"""Where the values at all places of the sliders differ by more than this factor, a short bar would not be seen."""
+_ROOM = 1.04
+_FIRST = 2.0  # on a log scale the shortest bar ends at this factor from its start
+
+
+def bar_frame(scene: Scene) -> BarFrame:
+    """All that stands still while a slider moves: the rows' names, the axis and its limits, the badge."""
+    stack = scene.view.form == "stack"
+    names = [line.name for line in scene.lines if stack or line.name in scene.on]
+    labels = [part_label(scene, n) if stack else scene.experiment.line(n).label for n in names]
+    whole = ["all together"] if stack and names else []
+    looks = [scene.looks[name] for name in names]
+    log = not stack and _is_log(scene)
+    title = f"{scene.y_label}{' (log scale)' if log else ''}"
+    shares = stack and _as_shares(scene)
+    unit = "%" if shares else scene.quantity.unit
+    if shares:
+        title = f"share of the {scene.y_label}"
+    guides = tuple(label(guide) for guide in scene.guides.drawn) if not stack else ()
+    badge = scene.source.badge(scene.experiment)
+    return BarFrame(
+        (*whole, *labels), (*[None] * len(whole), *looks), log, _limits(scene, log, shares), unit, title, badge, guides
+    )
+
+
+def bars_of(scene: Scene, frame: BarFrame) -> tuple[list[Bar], list[Rule]]:
+    """The bars where the sliders stand, and the theoretical values there."""
+    if scene.view.form == "stack":
+        return list(_stack_bars(scene, shares=frame.unit == "%")), []
+    return list(_ladder_bars(scene)), list(_rules(scene))
+
+
+def _ladder_bars(scene: Scene) -> Iterator[Bar]:
+    here = scene.here()
+    absent = "not measured yet" if scene.source.live else "not recorded here"
+    for row, name in enumerate(scene.on):
+        found = here.get(name)
+        if found is None:
+            yield Bar(row, None, None, scene.looks[name], absent)
+        else:
+            above = words.is_above(scene, name, found.median)
+            said = scene.quantity.short(found.median) + ("\nabove the limit" if above else "")
+            yield Bar(row, None, found.median, scene.looks[name], said, (found.low, found.high))
+
+
+def _rules(scene: Scene) -> Iterator[Rule]:
+    for index, guide in enumerate(scene.guides.drawn):
+        height = scene.guides.at(guide, scene.point)
+        if height is not None:
+            yield Rule(index, height)
+
+
+def _stack_bars(scene: Scene, *, shares: bool) -> Iterator[Bar]:
+    """The whole in the first row, then each part below its place in it, with a dotted line between the two."""
+    parts = stacked(scene)
+    rows = {line.name: row for row, line in enumerate(scene.lines, start=1)}
+    unit = 100 / parts[-1].end if parts and shares else 1.0
+    for part in parts:
+        yield Bar(0, part.start * unit, part.end * unit, scene.looks[part.line], "")
+    if parts:
+        total = parts[-1].end
+        yield Bar(0, total * unit, total * unit, None, scene.quantity.short(total))
+    for part in parts:
+        yield Bar(rows[part.line], part.start * unit, part.end * unit, scene.looks[part.line], _said(scene, part))
+    there = {part.line for part in parts}
+    for line in scene.lines:
+        if line.name not in there:
+            said = "not measured yet" if scene.source.live else "not recorded here"
+            yield Bar(rows[line.name], None, None, scene.looks[line.name], said)
+
+
+def _said(scene: Scene, part: Part) -> str:
+    return f"{scene.quantity.short(part.value)}, {words.share(part.share)}"
+
+
+def _is_log(scene: Scene) -> bool:
+    low, high = _span(scene)
+    return high > LINEAR_UP_TO * low
+
+
+def _span(scene: Scene) -> tuple[float, float]:
+    """The least and the largest value at all places of the sliders, the theoretical ones among them."""
+    found = [e.median for points in scene.everywhere.values() for e in points.values()]
+    for guide in scene.guides.drawn:
+        found += scene.guides.all_heights(guide)
+    positive = [value for value in found if 0 < value < math.inf]
+    return (min(positive), max(positive)) if positive else scene.limits
+
+
+def _totals(scene: Scene) -> list[float]:
+    """The stack's length at each place of the sliders."""
+    everywhere = scene.everywhere
+    keys = {key for points in everywhere.values() for key in points}
+    rungs = [[(name, "", points.get(key)) for name, points in everywhere.items()] for key in keys]
+    ends = [parts[-1].end for each in rungs if (parts := parts_of(each))]
+    return ends or [scene.limits[1]]
+
+
+def _as_shares(scene: Scene) -> bool:
+    """Whether the totals differ too much for one axis of times: then each part is drawn as a share."""
+    totals = _totals(scene)
+    return max(totals) > LINEAR_UP_TO * min(totals)
+
+
+def _limits(scene: Scene, log: bool, shares: bool) -> tuple[float, float]:
+    if scene.view.form == "stack":
+        return 0.0, 100.0 if shares else _ROOM * max(_totals(scene))
+    low, high = _span(scene)
+    return low / _FIRST if log else 0.0, _ROOM * high

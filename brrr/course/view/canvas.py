@@ -1,0 +1,294 @@
+"""A figure that is drawn once and then only touched up: what makes a slider move smoothly.
+
+Drawing a whole figure takes matplotlib tens of milliseconds and encoding it as many again. So three pictures are
+kept: the empty axes, the axes with the lines, and the latter already reduced to a palette of 256 colours. A slider
+step restores the second, draws the marked points, and encodes with only their narrow strip reduced again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from matplotlib import rc_context
+from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
+from PIL import Image
+
+from brrr.core.values import Badge, Value
+from brrr.course.view.kept_figure import Blit
+from brrr.course.view.published_panels import PublishedPanel
+from brrr.drawing import style
+
+_STRIP = 26  # pixels to each side of the marked place: half a marker, its edge and the guide line
+_ROWS_WITHIN = 4  # rows of the legend that find room in a figure of the usual height
+PREDICTED = "PREDICTED, in the line's colour (grey: several)"
+SEVERAL = -1  # in place of a line's look: a prediction that several lines share
+_APART = 0.35  # half the length of a theoretical line over one category
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of the figure, in the order of x: its name, its looks, and the medians with their intervals."""
+
+    name: str
+    label: str
+    index: int
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+    lows: tuple[float, ...]
+    highs: tuple[float, ...]
+    joined: bool = True
+    guide: str = ""  # PREDICTED or DATASHEET, of a theoretical line
+    predicted: bool = False  # what one of the lines should be
+
+
+@dataclass(frozen=True)
+class Frame:
+    """All that stands still while a slider moves: both axes with their limits, and the badge."""
+
+    values: tuple[Value, ...]
+    scale: Literal["log", "linear", "category"]
+    x_label: str
+    unit: str
+    y_label: str
+    limits: tuple[float, float]
+    badge: Badge
+    legend_rows: int = 4
+    published: tuple[PublishedPanel, ...] = ()
+    predicted: bool = False
+
+    @property
+    def live_height(self) -> float:
+        """The height of the live panel, which lies on top, in CSS pixels: a long legend does not press the axes."""
+        return style.HEIGHT + style.LEGEND_ROW * max(0, self.legend_rows - _ROWS_WITHIN)
+
+    @property
+    def height(self) -> float:
+        """The figure's height in CSS pixels: of the live panel, and of the published ones below it."""
+        return self.live_height + (BELOW if self.published else 0)
+
+    @property
+    def share(self) -> float:
+        """The live panel's share of that height."""
+        return self.live_height / self.height
+
+    @property
+    def inner(self) -> tuple[float, float]:
+        """Bottom and top of the live axes, as shares of the figure's height."""
+        below = self.height - self.live_height + style.bottom_margin(self.values, self.scale)
+        above = 14 + style.LEGEND_ROW * self.legend_rows
+        return below / self.height, 1 - above / self.height
+
+
+class Canvas(Blit):
+    """The kept figure. First `show` a frame and its lines, then `mark` places on them as often as you like.
+
+    >>> badge = Badge("RECORDED", "a GPU", "2024-01-01", "")
+    >>> canvas = Canvas()
+    >>> canvas.show(Frame((1, 2), "log", "size", "s", "time", (1e-6, 1e-3), badge), [])
+    >>> canvas.mark(2, {})[:4]
+    b'\\x89PNG'
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._drawn_with: tuple[Frame, tuple[tuple[str, int, str], ...]] | None = None
+        self._curves: list[Curve] = []
+        self._moving: list[Any] = []
+
+    def show(self, frame: Frame, curves: Sequence[Curve]) -> None:
+        """Draw lines; the axes and the legend too, where these are not the ones that stand already."""
+        drawn_with = (frame, tuple((c.label, c.index, c.guide) for c in curves if not c.predicted))
+        self._curves = list(curves)
+        if drawn_with != self._drawn_with:
+            self._draw_frame(frame)
+            self._drawn_with = drawn_with
+        self._draw_curves()
+
+    def mark(self, x: float, heights: Mapping[str, float], message: str = "") -> bytes:
+        """The picture as a PNG with a guide line at `x` and a marked point on each line that has a height there.
+
+        A `message` stands in the middle of the axes, for what could not be shown.
+        """
+        self._canvas.restore_region(self._with_curves)
+        self._guide.set_xdata([x, x])
+        self._axes.draw_artist(self._guide)
+        for curve in self._curves:
+            if curve.name in heights:
+                self._draw_mark(x, heights[curve.name], curve.index)
+        if message:
+            self.draw_message(self._axes, message)
+            return self.encoded()
+        return self.encoded(self._touched_up(x))
+
+    def _draw_frame(self, frame: Frame) -> None:
+        """The axes, the legend and the badge: all that no slider moves."""
+        self.new_figure(frame.height)
+        self._scale = frame.scale
+        self._places = style.positions(frame.values, frame.scale)
+        bottom, top = frame.inner
+        self._axes = style.axes(self._figure, style.left_margin(frame.limits, frame.unit), bottom, top=top)
+        self._axes.set_ylim(*frame.limits)
+        style.value_axis(self._axes, frame.unit, frame.y_label)
+        style.slider_axis(self._axes, frame.values, frame.scale, frame.x_label)
+        for curve in self._curves:
+            if not curve.predicted:
+                self._plotted(curve, [], [], named=True)
+        if frame.predicted:
+            style.draw_predicted(self._axes, [], [], SEVERAL, PREDICTED)
+        style.legend(self._axes)
+        style.stamp(self._figure, frame.badge, 1 - frame.share + 9 / frame.height)
+        draw_published(self._figure, frame.published, frame.share, self._axes.get_xlim(), frame.limits)
+        self._guide = self._axes.axvline(frame_start(frame), color=style.FAINT, linewidth=1, animated=True)
+        self._canvas.draw()
+        self._empty = self._canvas.copy_from_bbox(self._figure.bbox)
+        self._moving = []
+
+    def _plotted(self, curve: Curve, xs: Sequence[float], ys: Sequence[float], *, named: bool = False) -> Any:
+        """The line's artist; `named`, it appears in the legend."""
+        if curve.predicted:
+            return style.draw_predicted(self._axes, xs, ys, curve.index)
+        if curve.guide:
+            return style.draw_guide(self._axes, xs, ys, curve.index, f"{curve.guide} {curve.label}" if named else "")
+        return style.draw_line(self._axes, xs, ys, curve.index, curve.label if named else "")
+
+    def _draw_curves(self) -> None:
+        """The lines with their intervals over the empty axes; then the palette of what is there now."""
+        for artist in self._moving:
+            artist.remove()
+        self._moving = []
+        self._canvas.restore_region(self._empty)
+        for curve in self._curves:
+            self._moving += self._curve_artists(curve)
+        for artist in self._moving:
+            self._axes.draw_artist(artist)
+        self._with_curves = self._canvas.copy_from_bbox(self._figure.bbox)
+        self._base = self.new_palette()
+
+    def _curve_artists(self, curve: Curve) -> list[Any]:
+        if not curve.xs:
+            return []
+        if curve.guide or curve.predicted:
+            return self._guide_artists(curve)
+        line = self._plotted(curve, *_with_gaps(curve, self._places))
+        drawn = [self._interval(curve), line]
+        if self._scale == "category":  # there is nothing between two categories
+            line.set_linestyle("")
+        elif curve.joined:
+            drawn.insert(0, self._bridge(curve))
+        for artist in drawn:
+            artist.set_animated(True)
+        return drawn
+
+    def _guide_artists(self, curve: Curve) -> list[Any]:
+        """A theoretical or predicted line over its points; over categories, a piece at each."""
+        if self._scale != "category":
+            xs, ys = (curve.xs, curve.ys) if curve.guide else _with_gaps(curve, self._places)
+            drawn = [self._plotted(curve, xs, ys)]
+        else:
+            pairs = zip(curve.xs, curve.ys, strict=True)
+            drawn = [self._plotted(curve, [x - _APART, x + _APART], [y, y]) for x, y in pairs]
+        for artist in drawn:
+            artist.set_animated(True)
+        return drawn
+
+    def _bridge(self, curve: Curve) -> Any:
+        """A thin line through all points, seen where it runs over places that have none."""
+        colour = style.look(curve.index)["color"]
+        return self._axes.plot(curve.xs, curve.ys, color=colour, linewidth=0.7, alpha=0.6, zorder=2)[0]
+
+    def _interval(self, curve: Curve) -> Any:
+        """A thin bar from low to high at each point, cut off where an end is not on the axis."""
+        least, most = self._axes.get_ylim()
+        lows, highs = [max(low, least) for low in curve.lows], [min(high, most) for high in curve.highs]
+        with rc_context(style.STYLE):
+            return self._axes.vlines(
+                curve.xs, lows, highs, color=style.look(curve.index)["color"], linewidth=1.2, zorder=2
+            )  # fmt: skip
+
+    def _draw_mark(self, x: float, y: float, index: int) -> None:
+        look = style.look(index)
+        (mark,) = self._axes.plot(
+            [x], [y], linestyle="", marker=look["marker"], markersize=12, markerfacecolor="none",
+            markeredgecolor=look["color"], markeredgewidth=2.2, animated=True, zorder=5,
+        )  # fmt: skip
+        self._axes.draw_artist(mark)
+        mark.remove()
+
+    def _touched_up(self, x: float) -> Image.Image:
+        """The kept picture with the strip around `x` taken from what was just drawn."""
+        width, height = self._canvas.get_width_height()
+        middle = round(self._axes.transData.transform((x, self._axes.get_ylim()[0]))[0])
+        box = (max(0, middle - _STRIP), 0, min(width, middle + _STRIP), height)
+        touched = self._base.copy()
+        touched.paste(self.reduced(self.whole().crop(box).convert("RGB")), box)
+        return touched
+
+
+def frame_start(frame: Frame) -> float:
+    """The place of the slider's first value on the x axis."""
+    return style.positions(frame.values, frame.scale)[0]
+
+
+def _with_gaps(curve: Curve, places: Sequence[float]) -> tuple[list[float], list[float]]:
+    """The line over all places of the axis, broken where it has no point."""
+    known = dict(zip(curve.xs, curve.ys, strict=True))
+    return list(places), [known.get(x, float("nan")) for x in places]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Draws the published panels below a live one: smaller, each with its own badge and axes, in ink instead of colours.
+
+BELOW = 236
+"""The height of the row of published panels, in CSS pixels."""
+_LOOKS = (
+    {"color": style.FAINT, "marker": "o", "linestyle": "-"},
+    {"color": style.INK, "marker": "s", "linestyle": "-"},
+)  # no live line looks so: these have no colour
+_LEFT, _RIGHT, _BETWEEN = 0.118, 0.975, 0.075  # shares of the width
+_MOST_TICKS = 8
+_TOP, _FOOT = 34, 44  # CSS pixels for the badge above and the ticks below
+
+
+def draw_published(
+    on: Any, panels: Sequence[PublishedPanel], share: float, xlim: tuple[float, float], ylim: tuple[float, float]
+) -> None:
+    """One panel beside the other under the live one, which has the upper `share` of the figure.
+
+    All have the live panel's limits (wider along x, where a published point lies outside), so that shapes can be
+    compared by eye.
+    """
+    if not panels:
+        return
+    width = (_RIGHT - _LEFT - _BETWEEN * (len(panels) - 1)) / len(panels)
+    pixel = (1 - share) / BELOW
+    xs = [x for panel in panels for curve in panel.curves for x in curve.xs]
+    wide = (min(xlim[0], min(xs) / 1.2), max(xlim[1], max(xs) * 1.2))
+    for number, panel in enumerate(panels):
+        left = _LEFT + number * (width + _BETWEEN)
+        axes = style.axes(on, left, _FOOT * pixel, left + width, 1 - share - _TOP * pixel)
+        _draw_panel(axes, panel, wide, ylim, panel.y_label if number == 0 else "")
+
+
+def _draw_panel(
+    axes: Any, panel: PublishedPanel, xlim: tuple[float, float], ylim: tuple[float, float], y_label: str
+) -> None:
+    with rc_context(style.STYLE):
+        axes.set_xscale("log")
+        axes.set_xlim(*xlim)
+        axes.set_ylim(*ylim)
+        style.value_axis(axes, "x", "")
+        axes.yaxis.set_major_locator(LogLocator(10, numticks=_MOST_TICKS))
+        axes.set_ylabel(y_label, fontsize=8.5)
+        axes.yaxis.set_label_coords(-0.2, 0.5)
+        ticks = list(panel.curves[0].xs)[::2]
+        axes.xaxis.set_major_locator(FixedLocator(ticks))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xticklabels([style.readable(x) for x in ticks])
+        axes.tick_params(labelsize=8)
+        axes.set_xlabel(panel.x_label, fontsize=8.5, labelpad=1)
+        axes.set_title(panel.badge, fontsize=8.5, color=style.FAINT, loc="left", pad=6)
+        for look, curve in zip(_LOOKS, panel.curves, strict=False):
+            axes.plot(curve.xs, curve.ys, label=curve.label, linewidth=1.4, markersize=4, **look)
+        axes.legend(fontsize=8, loc="upper left", handlelength=1.8, labelspacing=0.2, borderaxespad=0.2)

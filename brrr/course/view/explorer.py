@@ -1,0 +1,275 @@
+"""`explore`: sliders and a figure over any experiment and any source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+from weakref import WeakSet
+
+from brrr.core.errors import ArgumentError, BrrrError
+from brrr.core.values import Value
+from brrr.course.experiments import experiment as experiment_named
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.nouns.source import Source
+from brrr.course.sources.named import source as source_named
+from brrr.course.view import words
+from brrr.course.view.arguments import Show, slider_names, view_of
+from brrr.course.view.choices import snap
+from brrr.course.view.covered import COVERED, Covered, Lock
+from brrr.course.view.display import static
+from brrr.course.view.predictions import Foreseen
+from brrr.course.view.predictions_table import as_bundle, as_sentence
+from brrr.course.view.scene import Row, Scene
+from brrr.course.view.words import Part, stacked
+
+
+class Explorer(Covered):
+    """What `explore` returns; it shows itself as the last expression of a cell.
+
+    `text` is the line in front of the figure, `data` what is drawn, `guides` the theoretical lines, `parts` those of a
+    stack, `predictions` what each line should take where the sliders stand, `sliders` the sliders by name, `panel`
+    all widgets.
+    """
+
+    def __init__(self, scene: Scene, sliders: Sequence[str], unlock: Lock | None, at: Mapping[str, Value],
+                 lines: Sequence[str] | None) -> None:  # fmt: skip
+        super().__init__(unlock)
+        self._scene, self._names = scene, tuple(sliders)
+        self._at, self._lines = dict(at), lines
+        self._given_source = scene.source
+        explorers.add(self)
+
+    @property
+    def text(self) -> str:
+        """The text line; while covered, only the request for a guess."""
+        return COVERED if self.covered else words.text(self.scene)
+
+    @property
+    def data(self) -> dict[str, list[Row]]:
+        """What is drawn: for each line its points as (x, median, low, high), in the figure's unit; {} if covered.
+
+        Of a ladder or a stack, each line's value where the sliders stand.
+        """
+        return {} if self.covered else self.scene.data
+
+    @property
+    def guides(self) -> dict[str, list[tuple[Value, float]]]:
+        """The theoretical lines that are drawn, each as (x, height); {} if covered."""
+        return {} if self.covered else self.scene.guide_data
+
+    @property
+    def parts(self) -> list[Part]:
+        """The parts of a stack where the sliders stand; [] for other figures, and if covered."""
+        return stacked(self.scene) if self.scene.view.form == "stack" and not self.covered else []
+
+    @property
+    def predictions(self) -> list[Foreseen]:
+        """For each line its predicted time where the sliders stand, its bound, its residual; [] if covered or off."""
+        return [] if self.covered else self.scene.foreseen
+
+    @property
+    def scene(self) -> Scene:
+        """The point, the lines and the source as they are now."""
+        found = self._panel.scene if self._panel is not None else self._scene
+        assert isinstance(found, Scene)
+        return found
+
+    @property
+    def panel(self) -> Any:
+        """The widgets, made when first asked for."""
+        if self._panel is None:
+            from brrr.course.view.panel import Panel
+
+            self._panel = Panel(self._scene, self._names, sources_here(self._given_source), self._choose)
+        return self._panel
+
+    @property
+    def sliders(self) -> dict[str, Any]:
+        """The sliders by the names of their axes."""
+        return dict(self.panel.sliders)
+
+    def set(self, **values: Value) -> Explorer:
+        """Move sliders, each to the value nearest to the one given.
+
+        >>> explore("matmul").set(size=4000).scene.point  # doctest: +SKIP
+        {'size': 4096}
+        """
+        for name, value in values.items():
+            if name not in self._names:
+                raise ArgumentError("Explorer.set", "name", name, f"one of the sliders {', '.join(self._names)}")
+            axis = self.scene.experiment.axis(name)
+            self.sliders[name].value = snap(axis, self.scene.values[name], value)
+        return self
+
+    def sweep(self) -> None:
+        """Move every slider to both ends and back, and raise what any callback raised: for tests of a notebook."""
+        panel = self.panel
+        for slider in panel.sliders.values():
+            before = slider.value
+            for end in (slider.options[0][1], slider.options[-1][1], before):
+                slider.value = end
+        if panel.failures:
+            raise panel.failures[0]
+
+    def _choose(self, name: str) -> Scene:
+        chosen = self._given_source if name == self._given_source.name else source_named(name)
+        before = self.scene
+        at = {**self._at, **_kept(before, chosen)}
+        return Scene(before.experiment, chosen, at, self._lines, before.view, before.predictions.on)
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _ipython_display_(self) -> None:
+        if static():
+            self._show_static()
+        else:
+            bundle = dict(self._shown()._repr_mimebundle_())
+            _display({**bundle, "text/plain": self.text})
+
+    def _show_static(self) -> None:
+        """Text and picture only, for the edition that is read; a cover stays a cover."""
+        _display({"text/plain": self.text, "text/markdown": self.text})
+        if not self.covered:
+            _display(*self.picture()._repr_mimebundle_())
+            if self.scene.predictions.on:
+                _display(as_bundle(self.scene))
+
+    def picture(self) -> Any:
+        """The figure as a picture with its alternative text; ArgumentError while covered."""
+        if self.covered:
+            raise ArgumentError("Explorer.picture", "unlock", "unanswered guess", "an answered one")
+        from brrr.course.view.pictures import png_of
+        from brrr.drawing.style import WIDTH, Picture
+
+        foreseen = f" {as_sentence(self.scene)}" if self.predictions else ""
+        return Picture(png_of(self.scene), f"{words.alt(self.scene)}. {words.text(self.scene)}{foreseen}", WIDTH)
+
+
+class Sweepable(Protocol):
+    """What `sweep_all` moves: anything with sliders."""
+
+    @property
+    def covered(self) -> bool:
+        """Whether it waits for a guess."""
+
+    def sweep(self) -> None:
+        """Move every slider to its ends and raise what a callback raised."""
+
+
+explorers: WeakSet[Explorer] = WeakSet()
+"""The explorers of this session, for `sweep_all`."""
+sweepable: WeakSet[Sweepable] = WeakSet()
+"""What else has sliders: `sweepable.add(self)` in its constructor, and `sweep_all` moves it too."""
+
+
+def explore(
+    name: str,
+    *,
+    at: Mapping[str, Value] | None = None,
+    lines: Sequence[str] | None = None,
+    sliders: Sequence[str] | None = None,
+    values: Mapping[str, Sequence[Value]] | None = None,
+    show: Show = "time",
+    published: str | None = None,
+    unlock: Lock | None = None,
+    source: str | Source | None = None,
+    predict: bool | None = None,
+) -> Explorer:
+    """Explore an experiment: move its sliders over what was recorded, or measure here.
+
+    >>> explore("matmul", at={"size": 4096}, lines=["synchronized", "unsynchronized"])  # doctest: +SKIP
+    At size 4096: GPU, clock stopped without waiting: 9.2 µs; GPU, clock stopped after synchronize(): 2.7 ms. ...
+
+    Args:
+        name: the experiment, as "matmul".
+        at: where the sliders start, and where the axes without a slider stand; values snap to the source's.
+        lines: the lines to offer; without it, all that the source has.
+        sliders: the axes that get a slider, at most three; without it, all axes, or those not in `at` if there
+            are more than three. The first lies along x. [] is a figure that stands still.
+        values: for an axis, the values to keep of those that the source has; without it, all.
+        show: what is drawn.
+
+            - "time", or "rate" for the experiment's bytes or FLOP over the time; {"rate": "bytes"} or
+              {"rate": "flop"} where it names both;
+            - {"ratio": LINE} for the times over those of a line;
+            - {"speedup": {LINE: BASE, ...}} for how many times faster than its base each line is;
+            - "ladder" (of rates: {"ladder": "rate"}) for one bar a line where the sliders stand;
+            - {"stack": {LINE: PART, ...}}, from the cheapest line to the dearest, for what each adds, under the
+              part's name; "stack" takes the order from `lines` and the names from the lines' labels;
+            - of the first three, with {"x": AXIS} for another axis along x, as in {"y": "rate", "x": "batch"}.
+
+            The experiment's theoretical lines of that view are drawn dashed.
+        published: "pseudo_linear" draws the published speed-ups of other machines below, in panels of their own.
+        unlock: a guess; the explorer stays covered until it is answered.
+        source: `recorded:h200`, `cuda`, `cpu` or a source; without it, `BRRR_SOURCE`, then a GPU if there is one.
+        predict: whether to show for each line, where the sliders stand, the predicted time, what limits it, and the
+            measured time over the predicted one; without it, where the experiment says so. Predictions are drawn thin
+            and dashed; a button switches them on and off.
+
+    Raises ArgumentError for an experiment, axis, line, value or view that does not exist.
+    """
+    found = experiment_named(name)
+    at = dict(at or {})
+    for axis in at:
+        found.axis(axis).checked("explore", at[axis])
+    for line in lines or ():
+        found.line(line)
+    names = slider_names(found, at, sliders)
+    chosen = source if source is not None and not isinstance(source, str) else source_named(source)
+    view = view_of(found, names, show, values, lines, published)
+    standing = [axis for axis in at if axis not in names and not (axis == view.x and not view.is_bars)]
+    view = replace(view, keep={**{axis: _snapped(found, chosen, axis, at[axis]) for axis in standing}, **view.keep})
+    scene = Scene(found, chosen, at, lines, view, _predicts(found, predict))
+    return Explorer(scene, names, unlock, at, lines)
+
+
+def _predicts(found: Experiment, predict: bool | None) -> bool:
+    """Whether predictions are shown; ArgumentError where they are asked for and there is nothing to predict from."""
+    if predict and not (found.predicts or found.cost):
+        hint = f"{found.name!r} tells neither what to predict nor what it costs."
+        raise ArgumentError("explore", "predict", predict, "False or None", hint)
+    return bool(found.predicts) and found.predict_by_default if predict is None else predict
+
+
+def _snapped(found: Experiment, source: Source, axis: str, value: Value) -> tuple[Value, ...]:
+    """The one value that an axis without a slider takes: the source's nearest, so that the limits fit what is shown."""
+    there = source.values(found, axis)
+    return (snap(found.axis(axis), there, value),) if value in there or found.axis(axis).scale != "category" else ()
+
+
+def _display(data: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> None:
+    from IPython import display
+
+    publish: Any = display.display
+    publish(dict(data), metadata=dict(metadata or {}), raw=True)
+
+
+def sweep_all() -> int:
+    """Sweep all that has sliders in this session; returns how many there were. A lesson's tests end with it."""
+    found: list[Sweepable] = [*explorers, *sweepable]
+    for each in found:
+        each.sweep()
+    return len(found)
+
+
+def _kept(before: Scene, chosen: Source) -> dict[str, Value]:
+    """The point to keep when the source changes."""
+    return {name: value for name, value in before.point.items() if chosen.values(before.experiment, name)}
+
+
+def sources_here(current: Source) -> list[tuple[str, str]]:
+    """What the list of sources offers: the one in use, the recordings there are, the GPU if there is one, the CPU."""
+    from brrr.gpu.device import default_device_kind
+
+    try:
+        from brrr.core.paths import recorded_devices
+
+        recorded = [f"recorded:{device}" for device in recorded_devices()]
+    except BrrrError:  # a damaged recording must not take the other sources away
+        recorded = []
+    names = [*recorded, *(["cuda"] if default_device_kind() == "cuda" else []), "cpu"]
+    titles = {"cuda": "live on this GPU", "cpu": "live on this CPU"}
+    named = dict.fromkeys([*names, current.name])
+    return [(titles.get(name, name.replace("recorded:", "recorded: ")), name) for name in named]

@@ -1,0 +1,188 @@
+"""What an explorer says beside its measurements: how long each line should take at the point, and what limits it.
+
+Nothing is run for it: `Experiment.predicts` describes the work, `brrr.predict` knows what a device can do. Predictions
+are kept, so that a slider does not wait for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, cast
+
+from brrr.core.errors import BrrrError
+from brrr.core.measurement import Estimate, Field
+from brrr.core.values import Point, Value
+from brrr.course.nouns.experiment import Experiment, Line, Variant
+from brrr.course.nouns.source import Source
+from brrr.course.view.arguments import View
+from brrr.course.view.figures import Figures, figures_of, what_to_run
+from brrr.course.view.quantities import quantity
+
+if TYPE_CHECKING:
+    from brrr.roofline.prediction import Prediction
+
+MOST_OPERATORS = 5000
+"""A loop of so many operators is long enough to predict its period."""
+QUEUE = "The toy accelerator's queue costs more than is predicted."
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """One line at one point: the predicted time in seconds, what limits it, and what was measured; None if unknown.
+
+    >>> Foreseen("relu", "relu", 2e-6, "memory", Estimate(2.1e-6, 2e-6, 2.2e-6, 9)).residual
+    1.05
+    """
+
+    line: str
+    label: str
+    predicted_s: float | None
+    bound: str
+    measured: Estimate | None
+
+    @property
+    def residual(self) -> float | None:
+        """Measured over predicted."""
+        if self.predicted_s is None or self.measured is None or not self.predicted_s:
+            return None
+        return self.measured.median / self.predicted_s
+
+
+class Predictions:
+    """The predictions for an experiment on the machine behind a source.
+
+    `on` says whether they are shown, `possible` whether the experiment says what there is to predict. `problem` is
+    what stopped a prediction last, for the reader.
+    """
+
+    def __init__(self, experiment: Experiment, source: Source, on: bool) -> None:
+        self.experiment, self.source, self.on = experiment, source, on
+        self.possible = bool(experiment.predicts) or on
+        self.problem = ""
+        self._figures: dict[str, Figures] = {}
+        self._known: dict[tuple[str, tuple[Value, ...]], Prediction | None] = {}
+
+    def figures(self, variant: Variant) -> Figures:
+        """What is known of the device that a variant runs on: the GPU, or the machine's CPU."""
+        kind: Literal["cuda", "cpu"] = "cuda" if variant.device == "cuda" else "cpu"
+        if kind not in self._figures:
+            self._figures[kind] = figures_of(self.source, self.experiment, kind)
+        return self._figures[kind]
+
+    def known(self, lines: Iterable[Line]) -> bool:
+        """Whether there are figures of the device of at least one of the lines."""
+        return any(self.figures(self.experiment.variant(line.variant)).known is not None for line in lines)
+
+    def at(self, variant: str, point: Point) -> Prediction | None:
+        """The prediction for a variant at a point; None where there is none."""
+        key = variant, tuple(point[axis.name] for axis in self.experiment.axes)
+        if key not in self._known:
+            self._known[key] = self._predicted(self.experiment.variant(variant), point)
+        return self._known[key]
+
+    def _predicted(self, variant: Variant, point: Point) -> Prediction | None:
+        known = self.figures(variant).known
+        if known is None or not self.experiment.has(variant.name, point):
+            return None
+        run = self.experiment.predicted_run(variant.name, point)
+        if run is None:
+            return None
+        from brrr.roofline.peaks.peaks import MissingPeakError
+        from brrr.roofline.predicting import predict
+
+        calls = max(10, min(100, MOST_OPERATORS // max(1, len(run.cost.operators))))
+        try:
+            return predict(run.cost, device=known, how=run.how, dtype=run.dtype, calls=calls)
+        except MissingPeakError as error:  # what else was measured helps nobody here
+            self.problem = f"{str(error).partition(';')[0].removeprefix('Peaks: ')}; `brrr calibrate` measures it."
+            return None
+        except BrrrError as error:
+            self.problem = str(error)
+            return None
+
+    def time_s(self, line: Line, point: Point) -> float | None:
+        """The predicted time of a line at a point, under the field that the line shows; None where there is none."""
+        variant = self.experiment.variant(line.variant)
+        found = self.at(variant.name, point)
+        return None if found is None else time_of(found, variant, line.field)
+
+    def row(self, line: Line, point: Point) -> Foreseen:
+        """A line at a point: predicted, its bound, measured."""
+        time = self.time_s(line, point)
+        found = self.at(line.variant, point) if time is not None else None
+        key = tuple(point[axis.name] for axis in self.experiment.axes)
+        measured = self.source.known(self.experiment, line.variant).get(key)
+        estimate = measured.get(line.field) if measured is not None else None
+        return Foreseen(line.name, line.label, time, found.bound if found is not None else "", estimate)
+
+    def along_x(self, line: Line, view: View, points: Iterable[Point]) -> list[tuple[Value, float]]:
+        """What a line's predictions are in the quantity of a view (a time, a rate, a ratio), as (x, height)."""
+        made = quantity(self.experiment, cast(Source, _Foretold(self, points)), view)
+        place = [axis.name for axis in self.experiment.axes].index(view.x)
+        return [(key[place], each.median) for key, each in made.points(line).items()]
+
+    def origin(self, lines: Iterable[Line]) -> str:
+        """The badge: PREDICTED, for which device, and where its figures come from; then what is missing, and why."""
+        variants = {variant.device: variant for line in lines if (variant := self.experiment.variant(line.variant))}
+        used = {figures.device: figures for each in variants.values() if (figures := self.figures(each)).known}
+        said = [f"PREDICTED · {device} · peaks: {figures.origin}." for device, figures in used.items()]
+        said += dict.fromkeys(what_to_run(self.source, self.figures(each)) for each in variants.values())
+        said += [QUEUE] if "cpu-queue" in variants and used else []
+        said += [f"No prediction: {self.problem}"] if self.problem else []
+        return " ".join(part for part in said if part)
+
+
+def together(data: Mapping[str, list[tuple[Value, float]]]) -> dict[tuple[tuple[Value, float], ...], list[str]]:
+    """Different predicted lines, and which of the lines each belongs to: what should take as long is drawn once.
+
+    >>> list(together({"relu": [(1, 2e-6)], "exp": [(1, 2.0001e-6)], "cos": [(1, 3e-6)]}).values())
+    [['relu', 'exp'], ['cos']]
+    """
+    found: dict[tuple[tuple[Value, float], ...], list[str]] = {}
+    for name, rows in data.items():
+        found.setdefault(tuple((x, float(f"{height:.3g}")) for x, height in rows), []).append(name)
+    return found
+
+
+def time_of(prediction: Prediction, variant: Variant, field: Field) -> float | None:
+    """The predicted time that a measured one is held against.
+
+    On a CPU a call returns when it is done, so that all its times are one. Of the toy accelerator only the work is
+    predicted: the worker's time, and that of a loop.
+    """
+    if variant.device == "cuda":
+        by_field: Mapping[str, float | None] = {
+            "period_s": prediction.period_s, "latency_s": prediction.latency_s, "host_s": prediction.host_s,
+            "span_s": prediction.span_s, "busy_s": prediction.busy_s, "kernel_s": prediction.busy_s,
+        }  # fmt: skip
+        return by_field[field]
+    if variant.device == "cpu-queue" and field in ("host_s", "latency_s"):
+        return None
+    return prediction.period_s
+
+
+class _Time:
+    """What a prediction looks like to whoever asks a measurement for its fields."""
+
+    def __init__(self, prediction: Prediction, variant: Variant) -> None:
+        self._prediction, self._variant = prediction, variant
+
+    def get(self, field: Field) -> Estimate | None:
+        time = time_of(self._prediction, self._variant, field)
+        return None if time is None else Estimate(time, time, time, 1)
+
+
+class _Foretold:
+    """A source of predicted times at given points: what turns measured times into rates and ratios takes these too."""
+
+    def __init__(self, predictions: Predictions, points: Iterable[Point]) -> None:
+        self._predictions, self._points = predictions, list(points)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._predictions.source, name)
+
+    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], _Time]:
+        ran = experiment.variant(variant)
+        found = {tuple(point.values()): self._predictions.at(variant, point) for point in self._points}
+        return {key: _Time(each, ran) for key, each in found.items() if each is not None}

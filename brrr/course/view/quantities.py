@@ -1,0 +1,200 @@
+"""What a line's time is turned into before it is shown: a rate, a ratio to one line, or a speed-up over another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from brrr.core import units
+from brrr.core.errors import ArgumentError
+from brrr.core.measurement import Estimate, over
+from brrr.core.values import Value
+from brrr.course.experiments.judging import stand_in
+from brrr.course.nouns.experiment import Experiment, Line, Rate
+from brrr.course.nouns.source import Source
+from brrr.course.view.arguments import View
+
+Points = dict[tuple[Value, ...], Estimate]
+"""From a point, in the order of the axes, to what is shown there."""
+
+
+class Times:
+    """Times as they were measured; the other quantities turn these into something else.
+
+    `unit` is that of the y axis, `label` its name, `guide_view` the view of the theoretical lines that belong to it,
+    `extremes` the words for the largest and the smallest value of a point.
+    """
+
+    unit, label, guide_view = "s", "time", "time"
+    extremes = ("Longest", "shortest")
+
+    def __init__(self, experiment: Experiment, source: Source, view: View) -> None:
+        self.experiment, self.source, self.view = experiment, source, view
+
+    def times(self, line: Line) -> Points:
+        """The times of a line wherever the source has them."""
+        known = self.source.known(self.experiment, line.variant)
+        return {key: estimate for key, measured in known.items() if (estimate := measured.get(line.field))}
+
+    def points(self, line: Line) -> Points:
+        """What is shown of a line."""
+        return self.times(line)
+
+    def base(self, line: Line) -> Line | None:
+        """The line that this one is compared with, if any."""
+        return None
+
+    def short(self, value: float) -> str:
+        """A value with its unit."""
+        return units.seconds(value)
+
+    def between(self, low: float, high: float) -> str:
+        """An interval with its unit."""
+        return units.seconds_range(low, high)
+
+    def beside(self, line: Line, estimate: Estimate) -> str:
+        """What the text line says behind a line's value."""
+        return ""
+
+
+class Ratios(Times):
+    """Each time over that of one line."""
+
+    unit, guide_view = "x", "ratio"
+    extremes = ("", "")
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        """Over which line."""
+        return f'time over that of "{self.view.to}"'
+
+    def points(self, line: Line) -> Points:
+        """The ratio, with the widest interval that the two times allow, where both are there."""
+        base = self.base(line)
+        under = self.times(base) if base else {}
+        return {key: over(time, under[key]) for key, time in self.times(line).items() if key in under}
+
+    def base(self, line: Line) -> Line | None:
+        """The one line that all are compared with."""
+        return self._here(self.view.to)
+
+    def _here(self, name: str) -> Line:
+        """The line, or the queue's that stands in for it on a machine without a GPU."""
+        here = self.source.variants(self.experiment)
+        names = [line.name for line in self.experiment.lines if line.variant in here]
+        return self.experiment.line(stand_in(name, names) or name)
+
+    def short(self, value: float) -> str:
+        """A value with its unit."""
+        return units.ratio(value)
+
+    def between(self, low: float, high: float) -> str:
+        """An interval with its unit."""
+        return f"{units.ratio(low)} to {units.ratio(high)}"
+
+
+class Speedups(Ratios):
+    """For each line, the time of its base over its own: above 1x it is faster."""
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        """Over which line, where it is one and the same."""
+        bases = {self._here(name).label for name in self.view.bases.values()}
+        return f"speed-up over {bases.pop()}" if len(bases) == 1 else "speed-up, each over its own base"
+
+    def points(self, line: Line) -> Points:
+        """The speed-up, with the widest interval that the two times allow, where both are there."""
+        base = self.base(line)
+        above = self.times(base) if base else {}
+        return {key: over(above[key], time) for key, time in self.times(line).items() if key in above}
+
+    def base(self, line: Line) -> Line | None:
+        """The line that this one is compared with."""
+        bases = self.view.bases
+        name = bases.get(line.name) or bases.get(line.name.removeprefix("queue "))
+        return self._here(name) if name else None
+
+    def beside(self, line: Line, estimate: Estimate) -> str:
+        """Faster or slower, and than what."""
+        base = self.base(line)
+        return f"{_faster(estimate)} {base.label}" if base else ""
+
+
+class Rates(Times):
+    """The variant's bytes or FLOP over its time; a variant without a cost has none."""
+
+    extremes = ("Highest", "lowest")
+
+    def __init__(self, experiment: Experiment, source: Source, view: View) -> None:
+        super().__init__(experiment, source, view)
+        self._amounts: dict[tuple[str, tuple[Value, ...]], float] = {}
+
+    @property
+    def rate(self) -> Rate:
+        """What the experiment counts."""
+        found = self.experiment.rate_of(self.view.rate)
+        assert found is not None  # `quantity` refuses the others
+        return found
+
+    @property
+    def unit(self) -> str:  # type: ignore[override]
+        """The rate's own."""
+        return self.rate.unit
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        """The rate's name."""
+        return self.rate.label
+
+    @property
+    def guide_view(self) -> str:  # type: ignore[override]
+        """That of the experiment's first rate, or of this amount."""
+        return "rate" if self.rate == self.experiment.rate else self.rate.of
+
+    def points(self, line: Line) -> Points:
+        """The rate; the shortest time gives the upper end of its interval."""
+        found = {key: (self._amount(line.variant, key), time) for key, time in self.times(line).items()}
+        return {key: per_time(amount, time) for key, (amount, time) in found.items() if amount > 0 and time.median > 0}
+
+    def _amount(self, variant: str, key: tuple[Value, ...]) -> float:
+        if (variant, key) not in self._amounts:
+            point = dict(zip((axis.name for axis in self.experiment.axes), key, strict=True))
+            cost = self.experiment.cost_at(variant, point)
+            self._amounts[variant, key] = float(getattr(cost, self.rate.of)) if cost is not None else 0.0
+        return self._amounts[variant, key]
+
+    def short(self, value: float) -> str:
+        """A value with its unit."""
+        return units.rate(value, self.unit)
+
+    def between(self, low: float, high: float) -> str:
+        """An interval with its unit, named once where both ends have the same."""
+        ends = self.short(low).split(" "), self.short(high).split(" ")
+        return f"{ends[0][0] if ends[0][1:] == ends[1][1:] else ' '.join(ends[0])} to {' '.join(ends[1])}"
+
+
+KINDS: Mapping[str, type[Times]] = {"time": Times, "ratio": Ratios, "speedup": Speedups, "rate": Rates}
+
+
+def quantity(experiment: Experiment, source: Source, view: View) -> Times:
+    """The quantity of a view; ArgumentError for a rate of an experiment that names none."""
+    if view.shows == "rate" and (experiment.rate_of(view.rate) is None or not experiment.cost):
+        what = f"rate of {view.rate}" if view.rate else "rate"
+        hint = f'{experiment.name!r} names no {what}; show="time" shows its times.'
+        raise ArgumentError("explore", "show", "rate", "an experiment that names a rate and a cost", hint)
+    return KINDS[view.shows](experiment, source, view)
+
+
+def per_time(amount: float, time: Estimate) -> Estimate:
+    """An amount over a time; the interval's ends change places.
+
+    >>> per_time(8e9, Estimate(2.0, 1.0, 4.0, 9))
+    Estimate(median=4000000000.0, low=2000000000.0, high=8000000000.0, n=9)
+    """
+    high = amount / time.low if time.low > 0 else float("inf")  # a clock's tick may reach down to zero
+    return Estimate(amount / time.median, amount / time.high, high, time.n)
+
+
+def _faster(ratio: Estimate) -> str:
+    if ratio.low <= 1 <= ratio.high:
+        return ", not told apart from"
+    return f"{' faster' if ratio.median > 1 else ', slower'} than"

@@ -1,0 +1,208 @@
+"""The roofs of a device: rates of its memory levels and of its arithmetic, measured ones and those of the datasheet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from brrr.core import units
+from brrr.core.errors import ArgumentError
+from brrr.core.measurement import Estimate, Measurement
+from brrr.counting.cost import Cost
+from brrr.roofline.basis import Basis
+from brrr.roofline.peaks.peak import Peak
+from brrr.roofline.peaks.peaks import MissingPeakError, datasheet_peaks, short
+from brrr.roofline.prediction import Prediction
+from brrr.roofline.streams import level_rate
+
+CACHE_GAIN = 1.2
+"""A cache has a roof of its own if it is so much faster than the memory."""
+
+
+@dataclass(frozen=True)
+class Roof:
+    """One roof: B/s of a level of memory (a rising line), or FLOP/s of a unit (a flat one).
+
+    >>> print(Roof("memory", "B/s", 4.8e12, "datasheet"))
+    memory 4.8 TB/s, datasheet
+    """
+
+    name: str
+    unit: Literal["B/s", "FLOP/s"]
+    rate: float
+    origin: Literal["measured", "datasheet"]
+
+    def __str__(self) -> str:
+        return f"{self.name} {units.quantity(self.rate, self.unit)}, {self.origin}"
+
+
+def roofs_of(basis: Basis, dtypes: Sequence[str]) -> tuple[Roof, ...]:
+    """All roofs: of the memory's levels, of plain float32, of products in the data types; MissingPeakError if none."""
+    found = (*_measured(basis, dtypes), *_promised(datasheet_peaks(basis.device), dtypes))
+    if not any(roof.unit == "B/s" for roof in found) or not any(roof.unit == "FLOP/s" for roof in found):
+        raise MissingPeakError(
+            f"roofline_plot: {basis.device} has no roofs for {', '.join(dtypes)}: neither measured nor of a datasheet. "
+            "Run brrr.calibrate() on it, or choose other data types"
+        )
+    return found
+
+
+def ridge_point(roofs: Sequence[Roof]) -> float:
+    """FLOP/B where the highest flat roof meets the memory's: beyond it, arithmetic is the limit.
+
+    >>> ridge_point((Roof("memory", "B/s", 4e12, "measured"), Roof("bf16", "FLOP/s", 8e14, "measured")))
+    200.0
+    """
+    return highest(roofs).rate / memory(roofs).rate
+
+
+def attainable(roofs: Sequence[Roof], intensity: float) -> Roof:
+    """The roof that limits work of this intensity whose data come from memory, at the best arithmetic drawn."""
+    level, unit = memory(roofs), highest(roofs)
+    return level if level.rate * intensity < unit.rate else unit
+
+
+def memory(roofs: Sequence[Roof]) -> Roof:
+    """The roof of the memory itself, measured if there is one."""
+    return _best([roof for roof in roofs if roof.name == "memory"])[0]
+
+
+def highest(roofs: Sequence[Roof]) -> Roof:
+    """The highest flat roof, measured if there is one."""
+    return max(_best([roof for roof in roofs if roof.unit == "FLOP/s"]), key=lambda roof: roof.rate)
+
+
+def _best(roofs: list[Roof]) -> list[Roof]:
+    """The measured ones, all where there are none."""
+    return [roof for roof in roofs if roof.origin == "measured"] or roofs
+
+
+def _measured(basis: Basis, dtypes: Sequence[str]) -> Iterator[Roof]:
+    if basis.peaks is None:
+        return
+    copy = basis.curves.get("copy")
+    if copy is not None:
+        copies = [basis.curves[kind] for kind in ("copy", "torch-copy") if kind in basis.curves]
+        slowest = max(level_rate(each, each.points[-1][0]) for each in copies)
+        fastest = max(basis.curves[kind].best.value for kind in ("copy", "read") if kind in basis.curves)
+        if fastest >= CACHE_GAIN * slowest:
+            yield Roof("L2 cache" if basis.is_gpu else "cache", "B/s", fastest, "measured")
+        yield Roof("memory", "B/s", slowest, "measured")
+    peaks = {**basis.figures, **{name: curve.best for name, curve in basis.curves.items()}}
+    yield from _flat({name: peak for name, peak in peaks.items() if peak.kind == "measured"}, dtypes, "measured")
+
+
+def _promised(peaks: Mapping[str, Peak], dtypes: Sequence[str]) -> Iterator[Roof]:
+    if "copy" in peaks:
+        yield Roof("memory", "B/s", peaks["copy"].value, "datasheet")
+    yield from _flat(peaks, dtypes, "datasheet")
+
+
+def _flat(peaks: Mapping[str, Peak], dtypes: Sequence[str], origin: Literal["measured", "datasheet"]) -> Iterator[Roof]:
+    """Plain float32, then products; a product that is no faster than plain arithmetic has no roof of its own."""
+    plain = peaks.get("arithmetic.fp32.fma")
+    if plain is not None:
+        yield Roof("fp32 FMA", "FLOP/s", plain.value, origin)
+    for dtype in dtypes:
+        product = peaks.get(f"matmul.{dtype}")
+        if product is not None and (plain is None or product.value != plain.value):
+            yield Roof(f"{dtype} products", "FLOP/s", product.value, origin)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The points of a roofline plot: what was measured or predicted, and a sentence for each.
+
+Timed = Prediction | tuple[Cost, Measurement | Estimate | float]
+
+
+@dataclass(frozen=True)
+class RooflinePoint:
+    """One piece of work: its FLOP and bytes, and its time in seconds with an interval."""
+
+    name: str
+    cost: Cost
+    time_s: float
+    low_s: float
+    high_s: float
+    predicted: bool = False
+
+    @property
+    def intensity(self) -> float:
+        """FLOP/B."""
+        return self.cost.arithmetic_intensity
+
+    @property
+    def rates(self) -> tuple[float, float, float]:
+        """FLOP/s: the middle, the lowest, the highest."""
+        return tuple(self.cost.flop / time for time in (self.time_s, self.high_s, self.low_s))  # type: ignore[return-value]
+
+    def text(self, roofs: Sequence[Roof]) -> str:
+        """A sentence: the intensity, the rate, and its share of the roof above it."""
+        roof = attainable(roofs, self.intensity)
+        limit = roof.rate * (self.intensity if roof.unit == "B/s" else 1.0)
+        share = self.rates[0] / limit
+        doubt = " (more than the roof: it came from a cache, or something is counted wrongly)" if share > 1.02 else ""
+        said = f"PREDICTED {self.name}" if self.predicted else self.name
+        rate, interval = units.quantity(self.rates[0], "FLOP/s"), ""
+        if self.low_s < self.high_s:
+            low, high = (units.quantity(each, "FLOP/s") for each in self.rates[1:])
+            interval = f" ({low} to {high})"
+        at_least = "at least " if self.cost.unknown else ""
+        intensity = units.quantity(self.intensity, "FLOP/B")
+        return f"{said}: {at_least}{intensity}, {rate}{interval}, {units.percent(share)} of {roof}{doubt}"
+
+
+def point(name: str, given: Timed, field: str) -> RooflinePoint:
+    """One point from a prediction, or from a cost and its time; `field` says which time of a measurement counts.
+
+    >>> point("copy", (Cost(1e9, 8e9), 2e-3), "period_s").rates[0]
+    500000000000.0
+    """
+    if isinstance(given, Prediction):
+        time_s = _of_prediction(name, given, field)
+        made = RooflinePoint(name, given.cost, time_s, time_s, time_s, predicted=True)
+    elif isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], Cost):
+        time = _estimate(name, given[1], field)
+        made = RooflinePoint(name, given[0], time.median, time.low or time.median, time.high)
+    else:
+        raise ArgumentError("roofline_plot", f"points[{name!r}]", given, "a Prediction, or a Cost and its time")
+    if not (0 < made.cost.flop < math.inf and 0 < made.cost.bytes < math.inf):
+        hint = "A roofline shows FLOP/s: work without FLOP, such as a copy, has no place on it."
+        raise ArgumentError("roofline_plot", f"points[{name!r}]", made.cost, "FLOP and bytes above 0", hint)
+    return made
+
+
+def dtypes_of(points: Sequence[RooflinePoint]) -> tuple[str, ...]:
+    """The data types of the products among the points; fp32 where there are none.
+
+    >>> dtypes_of([])
+    ('fp32',)
+    """
+    found = (short(product.dtype) for each in points for product in each.cost.matmuls)
+    return tuple(dict.fromkeys(found)) or ("fp32",)
+
+
+def _of_prediction(name: str, given: Prediction, field: str) -> float:
+    value = getattr(given, field, None)
+    if not isinstance(value, float):
+        raise ArgumentError("roofline_plot", f"points[{name!r}].{field}", value, f"a time of {given.device}")
+    return value
+
+
+def _estimate(name: str, given: Measurement | Estimate | float, field: str) -> Estimate:
+    """The time with its interval; a bare number of seconds has none."""
+    found = given.get(field) if isinstance(given, Measurement) else given
+    if isinstance(found, int | float) and not isinstance(found, bool):
+        found = Estimate(float(found), float(found), float(found), 1)
+    if not isinstance(found, Estimate) or not 0 < found.median < math.inf:
+        raise ArgumentError("roofline_plot", f"points[{name!r}]", given, f"a time above 0 with {field}")
+    return found
+
+
+def points_of(given: Mapping[str, Timed], field: str) -> list[RooflinePoint]:
+    """All points, in their order."""
+    if not isinstance(given, Mapping):
+        raise ArgumentError("roofline_plot", "points", given, "a dict from names to predictions, or to (cost, time)")
+    return [point(name, each, field) for name, each in given.items()]

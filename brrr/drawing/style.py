@@ -1,0 +1,335 @@
+"""One style for every figure: the same colours, markers, badge and tick labels everywhere.
+
+This module imports matplotlib, so load it inside the function that draws.
+"""
+
+from __future__ import annotations
+
+import math
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Literal
+
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from brrr.core import units
+from brrr.core.values import Value
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from brrr.core.values import Badge
+
+WIDTH, HEIGHT = 760, 440
+"""Size of a figure on the page, in CSS pixels; the picture itself has SHARP times as many each way."""
+SHARP = 2
+LEGEND_ROW = 16
+"""A row of a legend, in CSS pixels."""
+_DPI = 100
+_LABEL_AT = 0.022  # where the y axis's label stands, as a share of the figure's width
+_LETTERS_ACROSS = 70  # more do not fit side by side under the x axis
+_LETTER = 0.8  # CSS pixels of a letter a point of its size, on the average
+_LABEL_BEYOND = 30  # CSS pixels by which the y axis's label may reach beyond the axis
+_LEGEND_LETTERS = 118  # so many fit side by side above the axes, their signs and gaps included
+INK, FAINT, PAPER = "#24292f", "#6a737d", "#ffffff"
+GUIDE = "#57606a"  # of theoretical lines: no measured line has it
+PREDICTED_DASHES: Any = (0, (3, 2))
+GUIDE_DASHES: Any = ((0, (5, 2.5)), (0, (1.5, 1.5)), (0, (7, 2, 1.5, 2)), (0, (10, 3)))
+
+# Okabe and Ito's palette, told apart also by readers who do not see every colour; its yellow is left out, because it
+# does not stand out from white paper.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+GLYPHS = ("●", "■", "▲", "◆", "▼", "✚", "✖")
+
+STYLE: Any = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 10,
+    "text.color": INK,
+    "text.parse_math": False,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": FAINT,
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#e4e7eb",
+    "grid.linewidth": 0.8,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5,
+    "legend.frameon": False,
+    "figure.facecolor": PAPER,
+    "axes.facecolor": PAPER,
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture for a notebook, with its alternative text; shown at `width` CSS pixels, however many it has.
+
+    >>> Picture(b"", "A line chart.", 760)
+    Picture('A line chart.')
+    """
+
+    png: bytes
+    alt: str
+    width: int
+
+    def __repr__(self) -> str:
+        return f"Picture({self.alt!r})"
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
+        data = {"image/png": b64encode(self.png).decode("ascii"), "text/plain": self.alt}
+        return data, {"image/png": {"width": self.width, "alt": self.alt}}
+
+
+def figure(width: int = WIDTH, height: int = HEIGHT) -> Figure:
+    """An empty figure of that size in CSS pixels, in the house style, ready to be drawn without a display."""
+    with rc_context(STYLE):
+        made = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI * SHARP)
+        FigureCanvasAgg(made)
+        return made
+
+
+def axes(on: Figure, left: float = 0.118, bottom: float = 0.165, right: float = 0.975, top: float = 0.825) -> Axes:
+    """Axes at a fixed place of the figure (in shares of it), so that nothing jumps when its labels change."""
+    with rc_context(STYLE):
+        return on.add_axes((left, bottom, right - left, top - bottom))
+
+
+def stamp(on: Figure, badge: Badge, height: float = 0.02) -> None:
+    """Write the badge (LIVE or RECORDED, device, date, torch) at the figure's right, at a height from its foot."""
+    with rc_context(STYLE):
+        on.text(0.985, height, str(badge), ha="right", va="bottom", fontsize=8, color=FAINT)
+
+
+def look(index: int, *, predicted: bool = False) -> dict[str, Any]:
+    """How line number `index` looks: its colour and marker; dashed and without markers where it is a prediction.
+
+    >>> look(0)["marker"], look(0, predicted=True)["linestyle"]
+    ('o', '--')
+    """
+    colour = COLOURS[index % len(COLOURS)]
+    if predicted:
+        return {"color": colour, "linestyle": "--", "marker": ""}
+    return {"color": colour, "linestyle": "-", "marker": MARKERS[_marker(index)]}
+
+
+def glyph(index: int) -> str:
+    """The marker of line number `index` as a character, for text beside the figure.
+
+    >>> glyph(1), glyph(8)
+    ('■', '▲')
+    """
+    return GLYPHS[_marker(index)]
+
+
+def _marker(index: int) -> int:
+    """Where the colours begin again, the markers are shifted by one: no two of 49 lines look alike."""
+    return (index + index // len(COLOURS)) % len(MARKERS)
+
+
+def draw_line(
+    on: Axes, xs: Sequence[float], ys: Sequence[float], index: int, label: str, *, predicted: bool = False
+) -> Any:
+    """Draw one line in its look and return the artist; a prediction is labelled PREDICTED."""
+    shown = f"PREDICTED {label}" if predicted else label
+    with rc_context(STYLE):
+        return on.plot(xs, ys, label=shown, markeredgewidth=0, zorder=3, **look(index, predicted=predicted))[0]
+
+
+def draw_guide(on: Axes, xs: Sequence[float], ys: Sequence[float], index: int, label: str = "") -> Any:
+    """Draw theoretical line number `index`: dashed, in ink, so that it is never taken for a measured one."""
+    dashes = GUIDE_DASHES[index % len(GUIDE_DASHES)]
+    with rc_context(STYLE):
+        return on.plot(xs, ys, label=label, color=GUIDE, linewidth=1.5, linestyle=dashes, zorder=2.5)[0]
+
+
+def draw_predicted(on: Axes, xs: Sequence[float], ys: Sequence[float], index: int, label: str = "") -> Any:
+    """Draw what line number `index` should be: thin and dashed in its colour, grey below 0 (of several lines)."""
+    colour = FAINT if index < 0 else look(index)["color"]
+    with rc_context(STYLE):
+        return on.plot(xs, ys, label=label, color=colour, linewidth=1.2, linestyle=PREDICTED_DASHES, zorder=2.2)[0]
+
+
+def legend(on: Axes, left: float = -0.118) -> None:
+    """The lines' names above the axes, where they hide no point: in as many columns as their longest names allow."""
+    labels = on.get_legend_handles_labels()[1]
+    if not labels:
+        return
+    with rc_context(STYLE):
+        on.legend(
+            ncols=legend_columns(labels), fontsize=8.5, handlelength=2.3, columnspacing=1.6, labelspacing=0.3,
+            loc="lower left", bbox_to_anchor=(left, 1.0), borderaxespad=0.4,
+        )  # fmt: skip
+
+
+def legend_columns(labels: Sequence[str]) -> int:
+    """Two columns, three for many short names, one where two names would not fit side by side.
+
+    >>> legend_columns(["eager", "CUDA graph"]), legend_columns(["eager"] * 9), legend_columns(["a long name " * 6] * 2)
+    (2, 3, 1)
+    """
+    longest = max(map(len, labels), default=0)
+    if len(labels) > 8 and longest <= _LEGEND_LETTERS // 3 - 4:
+        return 3
+    return 2 if longest <= _LEGEND_LETTERS // 2 - 4 else 1
+
+
+def legend_rows(labels: Sequence[str]) -> int:
+    """How many rows the legend takes.
+
+    >>> legend_rows(["eager", "CUDA graph", "PyCUDA"])
+    2
+    """
+    return -(-len(labels) // legend_columns(labels))
+
+
+def value_axis(on: Axes, unit: str, label: str) -> None:
+    """A log y axis whose ticks read 10 µs, 1 ms, 2 s (unit "s"), or as ratios or rates in their own units."""
+    on.set_yscale("log")
+    low, high = on.get_ylim()
+    decades = math.log10(high / low) if 0 < low < high else 1.0
+    subs = (1.0,) if decades > 2.5 else (1.0, 2.0, 5.0)
+    on.yaxis.set_major_locator(LogLocator(10, subs=subs, numticks=12))
+    on.yaxis.set_minor_locator(NullLocator())
+    on.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_label(value, unit)))
+    room = on.bbox.height / SHARP + _LABEL_BEYOND
+    letters = max(1, len(label))
+    points = min(10.0, max(7.5, room / (_LETTER * letters)))
+    most = int(room / (_LETTER * points))
+    on.set_ylabel(label if letters <= most else f"{label[: most - 1]}…", fontsize=points)
+    place = on.get_position()  # the label stands at the figure's left edge, however wide the ticks' texts are
+    on.yaxis.set_label_coords((_LABEL_AT - place.x0) / place.width, 0.5)
+
+
+def bar_axis(on: Axes, unit: str, label: str) -> None:
+    """The x axis of bars: at most five ticks with their unit, on a log axis one a decade."""
+    if on.get_xscale() == "log":
+        on.xaxis.set_major_locator(LogLocator(10, numticks=7))
+    else:
+        on.xaxis.set_major_locator(MaxNLocator(5))
+    on.xaxis.set_minor_locator(NullLocator())
+    on.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_label(value, unit)))
+    on.set_xlabel(label)
+
+
+def left_margin(limits: tuple[float, float], unit: str) -> float:
+    """The room that the ticks of a log y axis and its label need, as a share of the figure's width.
+
+    >>> left_margin((1e-6, 1.0), "s"), left_margin((1e5, 1e12), "FLOP/s") > 0.14
+    (0.118, True)
+    """
+    low, high = (round(math.log10(limit)) for limit in limits)
+    letters = max(len(tick_label(10.0**power, unit)) for power in range(low, high + 1))
+    return max(0.118, (44 + 7.1 * letters) / WIDTH)
+
+
+def tick_label(value: float, unit: str) -> str:
+    """A tick with its unit: no sign of floating-point noise.
+
+    >>> tick_label(1e-5, "s"), tick_label(0.5, "x"), tick_label(2e12, "FLOP/s")
+    ('10 µs', '0.5x', '2 TFLOP/s')
+    """
+    return units.ratio(value) if unit == "x" else units.quantity(value, unit)
+
+
+def slider_axis(on: Axes, values: Sequence[Value], scale: Literal["log", "linear", "category"], label: str) -> None:
+    """The x axis of a slider: at most ten ticks, on values that the slider can take, with a margin at both ends."""
+    places = positions(values, scale)
+    if scale == "log":
+        on.set_xscale("log")
+        edge = (places[-1] / places[0]) ** 0.025 if len(places) > 1 else 2.0
+        on.set_xlim(places[0] / edge, places[-1] * edge)
+    else:
+        few = scale == "category" and len(places) <= 6  # their labels lie flat and reach beyond the ends
+        margin = max(0.025 * (places[-1] - places[0]), 0.4 if few else 0.0) or 0.5
+        on.set_xlim(places[0] - margin, places[-1] + margin)
+    ticks = ticked(values, scale)
+    on.xaxis.set_major_locator(FixedLocator(positions(values, scale, ticks)))
+    on.xaxis.set_minor_locator(NullLocator())
+    crowded = sum(len(readable(value)) for value in ticks) > _LETTERS_ACROSS
+    on.set_xticklabels([readable(value) for value in ticks], rotation=90 if crowded else 0)
+    if crowded:
+        on.tick_params(axis="x", labelsize=_upright_points(len(ticks)))
+    on.set_xlabel(label)
+
+
+def positions(values: Sequence[Value], scale: str, of: Sequence[Value] | None = None) -> list[float]:
+    """Where values stand on the x axis: numbers at themselves, categories side by side.
+
+    >>> positions(("eager", "graph"), "category"), positions((1, 8), "log")
+    ([0.0, 1.0], [1.0, 8.0])
+    """
+    asked = values if of is None else of
+    if scale == "category":
+        return [float(list(values).index(value)) for value in asked]
+    return [float(value) for value in asked]
+
+
+def ticked(values: Sequence[Value], scale: str, most: int = 10) -> list[Value]:
+    """Which values get a tick: on a log axis the powers of two where there are enough, then evenly thinned.
+
+    >>> ticked((1, 2, 4, 8, 16, 100, 1000), "log", most=3)
+    [1, 4, 16]
+    """
+    chosen = list(values)
+    if scale == "log":
+        powers = [v for v in chosen if float(v) == int(v) and int(v) & (int(v) - 1) == 0]
+        chosen = powers if 2 * len(powers) >= len(chosen) else chosen
+    if scale == "category":
+        return chosen
+    step = -(-len(chosen) // most)
+    return chosen[::step]
+
+
+def readable(value: Value) -> str:
+    """A slider's value as a person reads it: whole numbers whole, large powers of two as such.
+
+    >>> readable(32768), readable(2**24), readable(0.25), readable("eager")
+    ('32768', '2^24', '0.25', 'eager')
+    """
+    if isinstance(value, int) and value >= 2**17 and value & (value - 1) == 0:
+        return f"2^{value.bit_length() - 1}"
+    if isinstance(value, float):
+        return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.4g}"
+    return str(value)
+
+
+def bottom_margin(values: Sequence[Value], scale: str) -> float:
+    """The room that the x axis's labels need, in CSS pixels: upright ones need more.
+
+    >>> bottom_margin((1, 2), "log"), bottom_margin(tuple(f"category number {n}" for n in range(9)), "category")
+    (72, 187)
+    """
+    ticks = [readable(value) for value in ticked(values, scale)]
+    crowded = sum(map(len, ticks)) > _LETTERS_ACROSS
+    return round(66 + 0.84 * _upright_points(len(ticks)) * max(map(len, ticks))) if crowded else 72
+
+
+def _upright_points(ticks: int) -> float:
+    """The size of upright labels, in points: smaller where there are many, so that they do not touch."""
+    return min(8.5, 330 / ticks)
+
+
+def to_png(drawn: Figure) -> bytes:
+    """The figure as a PNG at its full, sharp resolution."""
+    stream = BytesIO()
+    drawn.savefig(stream, format="png", dpi=_DPI * SHARP)
+    return stream.getvalue()
+
+
+def picture(drawn: Figure, alt: str) -> Picture:
+    """The figure as a `Picture` for a notebook."""
+    return Picture(to_png(drawn), alt, round(drawn.get_figwidth() * _DPI))

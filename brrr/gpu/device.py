@@ -1,0 +1,255 @@
+"""Which machine is this: the device in hand, and the datasheet it came with."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import warnings
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Literal
+
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.gpu import clocks, probe
+from brrr.gpu.clocks import max_sm_clock_hz, sm_clock_hz, throttle_reasons
+from brrr.gpu.datasheet import DatasheetError, Hardware, find_hardware, hardware, hardware_names
+
+__all__ = [
+    "DatasheetError",
+    "Device",
+    "Hardware",
+    "cuda_problem",
+    "default_device_kind",
+    "find_hardware",
+    "hardware",
+    "hardware_names",
+    "max_sm_clock_hz",
+    "sm_clock_hz",
+    "this_device",
+    "throttle_reasons",
+]
+
+Kind = Literal["cuda", "cpu", "cpu-queue"]  # the last: a toy accelerator, one worker with a queue on the CPU
+
+
+@dataclass(frozen=True)
+class Device:
+    """The machine in hand; what it does not tell is None.
+
+    `slug` names its folder of recordings; `l2_bytes` is the GPU's level-2 cache, or that of one core of a CPU;
+    `cpu_count` the processors that this process may use; `runtime` what runs the system, as far as it tells.
+    """
+
+    kind: Kind
+    name: str
+    slug: str
+    memory_bytes: int | None = None
+    l2_bytes: int | None = None
+    sm_count: int | None = None
+    compute_capability: tuple[int, int] | None = None
+    uuid: str | None = None
+    driver_version: str | None = None
+    cuda_version: str | None = None
+    torch_version: str | None = None
+    python_version: str = platform.python_version()
+    cpu: str = ""
+    cpu_count: int = 1
+    runtime: str = ""
+    hardware: Hardware | None = None
+
+
+def this_device(kind: str = "cuda") -> Device:
+    """The GPU that torch uses now, or this machine's CPU.
+
+    >>> this_device("cpu").slug
+    'cpu'
+
+    `kind` is "cuda", "cpu" or "cpu-queue". The CPU is described without loading torch. Raises UnavailableError, with
+    the reason, where CUDA does not work.
+    """
+    if kind not in ("cuda", "cpu", "cpu-queue"):
+        raise ArgumentError("this_device", "kind", kind, '"cuda", "cpu" or "cpu-queue"')
+    if kind == "cuda":
+        return _cuda_device()
+    return Device(
+        kind="cpu" if kind == "cpu" else "cpu-queue",
+        name=probe.cpu_name(),
+        slug="cpu",
+        memory_bytes=probe.memory_bytes(),
+        l2_bytes=probe.cpu_l2_bytes(),
+        torch_version=torch_version(),
+        cpu=probe.cpu_name(),
+        cpu_count=probe.cpu_count(),
+        runtime=probe.runtime_hint(),
+    )
+
+
+def default_device_kind() -> Literal["cuda", "cpu"]:
+    """ "cuda" if a GPU works with this torch, else "cpu"."""
+    return "cpu" if cuda_problem() else "cuda"
+
+
+def cuda_problem() -> str | None:
+    """Why CUDA does not work here, in words for the reader; None if it does.
+
+    Asks torch for one tiny addition on the GPU, the only proof that driver, torch and GPU fit together.
+    """
+    try:
+        torch = probe.torch_module()
+    except probe.ProbeError as error:
+        return f"torch is {error}"
+    if torch.version.cuda is None:
+        return _built_without_cuda(torch)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            if torch.cuda.is_available():
+                return too_old_gpu(torch) or _addition_fails(torch)
+        except Exception as error:  # a broken driver: torch raises RuntimeError, ctypes OSError
+            return f"torch cannot use CUDA: {first_line(error)}"
+    return _unavailable(torch, [first_line(one.message) for one in caught])
+
+
+def torch_version() -> str | None:
+    """torch's version with its build, such as "2.13.0+cpu", without loading torch; None if it is not installed."""
+    try:
+        return probe.package_version("torch")
+    except probe.ProbeError:
+        return None
+
+
+def arch_list(torch: ModuleType) -> list[str]:
+    """The GPU architectures that this torch has code for, such as "sm_90"; empty where it does not tell."""
+    try:
+        return list(torch.cuda.get_arch_list()) or torch._C._cuda_getArchFlags().split()  # the first: only with a GPU
+    except Exception:  # a build without CUDA has neither
+        return []
+
+
+def too_old_gpu(torch: ModuleType) -> str | None:
+    """What is wrong if this torch has no code for its GPU's architecture."""
+    capability = tuple(torch.cuda.get_device_capability())
+    built = [(kind, _capability(number)) for kind, _, number in (a.partition("_") for a in arch_list(torch))]
+    # Machine code (sm) runs on the same major version from its own minor version on, PTX (compute) on all newer GPUs.
+    fits = [c <= capability and (kind == "compute" or c[0] == capability[0]) for kind, c in built]
+    if not built or any(fits):
+        return None
+    oldest = min(c for _, c in built)
+    age = "too old" if capability < oldest else "not among the architectures"
+    return (
+        f"{torch.cuda.get_device_name()} has compute capability {_dotted(capability)}, {age} for torch "
+        f"{torch.__version__}, which is built for {', '.join(_dotted(c) for _, c in built)}"
+    )
+
+
+def too_old_driver(torch: ModuleType) -> str | None:
+    """What is wrong if the driver cannot run the CUDA version of this torch."""
+    newest = probe.driver_cuda()
+    if newest is None or torch.version.cuda is None:
+        return None
+    # Within one major version CUDA runs on older drivers too (minor version compatibility).
+    if newest[0] >= int(torch.version.cuda.split(".")[0]):
+        return None
+    return f"the NVIDIA driver is too old: it runs CUDA up to {_dotted(newest)}, torch needs {torch.version.cuda}"
+
+
+def first_line(error: object) -> str:
+    """The first line of a message, or the error's type where it has none."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _cuda_device() -> Device:
+    problem = cuda_problem()
+    if problem:
+        raise UnavailableError(
+            f"this_device: kind is 'cuda', but CUDA does not work here: {problem}. "
+            "The recordings are shown instead; `python -m brrr doctor` names what would help."
+        )
+    torch = probe.torch_module()
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return Device(
+        kind="cuda",
+        name=properties.name,
+        slug=slug(properties.name),
+        memory_bytes=properties.total_memory,
+        l2_bytes=getattr(properties, "L2_cache_size", None),
+        sm_count=properties.multi_processor_count,
+        compute_capability=(properties.major, properties.minor),
+        uuid=clocks.current_uuid(),
+        driver_version=clocks.driver_version() or _smi_driver(),
+        cuda_version=torch.version.cuda,
+        torch_version=torch.__version__,
+        cpu=probe.cpu_name(),
+        cpu_count=probe.cpu_count(),
+        runtime=probe.runtime_hint(),
+        hardware=find_hardware(properties.name),
+    )
+
+
+def slug(name: str) -> str:
+    """A device's short name for folders: its datasheet's, else made from the name that the driver reports.
+
+    >>> slug("NVIDIA H200"), slug("NVIDIA GeForce RTX 3060 Laptop GPU")
+    ('h200', 'rtx-3060-laptop-gpu')
+    """
+    known = find_hardware(name)
+    words = [word for word in re.findall(r"[a-z0-9]+", name.lower()) if word not in ("nvidia", "geforce", "tesla")]
+    return known.key if known else "-".join(words) or "gpu"
+
+
+def _built_without_cuda(torch: ModuleType) -> str:
+    if getattr(torch.version, "hip", None):
+        return f"torch {torch.__version__} is built for AMD GPUs; only NVIDIA ones are measured"
+    here = _smi_names()
+    return f"torch {torch.__version__} is built without CUDA" + (f", though {here} is here" if here else "")
+
+
+def _addition_fails(torch: ModuleType) -> str | None:
+    try:
+        fine = (torch.ones(1, device="cuda") + 1).item() == 2.0
+    except Exception as error:  # no kernel image, a lost GPU, no free memory at all
+        return f"a first addition on the GPU fails: {first_line(error)}"
+    return None if fine else "a first addition on the GPU gives a wrong result"
+
+
+def _unavailable(torch: ModuleType, complaints: list[str]) -> str:
+    """The likeliest of the reasons for which torch sees no GPU."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None and visible.strip() in ("", "-1") and probe.gpu_seen():
+        return f"CUDA_VISIBLE_DEVICES is {visible!r}, which hides every GPU"
+    old = too_old_driver(torch)
+    if old:
+        return old
+    try:
+        gpus = probe.nvidia_smi()
+    except probe.ProbeError as error:
+        if not probe.gpu_seen():
+            return "there is no NVIDIA GPU"
+        return f"an NVIDIA GPU is here, but its driver does not answer: {error}"
+    said = "; ".join(complaints) or "it gives no reason"
+    return f"torch cannot use {gpus[0][0]}: {said}"
+
+
+def _smi_names() -> str | None:
+    try:
+        return ", ".join(name for name, _ in probe.nvidia_smi())
+    except probe.ProbeError:
+        return None
+
+
+def _smi_driver() -> str | None:
+    try:
+        return probe.nvidia_smi()[0][1]
+    except probe.ProbeError:
+        return None
+
+
+def _capability(number: str) -> tuple[int, int]:
+    """ "90" -> (9, 0), "120a" -> (12, 0)."""
+    digits = re.sub(r"\D", "", number) or "0"
+    return int(digits[:-1] or 0), int(digits[-1])
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(str(part) for part in version)

@@ -1,0 +1,276 @@
+"""The text of the kernel around a line: vectors of 16 bytes, a grid-stride loop, float32 arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from brrr.kernels.elementwise.parse import LINE_FILE
+
+if TYPE_CHECKING:
+    import torch
+
+NAME = "brrr_elementwise"
+THREADS, WORDS, WORD_BYTES = 256, 2, 16
+"""Threads a block; each asks for two words of 16 bytes of an input before it computes."""
+
+MOST_BLOCKS = 2**20
+"""Blocks of a launch; what they leave of a larger array, they do after their first tile."""
+
+STORED = {"float32": "float", "float64": "double", "float16": "Half", "bfloat16": "Bfloat"}
+ITEMSIZE = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2}
+
+_CONVERSIONS = {
+    "float16": """\
+struct Half { unsigned short bits; };
+__device__ __forceinline__ float widen(Half x) {
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+    return y;
+}
+__device__ __forceinline__ void narrow(float x, Half &y) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); }
+""",
+    "bfloat16": """\
+struct Bfloat { unsigned short bits; };
+__device__ __forceinline__ float widen(Bfloat x) { return __uint_as_float(static_cast<unsigned>(x.bits) << 16); }
+__device__ __forceinline__ void narrow(float x, Bfloat &y) {  // to the nearest, a tie to even; a NaN stays one
+    const unsigned bits = __float_as_uint(x);
+    const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    y.bits = static_cast<unsigned short>(nan ? 0x7fffu : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+""",
+    "float32": """\
+__device__ __forceinline__ float widen(float x) { return x; }
+__device__ __forceinline__ void narrow(float x, float &y) { y = x; }
+""",
+    "float64": """\
+__device__ __forceinline__ double widen(double x) { return x; }
+__device__ __forceinline__ void narrow(double x, double &y) { y = x; }
+""",
+}
+
+
+@dataclass(frozen=True)
+class Array:
+    """An input array of the kernel: its name in the line, its type, how it is read, the width of a load it allows."""
+
+    name: str
+    dtype: str
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that the kernel's text depends on."""
+
+    line: str
+    output: str
+    declared: bool
+    arrays: tuple[Array, ...]
+    numbers: tuple[str, ...]
+    dtype: str
+    count: int
+    aligned: bool = True
+
+    @property
+    def width(self) -> int:
+        """Elements a thread loads and stores at once: 16 bytes of the widest type."""
+        widest = max(ITEMSIZE[each] for each in (self.dtype, *(array.dtype for array in self.arrays)))
+        return WORD_BYTES // widest if self.aligned else 1
+
+    @property
+    def vectors(self) -> int:
+        """Whole vectors of the result; up to `width` - 1 elements are left over."""
+        return self.count // self.width
+
+    @property
+    def tiles(self) -> int:
+        """What a block does at once: its threads times two vectors."""
+        return max(1, -(-self.vectors // (THREADS * WORDS)))
+
+    @property
+    def even(self) -> bool:
+        """Whether every tile is full of vectors of the result, so that no thread need ask if one is there."""
+        return self.vectors % (THREADS * WORDS) == 0
+
+    @property
+    def wide_index(self) -> bool:
+        """Whether an index may need 64 bits."""
+        return max([self.count, *(array.layout.reach for array in self.arrays)]) >= 2**31
+
+
+def number_type(dtype: str) -> str:
+    """The type of an element in the line."""
+    return "double" if dtype == "float64" else "float"
+
+
+def source(plan: Plan) -> str:
+    """The kernel's text in CUDA C++; it includes nothing, so NVRTC and nvcc both take it as it is."""
+    used = dict.fromkeys([plan.dtype, *(array.dtype for array in plan.arrays)])
+    looped = [f"constexpr int WORDS = {WORDS};"]
+    looped += [] if plan.even else [f"constexpr Index VECTORS = {plan.vectors};"]
+    looped += [f"constexpr Index TILES = {plan.tiles};"] if plan.tiles > MOST_BLOCKS else []
+    head = [
+        f"// {plan.line}",
+        f"// {plan.count} elements, {plan.width} at a time, {plan.dtype}; made by brrr.",
+        f"using Index = {'unsigned long long' if plan.wide_index else 'unsigned'};",
+        f"constexpr int VECTOR = {plan.width}, THREADS = {THREADS};",
+        *(looped if plan.vectors else []),
+        "template <class T> struct alignas(sizeof(T) * VECTOR) Pack { T at[VECTOR]; };",
+    ]
+    return "\n".join([*head, *(_CONVERSIONS[each].rstrip("\n") for each in used), "", _line(plan), _kernel(plan), ""])
+
+
+def _line(plan: Plan) -> str:
+    """The student's line as a function of its inputs. `#line` makes the compiler's errors point at it alone."""
+    kind = number_type(plan.dtype)
+    takes = [f"{number_type(array.dtype)} {array.name}" for array in plan.arrays]
+    takes += [f"{kind} {name}" for name in plan.numbers]
+    declared = [] if plan.declared else [f"    {kind} {plan.output};"]
+    rows = [f"__device__ __forceinline__ {kind} brrr_line({', '.join(takes)}) {{", *declared]
+    rows += [f'#line 1 "{LINE_FILE}"', f"{plan.line};", '#line 1 "generated"', f"    return {plan.output};", "}"]
+    return "\n".join(rows)
+
+
+def _kernel(plan: Plan) -> str:
+    takes = [f"const {STORED[array.dtype]} *__restrict__ in_{array.name}" for array in plan.arrays]
+    takes += [f"{STORED[plan.dtype]} *__restrict__ result"]
+    takes += [f"{number_type(plan.dtype)} {name}_" for name in plan.numbers]
+    rows = [f'extern "C" __global__ void __launch_bounds__(THREADS) {NAME}({", ".join(takes)}) {{']
+    rows += _loop(plan) if plan.vectors else []
+    rows += _rest(plan) if plan.count % plan.width else []
+    return "\n".join([*rows, "}"])
+
+
+def _loop(plan: Plan) -> list[str]:
+    """All whole vectors: first every load of a tile, then the arithmetic and the stores."""
+    packed = [array for array in plan.arrays if array.layout.vectors(plan.width)]
+    kept = [f"    Pack<{STORED[array.dtype]}> {array.name}_[WORDS];" for array in packed]
+    loads = [f"            {array.name}_[w] = {_load(array)};" for array in packed]
+    values = _values(plan.arrays, packed)
+    once = plan.tiles <= MOST_BLOCKS
+    guard, end = ("", "") if plan.even else ("        if (v < VECTORS) {", "        }")
+    rows = [
+        "    const Index tile = blockIdx.x;" if once
+        else "    for (Index tile = blockIdx.x; tile < TILES; tile += gridDim.x) {",
+        "    const Index first = tile * (THREADS * WORDS) + threadIdx.x;",
+        *kept,
+        *(["#pragma unroll", "    for (int w = 0; w < WORDS; ++w) {", "        const Index v = first + w * THREADS;",
+           guard, *loads, end, "    }"] if loads else []),
+        "#pragma unroll",
+        "    for (int w = 0; w < WORDS; ++w) {",
+        "        const Index v = first + w * THREADS;",
+        guard,
+        f"            Pack<{STORED[plan.dtype]}> out;",
+        "#pragma unroll",
+        "            for (int k = 0; k < VECTOR; ++k) {",
+        *(["                const Index i = v * VECTOR + k;"] if len(packed) < len(plan.arrays) else []),
+        f"                narrow(brrr_line({_arguments(values, plan)}), out.at[k]);",
+        "            }",
+        f"            reinterpret_cast<Pack<{STORED[plan.dtype]}> *>(result)[v] = out;",
+        end,
+        "    }",
+        "" if once else "    }",
+    ]  # fmt: skip
+    return [_indented(row, plan.even) for row in rows if row]
+
+
+def _indented(row: str, even: bool) -> str:
+    """Without the question whether a vector is there, what depends on it stands one level less deep."""
+    return row.replace("    ", "", 1) if even and row.startswith(" " * 12) else row
+
+
+def _load(array: Array) -> str:
+    """One vector of an input, by the vector's number or by the index of its first element."""
+    where = "v" if array.layout.contiguous else f"({array.layout.index('(v * VECTOR)')}) / VECTOR"
+    return f"reinterpret_cast<const Pack<{STORED[array.dtype]}> *>(in_{array.name})[{where}]"
+
+
+def _values(arrays: Sequence[Array], packed: Sequence[Array]) -> list[str]:
+    return [
+        f"widen({array.name}_[w].at[k])" if array in packed else f"widen(in_{array.name}[{array.layout.index('i')}])"
+        for array in arrays
+    ]
+
+
+def _rest(plan: Plan) -> list[str]:
+    """The elements that fill no vector, one a thread of the first block."""
+    values = [f"widen(in_{array.name}[{array.layout.index('i')}])" for array in plan.arrays]
+    left = plan.count % plan.width
+    return [
+        f"    if (blockIdx.x == 0 && threadIdx.x < {left}) {{",
+        f"        const Index i = {plan.count - left}ull + threadIdx.x;",
+        f"        narrow(brrr_line({_arguments(values, plan)}), result[i]);",
+        "    }",
+    ]
+
+
+def _arguments(values: Sequence[str], plan: Plan) -> str:
+    return ", ".join([*values, *(f"{name}_" for name in plan.numbers)])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# How the kernel reads an input: by which index, and whether several neighbours at a time.
+
+Steps = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """An input's dimensions as (size, stride), innermost first, neighbours joined where memory has no gap.
+
+    >>> Layout(((8, 1), (100, 0))).index("i")
+    'i % 8'
+    """
+
+    steps: Steps
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the input's elements lie as the result's do."""
+        return len(self.steps) <= 1 and all(stride == 1 for _, stride in self.steps)
+
+    def vectors(self, width: int) -> bool:
+        """Whether `width` neighbours of the result always have neighbours here, at a multiple of `width`."""
+        if self.contiguous:
+            return True
+        (size, stride), *outer = self.steps
+        return stride == 1 and size % width == 0 and all(each % width == 0 for _, each in outer)
+
+    @property
+    def reach(self) -> int:
+        """The largest index that occurs."""
+        return sum((size - 1) * stride for size, stride in self.steps)
+
+    def index(self, i: str) -> str:
+        """The index in C++ of the input's element that belongs to the result's element `i`."""
+        if self.contiguous:
+            return i
+        terms, divisor = [], 1
+        for place, (size, stride) in enumerate(self.steps):
+            along = i if divisor == 1 else f"{i} / {divisor}"
+            along = along if place == len(self.steps) - 1 else f"{along} % {size}"
+            if stride:
+                terms.append(along if stride == 1 else f"({along}) * {stride}")
+            divisor *= size
+        return " + ".join(terms) or "0"
+
+
+def layout(tensor: torch.Tensor, shape: Sequence[int]) -> Layout:
+    """The layout of a tensor that is broadcast to `shape`.
+
+    >>> import torch
+    >>> layout(torch.ones(8), (100, 8)).steps, layout(torch.ones(100, 8), (100, 8)).steps
+    (((8, 1), (100, 0)), ((800, 1),))
+    """
+    spread = tensor.expand(tuple(shape))
+    joined: list[tuple[int, int]] = []
+    for size, stride in zip(reversed(spread.shape), reversed(spread.stride()), strict=True):
+        if size == 1:
+            continue
+        if joined and stride == joined[-1][0] * joined[-1][1]:
+            joined[-1] = (joined[-1][0] * size, joined[-1][1])
+        else:
+            joined.append((size, stride))
+    return Layout(tuple(joined))

@@ -1,0 +1,273 @@
+"""`elementwise`: one line of CUDA C++ as a function of torch tensors."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.kernels.elementwise.generate import (
+    ITEMSIZE,
+    MOST_BLOCKS,
+    NAME,
+    THREADS,
+    WORD_BYTES,
+    Array,
+    Plan,
+    layout,
+    source,
+)
+from brrr.kernels.elementwise.parse import TYPES, LineError, checked_line, from_log, output_name, used_names
+
+if TYPE_CHECKING:
+    import torch
+
+Input = Any  # a tensor or a number
+
+_CPP = frozenset(
+    """alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double else
+    enum explicit export extern false float for friend goto if inline int long mutable namespace new nullptr operator
+    private protected public register return short signed sizeof static struct switch template this throw true try
+    typedef typeid typename union unsigned using virtual void volatile while""".split()  # noqa: SIM905
+)
+
+
+class Elementwise:
+    """A line made into a kernel for inputs of certain shapes and types; call it for the result.
+
+    >>> import torch
+    >>> double = elementwise("y = 2 * x", x=torch.tensor([1.0, 2.0]))
+    >>> double()
+    tensor([2., 4.])
+    >>> double(x=torch.tensor([5.0, 7.0]))
+    tensor([10., 14.])
+
+    `source` is the whole kernel in CUDA C++; `bytes` is what it must move; `emulated` says whether torch on the CPU
+    stands in for the kernel.
+    """
+
+    def __init__(self, line: str, inputs: Mapping[str, Input]) -> None:
+        import torch
+
+        self.line = checked_line(line)
+        self.output, declared = output_name(self.line)
+        _check_names(self.line, self.output, inputs)
+        self._inputs = dict(inputs)
+        tensors = {name: value for name, value in inputs.items() if isinstance(value, torch.Tensor)}
+        for name in inputs.keys() - tensors.keys():
+            _check_number(name, inputs[name])
+        self.device = _common_device(tensors)
+        self.shape = _common_shape(tensors)
+        self.dtype = _common_type(tensors)
+        self._plan = self._planned(tensors, declared)
+        self.source = source(self._plan)
+        if self.emulated:
+            self()  # a line that the emulation does not understand fails here, as one that does not compile would
+        elif self._plan.count:
+            self._function = _compiled(self.source, self.line, self.device.index)
+
+    @property
+    def emulated(self) -> bool:
+        """Whether the inputs are on the CPU, so that torch evaluates the line."""
+        return bool(self.device.type == "cpu")
+
+    @property
+    def bytes(self) -> int:
+        """What any kernel for this line must move: each input read once, the result written once."""
+        read = sum(each.numel() * each.element_size() for each in self._tensors(self._inputs).values())
+        return int(read + self._plan.count * ITEMSIZE[self._plan.dtype])
+
+    def __call__(self, **others: Input) -> torch.Tensor:
+        """The result, a new tensor without a gradient, on torch's current stream; `others` replace inputs alike."""
+        inputs = self._replaced(others) if others else self._inputs
+        return self._by_torch(inputs) if self.emulated else self._launched(inputs)
+
+    def __repr__(self) -> str:
+        how = "through torch on the CPU" if self.emulated else f"one kernel on {self.device}"
+        return f'elementwise("{self.line}"): {self._plan.dtype} {tuple(self.shape)}, {how}'
+
+    def _planned(self, tensors: Mapping[str, torch.Tensor], declared: bool) -> Plan:
+        arrays = tuple(Array(name, _short(each.dtype), layout(each, self.shape)) for name, each in tensors.items())
+        numbers = tuple(name for name in self._inputs if name not in tensors)
+        aligned = all(each.data_ptr() % WORD_BYTES == 0 for each in tensors.values())
+        count = self.shape.numel()
+        return Plan(self.line, self.output, declared, arrays, numbers, _short(self.dtype), count, aligned)
+
+    def _tensors(self, inputs: Mapping[str, Input]) -> dict[str, torch.Tensor]:
+        return {array.name: inputs[array.name] for array in self._plan.arrays}
+
+    def _replaced(self, others: Mapping[str, Input]) -> dict[str, Input]:
+        """The inputs with others in their place, of the same shape, strides, type and alignment."""
+        import torch
+
+        for name, value in others.items():
+            old = self._inputs.get(name)
+            if old is None:
+                raise ArgumentError("elementwise kernel", "input", name, f"one of {', '.join(self._inputs)}")
+            if isinstance(old, torch.Tensor):
+                _check_like(name, value, old, self._plan.aligned)
+            else:
+                _check_number(name, value)
+        return {**self._inputs, **others}
+
+    def _by_torch(self, inputs: Mapping[str, Input]) -> torch.Tensor:
+        import torch
+
+        from brrr.kernels.elementwise.emulate import emulate
+
+        with torch.no_grad():
+            result = emulate(self.line, self.output, inputs).to(self.dtype)
+            return result.expand(self.shape).contiguous().clone()
+
+    def _launched(self, inputs: Mapping[str, Input]) -> torch.Tensor:
+        import torch
+
+        from brrr.gpu.nvrtc import F32, PTR
+
+        result = torch.empty(self.shape, dtype=self.dtype, device=self.device)
+        if not self._plan.count:
+            return result
+        pointers = [(each.data_ptr(), PTR) for each in (*self._tensors(inputs).values(), result)]
+        numbers = [(float(inputs[name]), F32 if self.dtype != torch.float64 else _double()) for name in
+                   self._plan.numbers]  # fmt: skip
+        with torch.cuda.device(self.device):
+            self._function((min(self._plan.tiles, MOST_BLOCKS), 1, 1), (THREADS, 1, 1), *pointers, *numbers)
+        return result
+
+
+def elementwise(line: str, **inputs: Input) -> Elementwise:
+    """Make one line of CUDA C++ into a kernel that runs once for each element; call what comes back for the result.
+
+    >>> import torch
+    >>> cos_cos = elementwise("y = cosf(cosf(x))", x=torch.zeros(3))
+    >>> cos_cos()
+    tensor([0.5403, 0.5403, 0.5403])
+    >>> print(cos_cos.source.splitlines()[0])
+    // y = cosf(cosf(x))
+
+    line: assignments, the last of which gives the result its value; each input has its name. Types are float, and
+        double where an input is float64. Write 0.5f, for 0.5 alone is a double, and slow.
+    inputs: tensors of float32, float16, bfloat16 or float64 on one GPU, and numbers. Shapes are broadcast as torch
+        does; 16-bit types are computed in float32 and rounded once. The result has the type that the tensors' types
+        promote to.
+
+    On CPU tensors the line is evaluated through torch instead, for C's arithmetic and the functions of
+    `emulate.py`. LineError with a caret for a line that does not compile; ArgumentError for inputs that do not fit;
+    UnavailableError where a GPU's tensors are given and there is no NVRTC.
+    """
+    return Elementwise(line, inputs)
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _double() -> Any:
+    import ctypes
+
+    return ctypes.c_double
+
+
+def _check_names(line: str, output: str, inputs: Mapping[str, Input]) -> None:
+    """Names must be possible in C++ and stand in the line; ArgumentError else."""
+    used = used_names(line)
+    for name in inputs:
+        if not name.isascii() or name in _CPP or name.startswith("brrr") or keyword.iskeyword(name):
+            raise ArgumentError("elementwise", "input", name, "a name that is no word of C++ or Python's own")
+        if name == output:
+            raise ArgumentError("elementwise", "line", line, f"another name for the result than the input's, {name!r}")
+        if name not in used:
+            raise ArgumentError("elementwise", "input", name, f"an input that stands in the line {line!r}")
+    if output in _CPP or output in TYPES:
+        raise ArgumentError("elementwise", "line", line, "a result whose name is no word of C++")
+
+
+def _common_device(tensors: Mapping[str, torch.Tensor]) -> torch.device:
+    if not tensors:
+        raise ArgumentError("elementwise", "inputs", {}, "at least one tensor, as in elementwise(line, x=x)")
+    devices = {name: each.device for name, each in tensors.items()}
+    first = next(iter(devices.values()))
+    if any(device != first for device in devices.values()) or first.type not in ("cpu", "cuda"):
+        found = ", ".join(f"{name} on {device}" for name, device in devices.items())
+        raise ArgumentError("elementwise", "inputs", found, "tensors on one GPU, or all on the CPU", "Use .to(device).")
+    return first
+
+
+def _common_shape(tensors: Mapping[str, torch.Tensor]) -> torch.Size:
+    import torch
+
+    try:
+        return torch.Size(torch.broadcast_shapes(*(each.shape for each in tensors.values())))
+    except RuntimeError:
+        found = ", ".join(f"{name} {tuple(each.shape)}" for name, each in tensors.items())
+        raise ArgumentError("elementwise", "inputs", found, "shapes that can be broadcast to one") from None
+
+
+def _common_type(tensors: Mapping[str, torch.Tensor]) -> torch.dtype:
+    """The type of the result: the one that all tensors' types promote to."""
+    import torch
+
+    for name, each in tensors.items():
+        if _short(each.dtype) not in ITEMSIZE:
+            raise ArgumentError("elementwise", name, each.dtype, f"one of {', '.join(ITEMSIZE)}", "Use .float().")
+    common, *others = (each.dtype for each in tensors.values())
+    for other in others:
+        common = torch.promote_types(common, other)
+    return common
+
+
+def _check_like(name: str, value: Input, old: torch.Tensor, aligned: bool) -> None:
+    import torch
+
+    like = isinstance(value, torch.Tensor) and (value.shape, value.stride(), value.dtype, value.device) == (
+        old.shape, old.stride(), old.dtype, old.device
+    )  # fmt: skip
+    if not like or (aligned and value.data_ptr() % WORD_BYTES):
+        found = f"{value.dtype} {tuple(value.shape)} on {value.device}" if isinstance(value, torch.Tensor) else value
+        wanted = f"a tensor as the one it was made for, {old.dtype} {tuple(old.shape)} on {old.device}"
+        hint = "For other shapes, types or strides call elementwise(...) again."
+        raise ArgumentError("elementwise kernel", name, found, wanted, hint)
+
+
+def _check_number(name: str, value: Input) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ArgumentError("elementwise", name, type(value).__name__, "a tensor or a number")
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str, line: str, device_index: int) -> Any:
+    """The kernel, compiled by NVRTC and loaded into torch's context."""
+    import torch
+
+    try:
+        from cuda.bindings import driver, nvrtc
+
+        nvrtc.nvrtcVersion()
+    except Exception as error:  # a missing library raises errors of its own
+        raise UnavailableError(
+            f"elementwise: NVRTC is not here ({error}), so lines of CUDA C++ cannot be compiled for the GPU; only they "
+            "are missing. `pip install cuda-bindings` adds it; on CPU tensors the line is evaluated through torch"
+        ) from None
+    from brrr.gpu.nvrtc import Kernel, check
+
+    major, minor = torch.cuda.get_device_capability(device_index)
+    torch.zeros(1, device=f"cuda:{device_index}")  # makes torch's primary context current in this thread
+    module = check(driver.cuModuleLoadData(machine_code(text, line, f"sm_{major}{minor}")), "loading your line")
+    return Kernel(check(driver.cuModuleGetFunction(module, NAME.encode()), NAME), NAME)
+
+
+def machine_code(text: str, line: str, arch: str) -> bytes:
+    """The machine code of a generated kernel for `arch`; LineError that points at what does not compile."""
+    from brrr.gpu.nvrtc import compile_cubin
+    from brrr.kernels.elementwise.emulate import FUNCTIONS
+
+    try:
+        return compile_cubin(text, "generated", arch)
+    except UnavailableError as refused:
+        log = str(refused)
+    raise from_log(line, log, (*FUNCTIONS, *used_names(line)))
+
+
+__all__ = ["Elementwise", "LineError", "elementwise"]

@@ -1,1 +1,0 @@
-"""Which machine is this: probes, clocks, datasheets, and the doctor."""

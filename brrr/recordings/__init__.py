@@ -1,1 +1,0 @@
-"""Measurements kept on disk: plan, record, write, validate, read."""

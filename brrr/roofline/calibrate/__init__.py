@@ -1,0 +1,138 @@
+"""`calibrate`: measure what this device can do at best, for every prediction to rest on.
+
+>>> peaks = calibrate("cpu", quick=True)              # doctest: +SKIP
+>>> peaks.bandwidth(64e6), peaks.matmul("fp32")       # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from brrr.core import __version__
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.roofline.calibrate.part import Findings, Part, run_parts
+from brrr.roofline.peaks.peak import Curve, Peak
+from brrr.roofline.peaks.peaks import MissingPeakError, Peaks
+
+__all__ = ["Curve", "MissingPeakError", "Peak", "Peaks", "calibrate"]
+
+QUICK_S = {"cpu": 6.0, "cuda": 10.0}
+"""What a quick calibration takes at most, once torch is loaded and what a GPU's first use costs is paid."""
+
+
+def calibrate(
+    device: str | None = None,
+    *,
+    budget_s: float = 60.0,
+    quick: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> Peaks:
+    """Measure the peaks of a device: bandwidth by working set, arithmetic by data type, launches, host costs.
+
+    >>> calibrate("tpu")
+    Traceback (most recent call last):
+    brrr.core.errors.ArgumentError: calibrate: device is 'tpu'; expected 'cuda', 'cpu' or None ...
+
+    `device` is "cuda" (torch's current device), "cpu", or None for the GPU if there is one. It takes less than
+    `budget_s` seconds; what does not fit is left out, and `notes` of the result say so. `quick` measures fewer sizes,
+    compiles nothing, and takes a few seconds: for tests. `progress` is told the name of each part as it begins.
+
+    Every kernel's result is checked before it is timed: WrongResultError. UnavailableError where there is no GPU.
+    """
+
+    if isinstance(budget_s, bool) or not isinstance(budget_s, int | float) or not 1 <= budget_s < float("inf"):
+        raise ArgumentError("calibrate", "budget_s", budget_s, "a number of seconds, at least 1")
+    chosen = _chosen(device)
+    seconds = min(budget_s, QUICK_S[chosen]) if quick else float(budget_s)
+    return measured_peaks(chosen, seconds, quick=quick, progress=progress or _silent)
+
+
+def _chosen(device: str | None) -> str:
+    if device not in (None, "cuda", "cpu"):
+        raise ArgumentError(
+            "calibrate", "device", device, "'cuda', 'cpu' or None", "None takes the GPU if there is one"
+        )
+    if device == "cpu":
+        return "cpu"
+    from brrr.gpu.device import cuda_problem
+
+    problem = cuda_problem()
+    if device == "cuda" and problem:
+        raise UnavailableError(
+            f"calibrate: device is 'cuda', but CUDA does not work here: {problem}. The recorded peaks are there "
+            "instead: brrr.roofline.peaks.file.recorded_peaks('h200'); or calibrate the CPU: device='cpu'"
+        )
+    return "cpu" if problem else "cuda"
+
+
+def _silent(part: str) -> None:
+    """Nobody wants to know how far it is."""
+
+
+def measured_peaks(device: str, budget_s: float, *, quick: bool, progress: Callable[[str], None]) -> Peaks:
+    """Run all parts of the device's calibration within the budget."""
+    import torch  # its loading is not the device's doing, and so not in the budget
+
+    assert torch is not None
+    from brrr.gpu.device import this_device
+
+    if device == "cuda":
+        _require_compiler()
+        if quick:  # whose few seconds the first uses would take up
+            _first_uses()
+    found = Findings(time.perf_counter() + budget_s, quick)
+    here = this_device("cuda" if device == "cuda" else "cpu")
+    run_parts(_parts(device), found, progress)
+    return Peaks(
+        device=here.name,
+        kind="cuda" if device == "cuda" else "cpu",
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        brrr=__version__,
+        driver=here.driver_version or "",
+        cuda=here.cuda_version or "",
+        torch=here.torch_version or "",
+        measured=found.measured,
+        curves=found.curves,
+        assumed=found.assumed,
+        sweeps=found.sweeps,
+        notes=tuple(found.notes),
+    )
+
+
+def _require_compiler() -> None:
+    """UnavailableError unless CUDA C++ can be compiled here: every time on the GPU is taken behind a gate of it."""
+    from brrr.gpu.nvrtc import probe_kernel
+
+    try:
+        probe_kernel("brrr_marker")
+    except (ImportError, UnavailableError) as error:
+        raise UnavailableError(
+            f"calibrate: the GPU's peaks need NVRTC and cuda-bindings, which come with torch's CUDA builds: {error}. "
+            "Install cuda-bindings; until then the recorded peaks are there, and calibrate('cpu')"
+        ) from error
+
+
+def _first_uses() -> None:
+    """What a process pays once on a GPU: the timers' calibration, the profiler's start, the library of products."""
+    import torch
+
+    from brrr.roofline.calibrate.gpu_times import own_times
+    from brrr.timing.calibration import calibration
+
+    calibration(torch.cuda.current_device())
+    x = torch.ones(64, 64, device="cuda")
+    own_times([lambda: torch.relu(x)])
+    torch.matmul(x, x)
+    torch.cuda.synchronize()
+
+
+def _parts(device: str) -> Sequence[Part]:
+    if device == "cuda":
+        from brrr.roofline.calibrate.gpu import PARTS as gpu_parts
+
+        return gpu_parts
+    from brrr.roofline.calibrate.cpu import PARTS as cpu_parts
+
+    return cpu_parts

@@ -1,0 +1,227 @@
+"""A CPU's peaks, through torch's own operators: what its caches, its memory and its units do for a torch program."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from brrr.core.measurement import Estimate
+from brrr.core.values import Value
+from brrr.roofline.calibrate import host_cost, part
+from brrr.roofline.calibrate.matrix import CALLS, measure_products
+from brrr.roofline.calibrate.part import Findings, Part, loop_estimate
+from brrr.roofline.peaks.peak import Curve, Peak, better, steps
+
+if TYPE_CHECKING:
+    import torch
+
+SMALLEST, LARGEST = 64 * 2**10, 2**30
+QUICK_LARGEST = 32 * 2**20
+Prepared = tuple[int, Callable[[], Any]]
+"""The bytes that a call moves, and the call."""
+Prepare = Callable[[torch.Tensor, int], Prepared]
+
+BUSY = 0.3
+TWICE = 2
+"""Each set is sampled twice, at different moments: another program's burst of work spoils one of them."""
+IN_CACHE = 32 * 2**10
+"""Floats a thread in the chain: torch gives a thread no fewer, and three arrays of 128 KiB lie in a core's L2."""
+
+
+def bandwidth(found: Findings) -> None:
+    """Copy, read, write and triad by working set. A call's whole time counts: on small sets the host's cost with it."""
+    sizes = _sizes(found.quick)
+    arena = torch.empty(sizes[-1] // 4).uniform_(0.5, 1.5)
+    kinds = {"read": _read, "copy": _copy, "triad": _triad, "write": _write}  # the last spoils the arena
+    seconds = min(0.12, 0.3 * found.left_s / (len(sizes) * len(kinds)))
+    for kind, (prepare, by) in kinds.items():
+        best: dict[float, Peak] = {}
+        for _ in range(TWICE):
+            for place, rate in _rates(prepare, arena, sizes, seconds / TWICE, found):
+                best[place] = better(best.get(place), rate)
+        if len(best) < len(sizes):
+            found.note(f"{kind}: working sets above {int(max(best))} B left out, for lack of time")
+        conditions: dict[str, Value] = {"by": f"{by}, the better of two samples", **_threads()}
+        found.curves[kind] = Curve("working_set_bytes", tuple(sorted(best.items())), conditions)
+
+
+def _rates(
+    prepare: Prepare, arena: torch.Tensor, sizes: list[int], seconds: float, found: Findings
+) -> Iterator[tuple[float, Peak]]:
+    """The rate on each working set, until the next one would take more than an eighth of the time that is left."""
+    for size in sizes:
+        moved, call = prepare(arena, size)
+        estimate = loop_estimate(call, seconds)
+        yield moved, Peak.rate(moved, estimate, "B/s")
+        if not found.quick and CALLS * estimate.median > found.left_s / 8:
+            return
+
+
+def _sizes(quick: bool) -> list[int]:
+    import psutil
+
+    if quick:
+        return steps(SMALLEST, QUICK_LARGEST, 8)
+    return steps(SMALLEST, min(LARGEST, psutil.virtual_memory().available // 4), 2)
+
+
+def _threads() -> dict[str, int]:
+    return {"threads": torch.get_num_threads()}
+
+
+def _copied(arena: torch.Tensor, size: int) -> Prepared:
+    half = size // 8
+    source, out = arena[:half], arena[half : 2 * half]
+    kept = out.clone()
+    out.fill_(torch.nan)
+    out.copy_(source)
+    part.same(out, lambda first, last: source[first:last], "torch's copy_")
+    out.copy_(kept)
+    return 8 * half, lambda: out.copy_(source)
+
+
+def _summed(arena: torch.Tensor, size: int) -> Prepared:
+    x = arena[: size // 4]
+    part.close(x.sum(), x.sum(dtype=torch.float64), 1e-4, "torch's sum")
+    return 4 * len(x), lambda: x.sum()
+
+
+def _filled(arena: torch.Tensor, size: int) -> Prepared:
+    out = arena[: size // 4]
+    value = float(torch.rand(())) + 2.0
+    out.fill_(value)
+    part.same(out, lambda first, last: torch.full((last - first,), value), "torch's fill_")
+    return 4 * len(out), lambda: out.fill_(value)
+
+
+def _added(arena: torch.Tensor, size: int) -> Prepared:
+    third = size // 12
+    a, b, c = (arena[k * third : (k + 1) * third] for k in range(3))
+    scale = float(torch.rand(())) + 0.5
+    kept = a.clone()
+    a.fill_(torch.nan)
+    torch.add(b, c, alpha=scale, out=a)
+    part.triad_is_right(a, b, c, scale, "torch's add")
+    a.copy_(kept)
+    return 12 * third, lambda: torch.add(b, c, alpha=scale, out=a)
+
+
+_copy = (_copied, "y.copy_(x)")
+_read = (_summed, "x.sum()")
+_write = (_filled, "x.fill_(value)")
+_triad = (_added, "torch.add(b, c, alpha=scale, out=a)")
+
+
+def products(found: Findings) -> None:
+    """Products of matrices in float32, float64 and bfloat16."""
+    share_s = 0.25 * found.left_s / 3
+    sizes = (256, 512) if found.quick else (256, 512, 1024, 2048, 4096)
+    threads = torch.get_num_threads()
+    for dtype in ("fp32", "fp64", "bf16"):
+        until = time.perf_counter() + share_s
+
+        def timed(call: Callable[[], Any], until: float = until) -> Estimate:
+            return loop_estimate(call, max(0.02, min(0.5, (until - time.perf_counter()) / 4)))
+
+        by = f"torch.matmul, {threads} threads"
+        measure_products(dtype, sizes, "cpu", timed, found, share_s=share_s, by=by)
+
+
+def arithmetic(found: Findings) -> None:
+    """Plain float32 with and without FMA, as near as torch's operators come: chains on arrays that stay in the cache.
+
+    Each step reads and writes the cache, so these rates are a lower bound of what the units do in registers;
+    `matmul.fp32` comes nearest to that.
+    """
+    what = (
+        "an operator on arrays that stay in the L2 cache: a lower bound of the units, for every step loads and stores"
+    )
+    seconds = min(0.25, found.left_s / 10)
+    x = torch.rand(IN_CACHE * torch.get_num_threads())
+    recurrence = Recurrence.over(64, addition=True)
+    a, b, end = torch.full_like(x, recurrence.factor), torch.full_like(x, recurrence.addend), recurrence.end(x)
+    y = x.clone()
+    for _ in range(recurrence.steps):
+        torch.addcmul(b, y, a, out=y)
+    part.close(y, end, 1e-5, "a chain of torch.addcmul")
+    z = torch.full_like(x, torch.nan)
+    torch.mul(x, a, out=z)
+    part.close(z, x.double() * recurrence.factor, 1e-6, "torch.mul")
+    best: dict[str, Peak] = {}
+    for _ in range(TWICE):
+        for name, flop, by, call in (
+            ("arithmetic.fp32.fma", 2 * len(x), "torch.addcmul", lambda: torch.addcmul(b, y, a, out=y)),
+            ("arithmetic.fp32.mul", len(x), "torch.mul", lambda: torch.mul(x, a, out=z)),
+        ):
+            rate = Peak.rate(flop, loop_estimate(call, seconds / TWICE), "FLOP/s", by=by, what=what, **_threads())
+            best[name] = better(best.get(name), rate)
+    found.measured.update(best)
+
+
+def host(found: Findings) -> None:
+    """What each class of operators costs beyond its work: on a CPU, its whole time on a tensor of no size."""
+    host_cost.measure_host("cpu", found)
+
+
+def compiled(found: Findings) -> None:
+    """What calling a compiled function costs; compiling it takes a C++ compiler, and its time."""
+    host_cost.measure_compiled("cpu", found)
+
+
+def look_round(found: Findings) -> None:
+    """Say so if other programs keep the processors busy: products and large sets then look slower than they are."""
+    import psutil
+
+    load, processors = psutil.getloadavg()[0], psutil.cpu_count() or 1
+    if load > BUSY * processors:
+        found.note(f"the machine was busy (load {load:.1f} on {processors} processors): the figures may be too low")
+
+
+PARTS = (
+    Part("a look round", look_round),
+    Part("host", host),
+    Part("arithmetic", arithmetic),
+    Part("host.compiled", compiled, needs_s=20.0),
+    Part("matmul", products),
+    Part("bandwidth", bandwidth),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The recurrence x = a x + b, whose solution is known: the check of every chain of arithmetic.
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """x = factor * x + addend, so many times.
+
+    >>> Recurrence(0.5, 1.0, 3).flop_a_step, Recurrence(0.5, 0.0, 3).flop_a_step
+    (2, 1)
+    """
+
+    factor: float
+    addend: float
+    steps: int
+
+    @classmethod
+    def over(cls, steps: int, *, addition: bool) -> Recurrence:
+        """A factor so near 1 that after all steps the start still counts by 1/e; factor and addend need no rounding.
+
+        Steps are a power of two. A step left out, or one too many, so shows in the end of the chain; the fixed point
+        with an addition is 2.
+        """
+        return cls(1 - 1 / steps, 2 / steps if addition else 0.0, steps)
+
+    @property
+    def flop_a_step(self) -> int:
+        """A multiplication, and an addition where there is one."""
+        return 2 if self.addend else 1
+
+    def end(self, start: torch.Tensor) -> torch.Tensor:
+        """The last of the sequence in float64: a^n x + b (1 - a^n) / (1 - a)."""
+        shrunk = self.factor**self.steps
+        return start.double() * shrunk + self.addend * (1 - shrunk) / (1 - self.factor)

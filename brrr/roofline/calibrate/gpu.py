@@ -1,0 +1,195 @@
+"""The parts of a GPU's calibration, the most needed first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from brrr.core.errors import WrongResultError
+from brrr.core.measurement import Estimate
+from brrr.gpu.nvrtc import kernel
+from brrr.roofline.calibrate import host_cost, part
+from brrr.roofline.calibrate.gpu_arithmetic import chains, measure_arithmetic
+from brrr.roofline.calibrate.gpu_bandwidth import measure_bandwidth
+from brrr.roofline.calibrate.gpu_operators import sweep_operators
+from brrr.roofline.calibrate.gpu_products import sweep_products
+from brrr.roofline.calibrate.gpu_times import gated, own_times
+from brrr.roofline.calibrate.host_cost import waiting
+from brrr.roofline.calibrate.matrix import measure_products
+from brrr.roofline.calibrate.part import Findings, Part, issue_estimate, loop_estimate, said
+from brrr.roofline.peaks.peak import Curve, Peak
+from brrr.running.graphs import capture
+from brrr.timing.calibration import ASSUMED_OWN_S, calibration, graph_gap_s, stream_gaps_s
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Launches on a GPU: the shortest kernel, the gap behind a kernel in a stream and in a graph, a graph's replay.
+
+CHAIN = 200
+"""Kernels in the chain whose gaps are measured."""
+REPEATS = 7
+NODES = (1, 4, 16, 64, 256)
+BUSY_ELEMENTS = 2**22
+"""Of float32: about 8 µs on an H200, twice what replaying costs the host."""
+LONGEST_GAP_S = 10e-6
+
+
+def measure_floor(found: Findings) -> None:
+    """`kernel.floor`, an empty kernel's own time, and `kernel.pointwise`, that of torch's operator on one element."""
+    nothing = kernel("roofline/calibrate/stream.cu", "brrr_nothing", torch.cuda.current_device())
+    x = torch.rand(1, device="cuda")
+    part.close(torch.relu(x), x, 1e-6, "relu")
+    calls = (lambda: nothing((1, 1, 1), (32, 1, 1))), (lambda: torch.relu(x))
+    times = own_times(calls) or own_times(calls)
+    if times is None:
+        what = "the own time that a small elementwise kernel had on an H200"
+        found.assumed["kernel.floor"] = Peak.stated(ASSUMED_OWN_S["hot"], "s", "assumed", what=what)
+        found.note("kernel.floor: assumed, since there is no profiler to measure it")
+        return
+    for name, by, own in zip(("floor", "pointwise"), ("brrr_nothing", "torch.relu(x), 1 element"), times, strict=True):
+        found.measured[f"kernel.{name}"] = Peak.time(own, by=by, times_from="cupti")
+
+
+def measure_gaps(found: Findings) -> None:
+    """`gap.stream` and `gap.graph`: from the end of a kernel to the start of the next, none waiting for the host."""
+    index = torch.cuda.current_device()
+    calibrated = calibration(index)
+    stream = [stream_gaps_s(calibrated, CHAIN) / (CHAIN - 1) for _ in range(REPEATS)]
+    graph = [graph_gap_s(index, calibrated) for _ in range(REPEATS)]
+    by = "a chain of small elementwise kernels, less their own times"
+    for name, samples in (("gap.stream", stream), ("gap.graph", graph)):
+        conditions = {"by": by, "own_times_from": calibrated.own_from}
+        if calibrated.own_from == "cupti":
+            found.measured[name] = Peak.time(Estimate.of(samples), **conditions)
+        else:
+            gap_s = max(Estimate.of(samples).median, 1e-10)
+            found.assumed[name] = Peak.stated(gap_s, "s", "assumed", **conditions)
+            found.note(f"{name}: assumed in part, since there is no profiler that tells the kernels' own times")
+
+
+def measure_replay(found: Findings) -> None:
+    """`host.graph-replay`, what issuing a graph of one kernel costs, and the curve `graph-replay` by kernels."""
+    points = []
+    seconds = min(0.2, found.left_s / 3 / len(NODES))
+    for nodes in NODES:
+        x = torch.rand(64, device="cuda")
+        graph = capture(lambda given, nodes=nodes: _relus(given, nodes), x)
+        graph.output.fill_(torch.nan)
+        part.close(graph.replay(), x, 1e-6, "a replayed chain of relu")
+        issued = issue_estimate(graph.replay, waiting("cuda"), seconds)
+        points.append((float(nodes), Peak.time(issued, kernels=nodes)))
+    found.curves["graph-replay"] = Curve("kernels", tuple(points), {"by": "torch.cuda.CUDAGraph.replay, relu of 64"})
+    found.measured["host.graph-replay"] = replace(
+        points[0][1], conditions={"operator": "replay of a graph of one relu"}
+    )
+
+
+def measure_between_replays(found: Findings) -> None:
+    """`gap.replay`: from the end of a graph to the start of the next, by graphs of one kernel that lasts a while.
+
+    The host is through long before; what a loop takes beyond the kernel's own time lies between two graphs.
+    """
+    x = torch.rand(BUSY_ELEMENTS, device="cuda")
+    graph = capture(torch.relu, x)
+    graph.output.fill_(torch.nan)
+    part.same(graph.replay(), lambda first, last: x[first:last], "a replayed relu")
+    own = own_times([graph.replay]) or own_times([graph.replay])
+    if own is None:
+        found.note("gap.replay: not measured, since there is no profiler that tells the kernel's own time")
+        return
+    period = loop_estimate(graph.replay, min(0.2, found.left_s / 4), waiting("cuda"))
+    gap_s = period.median - own[0].median
+    if not 0 < gap_s < LONGEST_GAP_S:
+        found.note(f"gap.replay: left out: it came out as {gap_s:.3g} s")
+        return
+    by = f"replays of a graph of one relu of {BUSY_ELEMENTS} elements, less its own time"
+    spread = period.high - period.low + own[0].high - own[0].low
+    gap = Estimate(gap_s, max(0.0, gap_s - spread / 2), gap_s + spread / 2, period.n)
+    found.measured["gap.replay"] = Peak.time(gap, by=by, own_times_from="cupti")
+
+
+def _relus(x: torch.Tensor, count: int) -> torch.Tensor:
+    for _ in range(count):
+        x = torch.relu(x)
+    return x
+
+
+SIZES = (1024, 2048, 4096, 8192, 16384)
+QUICK_SIZES = (1024, 2048)
+WARM_UP_S = 0.5
+
+# The oldest compute capability whose tensor cores have the type; older ones run it in another way, or not at all.
+SINCE = {"fp32": (0, 0), "fp64": (0, 0), "fp16": (0, 0), "bf16": (8, 0), "tf32": (8, 0), "int8": (7, 5), "fp8": (8, 9)}
+
+
+def warm_up(found: Findings) -> None:
+    """Keep the GPU busy until its clock is up: an idle one runs at a fraction of it."""
+    made = chains("fp32_fma", torch.float32, addition=True)
+    until = time.perf_counter() + min(WARM_UP_S, found.left_s / 10)
+    while time.perf_counter() < until:
+        for _ in range(50):
+            made.call()
+        torch.cuda.synchronize()
+
+
+def products(found: Findings) -> None:
+    """Products of matrices by data type: torch's, with TF32 for tf32 only; fp8 and int8 through torch's own calls."""
+    capability = torch.cuda.get_device_capability()
+    share_s = 0.4 * found.left_s / len(SINCE)
+    for dtype, since in SINCE.items():
+        if capability < since:
+            found.note(f"matmul.{dtype}: this GPU's tensor cores do not have it")
+            continue
+        try:
+            sizes = QUICK_SIZES if found.quick else SIZES
+            measure_products(dtype, sizes, "cuda", _timed, found, share_s=share_s, by=_BY.get(dtype, "torch.matmul"))
+        except WrongResultError:
+            raise
+        except Exception as error:  # this torch, or this GPU, lacks the call, or the memory does not suffice
+            found.note(f"matmul.{dtype}: not measured: {said(error)}")
+        torch.cuda.empty_cache()
+
+
+_BY = {"fp8": "torch._scaled_mm, e4m3, fast accumulation, bfloat16 result", "int8": "torch._int_mm, int32 result"}
+
+
+def _timed(call: Callable[[], Any]) -> Estimate:
+    """A product of milliseconds by few samples, a short one by more."""
+    first = gated(call, repeats=1, rounds=1)
+    repeats = max(1, min(16, int(0.05 / max(first.median, 1e-6))))
+    return gated(call, repeats=repeats, rounds=max(2, 6 // repeats))
+
+
+def bandwidth(found: Findings) -> None:
+    """Bandwidth by working set; its arena is given back afterwards."""
+    measure_bandwidth(found)
+    torch.cuda.empty_cache()
+
+
+def host(found: Findings) -> None:
+    """What each class of operators costs the host."""
+    host_cost.measure_host("cuda", found)
+
+
+def compiled(found: Findings) -> None:
+    """What calling a compiled function costs the host; compiling it takes a while."""
+    host_cost.measure_compiled("cuda", found)
+
+
+PARTS = (
+    Part("warm-up", warm_up),
+    Part("arithmetic", measure_arithmetic),
+    Part("kernel floor", measure_floor),
+    Part("gaps", measure_gaps),
+    Part("bandwidth", bandwidth),
+    Part("matmul", products),
+    Part("host", host),
+    Part("graph-replay", measure_replay),
+    Part("gap between replays", measure_between_replays),
+    Part("host.compiled", compiled, needs_s=20.0),
+    Part("sweep of products", sweep_products),
+    Part("sweep of operators", sweep_operators),
+)

@@ -1,0 +1,187 @@
+"""Operators that torch has in one piece on a GPU, and in several on a CPU, put together again.
+
+A callable that is counted on a machine without a GPU shows the CPU's operators. Of most functions they are the same;
+an RMS norm and a dropout are one operator on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from brrr.counting.cost import Cost, Form, OperatorCost
+from brrr.counting.description import ITEMSIZE
+
+RMS = ("pow", "mean", "add", "rsqrt", "mul")
+CAST = "_to_copy"
+"""On a CPU an RMS norm of a short type begins with a cast to float32 and ends with one back."""
+DROPOUT = ("empty_like", "bernoulli", "div", "mul")
+
+
+def as_on_gpu(operators: Sequence[OperatorCost]) -> list[OperatorCost]:
+    """The operators with those sequences in one piece; everything else is left as it is."""
+    found: list[OperatorCost] = []
+    place = 0
+    while place < len(operators):
+        taken, merged = _rms(operators[place:]) or _dropout(operators[place:]) or (1, operators[place])
+        found.append(merged)
+        place += taken
+    return found
+
+
+def _names(operators: Sequence[OperatorCost], count: int) -> tuple[str, ...]:
+    return tuple(each.name.removeprefix("aten.").rstrip("_") for each in operators[:count])
+
+
+def _rms(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
+    """x * rsqrt(mean(x^2) + eps), and times a weight where there is one; of a short type between two casts."""
+    found = _plain_rms(operators)
+    if found is not None or _names(operators, 1) != (CAST,):
+        return found
+    widened, inner = operators[0], _plain_rms(operators[1:])
+    if inner is None or operators[1].shapes != widened.shapes:
+        return None
+    count, norm = inner
+    if _names(operators[1 + count :], 1) != (CAST,) or operators[1 + count].form.name != f"to-{widened.dtype}":
+        return None
+    weight = norm.read_bytes - operators[1].read_bytes
+    narrowed = operators[1 + count].written_bytes
+    merged = replace(norm, read_bytes=widened.read_bytes + weight, written_bytes=narrowed, dtype=widened.dtype)
+    return count + 2, merged
+
+
+def _plain_rms(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
+    """The same in one data type."""
+    if _names(operators, len(RMS)) != RMS or operators[1].form.name != "rows":
+        return None
+    square, mean, scaled = operators[0], operators[1], operators[4]
+    weighted = len(operators) > len(RMS) and _weights(operators[5], mean.form.length)
+    weight = operators[5].read_bytes - scaled.written_bytes if weighted else 0.0
+    count = len(RMS) + weighted
+    return count, OperatorCost(
+        "aten._fused_rms_norm", _flop(operators[:count]), square.read_bytes + weight, scaled.written_bytes,
+        square.dtype, square.shapes, "norm", (), mean.form,
+    )  # fmt: skip
+
+
+def _weights(each: OperatorCost, length: int) -> bool:
+    """Whether it multiplies by a weight for each element of a row."""
+    return each.name in ("aten.mul", "aten.mul_") and (length,) in each.shapes
+
+
+def _dropout(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
+    """A random mask, scaled, times x; the GPU's operator writes the mask in bytes, for the backward."""
+    if _names(operators, len(DROPOUT)) != DROPOUT or operators[1].kind != "random":
+        return None
+    scaled = operators[3]
+    elements = scaled.form.length
+    itemsize = scaled.written_bytes / max(1, elements)
+    return len(DROPOUT), OperatorCost(
+        "aten.native_dropout", 2.0 * elements, elements * itemsize, elements * (itemsize + 1),
+        scaled.dtype, scaled.shapes[:1], "random", (), Form("", 1, elements),
+    )  # fmt: skip
+
+
+def _flop(operators: Sequence[OperatorCost]) -> float | None:
+    return None if any(each.flop is None for each in operators) else sum(each.flop or 0.0 for each in operators)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What a compiler makes of a chain of operators: neighbours merged into one kernel, matrix products left as they are.
+
+MERGED = {"pointwise", "copy", "random", "index", "softmax", "norm", "reduction", "loss", "fused"}
+LAST = {"reduction", "loss"}
+"""Nothing is merged behind these: their result is there only when the whole tensor has been read."""
+
+
+def fused(cost: Cost) -> tuple[OperatorCost, ...]:
+    """The kernels that a compiled form runs; views vanish.
+
+    >>> cos = OperatorCost("aten.cos", 1e6, 4e6, 4e6, "float32", ((1000, 1000),))
+    >>> [(kernel.name, kernel.bytes) for kernel in fused(Cost(2e6, 8e6, 16e6, operators=(cos, cos)))]
+    [('fused(aten.cos, aten.cos)', 8000000.0)]
+    """
+    groups = _groups([each for each in cost.operators if each.kind != "view"])
+    if len(groups) == 1 and len(groups[0]) > 1:
+        return (_compulsory(groups[0], cost.bytes),)
+    return tuple(group[0] if len(group) == 1 else _merged(group) for group in groups)
+
+
+def _groups(operators: Sequence[OperatorCost]) -> list[list[OperatorCost]]:
+    groups: list[list[OperatorCost]] = []
+    for each in operators:
+        if groups and _joins(groups[-1][-1], each):
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return groups
+
+
+def _joins(before: OperatorCost, each: OperatorCost) -> bool:
+    return before.kind in MERGED - LAST and each.kind in MERGED
+
+
+def _merged(group: Sequence[OperatorCost]) -> OperatorCost:
+    """One kernel in place of neighbours: what each wrote for the next one is neither written nor read."""
+    read = group[0].read_bytes
+    for before, each in pairwise(group):
+        read += max(0.0, each.read_bytes - before.written_bytes)
+    return _kernel(group, read, group[-1].written_bytes)
+
+
+def _compulsory(group: Sequence[OperatorCost], nbytes: float) -> OperatorCost:
+    written = min(group[-1].written_bytes, nbytes)
+    return _kernel(group, nbytes - written, written)
+
+
+def _kernel(group: Sequence[OperatorCost], read: float, written: float) -> OperatorCost:
+    flop = None if any(each.flop is None for each in group) else sum(each.flop or 0.0 for each in group)
+    name = f"fused({', '.join(each.name for each in group)})"
+    return OperatorCost(name, flop, read, written, group[0].dtype, group[0].shapes, "fused")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Special functions by what they compute: a cosine is one FLOP by convention, and some thirty operations in fact.
+
+OPERATIONS: Mapping[str, int] = {
+    "sin": 31, "cos": 31, "tan": 40, "gelu": 35, "erf": 30, "tanh": 20, "sigmoid": 20, "silu": 21,
+    "exp": 8, "exp2": 6, "expm1": 20, "log": 15, "log1p": 20, "log2": 15, "rsqrt": 6, "sqrt": 8,
+}  # fmt: skip
+"""Plain float32 operations for each element."""
+
+
+def is_special(each: OperatorCost) -> bool:
+    """Whether the table knows the operator."""
+    return _name(each.name) in OPERATIONS
+
+
+def operations(each: OperatorCost) -> OperatorCost:
+    """The operator with the operations that it does in place of its conventional FLOP; any other one as it is.
+
+    >>> cos = OperatorCost("aten.cos", 1e6, 4e6, 4e6, "float32", ((1000, 1000),))
+    >>> operations(cos).flop
+    31000000.0
+    >>> twice = OperatorCost("fused(aten.cos, aten.cos)", 2e6, 4e6, 4e6, "float32", ((1000, 1000),), "fused")
+    >>> operations(twice).flop
+    62000000.0
+    """
+    if each.name.startswith("fused("):
+        return replace(each, flop=max(each.flop or 0.0, _of_parts(each)))
+    if not is_special(each):
+        return each
+    return replace(each, flop=OPERATIONS[_name(each.name)] * each.written_bytes / ITEMSIZE.get(each.dtype, 4))
+
+
+def _of_parts(each: OperatorCost) -> float:
+    """The operations of a fused kernel's special functions, once for each element that it both reads and writes.
+
+    The larger of this and the kernel's own FLOP counts, since those may hold the special functions already.
+    """
+    parts = each.name.removeprefix("fused(").removesuffix(")").split(", ")
+    elements = min(each.read_bytes, each.written_bytes) / ITEMSIZE.get(each.dtype, 4)
+    return elements * sum(OPERATIONS.get(_name(part), 0) for part in parts)
+
+
+def _name(name: str) -> str:
+    return name.removeprefix("aten.").rstrip("_")

@@ -1,0 +1,267 @@
+"""What a device can do at best, as measured: bandwidths, arithmetic, launches, host costs; each figure with its origin.
+
+>>> def rate(value): return Peak(value, value, value, "B/s")
+>>> curve = Curve("working_set_bytes", ((1e6, rate(1e9)), (4e6, rate(4e9))))
+>>> Peaks("Some GPU", "cuda", "2026-01-01", curves={"copy": curve}).bandwidth(2e6)
+2000000000.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from brrr.core import units
+from brrr.core.errors import ArgumentError, BrrrError
+from brrr.gpu.datasheet import Hardware, find_hardware
+from brrr.roofline.peaks.peak import Curve, Peak, Sweep
+
+DTYPES = {
+    "float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8", "int8": "int8",
+}  # fmt: skip
+"""torch's names of the data types, and those of the datasheets, by which the peaks go."""
+
+RESOLUTION = "Run brrr.calibrate(), or `brrr calibrate`, on that machine"
+
+
+class MissingPeakError(BrrrError, LookupError):
+    """A peak was asked for that was not measured; the message names those that were, and what to run."""
+
+
+@dataclass(frozen=True, repr=False)
+class Peaks:
+    """All that `calibrate` measured on one device.
+
+    `measured` and `curves` hold nothing that was not measured on it; what had to be assumed stands in `assumed`, and
+    the datasheet is asked anew each time (`datasheet`), so that the three never mix. `notes` say what is missing, and
+    why. Names: `matmul.bf16` (curve by size), `arithmetic.fp32.fma`, `kernel.floor`, `gap.stream`, `gap.graph`,
+    `host.pointwise` and so on; `copy`, `read`, `write`, `triad` (curves by working set). `sweeps` are the times of many
+    `products` and `operators`, by which the predictor corrects its models.
+    """
+
+    device: str
+    kind: Literal["cuda", "cpu"]
+    date: str
+    brrr: str = ""
+    driver: str = ""
+    cuda: str = ""
+    torch: str = ""
+    measured: Mapping[str, Peak] = field(default_factory=dict, hash=False)
+    curves: Mapping[str, Curve] = field(default_factory=dict, hash=False)
+    assumed: Mapping[str, Peak] = field(default_factory=dict, hash=False)
+    sweeps: Mapping[str, Sweep] = field(default_factory=dict, hash=False)
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        found = [*self.measured.items(), *((name, curve.points[0][1]) for name, curve in self.curves.items())]
+        for name, peak in found:
+            if peak.kind != "measured":
+                raise ArgumentError("Peaks", name, peak.kind, "a measured figure")
+        for name, peak in self.assumed.items():
+            if peak.kind != "assumed":
+                raise ArgumentError("Peaks", f"assumed {name}", peak.kind, "an assumed figure")
+
+    @property
+    def datasheet(self) -> Mapping[str, Peak]:
+        """What the device's datasheet promises, under the same names; empty for a device without one."""
+
+        return datasheet_peaks(self.device)
+
+    def get(self, name: str) -> Peak:
+        """A measured figure by its name; MissingPeakError names those that are there."""
+        if name in self.measured:
+            return self.measured[name]
+        raise self._missing(name, self.measured)
+
+    def curve(self, name: str) -> Curve:
+        """A measured curve by its name; MissingPeakError names those that are there."""
+        if name in self.curves:
+            return self.curves[name]
+        raise self._missing(name, self.curves)
+
+    def bandwidth(self, working_set_bytes: float, kind: str = "copy") -> float:
+        """B/s over a working set, all arrays counted, from the level of memory that holds it: interpolated.
+
+        `kind` is copy, read, write or triad. With `-once` behind it, it is the rate of a single pass on a hot cache,
+        the kernel's start and end included; `torch-copy` and `torch-pointwise` are torch's own operators, once.
+        """
+        if not 0 < working_set_bytes < float("inf"):
+            raise ArgumentError("Peaks.bandwidth", "working_set_bytes", working_set_bytes, "a number of bytes above 0")
+        found = self.curve(kind)
+        if found.axis != "working_set_bytes":
+            kinds = ", ".join(name for name, curve in self.curves.items() if curve.axis == "working_set_bytes")
+            raise ArgumentError("Peaks.bandwidth", "kind", kind, f"one of {kinds}")
+        return found.at(working_set_bytes)
+
+    def stream_s(self, working_set_bytes: float, kind: str = "copy-once") -> float:
+        """Seconds of one pass over a working set; never less than those of the smallest set that was measured."""
+        smallest, _ = self.curve(kind).points[0]
+        counted = max(working_set_bytes, smallest) if working_set_bytes > 0 else working_set_bytes
+        return counted / self.bandwidth(counted, kind)
+
+    @property
+    def memory_bytes_per_s(self) -> Peak:
+        """The copy bandwidth of the largest working set: that of the memory itself."""
+        return self.curve("copy").points[-1][1]
+
+    def matmul(self, dtype: str) -> Peak:
+        """The best rate of matrix products: dtype is fp32 (without TF32), tf32, bf16, fp16, fp8, fp64 or int8."""
+        return self.curve(f"matmul.{short(dtype)}").best
+
+    def arithmetic(self, dtype: str = "fp32", *, fma: bool = True) -> Peak:
+        """The rate of plain arithmetic: a fused multiply-add counts as 2 FLOP, a multiplication alone as 1."""
+        return self.get(f"arithmetic.{short(dtype)}.{'fma' if fma else 'mul'}")
+
+    def host_s(self, operator: str) -> Peak:
+        """What issuing an operator of this class costs the host: pointwise, reduction, matmul, view, module, ..."""
+        return self.get(f"host.{operator}")
+
+    def _missing(self, name: str, there: Mapping[str, object]) -> MissingPeakError:
+        have = ", ".join(there) or "nothing"
+        hints = [note for note in self.notes if name.split(".")[0] in note]
+        return MissingPeakError(
+            f"Peaks: {name!r} was not measured on {self.device}; there is {have}. {'; '.join([*hints, RESOLUTION])}"
+        )
+
+    def __str__(self) -> str:
+
+        return text(self)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def short(dtype: str) -> str:
+    """A data type's name as the peaks have it.
+
+    >>> short("bfloat16"), short("torch.float32"), short("tf32")
+    ('bf16', 'fp32', 'tf32')
+    """
+    name = str(dtype).removeprefix("torch.")
+    return DTYPES.get(name, name)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The datasheet's figures under the names of the measured ones, never among them.
+
+PLAIN_UNITS = ("cuda cores", "cpu cores")
+
+
+def datasheet_peaks(device: str) -> Mapping[str, Peak]:
+    """What the datasheet of a device promises; empty for one without.
+
+    >>> print(datasheet_peaks("NVIDIA H200")["matmul.bf16"])
+    989 TFLOP/s
+
+    A product of matrices runs on the tensor cores where they have the data type, else on the plain units; plain
+    arithmetic on the plain units. Multiplication alone is half of what they do, for a peak counts a fused multiply-add.
+    """
+    found = find_hardware(device)
+    return _of(found) if found is not None else {}
+
+
+def _of(hardware: Hardware) -> dict[str, Peak]:
+    source = hardware.sources[0].title
+    peaks = {"copy": Peak.stated(hardware.memory_bytes_per_s, "B/s", "datasheet", source=source)}
+    for (dtype, unit), value in hardware.peaks.items():
+        kind = "IOP/s" if dtype == "int8" else "FLOP/s"
+        stated = Peak.stated(value, kind, "datasheet", source=source, on=unit)  # type: ignore[arg-type]
+        if unit in PLAIN_UNITS:
+            peaks[f"arithmetic.{dtype}.fma"] = stated
+            peaks.setdefault(f"matmul.{dtype}", stated)
+        else:
+            peaks[f"matmul.{dtype}"] = stated
+    return peaks
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Peaks as a text: each measured figure with its interval, beside what the datasheet says.
+
+HEAD = ("measured", "value", "95 % interval", "at", "datasheet", "share")
+LEVELS = ("read", "copy", "triad", "write")
+
+
+def text(peaks: Peaks) -> str:
+    """A table of the peaks, then the bandwidth by working set, then what was assumed and what is missing."""
+    about = ", ".join(f"{name} {value}" for name, value in _software(peaks) if value)
+    lines = [f"Peaks of {peaks.device} ({about}), measured {peaks.date}", ""]
+    lines += table([HEAD, *_rows(peaks)])
+    lines += ["", *_streams(peaks.curves)]
+    lines += [f"sweep: {len(sweep)} {name}{_spread(sweep)}" for name, sweep in peaks.sweeps.items()]
+    lines += [f"assumed: {name} {peak} ({_said(peak)})" for name, peak in peaks.assumed.items()]
+    return "\n".join([*lines, *(f"note: {note}" for note in peaks.notes)]).rstrip()
+
+
+def _spread(sweep: Sweep) -> str:
+    """From the shortest to the longest of its times."""
+    if not sweep.seconds:
+        return ""
+    return f", {units.seconds(min(sweep.seconds))} to {units.seconds(max(sweep.seconds))}"
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines, each column as wide as its widest cell.
+
+    >>> table([["a", "bb"], ["ccc", "d"]])
+    ['a    bb', 'ccc  d']
+    """
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def _software(peaks: Peaks) -> list[tuple[str, str]]:
+    return [("driver", peaks.driver), ("CUDA", peaks.cuda), ("torch", peaks.torch), ("brrr", peaks.brrr)]
+
+
+def _rows(peaks: Peaks) -> Iterator[tuple[str, ...]]:
+    promised = peaks.datasheet
+    for name, curve in peaks.curves.items():
+        at, peak = _level(name, curve)
+        yield _row(name, peak, f"{_place(curve, at)}{_clock(peak, curve.conditions)}", promised.get(name))
+    for name, peak in peaks.measured.items():
+        yield _row(name, peak, _said(peak), promised.get(name))
+
+
+def _level(name: str, curve: Curve) -> tuple[float, Peak]:
+    """Of the memory the largest set, which no cache holds; of all else the best."""
+    return curve.points[-1] if curve.axis == "working_set_bytes" else curve.best_point
+
+
+def _row(name: str, peak: Peak, at: str, promised: Peak | None) -> tuple[str, ...]:
+    interval = f"{units.quantity(peak.low, peak.unit)} to {units.quantity(peak.high, peak.unit)}"
+    value = units.quantity(peak.value, peak.unit)
+    if promised is None:
+        return name, value, interval, at, "", ""
+    share = peak.share_of(promised)
+    doubt = " (more than promised: a cache, a higher clock, or wrong counting)" if share > 1 else ""
+    return name, value, interval, at, str(promised), units.percent(share) + doubt
+
+
+def _place(curve: Curve, at: float) -> str:
+    return units.nbytes(at) if curve.axis == "working_set_bytes" else f"{curve.axis} {at:g}"
+
+
+def _clock(peak: Peak, conditions: Mapping[str, object]) -> str:
+    found = {**conditions, **peak.conditions}
+    clock, held = found.get("sm_clock_hz"), found.get("held_back_by")
+    said = f", {units.quantity(float(str(clock)), 'Hz')}" if clock is not None else ""
+    return f"{said} ({held})" if held else said
+
+
+def _said(peak: Peak) -> str:
+    """What a figure was measured on, in a few words."""
+    words = next((str(peak.conditions[key]) for key in ("operator", "by", "what") if key in peak.conditions), "")
+    return f"{words}{_clock(peak, {})}"
+
+
+def _streams(curves: Mapping[str, Curve]) -> list[str]:
+    """Bandwidth by working set, a column a kind; where a kind was measured on nearly the same set, on one line."""
+    kinds = [kind for kind in LEVELS if kind in curves]
+    if not kinds:
+        return []
+    rows = [["working set", *kinds]]
+    for place, _ in curves[kinds[0]].points:
+        rates = [units.rate(curves[kind].at(place), "B/s") for kind in kinds]
+        rows.append([units.nbytes(place), *rates])
+    return [*table(rows), ""]

@@ -1,0 +1,192 @@
+"""`capture`: a function of GPU tensors as one CUDA Graph, issued by a single call ever after.
+
+>>> layer = capture(lambda x: torch.relu(x @ w), x)    # doctest: +SKIP
+>>> y = layer(new_x)                                   # doctest: +SKIP
+
+A graph replays the very same kernels on the very same memory. So its inputs and outputs are static: a call copies the
+new inputs into the ones that were captured, and the next call overwrites the result of the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from brrr.core.errors import ArgumentError, CaptureError, UnavailableError
+
+if TYPE_CHECKING:
+    import torch
+
+_REASONS = (
+    (("synchronizing CUDA operation", "operation not permitted when stream is capturing", "StreamCapture"),
+     "it waits for the GPU: .item(), .cpu(), print(tensor), a shape that depends on values, torch.cuda.synchronize()",
+     "Keep the value on the GPU, and wait outside the function"),
+    (("offset", "generator"),
+     "it draws random numbers from a generator that the graph does not know",
+     "Draw them outside, or register the generator with the graph"),
+    (("out of memory",), "the GPU's memory does not suffice for it", "Free some, or use smaller inputs"),
+)  # fmt: skip
+
+
+class Captured:
+    """A captured function. `inputs` and `output` are the static tensors; `replay()` runs it on what they hold."""
+
+    def __init__(self, graph: torch.cuda.CUDAGraph, inputs: tuple[torch.Tensor, ...], output: Any) -> None:
+        self.graph, self.inputs, self.output = graph, inputs, output
+
+    def replay(self) -> Any:
+        """Issue the graph once on torch's current stream; returns `output`, which the next replay overwrites."""
+        self.graph.replay()
+        return self.output
+
+    def __call__(self, *inputs: torch.Tensor) -> Any:
+        """Copy new inputs into the captured ones, replay, and return `output`.
+
+        ArgumentError where their number, a shape or a dtype differs: a graph has fixed shapes.
+        """
+        _require_same(self.inputs, inputs)
+        for static, new in zip(self.inputs, inputs, strict=True):
+            if new is not static:
+                static.data.copy_(new, non_blocking=True)
+        return self.replay()
+
+
+def capture(
+    fn: Callable[..., Any], *inputs: torch.Tensor, warmup: int = 3, stream: torch.cuda.Stream | None = None
+) -> Captured:
+    """Capture `fn(*inputs)` as a CUDA Graph, after `warmup` calls on a side stream.
+
+    >>> capture(lambda: None)                               # doctest: +SKIP
+    Traceback (most recent call last):
+    brrr.core.errors.CaptureError: capture: <lambda> launched nothing on the GPU ...
+
+    `inputs` are CUDA tensors of any dtype, and become the graph's static inputs. `fn` may compute gradients
+    (`torch.autograd.grad`) if it makes the whole of them. Warm-up lets libraries make their handles and workspaces,
+    compilers compile, and autograd its buffers, none of which a capture may do (CUDA C++ Programming Guide, "CUDA
+    Graphs"; the side stream is what PyTorch's notes on CUDA Graphs ask for). `stream` is that side stream where `fn`
+    can work on one only; None takes one that is kept for this.
+
+    Raises CaptureError, with the reason, for a function that cannot be captured: one that waits for the GPU, leaves
+    it, or launches nothing. torch is as usable afterwards as before. ArgumentError for inputs that are not CUDA
+    tensors, UnavailableError without a GPU; what `fn` itself raises passes through.
+    """
+    _check_arguments(fn, inputs, warmup)
+    _require_cuda()
+    import torch
+
+    stream = _side_stream(torch.cuda.current_device()) if stream is None else stream
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(warmup):
+            fn(*inputs)
+        _rehearse(fn, inputs)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+            output = fn(*inputs)
+    except RuntimeError as error:
+        raise _refusal(fn, error) from error
+    return Captured(graph, inputs, output)
+
+
+@cache
+def _side_stream(device_index: int) -> Any:
+    """One stream of a GPU for all captures: on each new one cuBLAS would take a workspace of its own, and keep it."""
+    import torch
+
+    return torch.cuda.Stream(device_index)
+
+
+def _rehearse(fn: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
+    """Find out what would break the capture while nothing can break: a capture refused half-way spoils torch's own.
+
+    First a run in which torch reports its own waiting calls, with the line that made them; then a capture that torch's
+    memory manager does not know of, whose graph is thrown away.
+    """
+    import torch
+
+    mode = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        fn(*inputs)
+    except RuntimeError as error:
+        if "synchronizing CUDA operation" in str(error):
+            raise _refusal(fn, error) from error
+        raise
+    finally:
+        torch.cuda.set_sync_debug_mode(mode)
+    try:
+        nodes = _nodes_of(lambda: fn(*inputs))
+    except RuntimeError as error:
+        if "offset" in str(error).lower() or "generator" in str(error).lower():
+            return  # torch's own capture knows how to advance its generator
+        raise _refusal(fn, error) from error
+    if not nodes:
+        raise CaptureError(
+            f"capture: {_name(fn)} launched nothing on the GPU, so there is nothing to replay. Are its tensors on the "
+            "CPU? Move them with .cuda() and pass them as inputs"
+        )
+
+
+def _nodes_of(call: Callable[[], Any]) -> int:
+    """How many kernels and copies a capture of the call on torch's current stream holds; the graph is thrown away."""
+    import torch
+    from cuda.bindings import driver
+
+    from brrr.gpu.nvrtc import check
+    from brrr.timing.graph_times import raw_capture
+
+    stream = torch.cuda.current_stream()
+    stream.synchronize()
+    with raw_capture(stream) as ended:
+        call()
+    (graph,) = ended
+    _, count = check(driver.cuGraphGetNodes(graph, 0), "a graph's nodes")
+    driver.cuGraphDestroy(graph)
+    return int(count)
+
+
+def _refusal(fn: Callable[..., Any], error: Exception) -> CaptureError:
+    said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    for signs, why, hint in _REASONS:
+        if any(sign.lower() in str(error).lower() for sign in signs):
+            return CaptureError(f"capture: {_name(fn)} cannot become a CUDA Graph, for {why}. {hint} ({said})")
+    return CaptureError(
+        f"capture: {_name(fn)} cannot become a CUDA Graph: {said}. A graph holds work of the GPU only: no waiting, no "
+        "copy to or from pageable memory, no work on a stream that does not come back to this one"
+    )
+
+
+def _check_arguments(fn: object, inputs: tuple[Any, ...], warmup: object) -> None:
+    if not callable(fn):
+        raise ArgumentError("capture", "fn", fn, "a function of the inputs")
+    if isinstance(warmup, bool) or not isinstance(warmup, int) or warmup < 1:
+        raise ArgumentError("capture", "warmup", warmup, "a whole number of calls, at least 1")
+    for place, each in enumerate(inputs):
+        if getattr(each, "is_cuda", None) is not True:
+            what = f"a tensor on {each.device}" if hasattr(each, "device") else type(each).__name__
+            raise ArgumentError("capture", f"inputs[{place}]", what, "a CUDA tensor", "Move it with .cuda()")
+
+
+def _require_cuda() -> None:
+    from brrr.gpu.device import cuda_problem
+
+    if problem := cuda_problem():
+        raise UnavailableError(
+            f"capture: a CUDA Graph needs an NVIDIA GPU, and {problem}. The recordings show its lines"
+        )
+
+
+def _require_same(static: tuple[torch.Tensor, ...], new: tuple[torch.Tensor, ...]) -> None:
+    if len(static) != len(new):
+        raise ArgumentError("Captured", "inputs", f"{len(new)} tensors", f"{len(static)}, as captured")
+    for place, (old, each) in enumerate(zip(static, new, strict=True)):
+        if (old.shape, old.dtype) != (each.shape, each.dtype):
+            got, want = (f"{tuple(t.shape)} {t.dtype}" for t in (each, old))
+            raise ArgumentError("Captured", f"inputs[{place}]", got, want, "Capture again for other shapes")
+
+
+def _name(fn: Any) -> str:
+    return getattr(fn, "__name__", type(fn).__name__)

@@ -1,0 +1,209 @@
+"""Lanes: queues that run side by side, each in its own order, tied together by events: CUDA streams, or CPU threads.
+
+A GPU's stream, a worker thread and a plain call have one interface here, so that a schedule (`pipeline.py`) is
+written once, runs everywhere, and can be tested on a machine without a GPU.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from brrr.timing.cpu_queue import CpuQueue, Ticket
+
+
+class Lane(Protocol):
+    """Work that is issued to a lane runs in order; an event of another lane can hold it back, never the host."""
+
+    def run(self, call: Callable[..., Any], *args: Any) -> None:
+        """Issue `call(*args)`."""
+
+    def copy(self, target: Any, source: Any) -> None:
+        """Issue a copy between two tensors of one shape."""
+
+    def event(self) -> Any:
+        """A new event; it holds nothing back until it is recorded."""
+
+    def record(self, event: Any) -> None:
+        """Let the event stand for all that was issued to this lane so far; it may be recorded again and again."""
+
+    def wait(self, event: Any) -> None:
+        """Let what is issued from here on run after what the event stands for now."""
+
+    def synchronize(self) -> None:
+        """Make the host wait until all that was issued has run."""
+
+    def close(self) -> None:
+        """Give back what the lane holds; what is issued still runs."""
+
+
+class CudaLane:
+    """A CUDA stream of torch's, beside the current one."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._torch: Any = torch
+        self.stream = torch.cuda.Stream()
+
+    def run(self, call: Callable[..., Any], *args: Any) -> None:
+        """Issue the call's kernels to this stream: torch launches to the stream that is current."""
+        with self._torch.cuda.stream(self.stream):
+            call(*args)
+
+    def copy(self, target: Any, source: Any) -> None:
+        """Issue a copy; one from or to pinned memory does not make the host wait, one of pageable memory does."""
+        with self._torch.cuda.stream(self.stream):
+            target.copy_(source, non_blocking=True)
+
+    def event(self) -> Any:
+        """An event without a time stamp, which is the cheaper kind."""
+        return self._torch.cuda.Event(enable_timing=False)
+
+    def record(self, event: Any) -> None:
+        """Put the event behind what is in the stream."""
+        event.record(self.stream)
+
+    def wait(self, event: Any) -> None:
+        """The stream waits; the host does not."""
+        self.stream.wait_event(event)
+
+    def synchronize(self) -> None:
+        """Wait for the stream."""
+        self.stream.synchronize()
+
+    def close(self) -> None:
+        """A stream is torch's: it comes from a pool and goes back by itself."""
+
+
+class ThreadEvent:
+    """An event between worker threads; recording it again replaces what it stands for, as with CUDA's."""
+
+    def __init__(self) -> None:
+        self.reached: threading.Event | None = None
+
+
+class ThreadLane:
+    """A worker thread with a queue, the toy accelerator's stream.
+
+    >>> lane, other = ThreadLane(), ThreadLane()
+    >>> done, event = [], lane.event()
+    >>> lane.run(done.append, "first")
+    >>> lane.record(event)
+    >>> other.wait(event)
+    >>> other.run(done.append, "second")
+    >>> other.synchronize()
+    >>> done
+    ['first', 'second']
+
+    `link_bytes_per_s` makes copies as slow as a road to an accelerator: the worker sleeps for the rest of the time, as
+    a copy engine leaves the processor free. `worked_s` gets the seconds of each call and copy (waiting is no work),
+    and `tickets`, where there is a list, when each was issued and run; `name` and `copies` say there who it was.
+    """
+
+    def __init__(
+        self,
+        link_bytes_per_s: float = float("inf"),
+        worked_s: deque[float] | None = None,
+        *,
+        name: str = "worker",
+        copies: str = "copy",
+    ) -> None:
+        self.queue = CpuQueue()
+        self.link_bytes_per_s, self.name, self.copies = link_bytes_per_s, name, copies
+        self.worked_s = deque(maxlen=1024) if worked_s is None else worked_s
+        self.tickets: list[Ticket] | None = None
+
+    def run(self, call: Callable[..., Any], *args: Any) -> None:
+        """Put the call into the queue."""
+        self._submit("compute", "kernel", call, *args)
+
+    def copy(self, target: Any, source: Any, kind: str = "") -> None:
+        """Put a copy into the queue, no faster than the link."""
+        self._submit(kind or self.copies, kind or self.copies, self._send, target, source)
+
+    def event(self) -> ThreadEvent:
+        """A new event."""
+        return ThreadEvent()
+
+    def record(self, event: ThreadEvent) -> None:
+        """Set the event when the worker comes to it."""
+        event.reached = reached = threading.Event()
+        self.queue.submit(reached.set)
+
+    def wait(self, event: ThreadEvent) -> None:
+        """The worker waits for what the event stands for now."""
+        if event.reached is not None and not event.reached.is_set():
+            self.queue.submit(event.reached.wait)
+
+    def synchronize(self) -> None:
+        """Wait for the worker, and raise what a call raised."""
+        self.queue.synchronize()
+
+    def close(self) -> None:
+        """End the worker."""
+        self.queue.close()
+
+    def _submit(self, name: str, kind: str, call: Callable[..., Any], *args: Any) -> None:
+        ticket = Ticket(name, time.perf_counter_ns(), lane=self.name, kind=kind)
+        self.queue.submit(self._timed, ticket, call, *args)
+        ticket.returned_ns = time.perf_counter_ns()
+        if self.tickets is not None:
+            self.tickets.append(ticket)
+
+    def _timed(self, ticket: Ticket, call: Callable[..., Any], *args: Any) -> None:
+        ticket.started_ns = time.perf_counter_ns()
+        try:
+            call(*args)
+        finally:
+            ticket.ended_ns = time.perf_counter_ns()
+            self.worked_s.append((ticket.ended_ns - ticket.started_ns) * 1e-9)
+
+    def _send(self, target: Any, source: Any) -> None:
+        until = time.perf_counter() + source.nbytes / self.link_bytes_per_s
+        host_copy(target, source)
+        time.sleep(max(0.0, until - time.perf_counter()))
+
+
+class PlainLane:
+    """No queue at all: everything runs when it is issued. What a machine without a GPU falls back to."""
+
+    def run(self, call: Callable[..., Any], *args: Any) -> None:
+        """Call now."""
+        call(*args)
+
+    def copy(self, target: Any, source: Any) -> None:
+        """Copy now."""
+        host_copy(target, source)
+
+    def event(self) -> None:
+        """Nothing is ever pending."""
+
+    def record(self, event: None) -> None:
+        """Nothing is ever pending."""
+
+    def wait(self, event: None) -> None:
+        """Nothing is ever pending."""
+
+    def synchronize(self) -> None:
+        """Nothing is ever pending."""
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+
+
+def host_copy(target: Any, source: Any) -> None:
+    """Copy a tensor in main memory on one thread; torch would take all, and the lanes would disturb each other.
+
+    >>> import torch
+    >>> copied = torch.zeros(2)
+    >>> host_copy(copied, torch.ones(2))
+    >>> copied
+    tensor([1., 1.])
+    """
+    import numpy as np
+
+    np.copyto(target.numpy(), source.numpy())

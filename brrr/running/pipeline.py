@@ -1,0 +1,300 @@
+"""A pipeline over a device: send the next piece, work on this one, and fetch the last one, all at the same time.
+
+An array in main memory is cut into chunks. Each passes three lanes (upload, compute, download), which events tie
+together: nothing waits but what must. The schedule of n chunks, where the three take t a chunk, is (n + 2) t long
+instead of 3 n t; and since a call does not wait either, the next call's first chunk follows this one's last.
+
+A GPU has an engine for each direction of copies beside its cores, so the three lanes run side by side there. What it
+needs for that: chunks (a whole array has nothing to overlap with), events in place of `synchronize()`, and pinned
+host memory (a copy of pageable memory makes the host wait, which then issues nothing else).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from brrr.core import units
+from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
+from brrr.running.lanes import CudaLane, Lane, PlainLane, ThreadLane
+
+BUFFERS = 3
+"""One for each lane to work in. On an H200 with balanced lanes two gave 1.9x over serial, three 2.7x, more no more."""
+
+Where = Literal["cuda", "cpu", "cpu-queue"]
+
+
+@dataclass
+class Slot:
+    """A device buffer, and what has happened to it last: filled by the upload, worked on, fetched and free again."""
+
+    buffer: Any
+    filled: Any
+    done: Any
+    free: Any
+
+
+class Pipeline:
+    """Run `compute` over host arrays of one size, chunk by chunk, with transfers both ways behind it.
+
+    >>> import torch
+    >>> doubled = Pipeline(lambda chunk: chunk.mul_(2), 10, chunks=4, device="cpu")
+    >>> x, out = torch.arange(10.0), torch.empty(10)
+    >>> doubled(x, out)
+    >>> doubled.synchronize()
+    >>> out.tolist()
+    [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0]
+
+    `compute` gets a one-dimensional tensor on the device and changes it in place; what it returns is ignored. It must
+    treat each element alone, since it never sees more than a chunk, and should not allocate. On a GPU it is launched
+    to a stream of the pipeline's own; what it reads besides (weights) must be ready when the pipeline is made.
+
+    A call returns when everything is issued. Until `synchronize()` returns (or torch's current stream has passed, for
+    it waits for the download), `x` must stay as it is and `out` is not yet right. Calls may follow each other without
+    waiting, also with the same `x` and `out`. (Its uploads do not wait for the current stream, so of the six times of
+    `measure` only the host's three are true of it.)
+
+    Args:
+        compute: what to do with a chunk, in place.
+        elements: length of the arrays, at least 1; chunks that do not divide it are as even as can be.
+        dtype: torch's type of the elements; float32 without it.
+        chunks: how many pieces; without it, pieces of about 16 MB, at least four if they are not too small.
+        buffers: device buffers, each of one chunk; 3 keep three lanes busy, 1 lets nothing overlap.
+        device: "cuda"; "cpu-queue", three worker threads; "cpu", which runs everything in turn. Without it, the GPU
+            if there is one, else "cpu".
+        pinned: whether host arrays must be pinned. `False` takes any, and loses the overlap.
+        lanes: lanes for upload, compute and download in place of the device's own.
+
+    Raises ArgumentError for what cannot be used, DeviceMemoryError if the buffers do not fit, UnavailableError
+    without a GPU where one was asked for.
+    """
+
+    def __init__(
+        self,
+        compute: Callable[[Any], Any],
+        elements: int,
+        dtype: Any = None,
+        *,
+        chunks: int | None = None,
+        buffers: int = BUFFERS,
+        device: Where | None = None,
+        pinned: bool = True,
+        lanes: tuple[Lane, Lane, Lane] | None = None,
+    ) -> None:
+        import torch
+
+        self.compute, self.elements, self.dtype = compute, whole("elements", elements), dtype or torch.float32
+        self.device = _device(device)
+        self.pinned = pinned and self.device == "cuda"
+        self.chunk_elements = chunk_elements(self.elements, chunks, self.dtype.itemsize)
+        self.chunks = math.ceil(self.elements / self.chunk_elements)
+        self.buffers = whole("buffers", buffers)
+        if not callable(compute):
+            raise ArgumentError("Pipeline", "compute", compute, "a function that changes a chunk in place")
+        self.upload, self.work, self.download = self.lanes = lanes or _lanes(self.device)
+        self._slots = [self._slot(buffer) for buffer in self._allocated()]
+        self._next = 0
+        self._known_pinned: set[int] = set()
+
+    @property
+    def device_bytes(self) -> int:
+        """What the buffers take on the device."""
+        return self.buffers * self.chunk_elements * int(self.dtype.itemsize)
+
+    def __call__(self, x: Any, out: Any) -> None:
+        """Issue the whole pipeline over `x` into `out`, both one-dimensional and on the host; returns at once.
+
+        ArgumentError for an array of another length or type, on a device, or pageable where pinned was promised.
+        """
+        for name, array in (("x", x), ("out", out)):
+            self._check(name, array)
+        slot = None
+        for source, target in zip(x.split(self.chunk_elements), out.split(self.chunk_elements), strict=True):
+            slot = self._slots[self._next]
+            self._next = (self._next + 1) % self.buffers
+            self._issue(slot, source, target)
+        if self.device == "cuda" and slot is not None:
+            self._join(slot.free)
+
+    def synchronize(self) -> None:
+        """Wait until every call so far has its result; raises what `compute` raised in a worker thread."""
+        for lane in self.lanes:
+            lane.synchronize()
+
+    def close(self) -> None:
+        """End the worker threads, if there are any."""
+        for lane in self.lanes:
+            lane.close()
+
+    def _issue(self, slot: Slot, source: Any, target: Any) -> None:
+        """One chunk through the three lanes: each waits for the one before, and the upload for a free buffer."""
+        chunk = slot.buffer if len(source) == self.chunk_elements else slot.buffer[: len(source)]
+        self.upload.wait(slot.free)
+        self.upload.copy(chunk, source)
+        self.upload.record(slot.filled)
+        self.work.wait(slot.filled)
+        self.work.run(self.compute, chunk)
+        self.work.record(slot.done)
+        self.download.wait(slot.done)
+        self.download.copy(target, chunk)
+        self.download.record(slot.free)
+
+    def _join(self, last: Any) -> None:
+        """Let torch's current stream wait for the last download, so that events and waits on it tell the truth."""
+        import torch
+
+        torch.cuda.current_stream().wait_event(last)
+
+    def _slot(self, buffer: Any) -> Slot:
+        return Slot(buffer, self.upload.event(), self.work.event(), self.download.event())
+
+    def _allocated(self) -> Iterator[Any]:
+        """The buffers, ready for lanes other than the stream that they were allocated on."""
+        import torch
+
+        place = "cuda" if self.device == "cuda" else "cpu"
+        _refuse_too_large(self.device_bytes, place)
+        try:
+            found = [torch.empty(self.chunk_elements, dtype=self.dtype, device=place) for _ in range(self.buffers)]
+        except torch.OutOfMemoryError as error:
+            raise DeviceMemoryError(_too_large(self.device_bytes, "less", place)) from error
+        if self.device == "cuda":
+            self._hand_over(found)
+        yield from found
+
+    def _hand_over(self, buffers: list[Any]) -> None:
+        """Buffers made on the current stream are used on others.
+
+        The allocator may have handed out memory that earlier work of the current stream still reads, so the lanes
+        wait for it once; and it must not hand the buffers out again while a lane still works in them, so it is told
+        which streams use them.
+        """
+        import torch
+
+        for lane in self.lanes:
+            if isinstance(lane, CudaLane):
+                lane.stream.wait_stream(torch.cuda.current_stream())
+                for buffer in buffers:
+                    buffer.record_stream(lane.stream)
+
+    def _check(self, name: str, array: Any) -> None:
+        import torch
+
+        fits = isinstance(array, torch.Tensor) and array.shape == (self.elements,) and array.dtype == self.dtype
+        if not fits or array.device.type != "cpu" or not array.is_contiguous():
+            said = f"{tuple(array.shape)} {array.dtype} on {array.device}" if isinstance(array, torch.Tensor) else array
+            expected = f"a contiguous tensor of {self.elements} elements, {self.dtype}, in main memory"
+            raise ArgumentError("Pipeline", name, said, expected)
+        if self.pinned and array.data_ptr() not in self._known_pinned:
+            if not array.is_pinned():
+                hint = "Make it with brrr.running.pipeline.host_array, or give pinned=False: then nothing overlaps"
+                raise ArgumentError("Pipeline", name, "pageable memory", "pinned memory", hint)
+            self._known_pinned.add(array.data_ptr())
+
+
+def host_array(elements: int, dtype: Any = None, *, pinned: bool = True) -> Any:
+    """An array in main memory, not filled; pinned, so that the GPU can copy from and to it by itself.
+
+    >>> host_array(3, pinned=False).shape
+    torch.Size([3])
+
+    UnavailableError where pinned memory is refused (no GPU, or more than the system locks), with what to do instead.
+    """
+    import torch
+
+    count = whole("elements", elements, "host_array")
+    try:
+        return torch.empty(count, dtype=dtype or torch.float32, pin_memory=pinned)
+    except RuntimeError as error:
+        size = units.nbytes(count * (dtype or torch.float32).itemsize)
+        raise UnavailableError(
+            f"host_array: {size} of {'pinned ' if pinned else ''}memory were refused "
+            f"({str(error).splitlines()[0]}). Without pinned memory copies do not overlap; use fewer elements, or "
+            "host_array(..., pinned=False) with Pipeline(..., pinned=False), which works and takes longer"
+        ) from error
+
+
+def _device(device: Where | None) -> Where:
+    from brrr.gpu.device import cuda_problem
+
+    if device not in (None, "cuda", "cpu", "cpu-queue"):
+        raise ArgumentError("Pipeline", "device", device, "'cuda', 'cpu' or 'cpu-queue'")
+    if device in ("cpu", "cpu-queue"):
+        return device
+    problem = cuda_problem()
+    if problem and device == "cuda":
+        raise UnavailableError(f"Pipeline: device is 'cuda', and {problem}; 'cpu-queue' shows the same schedule here")
+    return "cpu" if problem else "cuda"
+
+
+def _lanes(device: Where) -> tuple[Lane, Lane, Lane]:
+    kind: Callable[[], Lane] = {"cuda": CudaLane, "cpu-queue": ThreadLane, "cpu": PlainLane}[device]
+    return kind(), kind(), kind()
+
+
+def _refuse_too_large(needed_bytes: int, place: str) -> None:
+    import psutil
+    import torch
+
+    free = torch.cuda.mem_get_info()[0] if place == "cuda" else psutil.virtual_memory().available
+    if place == "cuda":  # what the allocator keeps for later is free too
+        free += torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+    if needed_bytes > free:
+        raise DeviceMemoryError(_too_large(needed_bytes, units.nbytes(free), place))
+
+
+def _too_large(needed_bytes: int, free: str, place: str) -> str:
+    where = "GPU" if place == "cuda" else "CPU"
+    return (
+        f"Pipeline: the buffers need {units.nbytes(needed_bytes)} and {free} is free on the {where}; "
+        "use more chunks, or fewer buffers"
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Into how many pieces an array is cut that passes a pipeline.
+
+CHUNK_BYTES = 16 * 2**20
+"""Large against what a chunk's launches cost, small against the whole: on an H200, 40 kernels a chunk, the host could
+not keep up with chunks of 8 MB and less (2.1x over serial), and 64 MB filled the pipeline too slowly (2.3x)."""
+
+FEWEST_CHUNKS = 4
+SMALLEST_CHUNK_BYTES = 2**20
+ALIGNED = 1024
+"""Chunks of many elements begin at multiples of so many, so that copies and kernels start at round addresses."""
+
+
+def chunk_elements(elements: int, chunks: int | None, itemsize: int) -> int:
+    """How many elements a chunk has; the last one may have fewer.
+
+    >>> chunk_elements(10, 4, 4), chunk_elements(2**26, None, 4)
+    (3, 4194304)
+    """
+    if chunks is not None and whole("chunks", chunks) > elements:
+        raise ArgumentError("Pipeline", "chunks", chunks, f"at most one for each of the {elements} elements")
+    count = chunks or default_chunks(elements * itemsize)
+    size = math.ceil(elements / count)
+    return min(elements, math.ceil(size / ALIGNED) * ALIGNED) if size > 4 * ALIGNED else size
+
+
+def default_chunks(nbytes: int) -> int:
+    """How many chunks an array of so many bytes is cut into where nobody says.
+
+    >>> default_chunks(2**30), default_chunks(2**24), default_chunks(2**20)
+    (64, 4, 1)
+    """
+    by_size = math.ceil(nbytes / CHUNK_BYTES)
+    return max(by_size, min(FEWEST_CHUNKS, nbytes // SMALLEST_CHUNK_BYTES), 1)
+
+
+def whole(name: str, value: Any, call: str = "Pipeline") -> int:
+    """A count that an argument gives; ArgumentError unless it is a whole number of at least 1.
+
+    >>> whole("buffers", 3)
+    3
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ArgumentError(call, name, value, "a whole number, at least 1")
+    return value

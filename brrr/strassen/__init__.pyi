@@ -1,0 +1,21 @@
+"""The public names of brrr.strassen: `__init__.py` loads each from here, when it is first used."""
+
+from .algebra.forms import FORMS as FORMS
+from .algebra.forms import Coefficients as Coefficients
+from .algebra.forms import Form as Form
+from .algebra.forms import coefficients as coefficients
+from .algebra.shapes import block_shape as block_shape
+from .choosing import Plan as Plan
+from .choosing import plan as plan
+from .multiply import explain as explain
+from .multiply import matmul as matmul
+from .multiply import prepare as prepare
+from .network import StrassenLinear as StrassenLinear
+from .network import StrassenMLP as StrassenMLP
+from .network import fuse as fuse
+from .pareto import Estimate as Estimate
+from .pareto import Frontier as Frontier
+from .pareto import frontier as frontier
+from .ways import INNERS as INNERS
+from .ways import WAYS as WAYS
+from .ways import Way as Way

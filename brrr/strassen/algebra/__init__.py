@@ -1,0 +1,1 @@
+"""Strassen's and Winograd's algorithms as algebra: forms, schedules, shapes, a plain reference."""

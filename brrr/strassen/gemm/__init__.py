@@ -1,0 +1,1 @@
+"""Batched float32 products of our own: CUDA C++ and Triton."""

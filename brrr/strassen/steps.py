@@ -1,0 +1,175 @@
+"""A classical product whose operands are copied to rows that start at 16 bytes, where a library is slow without.
+
+>>> a, b = torch.randn(1537, 1537).bfloat16(), torch.randn(1537, 64).bfloat16()
+>>> out, way = torch.empty(1537, 64).bfloat16(), Way("bf16")
+>>> made = aligned_steps(way, a, Right.of(b), out, Arena(2**24, "cpu"), Copied(True, True, False))
+>>> for step in made or []:
+...     _ = step()
+>>> bool((out.float() - a.float() @ b.float()).norm() < 0.01 * out.float().norm())
+True
+
+Rows are filled up with zeros, by the pass over memory that makes a Strassen level's factors, with no level; so another
+type is rounded to in the same pass. Which are copied, `fitting.copied` says.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+
+from brrr.core.errors import ArgumentError
+from brrr.strassen.algebra.shapes import buffer_shape, products_shape
+from brrr.strassen.arena import Arena
+from brrr.strassen.blocks import product_step
+from brrr.strassen.fitting import Copied, aligned_size
+from brrr.strassen.operands import Right, operand_name
+from brrr.strassen.passes.split import SplitBuffers, prepared_split_prefix
+from brrr.strassen.passes.steps import Step, prefix_step, suffix_step
+from brrr.strassen.split.splits import Part, Terms, prepared_splits
+from brrr.strassen.split.splitting import prepared_product
+from brrr.strassen.ways import Way
+from brrr.strassen.workspace import product_dtype, rounded
+
+KINDS = ("cuda",)
+"""Where a library's products gain by it; a CPU's do not."""
+
+STARTS = 16
+"""Bytes at whose multiples what is not copied must start."""
+
+
+def aligned_steps(
+    way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena, copies: Copied
+) -> list[Step] | None:
+    """Copies, product and copy back; None where the arena has no room for them, or the rest does not lie as it must."""
+    m, k, n = a.shape[0], aligned_size(right.k), aligned_size(right.n)
+    dtype, made = getattr(torch, way.dtype), getattr(torch, product_dtype(way, operand_name(a)))
+    shapes = ((m, k), dtype), ((n, k) if right.transposed else (k, n), dtype), ((m, n), made)
+    needed = sum(rounded(s[0] * s[1] * t.itemsize) for copy, (s, t) in zip(copies, shapes, strict=True) if copy)
+    given = a, right.source, out
+    if needed > arena.left_bytes or not all(copy or _lies(x) for copy, x in zip(copies, given, strict=True)):
+        return None
+    left, below, product = (
+        arena.take((1, *s), t) if copy else x[None] for copy, (s, t), x in zip(copies, shapes, given, strict=True)
+    )
+    steps = [prefix_step(a, "left", way, left)] if copies.left else []
+    steps += [prefix_step(right.source, "right", way, below, transposed=right.transposed)] if copies.right else []
+    steps.append(product_step(way.kind, left, below, product, right_transposed=right.transposed))
+    return [*steps, suffix_step(product, way, out)] if copies.result else steps
+
+
+def _lies(x: torch.Tensor) -> bool:
+    return x.is_contiguous() and x.data_ptr() % STARTS == 0
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A split product's steps: both sides in two float16 terms, by rows, then the product of the terms.
+
+
+def split_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Step]:
+    """All of a product: terms of the left side, of the right side unless they are made, the product, and its sums."""
+    if not way.level:
+        return _plain_steps(a, right, out, arena)
+    if right.factors:
+        before: list[Step] = []
+        below = _as_terms(way, right.factors, right.k)
+    else:
+        before, made = right_terms(way, right, arena)
+        below = _as_terms(way, made, right.k)
+    making, left = _terms(way, a, "left", arena)
+    m, n = out.shape
+    products = arena.take(products_shape(m, n, way.level), torch.float32)
+    return [*before, *making, prepared_product(left, below, products), suffix_step(products, way, out)]
+
+
+def _plain_steps(a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Step]:
+    """Without levels, one launch splits what is not split."""
+    left = _part(a, arena)
+    if right.factors:
+        hi, lo, exponents = right.factors
+        below = Terms(hi, lo, exponents, right.k, True)
+        return [prepared_splits(left), prepared_product(left.out, below, out)]
+    other = _part(right.matrix.t(), arena)
+    return [prepared_splits(left, other), prepared_product(left.out, other.out, out)]
+
+
+def _part(x: torch.Tensor, arena: Arena) -> Part:
+    """x (rows, k) to be split, its terms in the arena."""
+    rows, k = x.shape
+    both = arena.take((2, 1, rows, -(-k // 8) * 8), torch.float16)
+    terms = Terms(both[0], both[1], arena.take((1, rows), torch.int32), k, True)
+    turned = x.stride(0) == 1 and x.stride(1) != 1
+    return Part(x.t() if turned else x, terms, turned)
+
+
+def right_terms(way: Way, right: Right, arena: Arena) -> tuple[list[Step], tuple[torch.Tensor, ...]]:
+    """The right side's terms: always by rows of (n, k), as they are summed along k, however it lies."""
+    making, terms = _terms(way, right.matrix.t(), "right", arena)
+    return making, (terms.hi, terms.lo, terms.exponents)
+
+
+def _terms(way: Way, x: torch.Tensor, side: str, arena: Arena) -> tuple[list[Step], Terms]:
+    """What makes a side's terms, and where; x is (rows, k)."""
+    rows, k = x.shape
+    if not way.level:
+        part = _part(x, arena)
+        return [prepared_splits(part)], part.out
+    transposed = side == "right"
+    before: list[Step] = []
+    if transposed and x.stride(1) != 1 and k > 1:  # the sums are made along k, and would read columns number by number
+        copy = arena.take((rows, k), x.dtype)
+        before, x = [partial(copy.copy_, x)], copy
+    shape = buffer_shape(rows, k, side, way.level, transposed)
+    both = arena.take((2, *shape), torch.float16)
+    exponents = arena.take((shape[1],), torch.int32).expand(shape[:2])
+    buffers = SplitBuffers(both[0], both[1], exponents)
+    run = prepared_split_prefix(x, side, str(way.form), way.level, transposed=transposed, out=buffers)
+    return [*before, run], Terms(both[0], both[1], exponents, shape[2], False)
+
+
+def _as_terms(way: Way, factors: tuple[torch.Tensor, ...], k: int) -> Terms:
+    hi, lo, exponents = factors
+    return Terms(hi, lo, exponents, hi.shape[2] if way.level else k, not way.level)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The classical products that the others are compared with: float8, and the rivals of the split product.
+
+LARGEST = 448.0
+"""The largest number of float8 e4m3."""
+
+FLOAT8_MULTIPLE = 16
+"""What cuBLASLt's float8 products want of depth and columns."""
+
+
+def rival_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor) -> list[Step]:
+    """The product as one function; b's terms are made in it, prepared or not."""
+    if way.inner == "fp8":
+        if right.k % FLOAT8_MULTIPLE or right.n % FLOAT8_MULTIPLE:
+            raise ArgumentError("matmul", "inner", way.inner, f"depth {right.k} and columns {right.n} multiples of 16")
+        return [partial(_float8, a, right.matrix, out)]
+    return [partial(_rival, way.inner, a, right.matrix.t(), out)]
+
+
+def _rival(inner: str, a: torch.Tensor, w: torch.Tensor, out: torch.Tensor) -> None:
+    from brrr.strassen.split.rivals import bf16_product, tf32_product
+
+    if inner == "tf32x3":
+        out.copy_(tf32_product(a.contiguous(), w.contiguous()))
+    else:
+        out.copy_(bf16_product(a, w, terms=3 if inner == "bf16x6" else 2))
+
+
+def _float8(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+    """Both operands scaled by their largest number, as float8; torch's product scales back."""
+    (left, left_scale), (below, below_scale) = _as_float8(a), _as_float8(b.t())
+    product = torch._scaled_mm(
+        left, below.t(), scale_a=left_scale, scale_b=below_scale, out_dtype=torch.bfloat16, use_fast_accum=True
+    )
+    out.copy_(product)
+
+
+def _as_float8(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """x in float8, row by row in memory, and what its numbers must be multiplied with."""
+    scale = (x.abs().amax().float() / LARGEST).clamp_min(torch.finfo(torch.float32).tiny)
+    return (x / scale).to(torch.float8_e4m3fn).contiguous(), scale

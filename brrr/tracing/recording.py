@@ -1,0 +1,185 @@
+"""A loop under torch's profiler; everything that can be wrong with a profiler is said here."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.timing.activity import ATTEMPTS, SETTLE_S, detaching_cupti
+from brrr.timing.cpu_queue import CpuQueue, Ticket
+from brrr.tracing.kineto import CALL, LOOP, Loop, Raw, raw_events, settled, spans_of
+from brrr.tracing.spans import LAUNCH, PYTHON, Kind, Span
+
+INSTEAD = "Recorded timelines can be looked at without a profiler."
+
+
+def profiled_loop(
+    fn: Callable[[], Any], wait: Callable[[], None], calls: int, *, cuda: bool
+) -> tuple[tuple[Span, ...], float]:
+    """Run the loop under the profiler: its spans, and its seconds there.
+
+    On a GPU a kernel of our own goes first, outside the loop: a recording that lacks even this one failed, and is
+    made again; one that has nothing else belongs to a function that launches nothing.
+    """
+    _require_profiler(cuda)
+    for _ in range(ATTEMPTS if cuda else 1):
+        events, seconds = _session(fn, wait, calls, cuda)
+        if not cuda or any(event.sort == "device" for event in events):
+            break
+        time.sleep(SETTLE_S)  # the last session's detaching was still under way, and this one recorded nothing
+    else:
+        raise UnavailableError(
+            "trace: the profiler recorded nothing on the GPU, not even a kernel of its own. Another program may be "
+            f"using CUPTI (nsys, ncu, a debugger): end it and trace again. {INSTEAD}"
+        )
+    spans = spans_of(events)
+    if cuda and not any(span.on_device for span in spans):
+        raise ArgumentError(
+            "trace", "fn", fn, f"a function that launches work on the GPU; in {calls} calls nothing ran there",
+            "Is it a function of the CPU, or are its tensors there? Then trace it with device='cpu'",
+        )  # fmt: skip
+    return spans, seconds
+
+
+def _require_profiler(cuda: bool) -> None:
+    import torch
+    from torch.profiler import ProfilerActivity, supported_activities
+
+    if torch._C._autograd._profiler_enabled():
+        raise UnavailableError(
+            "trace: another session of torch's profiler is running in this process, and only one can. "
+            f"Leave its `with` block (or call its stop()), then trace again. {INSTEAD}"
+        )
+    needed = ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU
+    if needed not in supported_activities():
+        raise UnavailableError(
+            f"trace: this build of torch ({torch.__version__}) has no profiler for {needed.name}. Install one that "
+            f"has, from pytorch.org. {INSTEAD}"
+        )
+
+
+def _session(fn: Callable[[], Any], wait: Callable[[], None], calls: int, cuda: bool) -> tuple[list[Raw], float]:
+    """One session of the profiler: its events, and the loop's seconds."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]
+    session: Any = profile(activities=activities, acc_events=True)
+    with detaching_cupti():
+        _start(session)
+        try:
+            if cuda:
+                torch.ones(8, device="cuda")
+            fn()  # the profiler's own first steps are slow, and stay out of the loop with this call
+            wait()
+            seconds = _marked_loop(fn, wait, calls)
+        finally:
+            with without_chatter():
+                session.stop()
+            if cuda:
+                torch.cuda.synchronize()  # CUPTI leaves at the next call into CUDA, on a thread of its own
+                time.sleep(SETTLE_S)
+    return raw_events(session.profiler.kineto_results), seconds
+
+
+def _start(session: Any) -> None:
+    try:
+        with without_chatter():
+            session.start()
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UnavailableError(f"trace: the profiler cannot start: {reason}. {INSTEAD}") from error
+
+
+def _marked_loop(fn: Callable[[], Any], wait: Callable[[], None], calls: int) -> float:
+    """The loop, with a span around it and one around each call: those cost half a microsecond each."""
+    marked = _marker()
+    start = time.perf_counter_ns()
+    with marked(LOOP):
+        for _ in range(calls):
+            with marked(CALL):
+                fn()
+        wait()
+    return (time.perf_counter_ns() - start) * 1e-9
+
+
+def _marker() -> Callable[[str], Any]:
+    """torch's quick annotation where this version has it: the public one costs the host several microseconds."""
+    from torch.profiler import record_function
+
+    try:
+        from torch._C._profiler import _RecordFunctionFast
+    except ImportError:
+        return record_function
+    return _RecordFunctionFast
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Tracing the toy accelerator: no profiler is needed, for the queue itself notes when each call was put in and run.
+
+
+def traced_loop(fn: Callable[[], Any], queue: CpuQueue, calls: int) -> tuple[tuple[Span, ...], float]:
+    """Run the loop, synchronise, and return the spans and the seconds of it all."""
+    starts, ends, result = [], [], None
+    with queue.noting() as tickets:
+        for _ in range(calls):
+            starts.append(time.perf_counter_ns())
+            result = fn()
+            ends.append(time.perf_counter_ns())
+        queue.synchronize()
+        end = time.perf_counter_ns()
+    del result
+    loop = Loop(starts[0], end, tuple(starts), tuple(ends))
+    return _spans(loop, tickets, end), (end - starts[0]) * 1e-9
+
+
+def _spans(loop: Loop, tickets: list[Ticket], end_ns: int) -> tuple[Span, ...]:
+    """A call, its submits and the worker's part, and the synchronisation at the end."""
+    spans = [Span(PYTHON, "call", "call", start, end, number)
+             for number, (start, end) in enumerate(zip(loop.starts_ns, loop.ends_ns, strict=True))]  # fmt: skip
+    for ticket in tickets:
+        call = loop.call_at(ticket.submitted_ns)
+        spans.append(Span(LAUNCH, "launch", "submit", ticket.submitted_ns, ticket.returned_ns, call))
+        kind = cast(Kind, ticket.kind)
+        ran = (ticket.started_ns, ticket.ended_ns, call, len(spans) - 1)
+        spans.append(Span(ticket.lane, kind, ticket.name, *ran))
+    spans.append(Span(LAUNCH, "wait", "synchronize", loop.ends_ns[-1], end_ns))
+    return settled(spans, loop.start_ns)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Keep what torch's profiler writes to the process's error output (its start and its stop) out of a notebook.
+
+CHATTER = (b"USDT:", b"STAGE:", b"INFO:")
+"""How the lines begin that kineto writes at each start and stop of a session."""
+
+
+@contextmanager
+def without_chatter() -> Iterator[None]:
+    """Hold the process's error output back, and let through all but the profiler's own lines.
+
+    For moments only, as starting and stopping a session: what other threads write meanwhile comes later.
+    """
+    sys.stderr.flush()
+    try:
+        kept = os.dup(2)
+    except OSError:  # a process without an error output has nothing to keep quiet
+        yield
+        return
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            held.seek(0)
+            said = b"".join(line for line in held if not line.startswith(CHATTER))
+            if said:
+                os.write(2, said)

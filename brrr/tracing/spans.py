@@ -1,0 +1,99 @@
+"""Arithmetic of intervals in whole nanoseconds: their union, the gaps between them, and where several run together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+PYTHON, OPERATOR, LAUNCH, WORKER = "python", "operator", "launch", "worker"
+HOST_LANES = (PYTHON, OPERATOR, LAUNCH)
+
+Kind = Literal["call", "operator", "launch", "wait", "kernel", "copy in", "copy out", "copy", "memset"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+TRANSFERS: tuple[Kind, ...] = ("copy in", "copy out")
+"""Copies that cross the link between host and device; a copy inside the device is no transfer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One thing that happened: its lane, what it was, and when, in whole nanoseconds from the timeline's start.
+
+    `call` is the number of the loop's call that it belongs to, -1 for none (the synchronisation at the loop's end);
+    `cause` is the place, among the timeline's spans, of the host's span that launched it, -1 where none is known.
+    """
+
+    lane: str
+    kind: Kind
+    name: str
+    start_ns: int
+    end_ns: int
+    call: int = -1
+    cause: int = -1
+
+    @property
+    def on_device(self) -> bool:
+        """Whether the device did it, and not the host."""
+        return self.lane not in HOST_LANES
+
+    @property
+    def interval(self) -> Interval:
+        """Start and end."""
+        return (self.start_ns, self.end_ns)
+
+
+Interval = tuple[int, int]
+
+
+def union(intervals: Iterable[Interval]) -> list[Interval]:
+    """The intervals merged where they touch or overlap, in order.
+
+    >>> union([(5, 12), (0, 10), (20, 21)])
+    [(0, 12), (20, 21)]
+    """
+    merged: list[Interval] = []
+    for start, end in sorted(intervals):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def length(intervals: Iterable[Interval]) -> int:
+    """The length of the intervals' union.
+
+    >>> length([(0, 10), (5, 12)])
+    12
+    """
+    return sum(end - start for start, end in union(intervals))
+
+
+def gaps(intervals: Iterable[Interval], start: int, end: int) -> list[Interval]:
+    """What no interval covers between `start` and `end`.
+
+    >>> gaps([(2, 4), (6, 7)], 0, 10)
+    [(0, 2), (4, 6), (7, 10)]
+    """
+    free: list[Interval] = []
+    at = start
+    for begin, finish in union(intervals):
+        if begin > at and at < end:
+            free.append((at, min(begin, end)))
+        at = max(at, finish)
+    return [*free, (at, end)] if at < end else free
+
+
+def together(groups: Sequence[Iterable[Interval]]) -> int:
+    """How long at least two of the groups are active at once.
+
+    >>> together([[(0, 10)], [(5, 8), (7, 12)], [(9, 11)]])
+    6
+    """
+    edges = [edge for group in groups for start, end in union(group) for edge in ((start, 1), (end, -1))]
+    active = total = at = 0
+    for place, step in sorted(edges):
+        if active >= 2:
+            total += place - at
+        active, at = active + step, place
+    return total

@@ -1,0 +1,322 @@
+"""A timeline: host lanes, device lanes, which launch caused what, and the shares that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from brrr.core import units
+from brrr.core.values import Badge, DeviceKind
+from brrr.tracing.spans import (
+    HOST_LANES,
+    LAUNCH,
+    OPERATOR,
+    PYTHON,
+    TRANSFERS,
+    WORKER,
+    Interval,
+    Kind,
+    Span,
+    length,
+    together,
+    union,
+)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What host and device did in `calls` calls of a loop with one synchronisation at its end.
+
+    >>> spans = (Span("launch", "launch", "launch", 0, 1000, 0), Span("stream 7", "kernel", "relu", 1000, 2000, 0, 0))
+    >>> found = Timeline(spans, "cuda", "a GPU", "2024-01-01", "", 1, 4e-6, 5e-6, 1e-5)
+    >>> found.busy_s, found.idle_share, found.profiled_idle_share, found.inflation
+    (1e-06, 0.75, 0.9, 2.0)
+
+    Three periods, each in seconds a call. `period_s` is that of a long loop without the profiler, taken right before
+    and right after it: what `measure` calls by that name. `loop_period_s` is that of the loop in the picture, its one
+    synchronisation included, without the profiler; `profiled_period_s` is the same loop's under the profiler.
+
+    All spans start at 0 or later and stand in the order of their starts. `kind` is "cuda", "cpu" (no device lanes) or
+    "cpu-queue", whose worker is the device.
+    """
+
+    spans: tuple[Span, ...]
+    kind: DeviceKind
+    device: str
+    date: str
+    torch: str
+    calls: int
+    period_s: float
+    loop_period_s: float
+    profiled_period_s: float
+    badge_kind: Literal["LIVE", "RECORDED", "LIVE, CPU QUEUE"] = "LIVE"
+    drawer: ClassVar[Callable[[Timeline], Any] | None] = None
+    """What draws a timeline in a notebook: `brrr.drawing.timeline` sets it when it is loaded."""
+
+    # -- what there is ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def lanes(self) -> tuple[str, ...]:
+        """The lanes that hold something: Python, operators, launches, then the device's in order of first use."""
+        found = dict.fromkeys(span.lane for span in self.spans)
+        return (*(lane for lane in HOST_LANES if lane in found), *(lane for lane in found if lane not in HOST_LANES))
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The device's lanes, one for each stream."""
+        return tuple(lane for lane in self.lanes if lane not in HOST_LANES)
+
+    @property
+    def end_ns(self) -> int:
+        """Where the last span ends."""
+        return max((span.end_ns for span in self.spans), default=0)
+
+    @property
+    def arrows(self) -> tuple[tuple[Span, Span], ...]:
+        """From each launch to what it started on the device."""
+        return tuple((self.spans[s.cause], s) for s in self.device_spans() if s.cause >= 0)
+
+    def device_spans(self) -> Iterator[Span]:
+        """What the device did, in order of the starts."""
+        return (span for span in self.spans if span.on_device)
+
+    @property
+    def badge(self) -> Badge:
+        """LIVE or RECORDED, the device, the date, torch's version."""
+        return Badge(self.badge_kind, self.device, self.date, f"torch {self.torch}" if self.torch else "")
+
+    # -- the shares ------------------------------------------------------------------------------------------------
+
+    def _of(self, *kinds: Kind) -> list[Interval]:
+        return union(span.interval for span in self.device_spans() if not kinds or span.kind in kinds)
+
+    @property
+    def busy_s(self) -> float | None:
+        """Seconds a call that the device was busy: the union of its intervals over the calls; None without a device."""
+        return length(self._of()) / 1e9 / self.calls if self.kind != "cpu" else None
+
+    @property
+    def idle_share(self) -> float | None:
+        """Share of time without work for the device, the profiler's own cost left out: `1 - busy_s / period_s`.
+
+        0 where the busy time exceeds the period by their inaccuracy; None on a CPU, which is host and device in one.
+        """
+        return None if self.busy_s is None else max(0.0, 1 - self.busy_s / self.period_s)
+
+    @property
+    def profiled_idle_share(self) -> float | None:
+        """Share of idle time as the picture shows it, under the profiler: `1 - busy_s / profiled_period_s`."""
+        return None if self.busy_s is None else max(0.0, 1 - self.busy_s / self.profiled_period_s)
+
+    @property
+    def inflation(self) -> float:
+        """How many times longer the loop took under the profiler: `profiled_period_s / loop_period_s`."""
+        return self.profiled_period_s / self.loop_period_s
+
+    @property
+    def transfer_s(self) -> float:
+        """Seconds a call in which a copy between host and device was under way (their union over the calls)."""
+        return length(self._of(*TRANSFERS)) / 1e9 / self.calls
+
+    @property
+    def transfer_share(self) -> float:
+        """Share of the device's busy time in which a copy between host and device was under way: `transfer_s / busy_s`.
+
+        0 where the device was never busy, as on a CPU.
+        """
+        return self.transfer_s / self.busy_s if self.busy_s else 0.0
+
+    @property
+    def transfer_share_of_period(self) -> float:
+        """Share of copies between host and device in the whole time of a call without the profiler: of `period_s`."""
+        return min(1.0, self.transfer_s / self.period_s)
+
+    @property
+    def overlap_share(self) -> float:
+        """Share of the device's busy time in which two of these ran at once: kernels, copies in, copies out.
+
+        0 where the device was never busy. Two kernels on two streams are no overlap in this sense: they share the
+        same multiprocessors.
+        """
+        groups = [self._of("kernel"), self._of("copy in"), self._of("copy out")]
+        busy_ns = length(self._of())
+        return together(groups) / busy_ns if busy_ns else 0.0
+
+    # -- who is ahead ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def calls_ahead(self) -> int:
+        """By how many calls the host was ahead at most: calls issued before the current one and not yet finished.
+
+        Counted where the host returns from a call, in the picture: the profiler slows the host down, so that without
+        it the host may be further ahead.
+        """
+        ends: dict[int, int] = {}
+        for span in self.device_spans():
+            ends[span.call] = max(span.end_ns, ends.get(span.call, 0))
+        returned = {span.call: span.end_ns for span in self.spans if span.kind == "call"}
+        waiting = [sum(1 for other, end in ends.items() if 0 <= other < call and end > at)
+                   for call, at in returned.items()]  # fmt: skip
+        return max(waiting, default=0)
+
+    @property
+    def waits_in_calls(self) -> bool:
+        """Whether every call waits for the device by itself (`item()`, a copy to the host, `synchronize()`)."""
+        waited = {span.call for span in self.spans if span.kind == "wait" and span.call >= 0}
+        return self.kind != "cpu" and len(waited) == self.calls
+
+    # -- keeping and showing ---------------------------------------------------------------------------------------
+
+    def shortened(self, calls: int) -> Timeline:
+        """The same timeline with its first calls only; the periods, each a call's, stay."""
+        keep = [i for i, span in enumerate(self.spans) if 0 <= span.call < calls]
+        place = {old: new for new, old in enumerate(keep)}
+        spans = [replace(self.spans[i], cause=place.get(self.spans[i].cause, -1)) for i in keep]
+        return replace(self, spans=tuple(spans), calls=min(calls, self.calls))
+
+    def perfetto(self, path: Path | str) -> Path:
+        """Write the timeline for https://ui.perfetto.dev, where it can be zoomed and measured."""
+        from brrr.tracing.perfetto import write
+
+        about = {"device": self.device, "date": self.date, "torch": self.torch, "text": self.text}
+        titles = {lane: lane_title(self.kind, lane) for lane in self.lanes}
+        return write(Path(path), titles, self.spans, self.arrows, about)
+
+    @property
+    def text(self) -> str:
+        """What the picture shows, in a few sentences."""
+
+        return sentences(self)
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(self, **_: Any) -> Any:
+        if self.drawer is None:
+            return {"text/plain": self.text}, {}
+        data, metadata = self.drawer()._repr_mimebundle_()
+        return {**data, "text/plain": self.text}, metadata
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What a timeline shows, in words: computed from it, so that no sentence can contradict the picture.
+
+RUNS_AHEAD = 2
+"""Calls ahead from which the host is said to run ahead: one call is always under way while the next is issued."""
+OVERLAPPING = 1.05
+"""Busy time over period from which the calls of a loop must overlap each other on the device."""
+SELDOM, MOSTLY = 0.1, 0.5
+"""Idle shares up to which the device seldom waits, and from which it mostly waits."""
+
+
+def sentences(found: Timeline) -> str:
+    """The text line: period, idle share corrected and as pictured, inflation, who waits for whom, transfers."""
+    if found.kind == "cpu":
+        said = capital(inflated(found))
+        return f"{calls(found)}, {period(found)}: the CPU does each call itself, so nothing waits. {said}"
+    parts = [f"{calls(found)}, {period(found)}: {busy(found)}", pictured(found), waiting(found), *copies(found)]
+    return " ".join(parts)
+
+
+def calls(found: Timeline) -> str:
+    """How many calls were traced."""
+    return f"{found.calls} call{'s' if found.calls != 1 else ''}"
+
+
+def device(found: Timeline) -> str:
+    """What computes: the GPU, or the toy accelerator's worker."""
+    return "the worker" if found.kind == "cpu-queue" else "the GPU"
+
+
+def tracer(found: Timeline) -> str:
+    """What slows the traced loop down."""
+    return "tracing" if found.kind == "cpu-queue" else "the profiler"
+
+
+def period(found: Timeline) -> str:
+    """A call's time without the profiler."""
+    return f"{units.seconds(found.period_s)} a call without {tracer(found)}"
+
+
+def busy(found: Timeline) -> str:
+    """Busy time and idle share, the profiler's cost left out."""
+    assert found.busy_s is not None and found.idle_share is not None
+    if found.busy_s > OVERLAPPING * found.period_s:
+        works = f"its work is on {device(found)} for {units.seconds(found.busy_s)}"
+        return f"{works}, for in a loop the calls overlap, and {device(found)} is never idle."
+    return (
+        f"{device(found)} works {units.seconds(found.busy_s)} of it and is idle {share(found.idle_share)} of the time."
+    )
+
+
+def pictured(found: Timeline) -> str:
+    """The idle share under the profiler, and the profiler's own cost."""
+    assert found.profiled_idle_share is not None
+    return f"As pictured it is idle {share(found.profiled_idle_share)}; {inflated(found)}"
+
+
+def inflated(found: Timeline) -> str:
+    """How much longer the loop takes under the profiler."""
+    if found.inflation < 1.05:
+        return f"{tracer(found)} adds little."
+    return f"{tracer(found)} makes the loop {units.ratio(found.inflation, 2)} as long."
+
+
+def capital(text: str) -> str:
+    """The text with a capital at its start, the rest as it is.
+
+    >>> capital("the GPU waits.")
+    'The GPU waits.'
+    """
+    return text[:1].upper() + text[1:]
+
+
+def waiting(found: Timeline) -> str:
+    """Who waits for whom."""
+    name, idle = device(found), found.idle_share or 0.0
+    if found.waits_in_calls:
+        return f"Each call waits for {name}, so the CPU cannot run ahead."
+    ahead = f"The CPU runs ahead by up to {found.calls_ahead} calls" if found.calls_ahead >= RUNS_AHEAD else ""
+    if idle <= SELDOM:
+        return f"{ahead}, and {name} seldom waits." if ahead else capital(f"{name} seldom waits.")
+    if ahead:
+        return f"{ahead}, yet {name} pauses between its pieces of work."
+    how = "most of the time" if idle >= MOSTLY else "part of the time"
+    return capital(f"{name} waits for the CPU {how}.")
+
+
+def copies(found: Timeline) -> list[str]:
+    """The share of transfers, and of what runs at the same time, where there is any."""
+    said = []
+    if found.transfer_share:
+        of_all = share(found.transfer_share_of_period)
+        said.append(
+            f"Copies to and from it are under way in {share(found.transfer_share)} of its busy time, "
+            f"{of_all} of the whole time."
+        )
+    if found.overlap_share >= 0.005:
+        said.append(f"Copies run beside other work in {share(found.overlap_share)} of its busy time.")
+    return said
+
+
+def share(of_one: float) -> str:
+    """A share as a whole percentage.
+
+    >>> share(0.8123), share(0.004)
+    ('81 %', '0.4 %')
+    """
+    return units.percent(of_one, 2 if of_one >= 0.01 else 1)
+
+
+def lane_title(kind: DeviceKind, lane: str) -> str:
+    """A lane's name for a reader.
+
+    >>> lane_title("cuda", "launch"), lane_title("cpu-queue", "launch"), lane_title("cuda", "stream 7")
+    ('launches (CUDA API)', 'submit (queue)', 'GPU stream 7')
+    """
+    titles = {PYTHON: "Python: calls", OPERATOR: "operators (torch)", WORKER: "worker"}
+    titles[LAUNCH] = "submit (queue)" if kind == "cpu-queue" else "launches (CUDA API)"
+    return titles.get(lane) or (f"GPU {lane}" if lane.startswith("stream") else lane)
