@@ -26,6 +26,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
@@ -38,6 +39,7 @@ OLDEST, NEWEST = (3, 11), (3, 13)  # the Pythons that constraints.txt is made fo
 OLDEST_MACOS = 14  # torch 2.13 has no wheel for an older one
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 NEEDED_GB = {"cpu": 2.5, "gpu": 9.0}
+MOST_WORKERS = 8  # of the tests at a time: each holds torch, and its notebooks a gigabyte more
 
 # The extra `cuda`, one requirement at a time, and what a lesson shows instead if it cannot be installed.
 CUDA_ITEMS = [
@@ -422,27 +424,37 @@ def record(python, arguments):
 
 def lint(python, arguments):
     """ruff and mypy."""
-    return run_all([(name, command, None) for name, command in lint_steps(python)])
+    return run_all([*style_steps(python), types_step(python)])
 
 
-def lint_steps(python):
-    """The checks of the source text."""
+def style_steps(python):
+    """The checks of the source text that take a moment."""
     return [
-        ("ruff check", [python, "-m", "ruff", "check", "."]),
-        ("ruff format", [python, "-m", "ruff", "format", "--check", "."]),
-        ("mypy --strict", [python, "-m", "mypy", "--strict", "brrr"]),
+        ("ruff check", [python, "-m", "ruff", "check", "."], None),
+        ("ruff format", [python, "-m", "ruff", "format", "--check", "."], None),
     ]
+
+
+def types_step(python):
+    """The check of the types, a minute of work where nothing is cached."""
+    return ("mypy --strict", [python, "-m", "mypy", "--strict", "brrr"], None)
 
 
 def test(python, arguments):
     """Every check that needs no GPU; with arguments, pytest alone with these."""
-    if arguments:
-        return become([python, "-m", "pytest", *arguments])
-    steps = [(name, command, None) for name, command in lint_steps(python)]
     pytest = [python, "-m", "pytest"]
-    steps.append(("examples in docstrings", [*pytest, "--doctest-modules", "brrr"], None))
-    steps.append(("tests", [*pytest, "tests", "--ignore=tests/gpu"], None))
-    return run_all(steps)
+    if arguments:
+        return become([*pytest, *arguments])
+    # A test that torch's threads are many in would wait for the other tests' cores.
+    workers, one_thread = str(min(os.cpu_count() or 1, MOST_WORKERS)), {"OMP_NUM_THREADS": "1"}
+    parallel = [*pytest, "-n", workers, "--dist", "loadgroup", "--no-loadscope-reorder"]
+    steps = [
+        *style_steps(python),
+        ("examples in docstrings", [*parallel, "--doctest-modules", "brrr"], one_thread),
+        ("tests", [*parallel, "-m", "not timing", "tests", "--ignore=tests/gpu"], one_thread),
+        ("tests of what takes how long", [*pytest, "-m", "timing", "tests", "--ignore=tests/gpu"], None),
+    ]
+    return run_all(steps, beside=types_step(python))
 
 
 def test_gpu(python, arguments):
@@ -508,14 +520,26 @@ def clean():
     return 0
 
 
-def run_all(steps):
-    """Run (name, command, further environment) one after the other, all of them, and say which failed."""
+def run_all(steps, beside=None):
+    """Run (name, command, further environment) one after the other, all of them, and say which failed.
+
+    `beside` is one more step, which runs while the others do; what it prints comes at their end.
+    """
     failed = []
-    for name, command, further in steps:
-        say("--- {}", name)
-        if subprocess.call(command, cwd=ROOT, env=dict(os.environ, **(further or {}))) != 0:
-            failed.append(name)
-    say("{}", "FAILED: " + ", ".join(failed) if failed else "All {} checks passed.".format(len(steps)))
+    with tempfile.TemporaryFile() as printed:
+        other = beside and subprocess.Popen(beside[1], cwd=ROOT, stdout=printed, stderr=subprocess.STDOUT)
+        for name, command, further in steps:
+            say("--- {}", name)
+            if subprocess.call(command, cwd=ROOT, env=dict(os.environ, **(further or {}))) != 0:
+                failed.append(name)
+        if other:
+            say("--- {}", beside[0])
+            if other.wait() != 0:
+                failed.append(beside[0])
+            printed.seek(0)
+            say("{}", printed.read().decode(errors="replace").strip())
+    count = len(steps) + bool(beside)
+    say("{}", "FAILED: " + ", ".join(failed) if failed else "All {} checks passed.".format(count))
     return 1 if failed else 0
 
 

@@ -24,6 +24,20 @@ def writable_root(synthetic_root: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(synthetic_root, tmp_path / "recordings"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Browser tests come last: Playwright keeps an event loop running, in which no other test could start its own."""
-    items.sort(key=lambda item: "browser" in item.path.parts)
+SPREAD = {"test_nbval.py", "test_lessons.py"}
+"""Files whose tests take long and share nothing: any worker may take one. Of the others, one takes all."""
+
+
+@pytest.hookimpl(tryfirst=True)  # in front of pytest-xdist, which reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The order: many short tests, then the notebooks, then the browser.
+
+    What a test file prepares once is prepared on one worker only. Long tests that any worker can take stand at the
+    end, so that all workers end together; the browser's are the last, for Playwright keeps an event loop running, in
+    which no other test could start its own.
+    """
+    items.sort(key=lambda item: ("browser" in item.path.parts, item.path.name in SPREAD))
+    if config.pluginmanager.hasplugin("xdist"):
+        for item in items:
+            if item.path.name not in SPREAD:
+                item.add_marker(pytest.mark.xdist_group(item.path.name))

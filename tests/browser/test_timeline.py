@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ pytestmark = pytest.mark.browser
 SET_UP = "import os\nos.environ['BRRR_QUICK'] = '1'\nfrom brrr.tracing import timeline"
 SHOWN = 'timeline("run_ahead", variant="queue", source="cpu")'
 CHOICE = 'timeline("overlap", source="cpu")'
+WORKS = "(the worker works|its work is on the worker)"  # the second where other programs kept the traced loop waiting
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +30,7 @@ def opened(browser: Any, lab: Any) -> Iterator[NotebookPage]:
 
 def test_the_first_point_is_there_at_once(opened: NotebookPage) -> None:
     shown = opened.explorer()
-    assert "a call without tracing: the worker works" in shown.text
+    assert re.search(rf"a call without tracing: {WORKS}", shown.text)
     assert "LIVE, CPU QUEUE" in shown.root.inner_text()
     title = shown.root.locator("img.brrr-figure").get_attribute("title")
     assert "A timeline with the lanes Python: calls, submit (queue), worker" in title
@@ -43,11 +45,11 @@ def test_another_point_is_traced_on_the_button(opened: NotebookPage) -> None:
     text, picture = shown.text, shown.picture
     shown.root.get_by_role("button", name="Trace this point").click()
     shown.wait_for_change(text, picture)
-    assert "the worker works" in shown.text
+    assert re.search(WORKS, shown.text)
     assert not shown.root.get_by_role("button", name="Trace this point").is_visible()
     opened.photograph("timeline-traced", ARTIFACTS, shown.root)
     shown.press(handle, "Home")
-    assert "the worker works" in shown.text
+    assert re.search(WORKS, shown.text)
 
 
 def test_variants_are_chosen_from_a_list(opened: NotebookPage) -> None:

@@ -41,6 +41,8 @@ assert swept == {count}, f"{{swept}} explorers were swept; the lesson has {count
 
 RIGHT = "assert _.right, _"
 
+FORGET = "%reset -f"  # the solution must bring its own imports and names
+
 
 def calls(notebook: Any, name: str) -> int:
     """How often the notebook's code calls the function `name`."""
@@ -72,6 +74,14 @@ def with_all_right(notebook: Any) -> Any:
     return notebook
 
 
+def then(notebook: Any, after: Any) -> Any:
+    """One notebook and then another in the same kernel, which starts anew for it but for what it has loaded."""
+    for cell in after.cells:
+        cell["id"] = f"{len(notebook.cells)}-{cell['id']}"  # both may have a cell-01
+    notebook.cells = [*notebook.cells, _code(FORGET), *after.cells]
+    return notebook
+
+
 def _code(source: str) -> Any:
     return nbformat.v4.new_code_cell(source)
 
@@ -80,11 +90,12 @@ def run_nbval(notebook: Any, folder: Path, **environment: str) -> subprocess.Com
     """Run the notebook under nbval in `folder`; pytest's exit status says whether a cell raised."""
     path = folder / "lesson.ipynb"
     nbformat.write(notebook, path)
-    command = [sys.executable, "-m", "pytest", "--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=120"]
-    command += ["-p", "no:cacheprovider", "-q", "--rootdir", str(folder), path.name]
+    command = [sys.executable, "-m", "pytest", "-p", "nbval.plugin", "--nbval-lax", "--nbval-current-env"]
+    command += ["--nbval-cell-timeout=120", "-p", "no:cacheprovider", "-q", "--rootdir", str(folder), path.name]
     search = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]))
     clean = {name: value for name, value in os.environ.items() if name not in ("BRRR_STATIC", "BRRR_QUICK")}
-    return subprocess.run(command, cwd=folder, env={**clean, "PYTHONPATH": search, **environment}, check=False,
+    given = {"PYTHONPATH": search, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **environment}
+    return subprocess.run(command, cwd=folder, env={**clean, **given}, check=False,
                           capture_output=True, text=True, timeout=900)  # fmt: skip
 
 
