@@ -7,7 +7,8 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from server import ARTIFACTS, Lab, running
+from page import Window
+from server import ARTIFACTS, PHOTOGRAPHS, Lab, running
 
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
@@ -26,8 +27,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
-    """Chromium without a window, with a profile of its own."""
+def window(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Window]:
+    """Chromium without a window to see, with a profile of its own, and that JupyterLab in it."""
     sync_api = pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:
         lacking = "no Chromium here: the browser tests need Debian's `chromium` package"
@@ -36,7 +37,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     with sync_api.sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
             str(tmp_path_factory.mktemp("profile")), executable_path=CHROMIUM, headless=True, args=FLAGS,
-            viewport={"width": 1100, "height": 1250}, device_scale_factor=2,
+            viewport={"width": 1100, "height": 1250}, device_scale_factor=2 if PHOTOGRAPHS else 1,
         )  # fmt: skip
-        yield context
+        yield Window(context.new_page(), lab)
         context.close()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
+
+from server import ARTIFACTS, PHOTOGRAPHS
 
 HARMLESS = (
     # A browser asks for the icon of an address by itself.
@@ -27,44 +28,65 @@ _TO_PICTURE = """
 """
 
 
-class NotebookPage:
-    """A notebook in JupyterLab's single-document view; `errors` keeps what the console complained about."""
+_CLOSE = """async () => {
+  const shown = window.jupyterapp.shell.currentWidget;
+  await shown.sessionContext.shutdown();
+  shown.dispose();
+}"""
 
-    def __init__(self, context: Any, lab: Any, name: str) -> None:
-        self.page = context.new_page()
-        self.errors: list[str] = []
-        self.page.on("console", lambda message: self._note(message.text) if message.type == "error" else None)
-        self.page.on("pageerror", lambda error: self._note(str(error)))
-        self.page.goto(f"{lab.url}/doc/tree/{name}?token={lab.token}&reset", wait_until="domcontentloaded")
-        self.page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
-        self.page.wait_for_function(
-            "() => window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'",
-            timeout=60_000,
-        )
+
+class Window:
+    """A browser's window with JupyterLab in it, loaded once: the notebooks are opened and closed there in turn."""
+
+    def __init__(self, page: Any, lab: Any) -> None:
+        self.page, self.lab = page, lab
+        self.shown: NotebookPage | None = None
+        page.on("console", lambda message: self._note(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: self._note(str(error)))
+        page.goto(f"{lab.url}/lab?token={lab.token}&reset", wait_until="domcontentloaded")
+        page.wait_for_function("() => window.jupyterapp?.shell", timeout=60_000)
+        page.evaluate("async () => { await window.jupyterapp.restored; }")
+        self.command("application:toggle-left-area")
 
     def _note(self, text: str) -> None:
-        if not any(re.search(pattern, text) for pattern in HARMLESS):
-            self.errors.append(text)
+        if self.shown and not any(re.search(pattern, text) for pattern in HARMLESS):
+            self.shown.errors.append(text)
 
     def command(self, name: str, **arguments: object) -> None:
         """Run one of JupyterLab's commands and wait for it."""
-        self.page.evaluate("([name, args]) => window.jupyterapp.commands.execute(name, args)", [name, arguments])
+        self.page.evaluate("async ([name, args]) => { await window.jupyterapp.commands.execute(name, args); }",
+                           [name, arguments])  # fmt: skip
+
+    def open(self, name: str) -> NotebookPage:
+        """Show that notebook of the lab's folder, with a kernel of its own, in place of the one shown."""
+        if self.shown:
+            self.shown.close()
+        self.shown = NotebookPage(self, name)
+        return self.shown
+
+
+class NotebookPage:
+    """A notebook in JupyterLab; `errors` keeps what the console complained about."""
+
+    def __init__(self, window: Window, name: str) -> None:
+        self.window, self.page, self.command = window, window.page, window.command
+        self.errors: list[str] = []
+        self.command("docmanager:open", path=name, factory="Notebook")
+        self.page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
+        self._wait_for_the_kernel(60)
+
+    def _wait_for_the_kernel(self, seconds: float) -> None:
+        self.page.wait_for_function(
+            "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'",
+            timeout=1000 * seconds,
+        )
 
     def run_all(self, seconds: float = 120) -> None:
         """Run every cell; fails the test if a cell raised."""
         self.command("notebook:run-all-cells")
-        self.page.wait_for_function(
-            "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'",
-            timeout=1000 * seconds,
-        )
+        self._wait_for_the_kernel(seconds)
         raised = self.page.evaluate(_RAISED)
         assert raised == [], raised
-
-    def theme(self, name: str) -> None:
-        """`light` or `dark`."""
-        self.command("apputils:change-theme", theme=f"JupyterLab {name.capitalize()}")
-        self.page.wait_for_selector(f"body[data-jp-theme-light='{str(name == 'light').lower()}']", state="attached")
-        self.page.wait_for_timeout(300)
 
     def explorer(self, number: int = 0) -> Explorer:
         """The explorer of that number on the page, uncovered."""
@@ -92,14 +114,19 @@ class NotebookPage:
                 timeout=15_000,
             )
 
-    def photograph(self, name: str, folder: Path, of: Any = None) -> None:
-        """A screenshot into the artefacts."""
-        (of or self.page).screenshot(path=str(folder / f"{name}.png"))
+    def photograph(self, name: str, of: Any = None) -> None:
+        """With BRRR_PHOTOGRAPHS=1, screenshots in the light and in the dark theme."""
+        for theme in ("dark", "light") if PHOTOGRAPHS else ():
+            self.command("apputils:change-theme", theme=f"JupyterLab {theme.capitalize()}")
+            self.page.wait_for_selector(f"body[data-jp-theme-light='{str(theme == 'light').lower()}']")
+            self.page.wait_for_timeout(300)
+            (of or self.page).screenshot(path=str(ARTIFACTS / f"{name}-{theme}.png"))
 
     def close(self) -> None:
-        """Shut the kernel down and close the page."""
-        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
-        self.page.close()
+        """Shut the kernel down and close the notebook, unless that was done."""
+        if self.window.shown is self:
+            self.page.evaluate(_CLOSE)
+            self.window.shown = None
 
 
 class Explorer:
@@ -168,6 +195,18 @@ class Explorer:
             arg=[self.root.element_handle(), text, picture],
             timeout=15_000,
         )
+
+    def wait_for_words(self, words: str, there: bool = True, seconds: float = 60) -> None:
+        """Until the text line holds these words, or no longer does."""
+        self.page.wait_for_function(
+            "([root, words, there]) => root.querySelector('.brrr-said').innerText.includes(words) === there",
+            arg=[self.root.element_handle(), words, there],
+            timeout=1000 * seconds,
+        )
+
+    def click(self, button: str) -> None:
+        """Click the button of exactly that name."""
+        self.root.get_by_role("button", name=button, exact=True).click()
 
     def latencies_ms(self, handle: Any, presses: int) -> list[float]:
         """Milliseconds from key press to the frame after the picture's load, one key at a time."""

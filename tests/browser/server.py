@@ -20,6 +20,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ARTIFACTS = ROOT / "artifacts" / "browser"
+PHOTOGRAPHS = os.environ.get("BRRR_PHOTOGRAPHS", "") not in ("", "0")
+"""Whether the tests leave pictures of the pages, light and dark, in `ARTIFACTS`, for a person to look at."""
 
 
 @dataclass(frozen=True)

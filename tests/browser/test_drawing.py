@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from page import NotebookPage
-from server import ARTIFACTS
+from page import NotebookPage, Window
 
 pytestmark = pytest.mark.browser
 
@@ -19,9 +17,9 @@ CELLS = [f'drawing("{name}"{", unlock=g" * (name == NAMES[0])})' for name in NAM
 
 
 @pytest.fixture(scope="module")
-def opened(browser: Any, lab: Any) -> Iterator[NotebookPage]:
+def opened(window: Window) -> Iterator[NotebookPage]:
     """A notebook with every drawing that needs no recording."""
-    page = NotebookPage(browser, lab, lab.write("drawing.ipynb", SET_UP, GUESS, *CELLS))
+    page = window.open(window.lab.write("drawing.ipynb", SET_UP, GUESS, *CELLS))
     page.run_all()
     yield page
     assert page.errors == []
@@ -49,10 +47,7 @@ def test_the_flow_to_its_last_step(opened: NotebookPage) -> None:
 def test_every_slider_moves_by_key_and_by_mouse(opened: NotebookPage, number: int) -> None:
     shown = opened.explorer(number)
     shown.root.scroll_into_view_if_needed()
-    opened.photograph(f"{NAMES[number]}-light", ARTIFACTS, shown.root)
     for handle in shown.handles():
         shown.press(handle, shown.inward(handle))
         shown.drag(handle, shown.away(handle))
-    opened.theme("dark")
-    opened.photograph(f"{NAMES[number]}-moved-dark", ARTIFACTS, shown.root)
-    opened.theme("light")
+    opened.photograph(NAMES[number], shown.root)

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from page import NotebookPage
-from server import ARTIFACTS, ROOT
+from page import Explorer, Window
+from server import ROOT
 
 from brrr.course.lessons.copies import copy_lessons, lessons
 
@@ -20,37 +20,31 @@ def test_there_are_lessons() -> None:
 
 
 @pytest.mark.parametrize("name", LESSONS)
-def test_a_lesson_from_run_all_to_the_last_slider(name: str, browser: Any, lab: Any) -> None:
-    copy_lessons(ROOT / "notebooks", lab.work)
-    covered = _code_of(lab.work / name).count("unlock=")
-    stem = name.removesuffix(".ipynb")
-    page = NotebookPage(browser, lab, name)
+def test_a_lesson_from_run_all_to_the_last_slider(name: str, window: Window) -> None:
+    work, stem = window.lab.work, name.removesuffix(".ipynb")
+    copy_lessons(ROOT / "notebooks", work)
+    code = _code_of(work / name)
+    page = window.open(name)
     page.run_all()
-    page.page.wait_for_function("n => document.querySelectorAll('.brrr-cover').length === n", arg=covered)
-    page.photograph(f"{stem}-unanswered", ARTIFACTS)
+    page.page.wait_for_function("n => document.querySelectorAll('.brrr-cover').length === n", arg=code.count("unlock="))
+    page.photograph(f"{stem}-unanswered")
     page.answer_all()
     page.page.wait_for_function("() => document.querySelectorAll('.brrr-cover').length === 0")
-    code = _code_of(lab.work / name)
     explorers = sum(code.count(f"{name}(") for name in ("explore", "timeline", "drawing"))
     assert page.page.locator(".brrr-explorer").count() == explorers
     for number in range(explorers):
-        _move_everything(page, number, f"{stem}-explorer-{number}")
-    page.run_all()
+        _move_everything(page.explorer(number))
+        page.photograph(f"{stem}-explorer-{number}", page.explorer(number).root)
     assert page.errors == []
     page.close()
 
 
-def _move_everything(page: NotebookPage, number: int, name: str) -> None:
-    explorer = page.explorer(number)
+def _move_everything(explorer: Explorer) -> None:
     explorer.root.scroll_into_view_if_needed()
-    page.photograph(f"{name}-light", ARTIFACTS, explorer.root)
-    for handle in explorer.handles():
+    for number, handle in enumerate(explorer.handles()):
         explorer.press(handle, explorer.inward(handle))
-        explorer.drag(handle, explorer.away(handle))
-        explorer.drag(handle, explorer.away(handle))
-    page.theme("dark")
-    page.photograph(f"{name}-moved-dark", ARTIFACTS, explorer.root)
-    page.theme("light")
+        if number == 0:
+            explorer.drag(handle, explorer.away(handle))
 
 
 def _code_of(path: Any) -> str:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from page import NotebookPage
-from server import ARTIFACTS
+from page import NotebookPage, Window
 
 pytestmark = pytest.mark.browser
 
@@ -19,9 +17,9 @@ WORKS = "(the worker works|its work is on the worker)"  # the second where other
 
 
 @pytest.fixture(scope="module")
-def opened(browser: Any, lab: Any) -> Iterator[NotebookPage]:
+def opened(window: Window) -> Iterator[NotebookPage]:
     """A notebook with two timelines."""
-    page = NotebookPage(browser, lab, lab.write("timeline.ipynb", SET_UP, SHOWN, CHOICE))
+    page = window.open(window.lab.write("timeline.ipynb", SET_UP, SHOWN, CHOICE))
     page.run_all()
     yield page
     assert page.errors == []
@@ -34,7 +32,6 @@ def test_the_first_point_is_there_at_once(opened: NotebookPage) -> None:
     assert "LIVE, CPU QUEUE" in shown.root.inner_text()
     title = shown.root.locator("img.brrr-figure").get_attribute("title")
     assert "A timeline with the lanes Python: calls, submit (queue), worker" in title
-    opened.photograph("timeline-light", ARTIFACTS, shown.root)
 
 
 def test_another_point_is_traced_on_the_button(opened: NotebookPage) -> None:
@@ -43,11 +40,11 @@ def test_another_point_is_traced_on_the_button(opened: NotebookPage) -> None:
     shown.press(handle, "End")
     assert "Not traced yet" in shown.text
     text, picture = shown.text, shown.picture
-    shown.root.get_by_role("button", name="Trace this point").click()
+    shown.click("Trace this point")
     shown.wait_for_change(text, picture)
     assert re.search(WORKS, shown.text)
     assert not shown.root.get_by_role("button", name="Trace this point").is_visible()
-    opened.photograph("timeline-traced", ARTIFACTS, shown.root)
+    opened.photograph("timeline-traced", shown.root)
     shown.press(handle, "Home")
     assert re.search(WORKS, shown.text)
 
@@ -58,9 +55,7 @@ def test_variants_are_chosen_from_a_list(opened: NotebookPage) -> None:
     shown.root.locator("select").select_option(index=2)
     shown.wait_for_change(text, picture)
     text, picture = shown.text, shown.picture
-    shown.root.get_by_role("button", name="Trace this point").click()
+    shown.click("Trace this point")
     shown.wait_for_change(text, picture)
     assert "Copies" in shown.text
-    opened.theme("dark")
-    opened.photograph("timeline-dark", ARTIFACTS, shown.root)
-    opened.theme("light")
+    opened.photograph("timeline-variant", shown.root)

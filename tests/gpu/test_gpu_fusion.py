@@ -27,7 +27,7 @@ def relative(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("size", [1, 3, 4, 7, 8, 1023, 4096, 100_003, 2**22 + 5])
+@pytest.mark.parametrize("size", [1, 7, 1023, 100_003, 2**22 + 5])
 def test_a_line_against_float64(size: int, dtype: torch.dtype) -> None:
     x, r = (torch.randn(size, device="cuda", dtype=dtype) for _ in range(2))
     cosine = "cos" if dtype == torch.float64 else "cosf"
@@ -102,7 +102,7 @@ def test_it_runs_on_the_current_stream_and_in_a_graph() -> None:
 
 
 @pytest.mark.parametrize("dtype", list(DTYPES)[:3], ids=str)
-@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (1000, 1024), (33, 5000), (70_001, 64), (5, fused.WIDEST)])
+@pytest.mark.parametrize("shape", [(1, 1), (33, 5000), (70_001, 64), (5, fused.WIDEST)])
 def test_the_triton_kernels_against_float64(shape: tuple[int, int], dtype: torch.dtype) -> None:
     x, r = (torch.randn(shape, device="cuda", dtype=dtype) for _ in range(2))
     w, b = (torch.randn(shape[1], device="cuda", dtype=dtype) for _ in range(2))

@@ -28,7 +28,7 @@ def runs(described: Experiment, point: dict[str, Value], budget_s: float = 0.05)
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("addend", [None, 2**-7])
-@pytest.mark.parametrize("count", [1, 3, 7, 2047, 2048, 2049, 4097, 1_000_003])
+@pytest.mark.parametrize("count", [1, 7, 2048, 2049, 1_000_003])
 def test_the_kernels_against_float64(count: int, addend: float | None, dtype: torch.dtype) -> None:
     x = (torch.rand(count, device="cuda") + 0.5).to(dtype)  # positive: a sum that cancels has no relative precision
     for repeat in (0, 1, 15, 16, 17, 512):
@@ -64,8 +64,10 @@ def test_an_address_that_16_does_not_divide_is_refused() -> None:
         repeat_launch.by_bindings(x[1:], x[1:], 1, 2.0)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize(("repeat", "elements"), [(1, 2**16), (33, 2**20), (512, 10_000_019), (64, 2**26)])
+@pytest.mark.parametrize(
+    ("repeat", "elements", "dtype"),
+    [(1, 2**16, "float32"), (33, 2**20, "bfloat16"), (512, 10_000_019, "float32"), (64, 2**26, "float16")],
+)
 def test_every_way_to_repeat_is_right(repeat: int, elements: int, dtype: str) -> None:
     point: dict[str, Value] = {"repeat": repeat, "elements": elements, "dtype": dtype}
     for name, run in runs(REPEAT, point).items():
@@ -103,8 +105,8 @@ def test_every_pass_is_right(nbytes: int) -> None:
         print(name, nbytes, "" if busy is None else f"{run.cost.bytes / busy.median / 1e12:.3f} TB/s")
 
 
-@pytest.mark.parametrize("stride", [1, 2, 3, 8, 32])
-@pytest.mark.parametrize("offset", [0, 1, 3])
+@pytest.mark.parametrize("stride", [1, 3, 32])
+@pytest.mark.parametrize("offset", [0, 3])
 @pytest.mark.parametrize("numbers", [1000, 1_000_003])
 def test_every_stride_is_right(numbers: int, offset: int, stride: int) -> None:
     runs(STRIDES, {"stride": stride, "offset": offset, "numbers": numbers}, budget_s=0.02)

@@ -23,11 +23,12 @@ needs_pycuda = pytest.mark.skipif(not PYCUDA, reason="PyCUDA is not here")
 needs_nvmath = pytest.mark.skipif(not NVMATH, reason="nvmath-python is not here")
 
 QUICK = [name for name, way in WAYS.items() if not way.slow_to_build]
-SIZES = [(1, 1, 1), (1, 2, 128), (2, 3, 5), (3, 17, 100), (8, 16, 256), (4, 65, 513), (2, 128, 1024)]
+SIZES = [(1, 1, 1), (3, 17, 100), (8, 16, 256), (4, 65, 513)]
 NETWORKS = [
     *(Network(*size) for size in SIZES),
-    *(Network(*size, tf32=True) for size in ((3, 17, 100), (8, 16, 256))),
-    *(Network(*size, dtype) for dtype in ("bfloat16", "float16") for size in ((3, 17, 100), (8, 16, 256))),
+    Network(8, 16, 256, tf32=True),
+    Network(3, 17, 100, "bfloat16"),
+    Network(8, 16, 256, "float16"),
 ]
 
 
@@ -167,7 +168,7 @@ def test_the_megakernel_is_one_kernel() -> None:
 @needs_pycuda
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("operation", ["bias", "relu", "bias_relu"])
-@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (16, 256), (128, 4096), (33, 1030), (70_000, 3), (2, 2**20 + 1)])
+@pytest.mark.parametrize("shape", [(1, 1), (33, 1030), (70_000, 3), (2, 2**20 + 1)])
 def test_the_pycuda_kernels(operation: str, shape: tuple[int, int], dtype: torch.dtype) -> None:
     from brrr.kernels import bias_relu
 
@@ -223,7 +224,7 @@ def test_what_the_pycuda_kernels_refuse() -> None:
 
 @needs_nvmath
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (2, 128, 128), (17, 100, 33), (128, 512, 1024)])
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (17, 100, 33), (128, 512, 1024)])
 def test_cublas_itself(m: int, k: int, n: int, dtype: torch.dtype) -> None:
     from brrr.gpu.cublas import Blas
 
@@ -243,7 +244,7 @@ def test_cublas_itself(m: int, k: int, n: int, dtype: torch.dtype) -> None:
 
 @needs_nvmath
 @pytest.mark.parametrize("tf32", [False, True])
-@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (2, 128, 128), (17, 100, 33), (16, 256, 256)])
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (17, 100, 33), (16, 256, 256)])
 def test_the_fastest_of_cublas_and_cublaslt(m: int, k: int, n: int, tf32: bool) -> None:
     from brrr.gpu.cublas import Blas
     from brrr.gpu.cublas_lt import fastest_product

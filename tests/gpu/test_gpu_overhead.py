@@ -38,7 +38,7 @@ POINTS: list[tuple[str, dict[str, Value]]] = [
 
 
 @pytest.mark.parametrize("launch", LAUNCHES)
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 31, 1023, 1024, 1025, 4097, 2**20 + 3])
+@pytest.mark.parametrize("count", [1, 3, 4, 1023, 1025, 2**20 + 3])
 def test_the_kernel_is_torchs_relu_to_the_bit(launch: Callable[..., torch.Tensor], count: int) -> None:
     x = torch.randn(count, device="cuda")
     guarded = torch.full((count + 8,), 7.0, device="cuda")

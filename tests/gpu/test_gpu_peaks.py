@@ -28,7 +28,7 @@ def peaks() -> Peaks:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("set_bytes", [3072, 65536, 70_000, 5_000_000, 123_456_789])
+@pytest.mark.parametrize("set_bytes", [3072, 70_000, 123_456_789])
 @pytest.mark.parametrize("once", [True, False])
 def test_streams_are_right_at_any_size_in_any_shape(kind: str, set_bytes: int, once: bool) -> None:
     for stream in Streams(set_bytes).of(kind, set_bytes, once=once):

@@ -21,7 +21,7 @@ from brrr.strassen.layers import Layer
 
 LIMITS = {"float32": 1e-5, "tf32": 1e-2, "bfloat16": 5e-2, "float16": 1e-2}
 INNER = {torch.float32: "sgemm", torch.bfloat16: "bf16", torch.float16: "fp16"}
-SIZES = [(1, 1, 1), (2, 128, 128), (7, 33, 101), (16, 256, 64), (17, 100, 33), (64, 1024, 1024), (127, 509, 257)]
+SIZES = [(1, 1, 1), (16, 256, 64), (64, 1024, 1024), (127, 509, 257)]
 """Rows, k, n: odd ones, prime ones, and as the network has them."""
 
 
@@ -98,7 +98,7 @@ def test_both_ways_are_the_network(
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("relu", [True, False])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_with_and_without_bias_and_relu(bias: bool, relu: bool, dtype: torch.dtype) -> None:
     for rows, n, k in ((1, 1, 8), (13, 67, 64), (16, 128, 128)):
         b = torch.randn(n, device="cuda", dtype=dtype) if bias else None

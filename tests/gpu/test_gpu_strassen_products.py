@@ -16,7 +16,7 @@ from brrr.strassen.products import batched, prepared_batched
 
 needs_nvmath = pytest.mark.skipif(importlib.util.find_spec("nvmath") is None, reason="needs nvmath-python")
 HOWS = ["torch", "cuda", "triton", "auto", pytest.param("cublas", marks=needs_nvmath)]
-SHAPES = [(1, 1, 1, 1), (7, 64, 128, 256), (3, 131, 257, 33), (49, 100, 96, 104), (2, 1, 515, 1000), (5, 300, 1, 7)]
+SHAPES = [(1, 1, 1, 1), (3, 131, 257, 33), (49, 100, 96, 104), (2, 1, 515, 1000)]
 """Products, m, n, k."""
 
 
@@ -43,7 +43,6 @@ def test_every_way_multiplies_float32(shape: tuple[int, int, int, int], transpos
 
 
 @pytest.mark.parametrize("how", ["torch", pytest.param("cublas", marks=needs_nvmath)])
-@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize(("dtype", "into", "tf32", "worst"), [
     (torch.float32, torch.float32, True, 2e-3),
     (torch.float16, torch.float16, False, 1e-3),
@@ -52,13 +51,13 @@ def test_every_way_multiplies_float32(shape: tuple[int, int, int, int], transpos
     (torch.bfloat16, torch.float32, False, 1e-5),
 ])  # fmt: skip
 def test_the_libraries_multiply_every_type(
-    dtype: torch.dtype, into: torch.dtype, tf32: bool, worst: float, transposed: bool, how: Any
+    dtype: torch.dtype, into: torch.dtype, tf32: bool, worst: float, how: Any
 ) -> None:
     before = torch.backends.cuda.matmul.fp32_precision
-    left, right = operands(7, 72, 136, 264, transposed, dtype)
+    left, right = operands(7, 72, 136, 264, True, dtype)
     out = torch.full((7, 72, 136), math.nan, dtype=into, device="cuda")
-    batched(left, right, out, right_transposed=transposed, how=how, tf32=tf32)
-    found = error(left, right, out, transposed)
+    batched(left, right, out, right_transposed=True, how=how, tf32=tf32)
+    found = error(left, right, out, True)
     assert found < worst and (not tf32 or found > 1e-5), "TF32 must be TF32"
     assert torch.backends.cuda.matmul.fp32_precision == before
 

@@ -24,7 +24,7 @@ def test_products_of_integers_are_exact(form: str, level: int) -> None:
 
 @ALL
 @LEVELS
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_sums_are_the_cpus(form: str, level: int, dtype: torch.dtype) -> None:
     x = torch.randn(50, 77, device="cuda").to(dtype)
     for side in ("left", "right"):

@@ -1,4 +1,4 @@
-"""The sums of blocks on a real GPU, by CUDA C++ and by Triton, against torch's operators; speed is printed only."""
+"""The sums of blocks on a real GPU, by CUDA C++ and by Triton, against torch's operators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import torch
 from brrr.strassen.algebra.shapes import buffer_shape, products_shape
 from brrr.strassen.passes import sums
 from brrr.strassen.passes.launch import Kernels
-from brrr.timing import measure_together
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 BY: tuple[Kernels, ...] = ("cuda", "triton")
@@ -29,8 +28,7 @@ def allowed(dtype: torch.dtype) -> float:
 
 
 @pytest.mark.parametrize("by", BY)
-@pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=str)
-@pytest.mark.parametrize("level", [0, 1, 2, 3])
+@pytest.mark.parametrize(("level", "dtype"), [*((level, F32) for level in range(4)), (1, F16), (3, BF16)], ids=str)
 def test_all_of_them(level: int, dtype: torch.dtype, by: Any) -> None:
     for number, (rows, columns) in enumerate(SHAPES):
         form = ("strassen", "winograd")[number % 2]
@@ -101,35 +99,8 @@ def test_more_than_two_to_the_31_elements() -> None:
     assert int(y.count_nonzero()) == 2 * 8
 
 
-def test_rates() -> None:
-    for dtype in (F32, BF16):
-        for level in (1, 2, 3):
-            x = torch.randn(8192, 8192, device="cuda").to(dtype)
-            out = torch.empty(buffer_shape(8192, 8192, "left", level), dtype=dtype, device="cuda")
-            products = torch.randn(products_shape(8192, 8192, level), device="cuda").to(dtype)
-            bias = torch.zeros(8192, device="cuda", dtype=dtype)
-            small, large = x.numel() * x.element_size(), out.numel() * out.element_size()
-            for by in BY:
-                options: dict[str, Any] = {"out": out, "kernels": by}
-                ways = {
-                    "prefix": (sums.prepared_prefix(x, "left", "strassen", level, **options), small + large),
-                    "step": (
-                        sums.prepared_step(products, "strassen", level, (8192, 8192), bias=bias, **options),
-                        2 * large,
-                    ),
-                    "suffix": (
-                        sums.prepared_suffix(products, "strassen", level, (8192, 8192), out=x, kernels=by),
-                        small + large,
-                    ),
-                }
-                times = [m.busy_s for m in measure_together([run for run, _ in ways.values()])]
-                for (name, (_, moved)), time in zip(ways.items(), times, strict=True):
-                    assert time is not None
-                    print(f"{name} level {level} {dtype} {by}: {moved / time.median / 1e12:.2f} TB/s")
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (5, 7), (300, 1030), (513, 64), (65, 1)])
-@pytest.mark.parametrize("level", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(1, 1), (300, 1030), (513, 64), (65, 1)])
+@pytest.mark.parametrize("level", [1, 3])
 @pytest.mark.parametrize("form", ["strassen", "winograd"])
 def test_exponents_by_one_kernel_are_torchs(shape: tuple[int, int], level: int, form: str) -> None:
     for x in (torch.randn(shape, device="cuda"), torch.randn(shape[0], shape[1] + 3, device="cuda")[:, : shape[1]]):
