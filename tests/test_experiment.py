@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 
 import numpy
@@ -19,12 +20,11 @@ from hypothesis import strategies as st
 
 from brrr.core import errors
 from brrr.core.errors import ArgumentError, NotRecordedError, WrongResultError
-from brrr.core.measurement import FIELDS, Estimate, Measurement, is_host_bound
-from brrr.core.statistics import CONFIDENCE, median, median_interval
+from brrr.core.measurement import CONFIDENCE, FIELDS, Estimate, Measurement, is_host_bound, median, median_interval
 from brrr.core.values import Badge, Point, Value
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.course.experiments import NAMES, experiment
-from brrr.course.nouns.claim import Claim, Status, Verdict, band_verdict, ratio_verdict, three_way
+from brrr.course.nouns.claim import Claim, Status, Verdict, band_verdict, not_above, not_below, opposite, ratio_verdict
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant, Workload
 from brrr.course.sources.named import source
@@ -50,8 +50,8 @@ THREE = Experiment(
     axes=(SIZE, SHARE, KIND),
     variants=(Variant("a", "A", "cuda"), Variant("b", "B", "cpu")),
     lines=(Line("a", "a", "latency_s", "A"), Line("lie", "a", "host_s", "A, not waited for")),
-    build=f"{__name__}:build",
-    supports=f"{__name__}:supports_small",
+    package="three",
+    supports=supports_small,
 )
 
 
@@ -141,13 +141,14 @@ def test_an_unknown_field_of_a_line_is_refused() -> None:
         Line("x", "a", "wall_s", "x")  # type: ignore[arg-type]
 
 
-def test_what_an_experiment_names_is_found() -> None:
+def test_what_an_experiment_is_given_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "three.work", SimpleNamespace(workload=build))
     assert THREE.has("a", {"size": 1024})
     assert THREE.has("b", {"size": 4})
     assert not THREE.has("b", {"size": 1024})
     assert THREE.workload("b", {"size": 1, "share": 0.5, "kind": "zeta"}).run() == "b"
     assert THREE.cost_at("a", {"size": 1}) is None
-    assert dataclasses.replace(THREE, supports="").has("b", {"size": 1024})
+    assert dataclasses.replace(THREE, supports=None).has("b", {"size": 1024})
     with pytest.raises(ArgumentError, match="variant is 'c'"):
         THREE.has("c", {"size": 1})
 
@@ -205,7 +206,10 @@ def test_a_right_result_gives_its_error_after_waiting_for_it() -> None:
     ],
 )
 def test_a_threshold_is_judged_at_its_border(low: float, high: float, status: Status) -> None:
-    assert three_way(low, high, 2.0) == status
+    value = Estimate((low + high) / 2, low, high, 9)
+    assert not_below(value, 2.0) == status
+    assert not_above(0 - value, -2.0) == status
+    assert opposite(opposite(status)) == status and (opposite(status) == status) == (status == "undecided")
 
 
 @pytest.mark.parametrize(
@@ -222,7 +226,7 @@ def test_a_threshold_is_judged_at_its_border(low: float, high: float, status: St
     ],
 )
 def test_a_band_is_judged_at_its_borders(low: float, high: float, status: Status) -> None:
-    assert band_verdict(((low + high) / 2, low, high), 0.4, 0.6, "text") == Verdict(status, "text")
+    assert band_verdict(Estimate((low + high) / 2, low, high, 9), 0.4, 0.6, "text") == Verdict(status, "text")
 
 
 times = st.floats(1e-9, 1e4)
@@ -409,6 +413,39 @@ def test_an_estimate_comes_from_its_samples() -> None:
 def test_an_estimate_moves_and_stays_above_zero() -> None:
     e = Estimate(2.0, 1.0, 3.0, 5)
     assert e.shifted(-1.5) == Estimate(0.5, 0.0, 1.5, 5)
+
+
+estimates = st.tuples(times, times, times).map(sorted).map(lambda t: Estimate(t[1], t[0], t[2], 9))
+
+
+@given(estimates, estimates, st.data())
+def test_an_interval_of_two_estimates_holds_what_both_may_be(
+    one: Estimate, other: Estimate, data: st.DataObject
+) -> None:
+    a, b = (data.draw(st.floats(each.low, each.high)) for each in (one, other))
+    for found, value in (
+        (one / other, a / b),
+        (one * other, a * b),
+        (one - other, a - b),
+        (1 - one / other, 1 - a / b),
+    ):
+        room = 1e-9 * max(abs(found.low), abs(found.high))
+        assert found.low - room <= value <= found.high + room
+        assert found.low <= found.median <= found.high
+
+
+@given(estimates, times)
+def test_with_a_number_an_estimate_is_only_scaled(one: Estimate, number: float) -> None:
+    assert one * number == number * one == Estimate(one.median * number, one.low * number, one.high * number, 9)
+    assert one / number == Estimate(one.median / number, one.low / number, one.high / number, 9)
+    assert number / one == Estimate(number / one.median, number / one.high, number / one.low, 9)
+    assert (one - number).high == one.high - number
+
+
+def test_a_ratio_over_what_may_be_nothing_has_no_upper_end() -> None:
+    found = Estimate(4.0, 3.0, 5.0, 9) / Estimate(2.0, 0.0, 2.5, 7)
+    assert (found.median, found.low, found.high, found.n) == (2.0, 1.2, math.inf, 7)
+    assert f"{found}" == str(found) and f"{found:>40}" == str(found).rjust(40)
 
 
 def exactly(seconds: float) -> Estimate:

@@ -50,8 +50,7 @@ def grid(monkeypatch: pytest.MonkeyPatch) -> Experiment:
         ),
         variants=(Variant("a", "A", "cpu"), Variant("b", "B", "cpu")),
         lines=(Line("a", "a", "latency_s", "line A"), Line("b", "b", "host_s", "line B", shown=False)),
-        build="nothing:nothing",
-    )  # fmt: skip
+        )  # fmt: skip
     monkeypatch.setattr(explorer, "experiment_named", lambda name: made)
     return made
 

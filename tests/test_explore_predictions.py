@@ -210,7 +210,7 @@ def test_an_experiment_without_a_hook_counts_as_one_kernel() -> None:
     run = views.EXPERIMENT.predicted_run("graph", {"width": 64, "batch": 64})
     assert run is not None
     assert run.cost.operators == ()
-    assert replace(views.EXPERIMENT, cost="").predicted_run("graph", {"width": 64, "batch": 64}) is None
+    assert replace(views.EXPERIMENT, cost=None).predicted_run("graph", {"width": 64, "batch": 64}) is None
 
 
 # ---- which time each is held against ----
@@ -239,7 +239,7 @@ def test_on_from_lesson_04_on_and_earlier_on_request() -> None:
 
 
 def test_asking_where_there_is_nothing_to_predict_from_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    bare = replace(views.EXPERIMENT, cost="", rate=None)
+    bare = replace(views.EXPERIMENT, cost=None, rate=None)
     monkeypatch.setattr(explorer, "experiment_named", lambda name: bare)
     with pytest.raises(ArgumentError, match="predict"):
         explore("views", source=views.Recorded(), predict=True)

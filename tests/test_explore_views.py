@@ -16,7 +16,8 @@ from PIL import Image
 from synthetic import Synthetic
 
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Estimate, over
+from brrr.core.measurement import Estimate
+from brrr.core.values import Point
 from brrr.course.nouns.experiment import Guide, Line, Variant
 from brrr.course.view import explorer, words
 from brrr.course.view.bars import BarCanvas, bar_frame, bars_of
@@ -25,6 +26,7 @@ from brrr.course.view.guides import ABOVE, hardware_of
 from brrr.course.view.published_panels import published_panels
 from brrr.course.view.words import parts_of
 from brrr.drawing import style
+from brrr.gpu.datasheet import Hardware
 
 SPEEDUP = {"speedup": {"prepared": "module", "graph": "module"}}
 AT = {"width": 1024, "batch": 1024}
@@ -142,10 +144,10 @@ def test_a_prediction_belongs_to_its_view_only() -> None:
 
 
 def test_heights_that_are_none_leave_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    changed(monkeypatch, guides=(Guide("half", "half", "PREDICTED", "time", "views:half"),))
-    monkeypatch.setattr(
-        views, "half", lambda _, point: 1e-6 if int(point["width"]) > 500 else float("nan"), raising=False
-    )
+    def half(_: Hardware | None, point: Point) -> float:
+        return 1e-6 if int(point["width"]) > 500 else float("nan")
+
+    changed(monkeypatch, guides=(Guide("half", "half", "PREDICTED", "time", half),))
     e = shown()
     assert [x for x, _ in e.guides["PREDICTED half"]] == [512, 1024, 2048, 4096, 8192, 16384, 24576]
     assert "PREDICTED half" not in e.set(width=64).text
@@ -156,7 +158,7 @@ def test_theoretical_lines_over_categories(monkeypatch: pytest.MonkeyPatch) -> N
     from brrr.course.nouns.experiment import Axis
 
     axes = (Axis("width", ("64", "128"), scale="category"), Axis("batch", (64, 1024)))
-    changed(monkeypatch, axes=axes, guides=(Guide("floor", "floor", "PREDICTED", "time", "views:floor"),), cost="")
+    changed(monkeypatch, axes=axes, guides=(Guide("floor", "floor", "PREDICTED", "time", views.floor),), cost=None)
     e = shown(at={"batch": 64})
     assert "PREDICTED floor: 1 µs" in e.text
     assert e.picture().png.startswith(b"\x89PNG")
@@ -180,7 +182,7 @@ def test_a_speed_up_is_the_base_s_time_over_the_line_s() -> None:
     base = {x: Estimate(*rest, 31) for x, *rest in times.data["module"]}
     mine = {x: Estimate(*rest, 31) for x, *rest in times.data["prepared"]}
     for x, middle, low, high in e.data["prepared"]:
-        wanted = over(base[x], mine[x])
+        wanted = base[x] / mine[x]
         assert (middle, low, high) == pytest.approx((wanted.median, wanted.low, wanted.high))
     assert "PyCUDA prepared call: 0.271x, slower than nn.ReLU()(x), the module's own call" in e.text
     assert e.scene.frame().unit == "x"

@@ -25,8 +25,8 @@ from brrr.core.values import Point, Value
 from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
 from brrr.course.experiments import experiment, remat
+from brrr.course.experiments.checked import error_against
 from brrr.course.experiments.cos_cos.work import cos_cos
-from brrr.course.experiments.fused import error_against
 from brrr.course.experiments.fusion import theory
 from brrr.course.experiments.fusion import work as fusion_work
 from brrr.course.experiments.remat import work as remat_work

@@ -357,9 +357,9 @@ def test_the_divide_of_the_published_figures() -> None:
 
 def test_no_gap_is_not_closed() -> None:
     one, two = (Estimate(t, 0.99 * t, 1.01 * t, 9) for t in (1.0, 2.0))
-    assert closed(one, one, two) == (0.0, 0.0, 0.0)
-    middle, low, high = closed(two, one, one)
-    assert low < middle == 1.0 < high
+    assert closed(one, one, two) == Estimate(0.0, 0.0, 0.0, 9)
+    found = closed(two, one, one)
+    assert found.low < found.median == 1.0 < found.high
 
 
 # ---- the table ----

@@ -307,7 +307,7 @@ def test_the_idle_share_and_where_it_ends() -> None:
     def e(seconds: float) -> Estimate:
         return Estimate(seconds, seconds, seconds, 9)
 
-    assert idle_share(e(30.0), e(20.0)) == (0.0, 0.0, 0.0)
+    assert idle_share(e(30.0), e(20.0)) == Estimate(0.0, 0.0, 0.0, 9)
     busy = {1: e(1.0), 2: e(9.9), 4: e(5.0), 8: e(9.5), 16: e(9.9)}
     period = dict.fromkeys(busy, e(10.0))
     assert hidden_from(busy, period) == 8, "4 waits again, so 2 does not count"

@@ -12,11 +12,10 @@ from brrr.cli.calibrate import main
 from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.gpu.precision import precision_of
-from brrr.roofline.calibrate import calibrate, cpu, matrix, part
+from brrr.roofline.calibrate import calibrate, cpu, part
 from brrr.roofline.calibrate.cpu import Recurrence
 from brrr.roofline.calibrate.host_cost import LIMIT, operators
-from brrr.roofline.calibrate.matrix import Product, measure_products
-from brrr.roofline.calibrate.part import Findings
+from brrr.roofline.calibrate.part import Findings, Product, measure_products
 from brrr.roofline.peaks.file import read_peaks
 from brrr.roofline.peaks.peaks import Peaks
 
@@ -143,7 +142,7 @@ def test_a_wrong_product_is_found(error: float, monkeypatch: pytest.MonkeyPatch)
         a, b = torch.randn(size, size), torch.randn(size, size)
         return Product(lambda: a @ b + error * size**0.5 * torch.randn(size, size), a, b)
 
-    monkeypatch.setattr(matrix, "product", spoilt)
+    monkeypatch.setattr(part, "product", spoilt)
     with pytest.raises(WrongResultError, match="a fp32 product of 64"):
         measure_products("fp32", (64,), "cpu", timed, Findings(until_s=1e18), share_s=1e9, by="torch")
 

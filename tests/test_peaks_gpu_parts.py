@@ -17,8 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
-from brrr.roofline.calibrate import gpu, gpu_arithmetic, gpu_bandwidth, gpu_streams, gpu_times, matrix
-from brrr.roofline.calibrate import gpu as gpu_launch
+from brrr.roofline.calibrate import gpu, gpu_bandwidth, gpu_times, part
 from brrr.roofline.calibrate.part import Findings, run_parts
 from brrr.timing.calibration import Calibration
 
@@ -122,20 +121,19 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     }
     for name, fake in fakes.items():
         monkeypatch.setattr(torch.cuda, name, fake)
-    for module in (gpu_streams, gpu_arithmetic, gpu_launch):
+    for module in (gpu_bandwidth, gpu):
         monkeypatch.setattr(module, "kernel", launcher)
-    for module in (gpu, gpu_arithmetic):
-        monkeypatch.setattr(module, "gated", made_up_gated)
-    for module in (gpu_arithmetic, gpu_bandwidth, gpu_times):
+    monkeypatch.setattr(gpu, "gated", made_up_gated)
+    for module in (gpu, gpu_bandwidth, gpu_times):
         monkeypatch.setattr(module, "clock_conditions", lambda: {"sm_clock_hz": 1.98e9})
     monkeypatch.setattr(gpu_bandwidth, "times_of", lambda calls: (made_up_times(calls), "cupti"))
-    monkeypatch.setattr(gpu_launch, "own_times", made_up_times)
-    monkeypatch.setattr(gpu_launch, "calibration", lambda index: Calibration(2.5e-6, 1e-6, 3e-6, 1.5e-6, "cupti"))
-    monkeypatch.setattr(gpu_launch, "graph_gap_s", lambda index, calibrated: 0.3e-6)
-    monkeypatch.setattr(gpu_launch, "stream_gaps_s", lambda calibrated, kernels: 0.9e-6 * (kernels - 1))
+    monkeypatch.setattr(gpu, "own_times", made_up_times)
+    monkeypatch.setattr(gpu, "calibration", lambda index: Calibration(2.5e-6, 1e-6, 3e-6, 1.5e-6, "cupti"))
+    monkeypatch.setattr(gpu, "graph_gap_s", lambda index, calibrated: 0.3e-6)
+    monkeypatch.setattr(gpu, "stream_gaps_s", lambda calibrated, kernels: 0.9e-6 * (kernels - 1))
     monkeypatch.setattr(gpu, "WARM_UP_S", 0.01)
     monkeypatch.setattr(gpu, "SIZES", (64, 128))
-    monkeypatch.setattr(gpu_streams, "GOES_OVER", 4 * SET_BYTES)
+    monkeypatch.setattr(gpu_bandwidth, "GOES_OVER", 4 * SET_BYTES)
     with OnTheCpu():
         yield
 
@@ -169,7 +167,7 @@ def test_all_parts_but_those_that_need_graphs_and_a_compiler(emulated: None, mon
 
 
 def test_a_sustained_kernel_goes_over_its_set_again_and_the_best_shape_is_kept(emulated: None) -> None:
-    streams = gpu_streams.Streams(SET_BYTES)
+    streams = gpu_bandwidth.Streams(SET_BYTES)
     sustained = list(streams.of("copy", 2**16, once=False))
     once = list(streams.of("copy", 2**16, once=True))
     assert {stream.moved_bytes for stream in sustained} == {4 * SET_BYTES} and len(sustained) == 4
@@ -181,7 +179,7 @@ def test_a_sustained_kernel_goes_over_its_set_again_and_the_best_shape_is_kept(e
     assert place == 2**16 and peak.conditions["blocks"] == 8 and peak.value == pytest.approx(4 * SET_BYTES / 1e-6)
 
 
-@pytest.mark.parametrize("kind", gpu_streams.KINDS)
+@pytest.mark.parametrize("kind", gpu_bandwidth.KINDS)
 def test_a_kernel_that_misses_a_word_is_found(kind: str, emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
     right = KERNELS[f"brrr_stream_{kind}"]
 
@@ -189,7 +187,7 @@ def test_a_kernel_that_misses_a_word_is_found(kind: str, emulated: None, monkeyp
         *others, count, total = args
         right(threads, *others, count - 1, total // count * (count - 1))
 
-    stream = next(gpu_streams.Streams(SET_BYTES).of(kind, 2**16, once=True))
+    stream = next(gpu_bandwidth.Streams(SET_BYTES).of(kind, 2**16, once=True))
     stream.check()
     monkeypatch.setitem(KERNELS, f"brrr_stream_{kind}", misses_the_last)
     with pytest.raises(WrongResultError, match=f"brrr_stream_{kind}"):
@@ -202,7 +200,7 @@ def test_a_chain_that_is_too_short_is_found(emulated: None, monkeypatch: pytest.
         KERNELS, "brrr_fp32_fma", lambda threads, ends, a, b, rounds: right(threads, ends, a, b, rounds - 1)
     )
     with pytest.raises(WrongResultError, match="brrr_fp32_fma"):
-        gpu_arithmetic.measure_arithmetic(findings())
+        gpu.measure_arithmetic(findings())
 
 
 def test_working_sets_reach_around_the_cache_in_whole_pages(emulated: None) -> None:
@@ -219,9 +217,9 @@ def test_without_a_profiler_small_sets_and_the_floor_are_not_measured(
     lengths = iter([1e-6, 1e-3])
     estimates, origin = gpu_times.times_of([lambda: None, lambda: None])
     assert estimates[0] is None and estimates[1] is not None and origin.startswith("event pairs")
-    monkeypatch.setattr(gpu_launch, "own_times", lambda calls: None)
+    monkeypatch.setattr(gpu, "own_times", lambda calls: None)
     found = findings()
-    gpu_launch.measure_floor(found)
+    gpu.measure_floor(found)
     assert "kernel.floor" not in found.measured and found.assumed["kernel.floor"].kind == "assumed"
     assert "kernel.floor: assumed" in found.notes[0]
 
@@ -229,13 +227,13 @@ def test_without_a_profiler_small_sets_and_the_floor_are_not_measured(
 def test_what_a_gpu_lacks_is_a_note(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (7, 5))
 
-    def lacking(dtype: str, size: int, device: str) -> matrix.Product:
+    def lacking(dtype: str, size: int, device: str) -> part.Product:
         if dtype == "int8":
             raise RuntimeError("no such kernel\nand more")
         return product(dtype, size, device)
 
-    product = matrix.product
-    monkeypatch.setattr(matrix, "product", lacking)
+    product = part.product
+    monkeypatch.setattr(part, "product", lacking)
     found = findings()
     gpu.products(found)
     assert "matmul.bf16: this GPU's tensor cores do not have it" in found.notes

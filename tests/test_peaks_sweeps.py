@@ -17,7 +17,7 @@ from brrr.core.errors import ArgumentError, RecordingError, WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
-from brrr.roofline.calibrate import gpu_operators, gpu_products, gpu_sweep, sweep_shapes
+from brrr.roofline.calibrate import gpu_operators, gpu_products, gpu_times
 from brrr.roofline.calibrate import gpu_operators as operator_forms
 from brrr.roofline.calibrate.part import Findings
 from brrr.roofline.peaks.file import read_peaks
@@ -38,19 +38,19 @@ def timed(calls: Sequence[Callable[[], Any]], warm: int, counted: int) -> list[E
 def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (16 * LITTLE, 32 * LITTLE))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
-    monkeypatch.setattr(gpu_sweep, "own_times", timed)
+    monkeypatch.setattr(gpu_times, "own_times", timed)
     monkeypatch.setattr(gpu_operators, "MANY", 3)
     monkeypatch.setattr(gpu_operators, "FEW", 2)
-    monkeypatch.setattr(sweep_shapes, "COUNTS", {"bfloat16": 40, "float32": 30, "tf32": 20, "float64": 20})
+    monkeypatch.setattr(gpu_products, "COUNTS", {"bfloat16": 40, "float32": 30, "tf32": 20, "float64": 20})
     with OnTheCpu():
         yield
 
 
 def test_products_are_drawn_over_decades_with_odd_and_skinny_ones() -> None:
-    drawn = sweep_shapes.products()
-    assert drawn == sweep_shapes.products()
-    assert {each.dtype for each in drawn[:100]} == set(sweep_shapes.COUNTS)
-    assert all(each.nbytes <= sweep_shapes.MOST_BYTES for each in drawn)
+    drawn = gpu_products.products()
+    assert drawn == gpu_products.products()
+    assert {each.dtype for each in drawn[:100]} == set(gpu_products.COUNTS)
+    assert all(each.nbytes <= gpu_products.MOST_BYTES for each in drawn)
     assert max(each.flop for each in drawn) > 1e6 * min(each.flop for each in drawn)
     for holds in (
         lambda each: each.n % 2 and each.n > 64, lambda each: 1 in (each.m, each.n), lambda each: each.batch > 1,
@@ -60,7 +60,7 @@ def test_products_are_drawn_over_decades_with_odd_and_skinny_ones() -> None:
 
 
 def test_matrices_cover_the_range_evenly() -> None:
-    sizes = [rows * columns * 4 for rows, columns in sweep_shapes.matrices(20, 5e8, 4, "x")]
+    sizes = [rows * columns * 4 for rows, columns in gpu_operators.matrices(20, 5e8, 4, "x")]
     assert min(sizes) < 2.5e3 and max(sizes) > 2e8
     assert sorted(sizes) == pytest.approx(sizes, rel=0.2)  # one from each part of the range, in order
 
@@ -114,7 +114,7 @@ def test_no_time_is_kept_of_what_is_wrong(emulated: None, monkeypatch: pytest.Mo
 
 
 def test_operators_that_are_several_are_left_out(emulated: None) -> None:
-    values = gpu_sweep.pool(4096, torch.float32)
+    values = gpu_times.pool(4096, torch.float32)
     assert gpu_operators._made("choose", operator_forms.ELEMENTWISE["choose"], values, (4, 8)) is None
     assert gpu_operators._made("to float32", operator_forms.ELEMENTWISE["to float32"], values, (4, 8)) is None
 
@@ -127,14 +127,14 @@ def test_dropouts_and_places_have_checks_of_their_own() -> None:
 
 
 def test_without_time_or_profiler_a_sweep_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[gpu_sweep.Prepare] = [lambda: ((1,), lambda: None)] * 3
-    monkeypatch.setattr(gpu_sweep, "TOGETHER", 1)
+    calls: list[gpu_times.Prepare] = [lambda: ((1,), lambda: None)] * 3
+    monkeypatch.setattr(gpu_times, "TOGETHER", 1)
     found = Findings(until_s=0.0)
-    gpu_sweep.measure_sweep("things", ("n",), calls, 1.0, found, "nothing")
+    gpu_times.measure_sweep("things", ("n",), calls, 1.0, found, "nothing")
     assert not found.sweeps and found.notes == ["sweep of things: 0 of 3 measured, for lack of time"]
-    monkeypatch.setattr(gpu_sweep, "own_times", lambda *args: None)
+    monkeypatch.setattr(gpu_times, "own_times", lambda *args: None)
     found = Findings(until_s=1e18)
-    gpu_sweep.measure_sweep("things", ("n",), calls, 1.0, found, "nothing")
+    gpu_times.measure_sweep("things", ("n",), calls, 1.0, found, "nothing")
     assert not found.sweeps and "only CUPTI" in found.notes[0]
 
 

@@ -65,7 +65,7 @@ def test_the_roofline_predicts_about_a_fiftieth_of_the_width_on_an_h200() -> Non
 
 def test_every_guide_has_a_height_with_a_datasheet() -> None:
     point = {"width": 4096, "batch": 2048, "direction": "forward+backward"}
-    heights = {guide.name: guide.height(hardware("h200"), point) for guide in PSEUDO.guides}
+    heights = {guide.name: guide.at(hardware("h200"), point) for guide in PSEUDO.guides}
     assert heights["flop"] == 4096
     assert heights["bandwidth"] == 4.8e12
     assert 10 < heights["roofline"] < 4096  # type: ignore[operator]

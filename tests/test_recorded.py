@@ -150,7 +150,6 @@ CATEGORIES = Experiment(
     ),
     variants=(Variant("right", "right", "cuda"),),
     lines=(Line("right", "right", "latency_s", "right"),),
-    build="nowhere:nothing",
 )
 
 

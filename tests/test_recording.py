@@ -38,7 +38,6 @@ MIXED = Experiment(
     ),
     variants=(Variant("a", "A", "cuda"), Variant("b", "B", "cpu", cache="cold")),
     lines=(Line("a", "a", "host_s", "A"),),
-    build="nowhere:nothing",
 )
 
 # ---------------------------------------------------------------- round trip

@@ -79,9 +79,9 @@ def test_the_datasheet_predicts_one_knee_for_both_operations() -> None:
 
 def test_the_guides_are_the_limits_of_the_datasheet() -> None:
     h200 = hardware("h200")
-    heights = {guide.name: guide.height(h200, at(512)) for guide in REPEAT.guides}
+    heights = {guide.name: guide.at(h200, at(512)) for guide in REPEAT.guides}
     assert heights == {"fma-peak": 66.9e12, "multiply-peak": 66.9e12 / 2, "bandwidth": 4.8e12}
-    assert all(guide.height(None, at(1)) is None for guide in REPEAT.guides)
+    assert all(guide.at(None, at(1)) is None for guide in REPEAT.guides)
 
 
 def test_what_exists_where() -> None:
@@ -361,8 +361,8 @@ def test_claims_can_fail(tmp_path: Path, machine: dict[str, float], failing: set
 
 def test_the_knee_is_where_both_times_are_equal() -> None:
     times = {repeat: made_up.estimate(max(50.0, float(repeat))) for repeat in (1, 2, 32, 64, 128, 512)}
-    middle, low, high = measured_knee(times)
-    assert middle == pytest.approx(50) and low < middle < high
+    knee = measured_knee(times)
+    assert knee.median == pytest.approx(50) and knee.low < knee.median < knee.high
 
 
 def test_without_measurements_nothing_is_claimed(tmp_path: Path) -> None:

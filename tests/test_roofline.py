@@ -13,11 +13,10 @@ from rooflines import assumed, cpu, gpu, pointwise, product, view, without
 from brrr.core.errors import ArgumentError, TraceError
 from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.counting.description import array
-from brrr.roofline.host import Step, period_s, schedule, span_s
 from brrr.roofline.lowering import fused
 from brrr.roofline.peaks.peak import Curve
 from brrr.roofline.peaks.peaks import MissingPeakError, Peaks
-from brrr.roofline.predicting import predict
+from brrr.roofline.predicting import Launch, period_s, predict, schedule, span_s
 from brrr.roofline.products import Speeds, alignment, best_tiling, family_name, product_s, tilings
 
 
@@ -220,18 +219,23 @@ def test_tf32_is_asked_for() -> None:
 
 def test_three_operators_by_hand() -> None:
     """Issued at 2, 3, 7. The first runs 2 to 6; the second waits for it, and the gap: 6.5 to 7.5; the third 8 to 9."""
-    steps = [Step(2, 4), Step(1, 1), Step(4, 1)]
+    steps = [Launch(2, 4), Launch(1, 1), Launch(4, 1)]
     assert [tuple(m) for m in schedule(steps, 0.5)] == [(2, 2, 6), (3, 6.5, 7.5), (7, 8.0, 9.0)]
     assert period_s(steps, 1, 0.5) == 9 and span_s(steps, 0.5) == 7
 
 
 def test_a_device_that_waits_has_no_gap() -> None:
     """Issued at 2 and 10: the second starts at once."""
-    assert [tuple(m) for m in schedule([Step(2, 1), Step(8, 1)], 0.5)] == [(2, 2, 3), (10, 10, 11)]
+    assert [tuple(m) for m in schedule([Launch(2, 1), Launch(8, 1)], 0.5)] == [(2, 2, 3), (10, 10, 11)]
 
 
 def test_a_view_costs_the_host_alone() -> None:
-    assert [tuple(m) for m in schedule([Step(2, 1), Step(3, None), Step(1, 1)])] == [(2, 2, 3), (5, 5, 5), (6, 6, 7)]
+    launches = [Launch(2, 1), Launch(3, None), Launch(1, 1)]
+    assert [tuple(m) for m in schedule(launches)] == [
+        (2, 2, 3),
+        (5, 5, 5),
+        (6, 6, 7),
+    ]
 
 
 def test_graph_replay_by_hand() -> None:

@@ -11,7 +11,7 @@ from brrr.core.values import Badge
 from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.drawing.roofline import roofline_plot
 from brrr.drawing.roofs import attainable, ridge_point, roofs_of
-from brrr.roofline.basis import Basis
+from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.peaks.peaks import MissingPeakError
 from brrr.roofline.predicting import predict
 
@@ -25,7 +25,7 @@ def time(seconds: float) -> Estimate:
 
 def test_roofs_by_hand() -> None:
     """A cache twice as fast as the memory has a roof of its own; the datasheet's stand beside the measured ones."""
-    roofs = roofs_of(Basis.measured(cpu()), ("fp32",))
+    roofs = roofs_of(DeviceModel.measured(cpu()), ("fp32",))
     assert [str(roof) for roof in roofs] == [
         "cache 100 GB/s, measured", "memory 50 GB/s, measured", "fp32 FMA 40 GFLOP/s, measured",
         "fp32 products 400 GFLOP/s, measured",
@@ -35,7 +35,7 @@ def test_roofs_by_hand() -> None:
 
 
 def test_measured_and_datasheet_stand_apart() -> None:
-    roofs = roofs_of(Basis.measured(gpu()), ("bf16",))
+    roofs = roofs_of(DeviceModel.measured(gpu()), ("bf16",))
     assert {(roof.name, roof.origin) for roof in roofs} >= {
         ("memory", "measured"), ("memory", "datasheet"), ("bf16 products", "measured"), ("bf16 products", "datasheet"),
     }  # fmt: skip
@@ -43,10 +43,10 @@ def test_measured_and_datasheet_stand_apart() -> None:
     assert {roof.origin for roof in roofs_of(predicted_basis(), ("bf16",))} == {"datasheet"}
 
 
-def predicted_basis() -> Basis:
-    from brrr.roofline.device_figures import basis_for
+def predicted_basis() -> DeviceModel:
+    from brrr.roofline.device_model import model_of
 
-    return basis_for("datasheet:h200")
+    return model_of("datasheet:h200")
 
 
 def test_a_sentence_for_each_point() -> None:

@@ -14,13 +14,13 @@ from rooflines import cpu, gpu, product, view
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
-from brrr.roofline.basis import Basis
-from brrr.roofline.host import host_class
+from brrr.roofline.device_model import DeviceModel
+from brrr.roofline.figures import host_class
 from brrr.roofline.lowering import as_on_gpu
 from brrr.roofline.peaks.peak import Sweep
 from brrr.roofline.peaks.peaks import Peaks
 from brrr.roofline.predicting import predict
-from brrr.roofline.sweeps import Nearby, Spread
+from brrr.roofline.sweeps import GaussianProcess, Hyperparameters
 
 PRODUCT = ("dtype", "m", "n", "k", "batch", "layout")
 OPERATOR = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written")
@@ -181,7 +181,9 @@ def test_a_cpu_and_a_datasheet_know_no_sweeps() -> None:
 @settings(max_examples=50, deadline=None)
 def test_a_regression_stays_near_its_residuals(given_: list[tuple[int, float]], place: float) -> None:
     """Never further out than they are by much; far from all of them it comes back towards zero and their mean."""
-    nearby = Nearby([(float(x),) for x, _ in given_], [y for _, y in given_], Spread((2.0,), 0.3, 0.05, 0.3))
+    nearby = GaussianProcess(
+        [(float(x),) for x, _ in given_], [y for _, y in given_], Hyperparameters((2.0,), 0.3, 0.05, 0.3)
+    )
     most = max(abs(y) for _, y in given_)
     assert abs(nearby.at((place,))) <= 2.5 * most + 1e-9
     assert all(abs(nearby.at((float(x),)) - y) < 0.6 * most + 0.05 for x, y in given_)
@@ -189,10 +191,10 @@ def test_a_regression_stays_near_its_residuals(given_: list[tuple[int, float]], 
 
 def test_names_share_what_is_common_and_keep_what_is_their_own() -> None:
     """Twice as slow as the rest of the class everywhere: elsewhere too, and no other one is."""
-    wide, own = Spread((3.0,), 0.5, 0.01, 1.0), Spread((3.0,), 0.2, 0.0, 1.0)
+    wide, own = Hyperparameters((3.0,), 0.5, 0.01, 1.0), Hyperparameters((3.0,), 0.2, 0.0, 1.0)
     places = [(float(x),) for x in range(10)]
     residuals = [0.1] * 10 + [0.8] * 10
-    nearby = Nearby(places * 2, residuals, wide, ["one"] * 10 + ["slow"] * 10, own)
+    nearby = GaussianProcess(places * 2, residuals, wide, ["one"] * 10 + ["slow"] * 10, own)
     assert nearby.at((4.5,), "slow") == pytest.approx(0.8, abs=0.05)
     assert nearby.at((4.5,), "one") == pytest.approx(0.1, abs=0.05)
     assert 0.2 < nearby.at((4.5,), "unknown") < 0.7
@@ -263,9 +265,11 @@ def test_a_call_goes_by_the_host_cost_nearest_to_it(written: str, expected: str)
     counted = cost(lambda x, y, v: eval(written, {"torch": torch}, {"x": x, "y": y, "v": v}), square, square,
                    array(64, device="cpu"))  # fmt: skip
     more = {f"host.{name}": peak(value * 1e-6, "s") for name, value in CLASSES.items()}
-    rich = Basis.measured(gpu(measured={**gpu().measured, **more}))
+    rich = DeviceModel.measured(gpu(measured={**gpu().measured, **more}))
     assert host_class(counted.operators[-1], rich) == expected
-    assert rich.has(f"host.{host_class(counted.operators[0], Basis.measured(gpu()))}")  # older peaks have the classes
+    assert rich.has(
+        f"host.{host_class(counted.operators[0], DeviceModel.measured(gpu()))}"
+    )  # older peaks have the classes
 
 
 def test_a_linear_layer_goes_by_its_own_call() -> None:

@@ -16,7 +16,7 @@ from brrr.core.measurement import FIELDS, Estimate, Measurement, is_host_bound
 from brrr.timing import interleave, measure, measure_together
 from brrr.timing.cpu_queue import CpuQueue
 from brrr.timing.host_times import HostTimes
-from brrr.timing.run import SETTLE_MOST, Run
+from brrr.timing.sampler import SETTLE_MOST, Sampler
 
 SLEEP_S = 0.002
 
@@ -84,8 +84,8 @@ def test_a_check_already_made_is_not_made_again_for_a_slow_call() -> None:
         time.sleep(0.06)
         return 7
 
-    run = Run(slow, "cpu", "hot", 0.01)
-    assert run.checked(Workload(slow, Cost(1, 1), lambda result: abs(result - 7), 0.0)) == 0
+    run = Sampler(slow, "cpu", "hot", 0.01)
+    assert run.checked(Workload(slow, Cost(1, 1), lambda result: abs(result - 7), 0.0).verified) == 0
     assert "single-call" in interleave([run])[0].flags
     assert len(calls) == 1
 
@@ -101,9 +101,9 @@ def test_interleaved_functions_take_turns() -> None:
 
 def test_a_function_runs_unmeasured_before_its_own_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    settle, round_of = Run.settle, HostTimes.round
+    settle, round_of = Sampler.settle, HostTimes.round
 
-    def run_up(run: Run) -> None:
+    def run_up(run: Sampler) -> None:
         order.append(f"settle {run.fn()}")
         settle(run)
 
@@ -111,9 +111,9 @@ def test_a_function_runs_unmeasured_before_its_own_samples(monkeypatch: pytest.M
         order.append(f"sample {times.call()}")
         round_of(times, slice_s)
 
-    monkeypatch.setattr(Run, "settle", run_up)
+    monkeypatch.setattr(Sampler, "settle", run_up)
     monkeypatch.setattr(HostTimes, "round", sample)
-    runs = [Run(lambda: "a", "cpu", "hot", 0.02, 0.005), Run(lambda: "b", "cpu", "hot", 0.02, 0.005)]
+    runs = [Sampler(lambda: "a", "cpu", "hot", 0.02, 0.005), Sampler(lambda: "b", "cpu", "hot", 0.02, 0.005)]
     interleave(runs)
     assert order[:4] == ["settle a", "sample a", "settle b", "sample b"]
     assert all(order[i + 1] == order[i].replace("settle", "sample") for i in range(0, len(order), 2))
@@ -121,18 +121,18 @@ def test_a_function_runs_unmeasured_before_its_own_samples(monkeypatch: pytest.M
 
 def test_a_run_up_lasts_until_the_clock_is_its_own_again(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[float] = []
-    run = Run(lambda: calls.append(time.perf_counter()), "cpu", "hot", 0.05, 0.01)
+    run = Sampler(lambda: calls.append(time.perf_counter()), "cpu", "hot", 0.05, 0.01)
     run.settle()
     assert calls[-1] - calls[0] >= 0.005 and not run.host.period and not run.host.latency, "they are no samples"
     asked: list[int] = []
-    monkeypatch.setattr(Run, "_clock_is_steady", lambda run: asked.append(1) or len(asked) == 3)
+    monkeypatch.setattr(Sampler, "_clock_is_steady", lambda run: asked.append(1) or len(asked) == 3)
     run.settle()
     assert len(asked) == 3
-    monkeypatch.setattr(Run, "_clock_is_steady", lambda run: asked.append(1) or False)
+    monkeypatch.setattr(Sampler, "_clock_is_steady", lambda run: asked.append(1) or False)
     run.settle()
     assert len(asked) == 3 + SETTLE_MOST, "a clock that never settles is not waited for"
     still: list[int] = []
-    Run(lambda: still.append(1), "cpu", "hot", 0.05).settle()
+    Sampler(lambda: still.append(1), "cpu", "hot", 0.05).settle()
     assert not still, "without a run-up nothing runs"
 
 
@@ -185,18 +185,18 @@ def test_nan_is_flagged(bad: Callable[[], Any]) -> None:
 
 
 def test_a_function_that_keeps_memory_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    from brrr.timing import places
+    from brrr.timing import sampler
 
     kept: list[bytearray] = []
-    monkeypatch.setattr(places, "_free_bytes", lambda place: 50_000_000)
-    monkeypatch.setattr(places, "_used_bytes", lambda place: sum(map(len, kept)))  # a process's own size may lag
+    monkeypatch.setattr(sampler, "free_bytes", lambda place: 50_000_000)
+    monkeypatch.setattr(sampler, "used_bytes", lambda place: sum(map(len, kept)))  # a process's own size may lag
     with pytest.raises(DeviceMemoryError, match=r"keeps .*MB more at each call"):
         measure(lambda: kept.append(bytearray(b"x" * 4_000_000)), device="cpu", budget_s=0.5)
     assert len(kept) < 20, "it must be found out after a few calls"
 
 
 def test_a_drift_is_measured_again_then_flagged() -> None:
-    run = Run(sleeper, "cpu", "hot", 0.05)
+    run = Sampler(sleeper, "cpu", "hot", 0.05)
     run.host.period = [1.0] * 10 + [2.0] * 10
     assert run.drifted
     run.host.period = [1.0, 1.01] * 10

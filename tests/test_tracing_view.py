@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import made_up
@@ -129,8 +131,9 @@ def test_a_live_source_traces_and_keeps() -> None:
         source.timeline(found, "gpu", {"size": 64})
 
 
-def test_a_wrong_result_is_not_traced() -> None:
-    wrong = experiment(build="test_tracing_view:wrong_workload")
+def test_a_wrong_result_is_not_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wrong.work", SimpleNamespace(workload=wrong_workload))
+    wrong = experiment(package="wrong")
     with pytest.raises(BrrrError, match="the relative error is nan"):
         trace_variant(wrong, "cpu", {"size": 8})
 
@@ -291,7 +294,7 @@ def test_a_sweep_of_the_session_moves_it_too(root: Path, matmul: Experiment, mon
 def test_two_axes_one_held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     traces = tuple(("a", {"size": n, "how": how}) for how in ("one", "two") for n in (1, 2, 4))
     made = Experiment(
-        name="grid", title="Grid", question="?", build="nothing:nothing", traces=traces,
+        name="grid", title="Grid", question="?", traces=traces,
         axes=(Axis("size", (1, 2, 4)), Axis("how", ("one", "two"), scale="category")),
         variants=(Variant("a", "A", "cuda"),), lines=(Line("a", "a", "latency_s", "line A"),),
     )  # fmt: skip

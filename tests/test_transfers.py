@@ -157,7 +157,7 @@ def test_what_crosses_and_what_the_guides_say() -> None:
     assert both_bytes_per_s(h200, {"nbytes": 1}) == 2 * 63.02e9
     assert link_bytes_per_s(None, {"nbytes": 1}) is None is both_bytes_per_s(hardware("cpu"), {"nbytes": 1})
     assert {TRANSFERS.line(name).name for name in LINK_LINES} == set(LINK_LINES)
-    assert [guide.height(h200, {"nbytes": 1}) for guide in TRANSFERS.guides] == [63.02e9, 2 * 63.02e9]
+    assert [guide.at(h200, {"nbytes": 1}) for guide in TRANSFERS.guides] == [63.02e9, 2 * 63.02e9]
 
 
 def test_the_toy_ends_earlier_than_the_rest() -> None:

@@ -37,7 +37,6 @@ TOY = Experiment(
               Variant("queue-old", "toy", "cpu-queue")),
     lines=(Line("new", "new", "period_s", "new"), Line("old", "old", "period_s", "old"),
            Line("queue new", "queue-new", "period_s", "new"), Line("queue old", "queue-old", "period_s", "old")),
-    build="nowhere:workload",
 )  # fmt: skip
 AT: dict[str, Value] = {"batch": 1, "kind": "a"}
 TWICE = pays("new", over="old", at_least=2)

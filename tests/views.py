@@ -61,13 +61,12 @@ EXPERIMENT = Experiment(
     axes=(Axis("width", WIDTHS, label="width (columns of the made-up array)"), Axis("batch", (64, 1024, 16384))),
     variants=tuple(Variant(name, label, "cuda") for name, label in RUNGS.items()),
     lines=tuple(Line(name, name, "period_s", label) for name, label in RUNGS.items()),
-    build="nothing:nothing",
-    cost="views:cost",
+    cost=cost,
     rate=Rate("bytes", "B/s", "bandwidth"),
     guides=(
-        Guide("link", "link limit", "DATASHEET", "rate", "views:link"),
-        Guide("flop", "by FLOP", "PREDICTED", "ratio", "views:by_flop"),
-        Guide("floor", "launch floor", "PREDICTED", "time", "views:floor"),
+        Guide("link", "link limit", "DATASHEET", "rate", link),
+        Guide("flop", "by FLOP", "PREDICTED", "ratio", by_flop),
+        Guide("floor", "launch floor", "PREDICTED", "time", floor),
     ),
 )
 

@@ -12,12 +12,68 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from brrr.core import units
-from brrr.core.statistics import median_interval
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The median and its 95 % interval, without assuming any distribution of the times.
+
+CONFIDENCE = 0.95
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle value, or the mean of the two middle ones.
+
+    >>> median([3.0, 1.0, 2.0])
+    2.0
+    """
+    ordered = sorted(values)
+    if not ordered:
+        raise ValueError("median: values is empty; expected at least one")
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def median_interval(values: Sequence[float], tick: float = 0.0) -> tuple[float, float, float]:
+    """Median, low and high end of its 95 % interval: `(median, low, high)`.
+
+    The interval's ends are two of the sorted values, chosen by the binomial distribution (the sign test turned round:
+    Conover, Practical Nonparametric Statistics, 3.2), so outliers and two-humped times do not spoil it. With fewer
+    than six values no pair reaches 95 %, and the ends are the extremes. The interval is never narrower than `tick`,
+    the step of the clock, for a clock cannot vouch for less.
+
+    >>> median_interval([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
+    (4.0, 1.0, 7.0)
+    >>> median_interval([5.0], tick=1.0)
+    (5.0, 4.5, 5.5)
+    """
+    ordered = sorted(values)
+    middle = median(ordered)
+    rank = _low_rank(len(ordered))
+    low, high = ordered[rank], ordered[len(ordered) - 1 - rank]
+    return middle, min(low, middle - tick / 2), max(high, middle + tick / 2)
+
+
+@lru_cache(maxsize=4096)
+def _low_rank(n: int) -> int:
+    """The index of the interval's low end among n sorted values; the high end lies as far from the other side."""
+    if n > 1000:  # the normal approximation errs to the wide side, by one rank at most; the sum is slow
+        return max(0, math.floor((n - 1 - 1.96 * math.sqrt(n)) / 2))
+    tail, rank = 0.0, 0
+    for k in range(n):
+        tail += math.comb(n, k) / 2**n
+        if tail > (1 - CONFIDENCE) / 2:
+            break
+        rank = k + 1
+    # The interval from the k-th to the (n+1-k)-th sorted value misses with probability 2 * P(Binomial(n, 1/2) < k).
+    return max(0, rank - 1)
+
 
 Field = Literal["host_s", "kernel_s", "busy_s", "span_s", "period_s", "latency_s"]
 FIELDS: tuple[Field, ...] = ("host_s", "kernel_s", "busy_s", "span_s", "period_s", "latency_s")
@@ -27,12 +83,19 @@ HOST_BOUND_PERIOD, HOST_BOUND_HOST = 1.1, 0.9
 """A call is host-bound when `period_s >= 1.1 span_s` and `host_s >= 0.9 period_s`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Estimate:
-    """A time in seconds as a median with its 95 % interval, from n samples.
+    """A time in seconds as a median with its 95 % interval, from n samples; or what is computed from such times.
 
     >>> print(Estimate(2e-6, 1.9e-6, 2.2e-6, 40))
     2 µs (1.9 to 2.2 µs, n=40)
+    >>> ratio = Estimate(4.0, 3.0, 5.0, 9) / Estimate(2.0, 1.0, 2.5, 7)
+    >>> ratio, f"{ratio:x}", f"{1 / ratio:%}"
+    (Estimate(median=2.0, low=1.2, high=5.0, n=7), '2x (1.2x to 5x)', '50 % (20 % to 83 %)')
+
+    Quotient, product and difference of two, or of one and a number, have the widest interval that theirs allow. What
+    is divided by or multiplied with is positive; its lower end may be zero, for a clock's tick reaches that far down.
+    Estimates sort by their medians.
     """
 
     median: float
@@ -51,20 +114,47 @@ class Estimate:
         """Half the interval over the median: 0.005 means that the median is known to half a percent."""
         return (self.high - self.low) / 2 / self.median if self.median > 0 else float("inf")
 
-    def scaled(self, by: float) -> Estimate:
-        """The same estimate times a positive number.
-
-        >>> Estimate(2.0, 1.0, 3.0, 5).scaled(2.0)
-        Estimate(median=4.0, low=2.0, high=6.0, n=5)
-        """
-        return Estimate(self.median * by, self.low * by, self.high * by, self.n)
-
     def shifted(self, by: float) -> Estimate:
         """The same estimate with a constant (a calibrated overhead, say) added, never below zero."""
         return Estimate(max(0.0, self.median + by), max(0.0, self.low + by), max(0.0, self.high + by), self.n)
 
+    def __truediv__(self, other: Estimate | float) -> Estimate:
+        by = _exact(other)
+        high = self.high / by.low if by.low > 0 else float("inf")
+        return Estimate(self.median / by.median, self.low / by.high, high, min(self.n, by.n))
+
+    def __rtruediv__(self, number: float) -> Estimate:
+        return _exact(number) / self
+
+    def __mul__(self, other: Estimate | float) -> Estimate:
+        by = _exact(other)
+        return Estimate(self.median * by.median, self.low * by.low, self.high * by.high, min(self.n, by.n))
+
+    __rmul__ = __mul__
+
+    def __sub__(self, other: Estimate | float) -> Estimate:
+        less = _exact(other)
+        return Estimate(self.median - less.median, self.low - less.high, self.high - less.low, min(self.n, less.n))
+
+    def __rsub__(self, number: float) -> Estimate:
+        return _exact(number) - self
+
     def __str__(self) -> str:
         return f"{units.seconds(self.median)} ({units.seconds_range(self.low, self.high)}, n={self.n})"
+
+    def __format__(self, spec: str) -> str:
+        """`x` writes a ratio with its interval, `%` a share."""
+        if spec not in ("x", "%"):
+            return format(str(self), spec)
+        middle, low, high = (
+            units.ratio(each) if spec == "x" else units.percent(each, 2) for each in (self.median, self.low, self.high)
+        )
+        return f"{middle} ({low} to {high})"
+
+
+def _exact(value: Estimate | float) -> Estimate:
+    """A number as an estimate that any other's number of samples is below."""
+    return value if isinstance(value, Estimate) else Estimate(value, value, value, sys.maxsize)
 
 
 @dataclass(frozen=True)
@@ -163,13 +253,3 @@ def _parts(m: Measurement) -> Iterable[str]:
         yield f"{units.seconds(m.latency_s.median)} until the result is there"
     if m.host_s is None and work is None and m.latency_s is None and m.period_s is not None:
         yield f"{units.seconds(m.period_s.median)} a call in a loop"
-
-
-def over(one: Estimate, other: Estimate) -> Estimate:
-    """The ratio of two times, with the widest interval that theirs allow.
-
-    >>> over(Estimate(4.0, 3.0, 5.0, 9), Estimate(2.0, 1.0, 2.5, 7))
-    Estimate(median=2.0, low=1.2, high=5.0, n=7)
-    """
-    high = one.high / other.low if other.low > 0 else float("inf")  # a clock's tick may reach down to zero
-    return Estimate(one.median / other.median, one.low / other.high, high, min(one.n, other.n))

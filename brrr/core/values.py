@@ -8,7 +8,9 @@ from typing import Literal
 
 Value = int | float | str
 Point = Mapping[str, Value]
-DeviceKind = Literal["cuda", "cpu", "cpu-queue"]
+Processor = Literal["cuda", "cpu"]
+DeviceKind = Literal[Processor, "cpu-queue"]
+"""The CPU queue is one worker thread that runs what is submitted, so that a CPU can be asynchronous as a GPU is."""
 
 
 @dataclass(frozen=True)

@@ -142,3 +142,153 @@ def reductions() -> dict[str, Formula]:
             },
         ),
     }
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# FLOP of normalisations and losses, forward and backward: n is the elements that share one mean.
+
+MEAN, NONE = 1, 0  # torch's numbers for reductions; 2 is the sum
+
+
+def _affine(call: Call, elements: int) -> float:
+    """One multiplication by the weight and one addition of the bias for each element."""
+    return float(elements * (call.has("weight") + call.has("bias")))
+
+
+def _normalised(call: Call, groups: int) -> float:
+    """Mean n, differences n, squares n, their mean n, + eps, rsqrt, times n: 5n + 2 a group; then the affine part."""
+    x = call.tensor("input").numel()
+    return 5.0 * x + 2 * groups + _affine(call, x)
+
+
+def _layer_norm(call: Call) -> float:
+    return _normalised(call, call.outputs[1].numel())
+
+
+def _group_norm(call: Call) -> float:
+    return _normalised(call, call.args["N"] * call.args["group"])
+
+
+def trains(call: Call) -> bool:
+    """Whether a batch norm takes the batch's own mean and variance."""
+    default = "no_training" not in call.name and "no_update" not in call.name
+    return bool(call.args.get("training", call.args.get("train", call.args.get("update", default))))
+
+
+def _batch_norm(call: Call) -> float:
+    """Training: 5n + 2 a channel, and 7 to update the running mean (3) and unbiased variance (4); else 2n + 2."""
+    x, channels = call.tensor("input").numel(), call.tensor("input").shape[1]
+    if not trains(call):
+        return 2.0 * x + 2 * channels + _affine(call, x)
+    return _normalised(call, channels) + 7 * channels * call.has("running_mean")
+
+
+def _rms_norm(call: Call) -> float:
+    """Squares n, mean n, + eps, rsqrt, times n: 3n + 2 a row; then the weight."""
+    x = call.tensor("input")
+    return 3.0 * x.numel() + 2 * call.outputs[1].numel() + _affine(call, x.numel())
+
+
+def wanted(call: Call) -> tuple[bool, ...]:
+    """Which gradients a backward operator gives: of the input, the weight, the bias."""
+    return tuple(call.args.get("output_mask", (True, True, True)))
+
+
+def _weights(call: Call) -> tuple[int, bool]:
+    """The size of the weight, and whether there is one."""
+    return (call.tensor("weight").numel(), True) if call.has("weight") else (0, False)
+
+
+def _norm_backward(call: Call, per_element: int) -> float:
+    """The input's gradient costs `per_element`, and 1 for a weight; without it the normalised input alone costs 2.
+
+    Each weight's gradient is a sum of products (2 an element, less 1), each bias's a sum (1 an element, less 1).
+    """
+    x = call.tensor("input").numel()
+    size, weighted = _weights(call)
+    to_input, to_weight, to_bias = (*wanted(call), False)[:3]
+    flop = x * (per_element + weighted) if to_input else 2 * x * to_weight
+    return float(flop + (to_weight and weighted) * (2 * x - size) + (to_bias and weighted) * (x - size))
+
+
+def _centred_backward(call: Call) -> float:
+    """x^ = (x - mean) rstd is 2; (g w - mean(g w) - x^ mean(g w x^)) rstd is 7 more, and 1 for g w."""
+    return _norm_backward(call, 9)
+
+
+def _batch_norm_backward(call: Call) -> float:
+    """In evaluation the statistics are constants: rstd is 2 a channel, g rstd 1, and 1 for the weight."""
+    if trains(call):
+        return _centred_backward(call)
+    channels = call.tensor("input").shape[1]
+    x = call.tensor("input").numel()
+    to_weight = wanted(call)[0] and wanted(call)[1]
+    return _norm_backward(call, 1) + 2 * channels + 2 * x * to_weight
+
+
+def _rms_norm_backward(call: Call) -> float:
+    """x^ = x rstd is 1; (g w - x^ mean(g w x^)) rstd is 5 more, and 1 for g w; the weight's: 2 an element, less 1."""
+    x, (size, weighted) = call.tensor("input").numel(), _weights(call)
+    to_input, to_weight = wanted(call)[:2]
+    flop = x * (6 + weighted) if to_input else x * to_weight
+    return float(flop + (to_weight and weighted) * (2 * x - size))
+
+
+def norms() -> dict[str, Formula]:
+    """Layer, group, batch and RMS norm, forward and backward."""
+    return table(
+        "norm",
+        {
+            "native_layer_norm": _layer_norm,
+            "native_group_norm": _group_norm,
+            "_fused_rms_norm": _rms_norm,
+            "native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training cudnn_batch_norm "
+            "_batch_norm_with_update _batch_norm_no_update": _batch_norm,
+            "native_layer_norm_backward native_group_norm_backward": _centred_backward,
+            "native_batch_norm_backward cudnn_batch_norm_backward batch_norm_backward": _batch_norm_backward,
+            "_fused_rms_norm_backward": _rms_norm_backward,
+        },
+    )
+
+
+def _reduced(call: Call, elements: int, each: int, *, divided: bool = True) -> float:
+    """`each` for every element, then their sum, then a division where the mean is asked for."""
+    reduction = call.args["reduction"]
+    if reduction == NONE:
+        return float(each * elements)
+    return float(each * elements + elements - 1 + (divided and reduction == MEAN))
+
+
+def _nll(call: Call) -> float:
+    """-x[target] for each sample, times its weight if there is one, whose sum then is the divisor."""
+    samples, weighted = call.tensor("target").numel(), call.has("weight")
+    sum_of_weights = (samples - 1) * (weighted and call.args["reduction"] == MEAN)
+    return _reduced(call, samples, 1 + weighted) + sum_of_weights
+
+
+def _nll_backward(call: Call) -> float:
+    """-g for each sample, times its weight, over the divisor of a mean."""
+    samples = call.tensor("target").numel()
+    return float(samples * (1 + call.has("weight") + (call.args["reduction"] == MEAN)))
+
+
+def _mse(call: Call) -> float:
+    return _reduced(call, call.tensor("self").numel(), 2)
+
+
+def _mse_backward(call: Call) -> float:
+    """2/n (x - y) g; the 2/n is one constant."""
+    return 3.0 * call.output.numel()
+
+
+def losses() -> dict[str, Formula]:
+    """The losses that are operators of their own."""
+    return table(
+        "loss",
+        {
+            "nll_loss_forward nll_loss2d_forward": _nll,
+            "nll_loss_backward nll_loss2d_backward": _nll_backward,
+            "mse_loss": _mse,
+            "mse_loss_backward": _mse_backward,
+        },
+    )

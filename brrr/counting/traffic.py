@@ -17,9 +17,9 @@ from typing import Any
 import torch
 
 from brrr.counting.call import Call
-from brrr.counting.movement import indexed_elements
-from brrr.counting.norms import trains, wanted
+from brrr.counting.conventions import indexed_elements
 from brrr.counting.products import ATTENTION
+from brrr.counting.reductions import trains, wanted
 from brrr.counting.regions import Region, region_of, union_bytes
 
 _OVERWRITES = {

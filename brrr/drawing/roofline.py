@@ -10,8 +10,7 @@ from brrr.core import units
 from brrr.core.errors import ArgumentError
 from brrr.core.values import Badge
 from brrr.drawing.roofs import Roof, RooflinePoint, Timed, dtypes_of, highest, memory, points_of, ridge_point, roofs_of
-from brrr.roofline.basis import Basis
-from brrr.roofline.device_figures import Where, basis_for
+from brrr.roofline.device_model import DeviceModel, Where, model_of
 from brrr.roofline.peaks.peaks import short
 
 if TYPE_CHECKING:
@@ -47,10 +46,10 @@ def roofline_plot(
     """
     if field not in _FIELDS:
         raise ArgumentError("roofline_plot", "field", field, f"one of {', '.join(_FIELDS)}")
-    found, basis = points_of(points, field), basis_for(device)
-    roofs = roofs_of(basis, tuple(map(short, dtypes)) if dtypes is not None else dtypes_of(found))
-    _same_device(points, basis)
-    return _drawn(found, roofs, basis, _badge(found, basis, badge))
+    found, model = points_of(points, field), model_of(device)
+    roofs = roofs_of(model, tuple(map(short, dtypes)) if dtypes is not None else dtypes_of(found))
+    _same_device(points, model)
+    return _drawn(found, roofs, model, _badge(found, model, badge))
 
 
 def text_of(points: Sequence[RooflinePoint], roofs: Sequence[Roof], device: str) -> str:
@@ -60,26 +59,26 @@ def text_of(points: Sequence[RooflinePoint], roofs: Sequence[Roof], device: str)
     return "\n".join([head, *(each.text(roofs) for each in points)])
 
 
-def _same_device(points: Mapping[str, Timed], basis: Basis) -> None:
+def _same_device(points: Mapping[str, Timed], model: DeviceModel) -> None:
     """No point of another machine stands under these roofs."""
     for name, given in points.items():
         timed = given[1] if isinstance(given, tuple) else given
-        there = getattr(timed, "device", "") or basis.device
-        if there not in (basis.device, basis.kind):
+        there = getattr(timed, "device", "") or model.device
+        if there not in (model.device, model.kind):
             hint = "Figures of two machines share no picture."
-            raise ArgumentError("roofline_plot", f"points[{name!r}]", there, f"a time on {basis.device}", hint)
+            raise ArgumentError("roofline_plot", f"points[{name!r}]", there, f"a time on {model.device}", hint)
 
 
-def _badge(points: Sequence[RooflinePoint], basis: Basis, badge: Badge | None) -> Badge:
+def _badge(points: Sequence[RooflinePoint], model: DeviceModel, badge: Badge | None) -> Badge:
     if badge is None and not all(each.predicted for each in points):
         hint = "source().badge(experiment) is that of a source; a Measurement of your own is Badge('LIVE', ...)."
         raise ArgumentError("roofline_plot", "badge", badge, "the badge of the measured points", hint)
     if badge is not None:
         return badge
-    return Badge("PREDICTED", basis.device, basis.origin, basis.peaks.torch if basis.peaks else "")
+    return Badge("PREDICTED", model.device, model.origin, model.peaks.torch if model.peaks else "")
 
 
-def _drawn(points: Sequence[RooflinePoint], roofs: Sequence[Roof], basis: Basis, badge: Badge) -> Picture:
+def _drawn(points: Sequence[RooflinePoint], roofs: Sequence[Roof], model: DeviceModel, badge: Badge) -> Picture:
     from brrr.drawing import style as plots
 
     rows = plots.legend_rows([_label(each) for each in points]) if points else 0
@@ -95,7 +94,7 @@ def _drawn(points: Sequence[RooflinePoint], roofs: Sequence[Roof], basis: Basis,
         _mark(on, each, index)
     plots.legend(on, -left)
     plots.stamp(figure, badge)
-    return plots.picture(figure, text_of(points, roofs, basis.device))
+    return plots.picture(figure, text_of(points, roofs, model.device))
 
 
 def _label(each: RooflinePoint) -> str:

@@ -11,11 +11,11 @@ from brrr.core import units
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate, Measurement
 from brrr.counting.cost import Cost
-from brrr.roofline.basis import Basis
+from brrr.roofline.device_model import DeviceModel
+from brrr.roofline.figures import level_rate
 from brrr.roofline.peaks.peak import Peak
 from brrr.roofline.peaks.peaks import MissingPeakError, datasheet_peaks, short
 from brrr.roofline.prediction import Prediction
-from brrr.roofline.streams import level_rate
 
 CACHE_GAIN = 1.2
 """A cache has a roof of its own if it is so much faster than the memory."""
@@ -38,12 +38,12 @@ class Roof:
         return f"{self.name} {units.quantity(self.rate, self.unit)}, {self.origin}"
 
 
-def roofs_of(basis: Basis, dtypes: Sequence[str]) -> tuple[Roof, ...]:
+def roofs_of(model: DeviceModel, dtypes: Sequence[str]) -> tuple[Roof, ...]:
     """All roofs: of the memory's levels, of plain float32, of products in the data types; MissingPeakError if none."""
-    found = (*_measured(basis, dtypes), *_promised(datasheet_peaks(basis.device), dtypes))
+    found = (*_measured(model, dtypes), *_promised(datasheet_peaks(model.device), dtypes))
     if not any(roof.unit == "B/s" for roof in found) or not any(roof.unit == "FLOP/s" for roof in found):
         raise MissingPeakError(
-            f"roofline_plot: {basis.device} has no roofs for {', '.join(dtypes)}: neither measured nor of a datasheet. "
+            f"roofline_plot: {model.device} has no roofs for {', '.join(dtypes)}: neither measured nor of a datasheet. "
             "Run brrr.calibrate() on it, or choose other data types"
         )
     return found
@@ -79,18 +79,18 @@ def _best(roofs: list[Roof]) -> list[Roof]:
     return [roof for roof in roofs if roof.origin == "measured"] or roofs
 
 
-def _measured(basis: Basis, dtypes: Sequence[str]) -> Iterator[Roof]:
-    if basis.peaks is None:
+def _measured(model: DeviceModel, dtypes: Sequence[str]) -> Iterator[Roof]:
+    if model.peaks is None:
         return
-    copy = basis.curves.get("copy")
+    copy = model.curves.get("copy")
     if copy is not None:
-        copies = [basis.curves[kind] for kind in ("copy", "torch-copy") if kind in basis.curves]
+        copies = [model.curves[kind] for kind in ("copy", "torch-copy") if kind in model.curves]
         slowest = max(level_rate(each, each.points[-1][0]) for each in copies)
-        fastest = max(basis.curves[kind].best.value for kind in ("copy", "read") if kind in basis.curves)
+        fastest = max(model.curves[kind].best.value for kind in ("copy", "read") if kind in model.curves)
         if fastest >= CACHE_GAIN * slowest:
-            yield Roof("L2 cache" if basis.is_gpu else "cache", "B/s", fastest, "measured")
+            yield Roof("L2 cache" if model.is_gpu else "cache", "B/s", fastest, "measured")
         yield Roof("memory", "B/s", slowest, "measured")
-    peaks = {**basis.figures, **{name: curve.best for name, curve in basis.curves.items()}}
+    peaks = {**model.figures, **{name: curve.best for name, curve in model.curves.items()}}
     yield from _flat({name: peak for name, peak in peaks.items() if peak.kind == "measured"}, dtypes, "measured")
 
 

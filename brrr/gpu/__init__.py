@@ -1,1 +1,67 @@
-"""What is CUDA's own: the device, its datasheet and clocks, NVRTC, launching, raw cuBLAS."""
+"""All that is the GPU maker's own, and the few questions through which the other folders ask for it.
+
+>>> is_gpu("cuda"), is_gpu("cpu-queue"), tensors_on("cpu-queue")
+(True, False, 'cpu')
+
+Importing this loads no torch.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from brrr.core.values import Processor
+
+GPU: Processor = "cuda"
+"""What `device=`, the recordings and torch call the GPU."""
+
+
+def is_gpu(device: object) -> bool:
+    """Whether a kind of device, or a device of torch's, is the GPU."""
+    return getattr(device, "type", device) == GPU
+
+
+def tensors_on(kind: object) -> Processor:
+    """Where torch puts the tensors of a kind of device: the CPU queue's lie on the CPU."""
+    return GPU if is_gpu(kind) else "cpu"
+
+
+def gpu_in_use() -> bool:
+    """Whether this process has loaded torch, and torch has a GPU."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_available()
+
+
+def synchronize() -> None:
+    """Wait until the GPU has done all that it was given."""
+    import torch
+
+    torch.cuda.synchronize()
+
+
+def waiting(device: object) -> Callable[[], None] | None:
+    """What waits for a device's work; None for a CPU, whose calls have ended when they return."""
+    return synchronize if is_gpu(device) else None
+
+
+def used_bytes(device: object) -> int:
+    """The memory that this process holds there now."""
+    if is_gpu(device):
+        import torch
+
+        return int(torch.cuda.memory_allocated())
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
+
+
+def free_bytes(device: object) -> int:
+    """The memory that is free there; a GPU's allocator keeps what was given back, which is free too."""
+    if is_gpu(device):
+        import torch
+
+        return int(torch.cuda.mem_get_info()[0]) + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+    import psutil
+
+    return int(psutil.virtual_memory().available)

@@ -8,9 +8,9 @@ import re
 import warnings
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Literal
 
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.values import DeviceKind, Processor
 from brrr.gpu import clocks, probe
 from brrr.gpu.clocks import max_sm_clock_hz, sm_clock_hz, throttle_reasons
 from brrr.gpu.datasheet import DatasheetError, Hardware, find_hardware, hardware, hardware_names
@@ -30,8 +30,6 @@ __all__ = [
     "throttle_reasons",
 ]
 
-Kind = Literal["cuda", "cpu", "cpu-queue"]  # the last: a toy accelerator, one worker with a queue on the CPU
-
 
 @dataclass(frozen=True)
 class Device:
@@ -41,7 +39,7 @@ class Device:
     `cpu_count` the processors that this process may use; `runtime` what runs the system, as far as it tells.
     """
 
-    kind: Kind
+    kind: DeviceKind
     name: str
     slug: str
     memory_bytes: int | None = None
@@ -85,7 +83,7 @@ def this_device(kind: str = "cuda") -> Device:
     )
 
 
-def default_device_kind() -> Literal["cuda", "cpu"]:
+def default_device_kind() -> Processor:
     """ "cuda" if a GPU works with this torch, else "cpu"."""
     return "cpu" if cuda_problem() else "cuda"
 

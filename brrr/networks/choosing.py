@@ -162,13 +162,13 @@ def _chosen(network: Network, names: Sequence[str], weights: Weights, label: str
 def _where(device: torch.device) -> str | None:
     """This machine for the predictor: its measured peaks, or a GPU's datasheet where there are none."""
     from brrr.gpu.device import this_device
-    from brrr.roofline.device_figures import basis_for
+    from brrr.roofline.device_model import model_of
     from brrr.roofline.peaks.peaks import MissingPeakError
 
     if device.type != "cuda":
         return None
     try:
-        basis_for(None)
+        model_of(None)
     except MissingPeakError:
         known = this_device("cuda").hardware
         return f"datasheet:{known.key}" if known is not None else None

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from brrr.counting.cost import Cost
 from brrr.networks.network import Network
-from brrr.roofline.device_figures import Where
+from brrr.roofline.device_model import Where
 from brrr.roofline.prediction import How, Prediction
 
 MARGIN = 1.2

@@ -37,10 +37,7 @@ def wish_of(network: Network, way: str) -> Wish:
     """
     if way == "strassen-accurate":
         return Wish(accuracy="fp32")
-    from brrr.networks.weights import (
-        TF32_LAYER,
-        TOLERANCES,  # and with it torch
-    )
+    from brrr.networks.weights import TF32_LAYER, TOLERANCES
 
     if network.tf32:
         return Wish(accuracy=TF32_LAYER, inner=("tf32",))

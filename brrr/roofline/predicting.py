@@ -3,20 +3,160 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import chain, repeat
+from typing import Any, NamedTuple
 
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Cost, OperatorCost
-from brrr.roofline.basis import Basis
-from brrr.roofline.device_figures import Where, basis_for
-from brrr.roofline.host import WHOLE
+from brrr.roofline.device_model import DeviceModel, Where, model_of
+from brrr.roofline.figures import WHOLE, behind_transpose_s
 from brrr.roofline.lowering import as_on_gpu, fused, is_special, operations
 from brrr.roofline.peaks.peaks import DTYPES, short
 from brrr.roofline.prediction import How, Prediction, bound_of
-from brrr.roofline.terms import MATRIX_DTYPES, OperatorTime
-from brrr.roofline.ways import as_graph_s, operator_times, run_clocks
+from brrr.roofline.terms import MATRIX_DTYPES, OperatorTime, operator_time
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Two clocks: the host issues one operator after the other, and the device does each when both are ready for it.
+
+
+class Launch(NamedTuple):
+    """One operator: what it costs the host to issue, and the device to do (None: nothing runs there)."""
+
+    host_s: float
+    device_s: float | None
+
+
+class Moment(NamedTuple):
+    """When one operator was issued, and from when to when the device did it; both as issued if nothing ran there."""
+
+    issued_s: float
+    start_s: float
+    end_s: float
+
+
+def schedule(launches: Iterable[Launch], gap_s: float = 0.0) -> Iterator[Moment]:
+    """The moments of a chain, from an idle device on; `gap_s` lies between two kernels that do not wait for the host.
+
+    >>> [tuple(moment) for moment in schedule([Launch(2.0, 1.0), Launch(2.0, 5.0), Launch(2.0, 1.0)], gap_s=0.5)]
+    [(2.0, 2.0, 3.0), (4.0, 4.0, 9.0), (6.0, 9.5, 10.5)]
+    """
+    issued, free = 0.0, float("-inf")
+    for host_s, device_s in launches:
+        issued += host_s
+        if device_s is None:
+            yield Moment(issued, issued, issued)
+            continue
+        start = max(issued, free + gap_s)
+        free = start + device_s
+        yield Moment(issued, start, free)
+
+
+def period_s(launches: list[Launch], calls: int, gap_s: float = 0.0) -> float:
+    """Seconds a call of `calls` calls without synchronising, until host and device are through.
+
+    >>> launches = [Launch(2.0, 1.0), Launch(2.0, 5.0)]
+    >>> period_s(launches, calls=1), period_s(launches, calls=100)
+    (9.0, 6.03)
+    """
+    last = 0.0
+    for moment in schedule(chain.from_iterable(repeat(launches, calls)), gap_s):
+        last = max(last, moment.issued_s, moment.end_s)
+    return last / calls
+
+
+def span_s(launches: Iterable[Launch], gap_s: float = 0.0) -> float:
+    """Seconds from the first start to the last end on the device when everything is issued already.
+
+    >>> span_s([Launch(2.0, 1.0), Launch(1.0, None), Launch(2.0, 5.0)], gap_s=0.5)
+    6.5
+    """
+    times = [device_s for _, device_s in launches if device_s is not None]
+    return sum(times) + gap_s * max(0, len(times) - 1)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The ways of running the same kernels: issued one by one, replayed as a CUDA Graph, or called in compiled form.
+
+
+class Clocks(NamedTuple):
+    """The times of a whole chain, in seconds; no span on a CPU."""
+
+    host_s: float
+    period_s: float
+    latency_s: float
+    span_s: float | None
+
+
+def operator_times(
+    kernels: Sequence[OperatorCost], model: DeviceModel, how: How, working_set: float, tf32: bool
+) -> tuple[OperatorTime, ...]:
+    """Every kernel's times. In a graph the host issues none of them; a compiled form's call is paid with its first."""
+    costs = _host_costs(kernels, model, how)
+    return tuple(
+        operator_time(each, model, working_set, tf32=tf32, host_s=host_s)
+        for each, host_s in zip(kernels, costs, strict=True)
+    )
+
+
+def _host_costs(kernels: Sequence[OperatorCost], model: DeviceModel, how: How) -> Iterator[float | None]:
+    """What replaces the host cost of each kernel's class."""
+    for place, each in enumerate(kernels):
+        if how == "graph":
+            yield 0.0
+        elif how == "compiled" and place == 0:
+            yield model.value("host.compiled")
+        elif how == "compiled" and not each.matmuls and model.has("host.compiled-kernel"):
+            yield model.value("host.compiled-kernel")
+        else:
+            yield behind_transpose_s(each, kernels[place - 1].name if place else "", model)
+
+
+def run_clocks(times: Sequence[OperatorTime], model: DeviceModel, how: How, calls: int) -> Clocks:
+    """Host and device through the chain, in a loop of so many calls and once alone."""
+    steps = [Launch(each.host_s, each.device_s) for each in times]
+    if not model.is_gpu:
+        total = sum(each.device_s or 0.0 for each in times)
+        return Clocks(sum(each.host_s for each in times), total, total, None)
+    between = model.value("gap.stream") if calls > 1 or len(steps) > 1 else 0.0
+    if how == "graph":
+        inside = span_s(steps, model.value("gap.graph") if len(steps) > 1 else 0.0)
+        steps = [Launch(replay_s(times, model), inside or None)]
+        between = replay_gap_s(model) if calls > 1 else 0.0
+    span = span_s(steps, between)
+    host = sum(step.host_s for step in steps)
+    return Clocks(host, period_s(steps, calls, between), period_s(steps, 1, between), span)
+
+
+def replay_gap_s(model: DeviceModel) -> float:
+    """From the end of one replay to the start of the next; as in a stream where it was not measured."""
+    return model.value("gap.replay" if model.has("gap.replay") else "gap.stream")
+
+
+def replay_s(times: Sequence[OperatorTime], model: DeviceModel) -> float:
+    """What issuing the graph costs the host: by its number of kernels where that was measured."""
+    kernels = max(1, sum(each.device_s is not None for each in times))
+    if "graph-replay" not in model.curves:
+        return model.value("host.graph-replay")
+    curve = model.curves["graph-replay"]
+    return model.use("graph-replay", curve.at(kernels), curve.points[0][1])
+
+
+def as_graph_s(times: Sequence[OperatorTime], model: DeviceModel) -> float | None:
+    """The period of the same kernels in a CUDA Graph, replayed again and again; None where there are no graphs.
+
+    What was not measured of graphs counts as it does in a stream, or nothing: the figure only tells whether the host
+    is what limits.
+    """
+    if not model.is_gpu:
+        return None
+    gap = model.value("gap.graph") if model.has("gap.graph") else model.value("gap.stream")
+    replayed = model.has("graph-replay") or model.has("host.graph-replay")
+    inside = span_s([Launch(each.host_s, each.device_s) for each in times], gap)
+    between = replay_gap_s(model) if model.has("gap.replay") else gap
+    return max(inside + between, replay_s(times, model) if replayed else 0.0)
+
 
 HOWS = ("eager", "graph", "compiled")
 
@@ -51,12 +191,12 @@ def predict(
     measured, TraceError for a callable that cannot be counted without running it.
     """
     _check(how, calls, dtype)
-    basis = basis_for(device)
-    if how == "graph" and not basis.is_gpu:
-        raise ArgumentError("predict", "how", how, f"eager or compiled on {basis.device}", "A CUDA Graph needs a GPU.")
-    work = _cost(fn_or_cost, args, backward, basis)
-    times = operator_times(_kernels(work, basis, how, dtype), basis, how, work.working_set_bytes, tf32)
-    return _prediction(work, times, basis, how, calls)
+    model = model_of(device)
+    if how == "graph" and not model.is_gpu:
+        raise ArgumentError("predict", "how", how, f"eager or compiled on {model.device}", "A CUDA Graph needs a GPU.")
+    work = _cost(fn_or_cost, args, backward, model)
+    times = operator_times(_kernels(work, model, how, dtype), model, how, work.working_set_bytes, tf32)
+    return _prediction(work, times, model, how, calls)
 
 
 def _check(how: str, calls: int, dtype: str) -> None:
@@ -69,7 +209,7 @@ def _check(how: str, calls: int, dtype: str) -> None:
         raise ArgumentError("predict", "dtype", dtype, f"one of {known}")
 
 
-def _cost(fn_or_cost: Any, args: tuple[Any, ...], backward: bool, basis: Basis) -> Cost:
+def _cost(fn_or_cost: Any, args: tuple[Any, ...], backward: bool, model: DeviceModel) -> Cost:
     if isinstance(fn_or_cost, Cost):
         if args or backward:
             given = args[0] if args else backward
@@ -81,7 +221,7 @@ def _cost(fn_or_cost: Any, args: tuple[Any, ...], backward: bool, basis: Basis) 
         raise ArgumentError("predict", "fn_or_cost", type(fn_or_cost), "a callable or a Cost", hint)
     from brrr.counting.tracing import cost
 
-    _say_where(fn_or_cost, args, basis)
+    _say_where(fn_or_cost, args, model)
     return cost(fn_or_cost, *args, backward=backward)
 
 
@@ -93,45 +233,45 @@ def _possible(work: Cost) -> Cost:
     return work
 
 
-def _say_where(fn: Any, args: tuple[Any, ...], basis: Basis) -> None:
+def _say_where(fn: Any, args: tuple[Any, ...], model: DeviceModel) -> None:
     """Tensors on another kind of device than the predicted one are descriptions only; say so."""
     from brrr.counting.description import device_around
 
     there = device_around(fn, args).type
-    if there != basis.kind:
-        basis.note(
-            f"counted with the operators that torch uses on {there}, as if its tensors lay on {basis.device}: "
+    if there != model.kind:
+        model.note(
+            f"counted with the operators that torch uses on {there}, as if its tensors lay on {model.device}: "
             "shapes and types count, not where they are"
         )
 
 
-def _kernels(work: Cost, basis: Basis, how: How, dtype: str) -> Sequence[OperatorCost]:
+def _kernels(work: Cost, model: DeviceModel, how: How, dtype: str) -> Sequence[OperatorCost]:
     """What is run: the operators, or what a compiler makes of them; a cost without any is one that copies."""
-    if basis.is_gpu and work.operators:
+    if model.is_gpu and work.operators:
         work = replace(work, operators=tuple(operations(each) for each in as_on_gpu(work.operators)))
         if any(map(is_special, work.operators)):
-            basis.note(
+            model.note(
                 "special functions count as plain operations, by an assumed number for each (roofline/special.py)"
             )
     if work.operators and how == "compiled":
-        basis.note("what a compiler fuses is taken to be every run of neighbours that are no matrix products")
-        basis.note("each kernel of the compiled form but the first counts on the host as an operator of its class")
+        model.note("what a compiler fuses is taken to be every run of neighbours that are no matrix products")
+        model.note("each kernel of the compiled form but the first counts on the host as an operator of its class")
         return fused(work)
     if work.operators:  # autograd's own detach of what it keeps is no call of the program's
         return [each for each in work.operators if each.name != "aten.detach"]
-    basis.note("a cost without operators counts as one kernel that reads as much as it writes")
+    model.note("a cost without operators counts as one kernel that reads as much as it writes")
     if work.flop:
-        basis.note(f"its arithmetic counts at the best rate of {short(dtype)}")
+        model.note(f"its arithmetic counts at the best rate of {short(dtype)}")
     return (OperatorCost("work", work.flop, work.bytes / 2, work.bytes / 2, dtype, (), WHOLE),)
 
 
-def _prediction(work: Cost, times: tuple[OperatorTime, ...], basis: Basis, how: How, calls: int) -> Prediction:
-    clocks = run_clocks(times, basis, how, calls)
-    bound, margin = bound_of(times, clocks.period_s, None if how == "graph" else as_graph_s(times, basis))
+def _prediction(work: Cost, times: tuple[OperatorTime, ...], model: DeviceModel, how: How, calls: int) -> Prediction:
+    clocks = run_clocks(times, model, how, calls)
+    bound, margin = bound_of(times, clocks.period_s, None if how == "graph" else as_graph_s(times, model))
     return Prediction(
-        device=basis.device, how=how, calls=calls,
+        device=model.device, how=how, calls=calls,
         period_s=clocks.period_s, latency_s=clocks.latency_s, host_s=clocks.host_s, span_s=clocks.span_s,
-        busy_s=sum(each.device_s or 0.0 for each in times) if basis.is_gpu else None,
-        bound=bound, margin=margin, operators=times, cost=work, origin=basis.origin,
-        basis=tuple(basis.used.values()), notes=tuple(basis.notes), unknown=work.unknown,
+        busy_s=sum(each.device_s or 0.0 for each in times) if model.is_gpu else None,
+        bound=bound, margin=margin, operators=times, cost=work, origin=model.origin,
+        basis=tuple(model.used.values()), notes=tuple(model.notes), unknown=work.unknown,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Literal
 
 from brrr.core import units
 from brrr.counting.cost import Cost
-from brrr.roofline.basis import Used
+from brrr.roofline.device_model import Used
 from brrr.roofline.peaks.peaks import table
 from brrr.roofline.terms import OperatorTime
 

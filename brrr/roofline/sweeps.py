@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Spread:
-    """How a residual varies: over `scales` (one a feature) by `size`; `noise` of its own; `mean` of all together."""
+class Hyperparameters:
+    """Of a Matern 3/2 kernel: length scales, one a feature; standard deviations of the signal, the noise, the mean."""
 
     scales: tuple[float, ...]
     size: float
@@ -37,31 +37,31 @@ class Spread:
     mean: float
 
 
-class Nearby:
-    """Residuals at points, and what they say elsewhere.
+class GaussianProcess:
+    """Regression: the residuals measured at some points tell what to expect at others.
 
-    >>> nearby = Nearby([(0.0,), (10.0,)], [0.5, -0.5], Spread((1.0,), size=0.5, noise=0.01, mean=0.1))
-    >>> round(nearby.at((0.0,)), 2), round(nearby.at((10.0,)), 2), abs(round(nearby.at((5.0,)), 1))
+    >>> short = Hyperparameters((1.0,), size=0.5, noise=0.01, mean=0.1)
+    >>> process = GaussianProcess([(0.0,), (10.0,)], [0.5, -0.5], short)
+    >>> round(process.at((0.0,)), 2), round(process.at((10.0,)), 2), abs(round(process.at((5.0,)), 1))
     (0.5, -0.5, 0.0)
 
-    With `names` and `own`, a residual is the sum of one that all share and one that only those of its name share, and
-    both are found together.
+    With `names` and `own`, a residual is the sum of two: one shared by all, and one by those of its own name.
     """
 
     def __init__(
         self,
         points: Sequence[Sequence[float]],
         residuals: Sequence[float],
-        spread: Spread,
+        shared: Hyperparameters,
         names: Sequence[str] | None = None,
-        own: Spread | None = None,
+        own: Hyperparameters | None = None,
     ) -> None:
         import numpy as np
 
-        self._spread, self._own = spread, own
+        self._shared, self._own = shared, own
         self._names = np.asarray(names if names is not None else [""] * len(points))
         self._points = np.asarray(points, dtype=np.float64)
-        among = self._among(self._points, self._names) + spread.noise**2 * np.eye(len(points))
+        among = self._among(self._points, self._names) + shared.noise**2 * np.eye(len(points))
         self._weights = np.linalg.solve(among, np.asarray(residuals, dtype=np.float64))
 
     def at(self, point: Sequence[float], name: str = "") -> float:
@@ -72,7 +72,7 @@ class Nearby:
 
     def _among(self, others: Array, names: Any) -> Array:
         """The covariance of others with the points."""
-        found = _covariance(others, self._points, self._spread)
+        found = _covariance(others, self._points, self._shared)
         if self._own is None:
             return found
         alike = names[:, None] == self._names[None, :]
@@ -80,13 +80,13 @@ class Nearby:
         return both
 
 
-def _covariance(others: Array, points: Array, spread: Spread) -> Array:
+def _covariance(others: Array, points: Array, shared: Hyperparameters) -> Array:
     import numpy as np
 
-    one, two = others / np.asarray(spread.scales), points / np.asarray(spread.scales)
+    one, two = others / np.asarray(shared.scales), points / np.asarray(shared.scales)
     squares = (one**2).sum(1)[:, None] + (two**2).sum(1)[None, :] - 2 * one @ two.T
     distance = math.sqrt(3) * np.sqrt(np.maximum(squares, 0.0))
-    found: Array = spread.size**2 * (1 + distance) * np.exp(-distance) + spread.mean**2
+    found: Array = shared.size**2 * (1 + distance) * np.exp(-distance) + shared.mean**2
     return found
 
 
@@ -94,11 +94,11 @@ LIMIT = math.log(2.5)
 """A product further off than this factor is an exception, and no more than this is told to its neighbours."""
 FEW = 3
 """Fewer neighbours than this tell nothing."""
-PRODUCTS = Spread((5.0, 5.7, 3.1, 4.0, 4.0, 1.55, 0.35, 3.5, 1.9, 2.1), size=0.3, noise=0.09, mean=0.03)
+PRODUCTS = Hyperparameters((5.0, 5.7, 3.1, 4.0, 4.0, 1.55, 0.35, 3.5, 1.9, 2.1), size=0.3, noise=0.09, mean=0.03)
 """Of products: by rows, columns, k, batch, both misalignments, rounded waves, waves, transposition, the tile's area."""
-CLASSES = Spread((5.0, 4.5, 6.0, 27.0), size=0.36, noise=0.06, mean=3.0)
+CLASSES = Hyperparameters((5.0, 4.5, 6.0, 27.0), size=0.36, noise=0.06, mean=3.0)
 """Of a class of operators: by elements, length of a line, bytes of an element, lines of whole vectors."""
-OPERATORS = Spread((10.0, 5.0, 5.0, 1.0), size=0.17, noise=0.0, mean=0.65)
+OPERATORS = Hyperparameters((10.0, 5.0, 5.0, 1.0), size=0.17, noise=0.0, mean=0.65)
 """Of one operator beyond its class, by the same."""
 VECTOR = 4
 """Elements that torch's norms and reductions load at once, where lines are a multiple of them."""
@@ -113,13 +113,13 @@ class Group:
     With `own`, a residual has two parts: what the group shares, and what calls of one name have beyond it.
     """
 
-    spread: Spread
-    own: Spread | None = None
+    shared: Hyperparameters
+    own: Hyperparameters | None = None
     exact: dict[object, float] = field(default_factory=dict)
     points: list[Point] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     residuals: list[float] = field(default_factory=list)
-    _nearby: Nearby | None = None
+    _process: GaussianProcess | None = None
 
     def add(self, key: object, point: Point, residual: float, limit: float = math.inf, name: str = "") -> None:
         """One measured call."""
@@ -136,9 +136,9 @@ class Group:
 
     def at(self, point: Point, name: str = "") -> float:
         """The residual to expect at a point, of a call of that name."""
-        if self._nearby is None:
-            self._nearby = Nearby(self.points, self.residuals, self.spread, self.names, self.own)
-        return self._nearby.at(point, name)
+        if self._process is None:
+            self._process = GaussianProcess(self.points, self.residuals, self.shared, self.names, self.own)
+        return self._process.at(point, name)
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,12 @@ from functools import lru_cache
 
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Matmul, OperatorCost
-from brrr.roofline.basis import Basis
-from brrr.roofline.host import WHOLE, Step, host_class, without_host
+from brrr.roofline.device_model import DeviceModel
+from brrr.roofline.figures import WHOLE, host_class, level_rate, level_s, memory_s, without_host
 from brrr.roofline.lowering import operations
 from brrr.roofline.peaks.peak import Peak
 from brrr.roofline.peaks.peaks import Peaks, short
 from brrr.roofline.products import Speeds, family_of, product_s, row_bytes
-from brrr.roofline.streams import level_rate, level_s, memory_s
 from brrr.roofline.sweeps import Corrections, made_of
 
 MATRIX_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp64", "int8")
@@ -49,24 +48,19 @@ class OperatorTime:
         """The part that moves bytes or does arithmetic: the longer of the two."""
         return max(self.memory_s, self.compute_s)
 
-    @property
-    def step(self) -> Step:
-        """As the two clocks see it."""
-        return Step(self.host_s, self.device_s)
-
 
 def operator_time(
-    each: OperatorCost, basis: Basis, working_set: float, *, tf32: bool = False, host_s: float | None = None
+    each: OperatorCost, model: DeviceModel, working_set: float, *, tf32: bool = False, host_s: float | None = None
 ) -> OperatorTime:
     """The times of one operator; `host_s` replaces the host cost of its class.
 
     Where sweeps were measured, the model's time on the device is corrected by them. What its bytes and its FLOP take
     alone does not grow where a kernel was slower than its model: something else held it up.
     """
-    made = modelled_time(each, basis, working_set, tf32=tf32, host_s=host_s)
-    if made.device_s is None or not basis.is_gpu or basis.peaks is None or not basis.peaks.sweeps:
+    made = modelled_time(each, model, working_set, tf32=tf32, host_s=host_s)
+    if made.device_s is None or not model.is_gpu or model.peaks is None or not model.peaks.sweeps:
         return made
-    factor = _factor(each, basis, basis.peaks, tf32)
+    factor = _factor(each, model, model.peaks, tf32)
     if factor is None:
         return made
     alone = min(1.0, factor)
@@ -75,14 +69,14 @@ def operator_time(
     )
 
 
-def _factor(each: OperatorCost, basis: Basis, peaks: Peaks, tf32: bool) -> float | None:
+def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks, tf32: bool) -> float | None:
     """By how much the measured sweeps correct the model; notes say what was taken."""
     corrections = corrections_of(peaks)
-    if len(each.matmuls) == 1 and each.kind == "matmul" and basis.sm_count is not None:
+    if len(each.matmuls) == 1 and each.kind == "matmul" and model.sm_count is not None:
         product = _as_computed(each.matmuls[0], tf32)
-        found = corrections.of_product(product, _speeds(product, basis))
+        found = corrections.of_product(product, _speeds(product, model))
         if found is not None:
-            basis.note(f"products corrected by a measured sweep of {len(peaks.sweeps['products'])}")
+            model.note(f"products corrected by a measured sweep of {len(peaks.sweeps['products'])}")
         return found
     if each.matmuls or each.kind in (WHOLE, "fused"):
         return None
@@ -90,9 +84,9 @@ def _factor(each: OperatorCost, basis: Basis, peaks: Peaks, tf32: bool) -> float
     if answer is None:
         return None
     factor, own = answer
-    basis.note(f"operators corrected by a measured sweep of {len(peaks.sweeps['operators'])}")
+    model.note(f"operators corrected by a measured sweep of {len(peaks.sweeps['operators'])}")
     if not own:
-        basis.note(f"{each.name} was not in the sweep: corrected as other {each.kind} operators")
+        model.note(f"{each.name} was not in the sweep: corrected as other {each.kind} operators")
     return factor
 
 
@@ -103,47 +97,47 @@ def corrections_of(peaks: Peaks) -> Corrections:
 
 @lru_cache(maxsize=4)
 def _corrections_of(peaks: Peaks) -> Corrections:
-    basis = Basis.measured(peaks)
+    model = DeviceModel.measured(peaks)
 
     def product_time(product: Matmul) -> tuple[float, Speeds]:
         itemsize, batch = row_bytes(product, 1), product.batch
         read, written = batch * product.k * (product.m + product.n), batch * product.m * product.n
         each = OperatorCost("product", product.flop, itemsize * read, itemsize * written, product.dtype, (), "matmul",
                             (product,))  # fmt: skip
-        time_s = modelled_time(each, basis, 0.0, host_s=0.0).device_s
+        time_s = modelled_time(each, model, 0.0, host_s=0.0).device_s
         assert time_s is not None
-        return time_s, _speeds(product, basis)
+        return time_s, _speeds(product, model)
 
     def operator_s(each: OperatorCost) -> float:
-        return modelled_time(each, basis, 0.0, host_s=0.0).device_s or 0.0
+        return modelled_time(each, model, 0.0, host_s=0.0).device_s or 0.0
 
     return made_of(peaks, product_time, operator_s)
 
 
 def modelled_time(
-    each: OperatorCost, basis: Basis, working_set: float, *, tf32: bool = False, host_s: float | None = None
+    each: OperatorCost, model: DeviceModel, working_set: float, *, tf32: bool = False, host_s: float | None = None
 ) -> OperatorTime:
     """The times of one operator by the models alone."""
-    host = basis.value(f"host.{host_class(each, basis)}") if host_s is None else host_s
+    host = model.value(f"host.{host_class(each, model)}") if host_s is None else host_s
     if each.kind == "view":
-        return OperatorTime(each.name, host, 0.0, 0.0, None if basis.is_gpu else host)
-    if each.matmuls and basis.is_gpu and basis.sm_count is not None:
-        return _tiled(each, basis, working_set, tf32, host)
-    start = _start_s(each, basis) if basis.is_gpu else host
+        return OperatorTime(each.name, host, 0.0, 0.0, None if model.is_gpu else host)
+    if each.matmuls and model.is_gpu and model.sm_count is not None:
+        return _tiled(each, model, working_set, tf32, host)
+    start = _start_s(each, model) if model.is_gpu else host
     moving = memory_s(
-        basis, each.read_bytes, each.written_bytes, working_set, _stream_start_s(basis), in_place=_in_place(each)
+        model, each.read_bytes, each.written_bytes, working_set, _stream_start_s(model), in_place=_in_place(each)
     )
-    computing = compute_s(operations(each) if basis.is_gpu else each, basis, tf32)
-    waiting = serial_s(each, basis) if basis.is_gpu else 0.0
+    computing = compute_s(operations(each) if model.is_gpu else each, model, tf32)
+    waiting = serial_s(each, model) if model.is_gpu else 0.0
     device = start + max(moving, computing, waiting)
     return OperatorTime(each.name, host, moving, computing, device, each.flop is not None)
 
 
-def serial_s(each: OperatorCost, basis: Basis) -> float:
+def serial_s(each: OperatorCost, model: DeviceModel) -> float:
     """Seconds of what runs one element after the other, however many lines there are: torch's softmax over columns."""
     if each.kind != "softmax" or each.form.name != "columns":
         return 0.0
-    basis.note("a softmax over columns goes down each in steps: 1 µs a step is assumed, as seen on an H200")
+    model.note("a softmax over columns goes down each in steps: 1 µs a step is assumed, as seen on an H200")
     return STEP_S * softmax_steps(each.form.length, each.form.lines)
 
 
@@ -167,34 +161,34 @@ def _in_place(each: OperatorCost) -> bool:
     return each.kind == "pointwise" and each.name.endswith("_")
 
 
-def _tiled(each: OperatorCost, basis: Basis, working_set: float, tf32: bool, host_s: float) -> OperatorTime:
+def _tiled(each: OperatorCost, model: DeviceModel, working_set: float, tf32: bool, host_s: float) -> OperatorTime:
     """Products of matrices by tiles and waves; memory and arithmetic overlap as the family of kernels lets them."""
-    basis.note("constants of the kernels of matrix products are assumed: they were fitted on an H200")
+    model.note("constants of the kernels of matrix products are assumed: they were fitted on an H200")
     products = [_as_computed(product, tf32) for product in each.matmuls]
     families = [family_of(product) for product in products]
-    computing = sum(_product_s(product, basis) for product in products)
-    moving = level_s(basis, each.read_bytes, each.written_bytes, working_set)
+    computing = sum(_product_s(product, model) for product in products)
+    moving = level_s(model, each.read_bytes, each.written_bytes, working_set)
     start, power = max(family.start_s for family in families), min(family.overlap for family in families)
-    basis.use("product.start", start, Peak.stated(start, "s", "assumed"))
+    model.use("product.start", start, Peak.stated(start, "s", "assumed"))
     device = start + (moving**power + computing**power) ** (1 / power)
-    alone = sum(_flop_s(product, basis) for product in products)
+    alone = sum(_flop_s(product, model) for product in products)
     return OperatorTime(each.name, host_s, moving, min(alone, computing), device, each.flop is not None)
 
 
-def _flop_s(product: Matmul, basis: Basis) -> float:
+def _flop_s(product: Matmul, model: DeviceModel) -> float:
     """Its FLOP alone, in full tiles and full waves of its kernels."""
     share = min(1.0, family_of(product).share)
-    return product.flop / (share * basis.value(f"matmul.{matrix_dtype(product.dtype, False)}"))
+    return product.flop / (share * model.value(f"matmul.{matrix_dtype(product.dtype, False)}"))
 
 
-def _product_s(product: Matmul, basis: Basis) -> float:
+def _product_s(product: Matmul, model: DeviceModel) -> float:
     """Its tiles, and never faster than the device's best rate; large ones never faster than others of that size.
 
     Large products draw so much power that the clock falls: the measured curve by size tells how far.
     """
     name = f"matmul.{matrix_dtype(product.dtype, False)}"
-    best, speeds = basis.value(name), _speeds(product, basis)
-    curve = basis.curves.get(name)
+    best, speeds = model.value(name), _speeds(product, model)
+    curve = model.curves.get(name)
     if curve is not None and (size := product_size(product)) > curve.best_point[0]:
         best = min(best, curve.at(size))
     return max(product_s(product, speeds), product.flop / best)
@@ -210,81 +204,81 @@ def _as_computed(product: Matmul, tf32: bool) -> Matmul:
     return replace(product, dtype="tf32") if tf32 and short(product.dtype) == "fp32" else product
 
 
-def _speeds(product: Matmul, basis: Basis) -> Speeds:
-    assert basis.sm_count is not None
-    rate = basis.value(f"matmul.{matrix_dtype(product.dtype, False)}")
-    return Speeds(rate, cache_rate(basis), basis.sm_count)
+def _speeds(product: Matmul, model: DeviceModel) -> Speeds:
+    assert model.sm_count is not None
+    rate = model.value(f"matmul.{matrix_dtype(product.dtype, False)}")
+    return Speeds(rate, cache_rate(model), model.sm_count)
 
 
-def _start_s(each: OperatorCost, basis: Basis) -> float:
+def _start_s(each: OperatorCost, model: DeviceModel) -> float:
     """Start and end of a kernel. A fused one has no sweep that tells what it takes beyond an empty kernel's floor."""
-    return basis.value("kernel.pointwise" if each.kind == "fused" and basis.has("kernel.pointwise") else "kernel.floor")
+    return model.value("kernel.pointwise" if each.kind == "fused" and model.has("kernel.pointwise") else "kernel.floor")
 
 
-def _stream_start_s(basis: Basis) -> float:
+def _stream_start_s(model: DeviceModel) -> float:
     """What a measured stream holds besides moving bytes: a kernel's start and end; on a CPU, calling torch's copy."""
-    if not basis.curves:
+    if not model.curves:
         return 0.0
-    return basis.value("kernel.floor") if basis.is_gpu else basis.value("host.copy")
+    return model.value("kernel.floor") if model.is_gpu else model.value("host.copy")
 
 
-def compute_s(each: OperatorCost, basis: Basis, tf32: bool) -> float:
+def compute_s(each: OperatorCost, model: DeviceModel, tf32: bool) -> float:
     """Seconds of arithmetic: matrix products at their own rate, anything else at that of plain operations."""
     if each.matmuls:
-        return sum(matmul_s(product, basis, tf32) for product in each.matmuls)
+        return sum(matmul_s(product, model, tf32) for product in each.matmuls)
     if not each.flop:
         return 0.0
     if each.kind == WHOLE:
-        return each.flop / best_rate(basis, matrix_dtype(each.dtype, tf32))
-    rate = plain_rate(basis, short(each.dtype))
+        return each.flop / best_rate(model, matrix_dtype(each.dtype, tf32))
+    rate = plain_rate(model, short(each.dtype))
     return each.flop / rate if rate else 0.0
 
 
-def plain_rate(basis: Basis, dtype: str) -> float | None:
+def plain_rate(model: DeviceModel, dtype: str) -> float | None:
     """FLOP/s of operations that are no fused multiply-adds; None, with a note, where nobody knows it."""
     dtype = COMPUTED_IN.get(dtype, dtype)
-    if basis.has(f"arithmetic.{dtype}.mul"):
-        return basis.value(f"arithmetic.{dtype}.mul")
-    if basis.has(f"arithmetic.{dtype}.fma"):
-        basis.note("plain operations count at half the rate of fused multiply-adds, which are 2 FLOP each")
-        return basis.value(f"arithmetic.{dtype}.fma") / 2
-    basis.note(f"the rate of plain {dtype} arithmetic is not known on {basis.device}: its term is left out")
+    if model.has(f"arithmetic.{dtype}.mul"):
+        return model.value(f"arithmetic.{dtype}.mul")
+    if model.has(f"arithmetic.{dtype}.fma"):
+        model.note("plain operations count at half the rate of fused multiply-adds, which are 2 FLOP each")
+        return model.value(f"arithmetic.{dtype}.fma") / 2
+    model.note(f"the rate of plain {dtype} arithmetic is not known on {model.device}: its term is left out")
     return None
 
 
-def best_rate(basis: Basis, dtype: str) -> float:
+def best_rate(model: DeviceModel, dtype: str) -> float:
     """The best FLOP/s of a data type on any unit: of products of matrices, or of fused multiply-adds."""
-    names = [name for name in (f"matmul.{dtype}", f"arithmetic.{dtype}.fma") if basis.has(name)]
+    names = [name for name in (f"matmul.{dtype}", f"arithmetic.{dtype}.fma") if model.has(name)]
     values = {
-        name: basis.curves[name].best.value if name in basis.curves else basis.figures[name].value for name in names
+        name: model.curves[name].best.value if name in model.curves else model.figures[name].value for name in names
     }
-    return basis.value(max(values, key=values.__getitem__, default=f"matmul.{dtype}"))
+    return model.value(max(values, key=values.__getitem__, default=f"matmul.{dtype}"))
 
 
-def matmul_s(product: Matmul, basis: Basis, tf32: bool) -> float:
+def matmul_s(product: Matmul, model: DeviceModel, tf32: bool) -> float:
     """Seconds of arithmetic of a product where no tiles are known: on a CPU at the rate of its size, else the best."""
     name = f"matmul.{matrix_dtype(product.dtype, tf32)}"
-    if not basis.is_gpu and name in basis.curves:
-        return product.flop / _rate_of_size(basis, name, product)
-    if basis.is_gpu:
-        basis.note("the number of multiprocessors is not known, so products of matrices count without tiles and waves")
-    return product.flop / basis.value(name)
+    if not model.is_gpu and name in model.curves:
+        return product.flop / _rate_of_size(model, name, product)
+    if model.is_gpu:
+        model.note("the number of multiprocessors is not known, so products of matrices count without tiles and waves")
+    return product.flop / model.value(name)
 
 
-def _rate_of_size(basis: Basis, name: str, product: Matmul) -> float:
+def _rate_of_size(model: DeviceModel, name: str, product: Matmul) -> float:
     """The measured rate of the square product with as many FLOP."""
-    curve = basis.curves[name]
+    curve = model.curves[name]
     rate = curve.at(product_size(product))
-    return basis.use(name, rate, curve.best)
+    return model.use(name, rate, curve.best)
 
 
-def cache_rate(basis: Basis) -> float:
+def cache_rate(model: DeviceModel) -> float:
     """B/s of the cache that all multiprocessors share, from a working set of CACHED bytes."""
-    name = next((each for each in ("read", "copy") if each in basis.curves), None)
+    name = next((each for each in ("read", "copy") if each in model.curves), None)
     if name is not None:
-        return level_rate(basis.curves[name], CACHED)
-    basis.note("the cache is taken to be twice as fast as the memory: no datasheet gives it")
-    return 2 * basis.value("copy")
+        return level_rate(model.curves[name], CACHED)
+    model.note("the cache is taken to be twice as fast as the memory: no datasheet gives it")
+    return 2 * model.value("copy")
 
 
 def matrix_dtype(dtype: str, tf32: bool) -> str:

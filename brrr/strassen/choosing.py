@@ -93,11 +93,11 @@ class _Where:
     @classmethod
     def of(cls, device: object) -> _Where:
         from brrr.gpu.device import default_device_kind
-        from brrr.roofline.device_figures import basis_for
+        from brrr.roofline.device_model import model_of
 
         if device is None or str(device) in ("cuda", "cpu"):
             return cls(str(device or default_device_kind()), None)
-        return cls(basis_for(device).kind, device)  # type: ignore[arg-type]
+        return cls(model_of(device).kind, device)  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=4096)

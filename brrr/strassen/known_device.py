@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from brrr.roofline.peaks.peaks import MissingPeakError, Peaks
 
 if TYPE_CHECKING:
-    from brrr.roofline.device_figures import Where
+    from brrr.roofline.device_model import Where
 
 
 def device_known(device: object) -> Where:
@@ -19,13 +19,13 @@ def device_known(device: object) -> Where:
     MissingPeakError where there is neither.
     """
     from brrr.gpu.device import this_device
-    from brrr.roofline.device_figures import basis_for
+    from brrr.roofline.device_model import model_of
 
     kind = str(device).partition(":")[0]
     if kind == "cpu":
         return _cpu_peaks()
     try:
-        basis_for("cuda")
+        model_of("cuda")
     except MissingPeakError:
         known = this_device("cuda").hardware
         if known is None:

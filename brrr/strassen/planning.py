@@ -119,6 +119,6 @@ def _simpler(plan: Plan, wish: Wish, dtype: str, again: Again) -> Plan:
 
 
 def _on_gpu(device: object) -> bool:
-    from brrr.roofline.device_figures import basis_for
+    from brrr.roofline.device_model import model_of
 
-    return device == "cuda" or (device != "cpu" and basis_for(device).is_gpu)  # type: ignore[arg-type]
+    return device == "cuda" or (device != "cpu" and model_of(device).is_gpu)  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ from brrr.strassen.workspace import Traffic as Traffic
 from brrr.strassen.workspace import block_sizes, blocks_added, halves, inside
 
 if TYPE_CHECKING:
-    from brrr.roofline.device_figures import Where
+    from brrr.roofline.device_model import Where
 
 _LIBRARY = {"fp16x3": "fp16", "bf16x3": "bf16", "bf16x6": "bf16", "tf32x3": "tf32"}
 """The library product whose predicted rate an inner product of ours goes by."""
@@ -74,17 +74,17 @@ class Predictor:
     @classmethod
     def of(cls, device: object, table: Table = CONSTANTS) -> Predictor:
         """For a device as `brrr.predict` takes it; MissingPeakError where nothing is known of it."""
-        from brrr.roofline.device_figures import basis_for
+        from brrr.roofline.device_model import model_of
 
-        basis_for(device)  # type: ignore[arg-type]
+        model_of(device)  # type: ignore[arg-type]
         return cls(device, table)  # type: ignore[arg-type]
 
     @property
     def kind(self) -> str:
         """ "cuda" or "cpu"."""
-        from brrr.roofline.device_figures import basis_for
+        from brrr.roofline.device_model import model_of
 
-        return basis_for(self.where).kind
+        return model_of(self.where).kind
 
     def parts(
         self, way: Way, m: int, n: int, k: int, operand: str = "float32", *, whole: bool = False, aligned: bool = True
@@ -201,10 +201,10 @@ class Predictor:
 
     def _ffma_s(self, count: int, m: int, n: int, k: int) -> float:
         """Our own float32 kernel, by its model of tiles and waves; a cycle is what the multiply-adds' peak says."""
-        from brrr.roofline.device_figures import basis_for
+        from brrr.roofline.device_model import model_of
         from brrr.strassen.gemm.sgemm import choose, cycles
 
-        basis = basis_for(self.where)
+        basis = model_of(self.where)
         if basis.sm_count is None:
             raise MissingPeakError(f"predict: the number of multiprocessors of {basis.device} is not known")
         hertz = basis.value("arithmetic.fp32.fma") / (2 * _LANES * basis.sm_count)
@@ -213,9 +213,9 @@ class Predictor:
 
     def _product_rate(self, inner: str, count: int, size: float) -> float:
         """By what a rate differs from the predictor's; where it was measured, by the size of a cube of as much work."""
-        from brrr.roofline.device_figures import basis_for
+        from brrr.roofline.device_model import model_of
 
-        found, basis = self.table[rate_name(self.table, inner, batched=count > 1)], basis_for(self.where)
+        found, basis = self.table[rate_name(self.table, inner, batched=count > 1)], model_of(self.where)
         known = basis.peaks is not None and basis.device == BY_SIZE_ON
         return found.at(size) if known else found.value
 
@@ -223,10 +223,10 @@ class Predictor:
         return self.table[f"rate.{name}"].value
 
     def _device_s(self, cost: Cost, *, tf32: bool = False) -> list[float]:
-        from brrr.roofline.device_figures import basis_for
+        from brrr.roofline.device_model import model_of
         from brrr.roofline.predicting import predict
 
-        how = "graph" if basis_for(self.where).is_gpu else "eager"
+        how = "graph" if model_of(self.where).is_gpu else "eager"
         made = predict(cost, device=self.where, how=how, tf32=tf32)  # type: ignore[arg-type]
         return [each.host_s if each.device_s is None else each.device_s for each in made.operators]
 

@@ -16,8 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from brrr.core.errors import BrrrError
-from brrr.core.measurement import Cache
-from brrr.core.statistics import median
+from brrr.core.measurement import Cache, median
 from brrr.gpu.nvrtc import PTR, U32, probe_kernel
 from brrr.timing.activity import record_activity
 from brrr.timing.gate import eviction_of, gate_of

@@ -1,4 +1,4 @@
-"""A toy accelerator: a queue with one worker thread, so that a machine without a GPU can be asynchronous too."""
+"""The CPU queue: one worker thread runs what is submitted, so that a machine without a GPU can be asynchronous too."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
+
+from brrr.core.values import Processor
+from brrr.gpu import is_gpu, waiting
 
 DEPTH = 1024
 """Calls that may wait; one more makes `submit` wait for room, as a GPU's launch queue does."""
@@ -35,9 +38,9 @@ class Ticket:
 class CpuQueue:
     """Runs what is submitted one after another on a worker thread, like a GPU's stream.
 
-    >>> with CpuQueue() as toy:
-    ...     toy.submit(print, "done by the worker")
-    ...     toy.synchronize()
+    >>> with CpuQueue() as queue:
+    ...     queue.submit(print, "done by the worker")
+    ...     queue.synchronize()
     done by the worker
 
     The worker shows true overlap only for work that leaves the interpreter free (a NumPy product does, a Python loop
@@ -103,3 +106,25 @@ class CpuQueue:
                 self.worked_s.append((ticket.ended_ns - ticket.started_ns) * 1e-9)
                 self._waiting.task_done()
         self._waiting.task_done()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A place is where a function is measured: the GPU, the CPU, or a CPU queue.
+
+Place = Processor | CpuQueue
+
+
+def name_of(place: Place) -> str:
+    """The device's name, as a measurement has it."""
+    if is_gpu(place):
+        from brrr.gpu.device import this_device
+
+        return this_device().name
+    from brrr.gpu.probe import cpu_name
+
+    return f"CPU queue on {cpu_name()}" if isinstance(place, CpuQueue) else cpu_name()
+
+
+def wait_for(place: Place) -> Callable[[], None] | None:
+    """What waits for the work of a place; None for a CPU."""
+    return place.synchronize if isinstance(place, CpuQueue) else waiting(place)

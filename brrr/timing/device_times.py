@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from brrr.core.measurement import Cache, Estimate, Field
-from brrr.core.statistics import median
+from brrr.core.measurement import Cache, Estimate, Field, median
 from brrr.gpu import clocks
 from brrr.timing import activity
 from brrr.timing.calibration import (

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from brrr.core.statistics import median
+from brrr.core.measurement import median
 from brrr.gpu.nvrtc import check
 from brrr.timing.gate import gate_of
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from brrr.core.measurement import Estimate
-from brrr.core.statistics import median
+from brrr.core.measurement import Estimate, median
 
 BURST = 8
 """Calls issued between two synchronisations for `host_s`: few enough that the queue is never full."""

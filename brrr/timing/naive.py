@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from brrr.core.statistics import median
+from brrr.core.measurement import median
 
 Call = Callable[[], Any]
 Wait = Callable[[], None]

@@ -179,7 +179,7 @@ class Timeline:
 
     def perfetto(self, path: Path | str) -> Path:
         """Write the timeline for https://ui.perfetto.dev, where it can be zoomed and measured."""
-        from brrr.tracing.perfetto import write
+        from brrr.tracing.spans import write_perfetto as write
 
         about = {"device": self.device, "date": self.date, "torch": self.torch, "text": self.text}
         titles = {lane: lane_title(self.kind, lane) for lane in self.lanes}

@@ -8,12 +8,11 @@ from datetime import date
 from typing import Any
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.statistics import median
+from brrr.core.measurement import median
 from brrr.core.values import DeviceKind
-from brrr.timing import no_collection
-from brrr.timing.cpu_queue import CpuQueue
+from brrr.timing import checked, no_collection
+from brrr.timing.cpu_queue import CpuQueue, Place, name_of, wait_for
 from brrr.timing.host_times import HostTimes
-from brrr.timing.places import Place, checked, name_of, wait_for
 from brrr.tracing.spans import Span
 from brrr.tracing.timeline import Timeline
 

@@ -11,8 +11,8 @@ import torch
 from brrr.cli.calibrate import write_peaks
 from brrr.core.errors import WrongResultError
 from brrr.roofline.calibrate import calibrate
-from brrr.roofline.calibrate.gpu_arithmetic import STEPS, chains
-from brrr.roofline.calibrate.gpu_streams import KINDS, Streams
+from brrr.roofline.calibrate.gpu import STEPS, chains
+from brrr.roofline.calibrate.gpu_bandwidth import KINDS, Streams
 from brrr.roofline.calibrate.gpu_times import own_times
 from brrr.roofline.calibrate.host_cost import operators
 from brrr.roofline.peaks.file import read_peaks, slug_of

@@ -8,6 +8,7 @@ import torch
 from brrr.core.errors import BrrrError
 from brrr.core.values import Value
 from brrr.course.experiments import experiment
+from brrr.course.experiments.checked import compile_now
 from brrr.course.experiments.pseudo_linear import work
 from brrr.course.experiments.pseudo_linear.check import inexact_share, pseudo_error, whole_numbers
 from brrr.course.sources.live import Live
@@ -86,7 +87,7 @@ def test_a_width_after_another_is_compiled_and_not_run_eager() -> None:
         inputs = work.Inputs(width, 64, False, "cuda")
         layer = work.compiled(work.pseudo, inputs)
         before = counters["stats"]["unique_graphs"]
-        work.compile_now(lambda layer=layer, inputs=inputs: layer(inputs.x, *inputs.parameters("pseudo")))  # type: ignore[misc]
+        compile_now(lambda layer=layer, inputs=inputs: layer(inputs.x, *inputs.parameters("pseudo")))  # type: ignore[misc]
         assert counters["stats"]["unique_graphs"] == before + 1, width
 
 

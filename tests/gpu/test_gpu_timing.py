@@ -17,7 +17,7 @@ from brrr.timing.activity import record_activity, split_by_marker
 from brrr.timing.calibration import calibration, pairs_s
 from brrr.timing.gate import Gate, marker_kernel, sm_clock_hz, spin, timer_tick_s
 from brrr.timing.graph_times import graph_step
-from brrr.timing.run import Run
+from brrr.timing.sampler import Sampler
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_cold_defines_three_times_and_costs_more() -> None:
 
 def test_without_a_profiler_the_kernel_time_is_still_near() -> None:
     x = torch.randn(4096, 4096, device="cuda")
-    with_cupti, without = (Run(lambda: torch.relu(x), "cuda", "hot", 0.1) for _ in range(2))
+    with_cupti, without = (Sampler(lambda: torch.relu(x), "cuda", "hot", 0.1) for _ in range(2))
     without.profiler = False
     a, b = interleave([with_cupti, without])
     assert a.kernel_s is not None and b.kernel_s is not None

@@ -97,8 +97,8 @@ EXPERIMENT = Experiment(
         Line("cpu eager", "cpu-eager", "period_s", "CPU, operator by operator, in a loop"),
         Line("cpu compiled", "cpu-compiled", "period_s", "CPU, torch.compile, in a loop"),
     ),
-    build="tools.prediction.work:workload",
-    supports="tools.prediction.experiment:supports",
+    package="tools.prediction",
+    supports=supports,
     claims=CLAIMS,
     anchors=({"case": next(each.name for each in cases() if each.nbytes > 1e8)},),
 )

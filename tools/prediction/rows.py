@@ -92,14 +92,14 @@ def rows_of(experiment: Experiment, source: Source) -> tuple[PredictedRow, ...]:
 def _peaks_of(source: Source) -> Peaks:
     """The measured peaks of the machine that a source measured on."""
     from brrr.course.sources.recorded import Recorded
-    from brrr.roofline.device_figures import basis_for
+    from brrr.roofline.device_model import model_of
 
     try:
         if isinstance(source, Recorded):
             from brrr.roofline.peaks.file import read_peaks
 
             return read_peaks(source.folder)
-        found = basis_for("cuda" if source.name == "cuda" else None).peaks
+        found = model_of("cuda" if source.name == "cuda" else None).peaks
     except BrrrError as error:
         raise NotRecordedError(f"no peaks of this machine are known: {error}") from error
     assert found is not None
@@ -153,7 +153,7 @@ class _Rows:
 
     def _anchored(self, made: Case, work: Cost, how: How) -> Prediction | None:
         """The prediction for a host as fast as it was beside the case."""
-        from brrr.roofline.host import REFERENCE, at_host_speed
+        from brrr.roofline.figures import REFERENCE, at_host_speed
         from brrr.roofline.predicting import predict
 
         beside = self._found("reference", made.name)

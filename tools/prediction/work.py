@@ -16,13 +16,10 @@ from typing import Any, ClassVar
 import torch
 
 from brrr.core.errors import BrrrError, UnavailableError
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.statistics import median
+from brrr.core.measurement import Estimate, Measurement, median
 from brrr.core.values import Point
 from brrr.counting.cost import Cost
-from brrr.course.experiments.checked import refuse_too_large
-from brrr.course.experiments.fused import compiled
-from brrr.course.experiments.pseudo_linear.work import compile_now
+from brrr.course.experiments.checked import compile_now, compiled, refuse_too_large
 from brrr.course.nouns.experiment import Variant, Workload
 from brrr.roofline.calibrate.host_cost import reference_call
 from brrr.running.graphs import capture

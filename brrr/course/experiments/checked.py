@@ -1,7 +1,11 @@
-"""A workload of the CPU as one order to the toy accelerator, which stands in for a GPU where there is none."""
+"""What the works of several experiments share: room for them, the toy accelerator, checks in float64, compilation."""
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -55,3 +59,96 @@ def queued(made: Workload) -> Workload:
     return Workload(
         run, made.cost, error, made.tolerance, synchronize=queue.synchronize, close=close, queue=queue
     )  # fmt: skip
+
+
+# ---- operators one by one, and fused ----
+
+CHUNK = 2**22
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2}
+"""float32 stays far below, TF32 (3e-4) would be found out; operators one by one round a bfloat16 at each step."""
+
+BLOCK = 2**15
+"""Elements of a block on the CPU, for each of its threads: they stay in a core's cache from operator to operator."""
+
+RECOMPILE_LIMIT = 256
+"""The widths are compiled one by one; torch gives up, and runs eager without a word, after eight."""
+
+Function = Callable[..., Any]
+
+
+def error_against(
+    function: Function, along: Sequence[torch.Tensor], whole: Sequence[Any] = (), results: int = 1
+) -> Callable[[Any], float]:
+    """The worst ||y - reference|| / ||reference|| of the results; NaN for another number, shape or type of them.
+
+    >>> x = torch.ones(3)
+    >>> error_against(torch.relu, (x,))(x)
+    0.0
+
+    The reference is `function` in float64 on parts: of the tensors `along`, cut in their first dimension, and `whole`.
+    """
+    first = along[0]
+    step = max(1, CHUNK // max(1, first[:1].numel()))
+    wide = tuple(each.double() if isinstance(each, torch.Tensor) else each for each in whole)
+
+    def error(found: Any) -> float:
+        given = found if isinstance(found, tuple) else (found,)
+        if len(given) != results or any(not _like(each, first) for each in given):
+            return math.nan
+        wrong, right = [0.0] * results, [0.0] * results
+        with torch.no_grad():
+            for start in range(0, len(first), step):
+                part = slice(start, start + step)
+                expected = function(*(each[part].double() for each in along), *wide)
+                for place, each in enumerate(expected if isinstance(expected, tuple) else (expected,)):
+                    wrong[place] += float((given[place][part].double() - each).square().sum())
+                    right[place] += float(each.square().sum())
+        return _worst(wrong, right)
+
+    return error
+
+
+def _like(found: Any, first: torch.Tensor) -> bool:
+    return isinstance(found, torch.Tensor) and found.shape == first.shape and found.dtype == first.dtype
+
+
+def _worst(wrong: Sequence[float], right: Sequence[float]) -> float:
+    errors = [math.sqrt(w / r) if r else (math.nan if w != 0 else 0.0) for w, r in zip(wrong, right, strict=True)]
+    return math.nan if any(math.isnan(each) for each in errors) else max(errors)
+
+
+def compiled(function: Function, **options: Any) -> Function:
+    """The function under torch.compile, for one size unless `dynamic`; its code, where torch keeps results, is copied.
+
+    >>> compiled(torch.nn.functional.silu) is not None
+    True
+    """
+    if isinstance(function, FunctionType):
+        copy = FunctionType(
+            function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__,
+            function.__closure__,
+        )  # fmt: skip
+        function = copy
+    made: Function = torch.compile(function, **{"dynamic": False, **options})
+    return made
+
+
+def compile_now(run: Callable[[], Any]) -> None:
+    """The call that compiles: its seconds belong to no measurement."""
+    with warnings.catch_warnings(), torch._dynamo.config.patch(recompile_limit=RECOMPILE_LIMIT):
+        warnings.simplefilter("ignore")  # that TF32 is off, on purpose
+        run()
+
+
+def blockwise(function: Function, along: Sequence[torch.Tensor], whole: Sequence[Any]) -> Callable[[], torch.Tensor]:
+    """All operators on one block of rows, then on the next: between them the numbers stay in the cache."""
+    out = torch.full_like(along[0], float("nan"))
+    rows = max(1, BLOCK * torch.get_num_threads() // max(1, along[0][:1].numel()))
+
+    def run() -> torch.Tensor:
+        for start in range(0, len(out), rows):
+            part = slice(start, start + rows)
+            out[part] = function(*(each[part] for each in along), *whole)
+        return out
+
+    return run

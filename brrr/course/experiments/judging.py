@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import astuple
 from functools import wraps
 from typing import TYPE_CHECKING
 
-from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr.core.values import Value
-from brrr.course.nouns.claim import Status, Verdict, band_verdict
+from brrr.course.nouns.claim import Verdict, band_verdict, weakest
 from brrr.course.nouns.evidence import Evidence
 from brrr.gpu.datasheet import Hardware, find_hardware
 
@@ -78,6 +78,25 @@ def largest(curves: Mapping[str, Curve], at_least: int = 1) -> int:
     return max(common)
 
 
+def from_on(sizes: Iterable[int], holds: Callable[[int], bool]) -> int | None:
+    """The smallest size from which on something holds at every larger one too; None where it fails at the largest.
+
+    >>> from_on([1, 2, 4, 8], lambda size: size != 2), from_on([1, 2], lambda size: size < 2)
+    (4, None)
+    """
+    found = None
+    for size in sorted(sizes, reverse=True):
+        if not holds(size):
+            break
+        found = size
+    return found
+
+
+def wins_from(fast: Curve, slow: Curve) -> int | None:
+    """The smallest size from which on `fast`'s interval lies below `slow`'s at every larger size measured."""
+    return from_on(set(fast) & set(slow), lambda size: fast[size].high < slow[size].low)
+
+
 def datasheet(evidence: Evidence) -> Hardware:
     """The datasheet of the device that was measured; NotRecordedError where the course has none of it."""
     device = evidence.source.badge(evidence.experiment).device
@@ -87,34 +106,27 @@ def datasheet(evidence: Evidence) -> Hardware:
     return found
 
 
-def over(one: Estimate, other: Estimate) -> tuple[float, float, float]:
-    """The ratio of two times as (middle, low, high), with the widest interval that theirs allow.
+def minimum(values: Iterable[Estimate]) -> Estimate:
+    """The least of several, median and each end on its own: what all of them reach.
 
-    >>> over(Estimate(4.0, 3.0, 5.0, 9), Estimate(2.0, 1.0, 2.5, 9))
-    (2.0, 1.2, 5.0)
+    >>> minimum([Estimate(2.0, 1.0, 9.0, 5), Estimate(3.0, 2.0, 4.0, 7)])
+    Estimate(median=2.0, low=1.0, high=4.0, n=5)
     """
-    high = one.high / other.low if other.low > 0 else float("inf")
-    return one.median / other.median, one.low / other.high, high
+    return Estimate(*(min(each) for each in zip(*map(astuple, values), strict=True)))
 
 
-def shown(ratio: tuple[float, float, float]) -> str:
-    """A ratio with its interval.
+def maximum(values: Iterable[Estimate]) -> Estimate:
+    """The greatest of several, median and each end on its own: what none of them exceeds."""
+    return Estimate(*(max(each) for each in zip(*map(astuple, values), strict=True)))
 
-    >>> shown((2.0, 1.2, 5.0))
-    '2x (1.2x to 5x)'
+
+def all_within(values: Iterable[Estimate], low: float, high: float, text: str) -> Verdict:
+    """*fails* if one value lies outside with its whole interval, *holds* if all lie inside.
+
+    >>> all_within([Estimate(1.0, 0.9, 1.1, 9), Estimate(1.6, 1.5, 1.7, 9)], 0.8, 1.2, "two ratios").status
+    'fails'
     """
-    middle, low, high = map(units.ratio, ratio)
-    return f"{middle} ({low} to {high})"
-
-
-def share(part: tuple[float, float, float]) -> str:
-    """A share with its interval.
-
-    >>> share((0.5, 0.45, 0.55))
-    '50 % (45 % to 55 %)'
-    """
-    middle, low, high = (units.percent(each, 2) for each in part)
-    return f"{middle} ({low} to {high})"
+    return Verdict(weakest(band_verdict(value, low, high, text).status for value in values), text)
 
 
 def traced(evidence: Evidence, variant: str, **point: Value) -> Timeline:
@@ -126,19 +138,66 @@ def traced(evidence: Evidence, variant: str, **point: Value) -> Timeline:
     return evidence.source.timeline(evidence.experiment, variant, full)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Several values against one band: the verdict of "all of these are about that".
+# ---- eager and fused lines: where they were measured together, and the ratio there ----
 
-ORDER: tuple[Status, ...] = ("fails", "undecided", "holds")
+LARGE = {"": 2**24, "cpu ": 2**20}
+"""Claims about bytes look at arrays from this size on, which no cache holds; those on a CPU have an own prefix."""
 
 
-def all_within(values: Iterable[tuple[float, float, float]], low: float, high: float, text: str) -> Verdict:
-    """*fails* if one value (middle, low, high) lies outside with its whole interval, *holds* if all lie inside.
+def together(evidence: Evidence, names: Sequence[str], dtype: str = "float32") -> tuple[int, dict[str, Estimate]]:
+    """The most elements at which all lines were measured, at least a large array, and the times there."""
+    prefix = "cpu " if names[0].startswith("cpu ") else ""
+    try:
+        curves = {name: evidence.curve(name, "elements", dtype=dtype) for name in names}
+        common = set.intersection(*(set(each) for each in curves.values()))
+        most = max((int(n) for n in common if int(n) >= LARGE[prefix]), default=None)
+    except NotRecordedError:
+        most = None
+    if most is None:
+        raise NotRecordedError(f"{', '.join(names)} were not measured together on arrays that no cache holds")
+    return most, {name: curve[most] for name, curve in curves.items()}
 
-    >>> all_within([(1.0, 0.9, 1.1), (1.6, 1.5, 1.7)], 0.8, 1.2, "two ratios").status
-    'fails'
-    >>> all_within([(1.0, 0.9, 1.1), (1.1, 1.0, 1.3)], 0.8, 1.2, "two ratios").status
-    'undecided'
+
+def gains(evidence: Evidence, work: str, ways: Sequence[str]) -> tuple[int, dict[str, Estimate]]:
+    """Eager over each fused way at the largest size that it shares with eager; on the CPU where there is no GPU.
+
+    `work` is the part of the lines' names before the way, as in `chain eager`, or empty.
     """
-    found = [band_verdict(value, low, high, text).status for value in values]
-    return Verdict(min(found, key=ORDER.index), text)
+    lines = {way: f"{work} {way}".strip() for way in ways}
+    eager, blocks = f"{work} eager".strip(), f"cpu {work} blocks".replace("  ", " ")
+    found: dict[str, Estimate] = {}
+    size = 0
+    for way, line in lines.items():
+        if not any(each.name == line for each in evidence.experiment.lines):
+            continue
+        try:
+            size, times = together(evidence, (eager, line))
+        except NotRecordedError:
+            continue
+        found[way] = times[eager] / times[line]
+    if found:
+        return size, found
+    if not any(each.name == blocks for each in evidence.experiment.lines):
+        raise NotRecordedError(f"{eager} and its fused forms were not measured together on arrays that no cache holds")
+    size, times = together(evidence, (blocks.replace("blocks", "eager"), blocks))
+    slow, fast = times.values()
+    return size, {"blocks": slow / fast}
+
+
+def counted(size: int) -> str:
+    """A number of elements as a reader takes it in.
+
+    >>> counted(2**26), counted(1000)
+    ('2^26 elements', '1000 elements')
+    """
+    return f"{power(size)} elements"
+
+
+def power(size: int) -> str:
+    """A number, as a power of two where it is one."""
+    return f"2^{size.bit_length() - 1}" if size & (size - 1) == 0 else str(size)
+
+
+def best(found: dict[str, Estimate]) -> tuple[str, Estimate]:
+    """The way that gains most."""
+    return max(found.items(), key=lambda each: each[1].median)

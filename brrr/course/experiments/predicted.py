@@ -1,4 +1,4 @@
-"""What the hooks `Experiment.predicts` are built of: operators with their FLOP and bytes, written down by hand.
+"""What `Experiment.predicts` and guides are made of: operators with their FLOP and bytes, written down by hand.
 
 `brrr.cost` would find the same by tracing, but needs torch for it, which a slider cannot wait for; the tests hold one
 against the other. A fused kernel is one operator that reads what comes from outside and writes the result.
@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from brrr.core.values import Point
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
-from brrr.course.nouns.experiment import PredictedRun
+from brrr.course.nouns.experiment import Guide, PredictedRun
+from brrr.gpu.datasheet import Hardware
 
 How = Literal["eager", "graph", "compiled"]
-WHOLE = "whole"
+ONE_KERNEL = "whole"
 """The kind of a kernel that is no operator of torch."""
 
 
@@ -77,17 +79,40 @@ def kernel(of: Iterable[str], flop: float, read: float, written: float, dtype: s
     'fused(aten.cos, aten.cos)'
     """
     name = f"fused({', '.join(f'aten.{each}' for each in of)})"
-    return OperatorCost(name, float(flop), float(read), float(written), dtype, (), WHOLE if fma else "fused")
+    return OperatorCost(name, float(flop), float(read), float(written), dtype, (), ONE_KERNEL if fma else "fused")
 
 
 def run(operators: Iterable[OperatorCost], nbytes: float, working_set: float, how: How = "eager") -> PredictedRun:
     """The operators as one call: `nbytes` are the compulsory ones, `working_set` all that the call touches."""
     listed = tuple(operators)
-    flop = sum(each.flop or 0.0 for each in listed)
     eager = sum(each.bytes for each in listed)
-    return PredictedRun(Cost(flop, float(nbytes), eager, float(working_set), listed), how)
+    return PredictedRun(Cost(flop_of(listed), float(nbytes), eager, float(working_set), listed), how)
 
 
 def alone(operator: OperatorCost, how: How = "eager", working_set: float | None = None) -> PredictedRun:
     """One operator or kernel that touches what it moves, or a working set that is told."""
     return run((operator,), operator.bytes, operator.bytes if working_set is None else working_set, how)
+
+
+def how_of(way: str) -> How:
+    """How a way runs: `compile` and its kind compiled, all else eager."""
+    return "compiled" if way.startswith("compile") else "eager"
+
+
+def flop_of(operators: Iterable[OperatorCost]) -> float:
+    """The FLOP of all of them."""
+    return sum(each.flop or 0.0 for each in operators)
+
+
+def own_names(operators: Iterable[OperatorCost]) -> list[str]:
+    """The operators' names without torch's prefix, as `kernel` takes them."""
+    return [each.name.removeprefix("aten.") for each in operators]
+
+
+def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
+    """The memory's bandwidth by the datasheet, in B/s; None without one."""
+    return hardware.memory_bytes_per_s if hardware else None
+
+
+BANDWIDTH = Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate", bandwidth)
+"""Drawn where an experiment shows bytes a second."""

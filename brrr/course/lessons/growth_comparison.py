@@ -8,7 +8,7 @@ from typing import Literal
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Estimate, over
+from brrr.core.measurement import Estimate
 from brrr.core.values import Value
 from brrr.course.experiments import experiment as experiment_named
 from brrr.course.experiments.judging import stand_in
@@ -104,9 +104,9 @@ def _growth(described: Experiment, origin: Source, line: Line, points: tuple[Poi
     scale = _scale(described, line, points) if of == "rate" else 1.0
     foretold = [Predictions(described, origin, on=True).time_s(line, point) for point in points]
     predicted = foretold[1] / foretold[0] if foretold[0] and foretold[1] else None
-    factor = over(times[1], times[0])
+    factor = times[1] / times[0]
     if of == "rate":
-        factor = _times(over(times[0], times[1]), scale)
+        factor = times[0] / times[1] * scale
         predicted = scale / predicted if predicted else None
     return Growth(line, (times[0], times[1]), factor, predicted)
 
@@ -119,10 +119,6 @@ def _scale(described: Experiment, line: Line, points: tuple[Point, Point]) -> fl
     if len(amounts) < 2:
         raise ArgumentError("compare_growth", "of", "rate", "an experiment that names a rate and a cost")
     return amounts[1] / amounts[0]
-
-
-def _times(factor: Estimate, scale: float) -> Estimate:
-    return Estimate(factor.median * scale, factor.low * scale, factor.high * scale, factor.n)
 
 
 def _apart(points: tuple[Point, Point]) -> tuple[Point, Point]:

@@ -99,7 +99,7 @@ def compiled_now(name: str, kind: DeviceKind) -> GeneratedCode:
     from torch._inductor import config
     from torch._inductor.graph import GraphLowering
 
-    from brrr.course.experiments.fused import compiled
+    from brrr.course.experiments.checked import compiled
     from brrr.gpu.device import this_device
 
     written: list[str] = []

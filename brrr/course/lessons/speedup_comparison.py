@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from brrr.core import units
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Estimate, over
+from brrr.core.measurement import Estimate
 from brrr.core.values import Point, Value
 from brrr.course.experiments import experiment as experiment_named
 from brrr.course.experiments.judging import stand_in
@@ -51,7 +50,7 @@ def compare_speedup(
     where, badge = where_text(point), str(origin.badge(described))
     if not found:
         return Comparison(f"{badge} has none of these lines at {where}.")
-    rows = tuple((fast.label, slow.label, _shown(ratio)) for fast, slow, ratio in found)
+    rows = tuple((fast.label, slow.label, f"{ratio:x}") for fast, slow, ratio in found)
     return Comparison(f"At {where}, {_judged(guess, found[0][-1])}.", ("", "against", "speed-up"), rows, badge)
 
 
@@ -103,8 +102,4 @@ def _speedup(
 ) -> Estimate | None:
     """The base's time over the line's, None where the source has not both."""
     times = [time for line in (slow, fast) if (time := time_at(experiment, source, line, point)) is not None]
-    return over(*times) if len(times) == 2 else None
-
-
-def _shown(ratio: Estimate) -> str:
-    return f"{units.ratio(ratio.median)} ({units.ratio(ratio.low)} to {units.ratio(ratio.high)})"
+    return times[0] / times[1] if len(times) == 2 else None

@@ -5,7 +5,7 @@ A verdict is *holds*, *fails* (with the numbers), *undecided* (the interval stra
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -59,23 +59,40 @@ def ratio_verdict(over: Estimate, under: Estimate, at_least: float, what: str) -
     >>> ratio_verdict(Estimate(4.0, 3.9, 4.1, 9), Estimate(2.0, 1.9, 2.1, 9), 1.5, "eager over graph")
     Verdict(status='holds', measured='eager over graph is 2x (1.86x to 2.16x), at least 1.5x was claimed')
     """
-    middle, low = over.median / under.median, over.low / under.high
-    high = over.high / under.low if under.low else float("inf")  # a clock's tick may reach down to zero
-    text = f"{what} is {units.ratio(middle)} ({units.ratio(low)} to {units.ratio(high)})"
-    return Verdict(three_way(low, high, at_least), f"{text}, at least {units.ratio(at_least)} was claimed")
+    ratio = over / under
+    return Verdict(not_below(ratio, at_least), f"{what} is {ratio:x}, at least {units.ratio(at_least)} was claimed")
 
 
-def band_verdict(value: tuple[float, float, float], low: float, high: float, text: str) -> Verdict:
-    """Whether a value `(middle, low, high)` lies inside `low` to `high` with its whole interval."""
-    if low <= value[1] and value[2] <= high:
+def band_verdict(value: Estimate, low: float, high: float, text: str) -> Verdict:
+    """Whether a value lies inside `low` to `high` with its whole interval."""
+    if low <= value.low and value.high <= high:
         return Verdict("holds", text)
-    if value[2] < low or value[1] > high:
-        return Verdict("fails", text)
-    return Verdict("undecided", text)
+    return Verdict("fails" if value.high < low or value.low > high else "undecided", text)
 
 
-def three_way(low: float, high: float, threshold: float) -> Status:
-    """*holds* if the whole interval reaches the threshold, *fails* if none of it does, else *undecided*."""
-    if low >= threshold:
+def not_below(value: Estimate, bound: float) -> Status:
+    """*holds* if the whole interval reaches the bound, *fails* if none of it does, else *undecided*."""
+    if value.low >= bound:
         return "holds"
-    return "fails" if high < threshold else "undecided"
+    return "fails" if value.high < bound else "undecided"
+
+
+def not_above(value: Estimate, bound: float) -> Status:
+    """*holds* if the whole interval stays at or below the bound, *fails* if none of it does, else *undecided*."""
+    if value.high <= bound:
+        return "holds"
+    return "fails" if value.low > bound else "undecided"
+
+
+def opposite(status: Status) -> Status:
+    """The verdict on the contrary: *holds* and *fails* change places."""
+    return {"holds": "fails", "fails": "holds"}.get(status, status)  # type: ignore[return-value]
+
+
+def weakest(statuses: Iterable[Status]) -> Status:
+    """The verdict on "all of them": *fails* if one does, *holds* if all do.
+
+    >>> weakest(["holds", "undecided"])
+    'undecided'
+    """
+    return min(statuses, key=("fails", "undecided", "holds").index)

@@ -1,7 +1,7 @@
 """An experiment: a question, its sliders, what is run, which lines are drawn, and what is claimed.
 
 Pure description: importing an experiment loads neither torch nor numpy. What a variant runs at a point is made by the
-function that `Experiment.build` names, when a live source asks for it.
+function `workload` in the module `work` of the experiment's package, which is loaded when a live source asks for it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from brrr.core.errors import ArgumentError, WrongResultError
 from brrr.core.measurement import FIELDS, Cache, Field
@@ -121,22 +121,17 @@ class Rate:
 class Guide:
     """A theoretical line, drawn dashed with its kind as a label: a datasheet's limit, or what a formula predicts.
 
-    `at` names `module:function`, which takes the datasheet (`Hardware`, None where there is none) and a point, and
-    returns the height in the unit of the view that it belongs to (seconds, the experiment's rate, or a ratio), or None.
-    `lines` names the lines that a limit bounds, where it does not bound all of them.
+    `at` takes the datasheet (None where there is none) and a point, and returns the height in the unit of the view that
+    it belongs to (seconds, the experiment's rate, or a ratio); None where the line does not apply. `lines` names the
+    lines that a limit bounds, where it does not bound all of them.
     """
 
     name: str
     label: str
     kind: Literal["PREDICTED", "DATASHEET"]
     view: GuideView
-    at: str
+    at: Callable[[Hardware | None, Point], float | None]
     lines: tuple[str, ...] = ()
-
-    def height(self, hardware: Hardware | None, point: Point) -> float | None:
-        """Where the line stands at a point; None where it does not apply."""
-        ask = cast("Callable[[Hardware | None, Point], float | None]", _load(self.at))
-        return ask(hardware, point)
 
 
 @dataclass(frozen=True)
@@ -192,14 +187,13 @@ class Workload:
 class Experiment:
     """A question, its axes (at most three sliders), its variants, its lines and its claims.
 
-    `build` names the function `module:function` that makes a `Workload` from a variant and a point; `supports` names
-    one that says whether a variant exists at a point (all do, where it is empty); `cost` names one that gives a
-    variant's `Cost` at a point without building anything, so that a recording can be planned. `rate` is what a time
-    may be shown as, `other_rates` what else, `guides` are theoretical lines, `traces` the variants and points whose
-    timeline is recorded. `settle` names a function from a point to the seconds that a variant runs unmeasured before
-    its samples of each round, until the clock that its neighbour left has settled (none, where it is empty). `predicts`
-    names the function that gives a variant's `PredictedRun` at a point, None where no time is predicted; explorers show
-    these predictions without being asked if `predict_by_default`.
+    `package` is the folder it lies in (`__name__`): the function `workload` in its module `work` makes a `Workload` of
+    a variant and a point. `supports` says whether a variant exists at a point (all do, without it); `cost` gives a
+    variant's `Cost` at a point without making anything, so that a recording can be planned. `rate` is what a time may
+    be shown as, `other_rates` what else, `guides` are theoretical lines, `traces` the variants and points whose
+    timeline is recorded. `settle` gives the seconds that a variant runs unmeasured before its samples of each round,
+    until the clock that its neighbour left has settled. `predicts` gives a variant's `PredictedRun` at a point, None
+    where no time is predicted; explorers show these predictions without being asked if `predict_by_default`.
     """
 
     name: str
@@ -208,17 +202,17 @@ class Experiment:
     axes: tuple[Axis, ...]
     variants: tuple[Variant, ...]
     lines: tuple[Line, ...]
-    build: str
+    package: str = ""
     claims: tuple[Claim, ...] = ()
-    supports: str = ""
+    supports: Callable[[Variant, Point], bool] | None = None
     anchors: tuple[Mapping[str, Value], ...] = ()
-    cost: str = ""
+    cost: Callable[[Variant, Point], Cost] | None = None
     rate: Rate | None = None
     other_rates: tuple[Rate, ...] = ()
     guides: tuple[Guide, ...] = ()
     traces: tuple[tuple[str, Mapping[str, Value]], ...] = ()
-    settle: str = ""
-    predicts: str = ""
+    settle: Callable[[Point], float] | None = None
+    predicts: Callable[[Variant, Point], PredictedRun | None] | None = None
     predict_by_default: bool = True
 
     def axis(self, name: str) -> Axis:
@@ -250,8 +244,10 @@ class Experiment:
 
     def workload(self, variant: str, point: Point) -> Workload:
         """The workload of a variant at a point (this loads torch or numpy)."""
-        make = cast(Callable[[Variant, Point], Workload], _load(self.build))
-        return make(self.variant(variant), self.point(**point))
+        work = import_module(f"{self.package}.work")
+        made = work.workload(self.variant(variant), self.point(**point))
+        assert isinstance(made, Workload)
+        return made
 
     def _unknown(self, what: str, name: str, among: Sequence[Axis | Variant | Line]) -> NoReturn:
         names = ", ".join(item.name for item in among)
@@ -259,24 +255,15 @@ class Experiment:
 
     def has(self, variant: str, point: Point) -> bool:
         """Whether the variant exists at the point: a CPU one may stop at a size that takes too long."""
-        if not self.supports:
-            return True
-        ask = cast(Callable[[Variant, Point], bool], _load(self.supports))
-        return ask(self.variant(variant), point)
+        return self.supports is None or self.supports(self.variant(variant), point)
 
     def cost_at(self, variant: str, point: Point) -> Cost | None:
         """FLOP and bytes of a variant at a point, None where the experiment does not tell without running it."""
-        if not self.cost:
-            return None
-        ask = cast(Callable[[Variant, Point], Cost], _load(self.cost))
-        return ask(self.variant(variant), point)
+        return None if self.cost is None else self.cost(self.variant(variant), point)
 
     def settle_s(self, point: Point) -> float:
         """The seconds that a variant runs unmeasured before its samples at a point."""
-        if not self.settle:
-            return 0.0
-        ask = cast(Callable[[Point], float], _load(self.settle))
-        return ask(point)
+        return 0.0 if self.settle is None else self.settle(point)
 
     def rate_of(self, amount: str = "") -> Rate | None:
         """The rate of an amount, without one the first rate; None where the experiment names no such."""
@@ -288,13 +275,7 @@ class Experiment:
 
         Without `predicts`, its cost as one kernel; None where there is nothing to predict from.
         """
-        if self.predicts:
-            ask = cast(Callable[[Variant, Point], PredictedRun | None], _load(self.predicts))
-            return ask(self.variant(variant), point)
+        if self.predicts is not None:
+            return self.predicts(self.variant(variant), point)
         cost = self.cost_at(variant, point)
         return None if cost is None else PredictedRun(cost)
-
-
-def _load(where: str) -> Any:
-    module, _, function = where.partition(":")
-    return getattr(import_module(module), function)

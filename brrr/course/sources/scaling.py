@@ -12,13 +12,12 @@ from typing import Any, Literal
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, NotRecordedError
-from brrr.core.measurement import Measurement
+from brrr.core.measurement import Estimate, Measurement
 from brrr.core.values import Value
 from brrr.counting.cost import Cost
-from brrr.course.experiments.judging import over
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Source
-from brrr.timing.places import Place
+from brrr.timing.cpu_queue import Place
 
 FLAT, PROPORTIONAL = 0.25, 0.75
 """Shares of a growth in proportion: up to the first the time hardly grew, from the second on it grew with the work."""
@@ -59,10 +58,10 @@ class Scaling:
     badge: str = ""
 
     @property
-    def growth(self) -> tuple[float, float, float]:
-        """How many times as long the larger batch takes in a loop: middle, low, high."""
+    def growth(self) -> Estimate:
+        """How many times as long the larger batch takes in a loop."""
         assert self.small.period_s is not None and self.large.period_s is not None
-        return over(self.large.period_s, self.small.period_s)
+        return self.large.period_s / self.small.period_s
 
     @property
     def idle_share(self) -> float | None:
@@ -72,13 +71,13 @@ class Scaling:
     @property
     def regime(self) -> Regime:
         """What sets the time at this batch: see `MEANS`."""
-        middle, low, high = self.growth
+        found = self.growth
         flat, proportional = self._grown(FLAT), self._grown(PROPORTIONAL)
-        if low <= flat and high >= proportional:
+        if found.low <= flat and found.high >= proportional:
             return "inconclusive: too noisy"
-        if flat < middle < proportional:
+        if flat < found.median < proportional:
             return "between"
-        return "scales with the work" if middle >= proportional else self._why_flat()
+        return "scales with the work" if found.median >= proportional else self._why_flat()
 
     def _why_flat(self) -> Regime:
         """The time hardly grew: overhead, unless the device was at work, or moves the same bytes anyway."""
@@ -98,7 +97,7 @@ class Scaling:
     @property
     def text(self) -> str:
         """All of it as a sentence or two."""
-        middle, low, high = map(units.ratio, self.growth)
+        middle, low, high = (units.ratio(each) for each in (self.growth.median, self.growth.low, self.growth.high))
         grown = f"the time grows {middle} ({low} to {high}; {units.ratio(self.factor)} would be in proportion)"
         moved = "" if self.bytes_growth is None else f", the bytes {units.ratio(self.bytes_growth)}"
         idle = (

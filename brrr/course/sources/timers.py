@@ -20,8 +20,8 @@ from brrr.course.nouns.experiment import Experiment, Variant, Workload
 from brrr.course.sources.first_call import FreshCalls, fresh_calls
 from brrr.timing import interleave
 from brrr.timing import naive as naive_timers
-from brrr.timing.places import Place, name_of
-from brrr.timing.run import Run
+from brrr.timing.cpu_queue import Place, name_of
+from brrr.timing.sampler import Sampler
 from brrr.tracing.timeline import Timeline
 from brrr.tracing.tracer import trace
 
@@ -51,7 +51,7 @@ def run_point(
 ) -> dict[str, TimedRun | BrrrError]:
     """All variants of a point, those with the timer `measure` interleaved; an error of one does not stop the others."""
     found: dict[str, TimedRun | BrrrError] = {}
-    ready: list[tuple[str, Workload, float, Run]] = []
+    ready: list[tuple[str, Workload, float, Sampler]] = []
     opened: dict[str, Workload] = {}
     fresh: dict[str, FreshCalls] = {}
     try:
@@ -83,15 +83,17 @@ FRESH = ("first-call", "call-again")
 
 def _prepare(
     experiment: Experiment, variant: Variant, point: Point, budget_s: float, opened: dict[str, Workload]
-) -> TimedRun | tuple[Workload, float, Run]:
+) -> TimedRun | tuple[Workload, float, Sampler]:
     workload = _opened(experiment, variant, point, opened)
-    run = Run(workload.run, _place(variant, workload), _cache_of(variant, point), budget_s, experiment.settle_s(point))
+    run = Sampler(
+        workload.run, _place(variant, workload), _cache_of(variant, point), budget_s, experiment.settle_s(point)
+    )
     if variant.timer == "no-warm-up":  # its first call must be the timed one, so the check comes second
         samples = naive_timers.no_warm_up(workload.run, _wait_of(variant, workload))
         return TimedRun(_reading(run, "latency_s", samples), workload.cost, workload.check())
     if variant.timer.startswith("measure"):
         run.profiler = variant.timer == "measure"
-        run.on_device = run.cuda and variant.timer != "measure-host"
+        run.on_device = run.gpu and variant.timer != "measure-host"
         error = run.checked(workload.verified)
         if "peak_bytes" in workload.others:
             run.peak_bytes = int(workload.others["peak_bytes"]())
@@ -120,7 +122,7 @@ def _opened(experiment: Experiment, variant: Variant, point: Point, opened: dict
     return opened[key]
 
 
-def _interleaved(ready: list[tuple[str, Workload, float, Run]]) -> dict[str, TimedRun | BrrrError]:
+def _interleaved(ready: list[tuple[str, Workload, float, Sampler]]) -> dict[str, TimedRun | BrrrError]:
     try:
         measurements = interleave([run for *_, run in ready])
         return {
@@ -170,30 +172,30 @@ def _wait_of(variant: Variant, workload: Workload) -> Callable[[], None]:
     return lambda: None
 
 
-def _reading(run: Run, field: Field, samples: Sequence[float]) -> Measurement:
+def _reading(run: Sampler, field: Field, samples: Sequence[float]) -> Measurement:
     """A timer that tells one number, as a measurement with that one field."""
     fields: Mapping[str, Any] = {field: Estimate.of(samples)}
     return Measurement(**fields, cache=run.cache, device=name_of(run.place), samples={field: tuple(samples)})
 
 
-Timer = Callable[[Variant, Workload, Run], Measurement]
+Timer = Callable[[Variant, Workload, Sampler], Measurement]
 
 
 def _naive(timer: Callable[[Any, Any], list[float]], field: Field) -> Timer:
-    def timed(variant: Variant, workload: Workload, run: Run) -> Measurement:
+    def timed(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
         return _reading(run, field, timer(workload.run, _wait_of(variant, workload)))
 
     return timed
 
 
-def _transfers(variant: Variant, workload: Workload, run: Run) -> Measurement:
+def _transfers(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
     if "with_transfers" not in workload.others:
         raise UnavailableError(f"{variant.name}: this function has no inputs to send")
     samples = naive_timers.transfers_included(workload.others["with_transfers"], _wait_of(variant, workload))
     return _reading(run, "latency_s", samples)
 
 
-def _truth(variant: Variant, workload: Workload, run: Run) -> Measurement:
+def _truth(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
     if "truth" not in workload.others:
         raise UnavailableError(f"{variant.name}: this function's truth is not known by construction")
     found = workload.others["truth"]()
@@ -201,28 +203,28 @@ def _truth(variant: Variant, workload: Workload, run: Run) -> Measurement:
     return found
 
 
-def _own(variant: Variant, workload: Workload, run: Run) -> Measurement:
+def _own(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
     """What the workload measures itself, because many of them are quicker measured together."""
     found = workload.others["measured"]()
     assert isinstance(found, Measurement)
     return found
 
 
-def _do_bench(variant: Variant, workload: Workload, run: Run) -> Measurement:
+def _do_bench(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
     from triton.testing import do_bench
 
     milliseconds = do_bench(workload.run, warmup=25, rep=100, return_mode="all")
     return _reading(run, "span_s", [ms * 1e-3 for ms in milliseconds])
 
 
-def _do_bench_cudagraph(variant: Variant, workload: Workload, run: Run) -> Measurement:
+def _do_bench_cudagraph(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
     from triton.testing import do_bench_cudagraph
 
     milliseconds = do_bench_cudagraph(workload.run, rep=50, return_mode="all")
     return _reading(run, "span_s", [ms * 1e-3 for ms in milliseconds])
 
 
-def _torch_benchmark(variant: Variant, workload: Workload, run: Run) -> Measurement:
+def _torch_benchmark(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
     from torch.utils.benchmark import Timer as TorchTimer
 
     measured = TorchTimer("run()", globals={"run": workload.run}).blocked_autorange(min_run_time=0.1)

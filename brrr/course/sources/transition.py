@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
 from brrr.core.measurement import Estimate
-from brrr.core.measurement import over as ratio_of
 from brrr.core.values import Point, Value
 from brrr.course.experiments import experiment as experiment_named
 from brrr.course.experiments.judging import stand_in
@@ -57,7 +56,7 @@ class Pays:
         return (self.line, self.over)
 
     def __call__(self, readings: Readings) -> Answer:
-        gain = ratio_of(readings[self.over], readings[self.line])
+        gain = readings[self.over] / readings[self.line]
         if gain.low >= self.at_least:
             return True
         return False if gain.high < self.at_least else None

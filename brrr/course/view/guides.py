@@ -51,7 +51,7 @@ class Guides:
         self.unknown = [guide for guide in wanted if guide.kind == "DATASHEET" and self.hardware is None]
 
     def _height(self, guide: Guide, point: Point) -> float | None:
-        height = guide.height(self.hardware, point)
+        height = guide.at(self.hardware, point)
         return height if height is not None and math.isfinite(height) and height > 0 else None
 
     def at(self, guide: Guide, point: Point) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Estimate, over
+from brrr.core.measurement import Estimate
 from brrr.core.values import Value
 from brrr.course.experiments.judging import stand_in
 from brrr.course.nouns.experiment import Experiment, Line, Rate
@@ -71,7 +71,7 @@ class Ratios(Times):
         """The ratio, with the widest interval that the two times allow, where both are there."""
         base = self.base(line)
         under = self.times(base) if base else {}
-        return {key: over(time, under[key]) for key, time in self.times(line).items() if key in under}
+        return {key: time / under[key] for key, time in self.times(line).items() if key in under}
 
     def base(self, line: Line) -> Line | None:
         """The one line that all are compared with."""
@@ -105,7 +105,7 @@ class Speedups(Ratios):
         """The speed-up, with the widest interval that the two times allow, where both are there."""
         base = self.base(line)
         above = self.times(base) if base else {}
-        return {key: over(above[key], time) for key, time in self.times(line).items() if key in above}
+        return {key: above[key] / time for key, time in self.times(line).items() if key in above}
 
     def base(self, line: Line) -> Line | None:
         """The line that this one is compared with."""
@@ -153,7 +153,7 @@ class Rates(Times):
     def points(self, line: Line) -> Points:
         """The rate; the shortest time gives the upper end of its interval."""
         found = {key: (self._amount(line.variant, key), time) for key, time in self.times(line).items()}
-        return {key: per_time(amount, time) for key, (amount, time) in found.items() if amount > 0 and time.median > 0}
+        return {key: amount / time for key, (amount, time) in found.items() if amount > 0 and time.median > 0}
 
     def _amount(self, variant: str, key: tuple[Value, ...]) -> float:
         if (variant, key) not in self._amounts:
@@ -182,16 +182,6 @@ def quantity(experiment: Experiment, source: Source, view: View) -> Times:
         hint = f'{experiment.name!r} names no {what}; show="time" shows its times.'
         raise ArgumentError("explore", "show", "rate", "an experiment that names a rate and a cost", hint)
     return KINDS[view.shows](experiment, source, view)
-
-
-def per_time(amount: float, time: Estimate) -> Estimate:
-    """An amount over a time; the interval's ends change places.
-
-    >>> per_time(8e9, Estimate(2.0, 1.0, 4.0, 9))
-    Estimate(median=4000000000.0, low=2000000000.0, high=8000000000.0, n=9)
-    """
-    high = amount / time.low if time.low > 0 else float("inf")  # a clock's tick may reach down to zero
-    return Estimate(amount / time.median, amount / time.high, high, time.n)
 
 
 def _faster(ratio: Estimate) -> str:

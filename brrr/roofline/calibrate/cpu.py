@@ -5,19 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from brrr.core.measurement import Estimate
 from brrr.core.values import Value
 from brrr.roofline.calibrate import host_cost, part
-from brrr.roofline.calibrate.matrix import CALLS, measure_products
-from brrr.roofline.calibrate.part import Findings, Part, loop_estimate
+from brrr.roofline.calibrate.part import CALLS, Findings, Part, loop_estimate, measure_products
 from brrr.roofline.peaks.peak import Curve, Peak, better, steps
-
-if TYPE_CHECKING:
-    import torch
 
 SMALLEST, LARGEST = 64 * 2**10, 2**30
 QUICK_LARGEST = 32 * 2**20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -13,9 +14,28 @@ from torch.nn import functional
 from brrr.counting.cost import OperatorCost
 from brrr.counting.mode import CostMode
 from brrr.roofline.calibrate import part
-from brrr.roofline.calibrate.gpu_sweep import Prepare, Row, measure_sweep, pool, taken
+from brrr.roofline.calibrate.gpu_products import log_uniform
+from brrr.roofline.calibrate.gpu_times import Prepare, Row, measure_sweep, pool, taken
 from brrr.roofline.calibrate.part import Findings
-from brrr.roofline.calibrate.sweep_shapes import matrices
+
+OPERATORS_SEED = 2026
+
+
+def matrices(count: int, most_bytes: float, itemsize: int, seed: str) -> list[tuple[int, int]]:
+    """Rows and columns of tensors from 1 KB to `most_bytes`, one from each of so many equal parts of that range.
+
+    >>> [rows * columns * 4 <= 1.1e6 for rows, columns in matrices(3, 1e6, 4, "sum")]
+    [True, True, True]
+    """
+    draw, found = random.Random(f"{OPERATORS_SEED} {seed}"), []
+    decades = math.log(most_bytes / 1e3)
+    for place in range(count):
+        elements = 1e3 * math.exp(decades * (place + draw.random()) / count) / itemsize
+        columns = draw.choice((log_uniform(draw, 8, 16384), 2 ** draw.randint(4, 13), 64 * draw.randint(1, 64)))
+        columns = max(2, min(columns, int(elements / 2)))
+        found.append((max(2, int(elements / columns)), columns))
+    return found
+
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The operators of a calibration's sweep: each as a call on a matrix, with a second one beside it.

@@ -9,11 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from brrr.core.measurement import Estimate
-from brrr.core.statistics import median
+from brrr.core.measurement import Estimate, median
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.part import Findings, issue_beside
-from brrr.roofline.host import REFERENCE
+from brrr.roofline.figures import REFERENCE
 from brrr.roofline.peaks.peak import Peak
 
 SIDE = 8
@@ -135,7 +134,7 @@ def measure_host(device: str, found: Findings) -> None:
             pairs.append(issue_beside(each.call, reference, waiting(device), seconds))
     usual_s = median([beside.median for _, beside in pairs])
     for each, (cost, beside) in zip(classes, pairs, strict=True):
-        at_usual = cost.scaled(usual_s / beside.median)
+        at_usual = cost * (usual_s / beside.median)
         found.measured[f"host.{each.name}"] = Peak.time(at_usual, operator=each.written, elements=each.side**2)
 
 
@@ -177,7 +176,7 @@ def _compiled_cost(
         kernels, seconds = metrics.generated_kernel_count, min(0.25, found.left_s / 3)
         cost, beside = issue_beside(lambda: compiled(x), reference_call(device), waiting(device), seconds)
         usual = found.measured.get(REFERENCE)
-        return (cost if usual is None else cost.scaled(usual.value / beside.median)), kernels
+        return (cost if usual is None else cost * (usual.value / beside.median)), kernels
 
 
 def _further_kernel(one: Estimate, more: Estimate, kernels: int, found: Findings) -> None:

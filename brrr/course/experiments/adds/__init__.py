@@ -12,10 +12,10 @@ from brrr.core import units
 from brrr.core.measurement import Estimate
 from brrr.core.values import Point
 from brrr.counting.cost import Cost, matmul_cost
-from brrr.course.experiments.judging import over
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, ratio_verdict, three_way
+from brrr.course.experiments.predicted import alone, pointwise, product, run
+from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below, ratio_verdict
 from brrr.course.nouns.evidence import Evidence
-from brrr.course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
+from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
 
 SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Overhead'"
 HERE = "this course"
@@ -54,11 +54,27 @@ def supports(variant: Variant, point: Point) -> bool:
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of a call: its additions together, or the product."""
     if is_peak(variant):
-        size = CPU_PEAK_SIZE if variant.device == "cpu" else PEAK_SIZE
+        size = _peak_size(variant)
         return matmul_cost(size, size, size, 2 if variant.name == "peak-bf16" else ITEMSIZE)
     elements = int(point["elements"])
     flop = float(additions(elements) * elements)
     return Cost(flop, 3 * ITEMSIZE * flop)
+
+
+def _peak_size(variant: Variant) -> int:
+    return CPU_PEAK_SIZE if variant.device == "cpu" else PEAK_SIZE
+
+
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+    """torch's additions of a call one after the other, and the products that show the device's peak."""
+    if is_peak(variant):
+        size, short = _peak_size(variant), variant.name == "peak-bf16"
+        return alone(product("mm", size, size, size, 2 if short else 4, "bfloat16" if short else "float32"))
+    if variant.name not in ("torch-cpu", "torch-cuda", "queue"):
+        return None
+    elements = int(point["elements"])
+    add = pointwise("add", elements, ITEMSIZE, reads=2 * elements)
+    return run((add,) * additions(elements), add.bytes, add.bytes)
 
 
 def _rate(evidence: Evidence, line: str, elements: int = 1) -> Estimate:
@@ -66,8 +82,7 @@ def _rate(evidence: Evidence, line: str, elements: int = 1) -> Estimate:
     time = evidence.get(line, elements=elements)
     found = evidence.experiment.cost_at(evidence.experiment.line(line).variant, {"elements": elements})
     assert found is not None
-    fastest = found.flop / time.low if time.low > 0 else float("inf")
-    return Estimate(found.flop / time.median, found.flop / time.high, fastest, time.n)
+    return found.flop / time
 
 
 def _a_second(rate: Estimate) -> str:
@@ -85,21 +100,18 @@ def _hundredfold(evidence: Evidence) -> Verdict:
     """The source's two figures, 32 million and 280 thousand, are 114 apart; a factor of two either way is allowed."""
     python, torch = _rate(evidence, "python"), _rate(evidence, "torch cpu")
     text = f"Python makes {_a_second(python)}, torch {_a_second(torch)}: {units.ratio(python.median / torch.median)}"
-    return band_verdict(over(python, torch), 50.0, 200.0, text)
+    return band_verdict(python / torch, 50.0, 200.0, text)
 
 
 def _millions(evidence: Evidence) -> Verdict:
     """FLOP of the GPU's matrix units, at their measured rate, in the time of one Python addition of the same run."""
-    one = evidence.get("python", elements=1)
-    count = additions(1)
-    addition_s = Estimate(one.median / count, one.low / count, one.high / count, one.n)
+    addition_s = evidence.get("python", elements=1) / additions(1)
     text = f"one Python addition takes {units.seconds(addition_s.median)}; in that time "
     matrix, single = (_rate(evidence, line) for line in ("peak bf16", "peak fp32"))
-    low, high = matrix.low * addition_s.low, matrix.high * addition_s.high
     text += f"the GPU does {_flop(matrix, addition_s)} in a bf16 product, {_flop(single, addition_s)} in an fp32 one"
     adding = _rate(evidence, "torch cuda", elements=ELEMENTS[-1])
     text += f" and {_flop(adding, addition_s)} in an addition of {ELEMENTS[-1]} elements"
-    return Verdict(three_way(low, high, 1e6), text)
+    return Verdict(not_below(matrix * addition_s, 1e6), text)
 
 
 def _flop(rate: Estimate, seconds: Estimate) -> str:
@@ -111,9 +123,9 @@ def _large_pays(evidence: Evidence) -> Verdict:
     device = _first(evidence, "torch cuda", "torch cpu")
     sizes = [int(size) for size in evidence.curve(device, "elements")]
     small, large = _rate(evidence, device, 1), _rate(evidence, device, max(sizes))
-    found = over(large, small)
+    found = large / small
     text = f"{device}: {_a_second(small)} at one element, {_a_second(large)} at {max(sizes)}: "
-    return Verdict(three_way(found[1], found[2], 100.0), f"{text}{units.ratio(found[0])}")
+    return Verdict(not_below(found, 100.0), f"{text}{units.ratio(found.median)}")
 
 
 def _first(evidence: Evidence, *lines: str) -> str:
@@ -160,10 +172,10 @@ EXPERIMENT = Experiment(
         Line("peak fp32", "peak-fp32", "period_s", "GPU, fp32 product 8192", shown=False),
         Line("peak cpu", "peak-cpu", "period_s", "CPU, fp32 product 1024", shown=False),
     ),
-    build="brrr.course.experiments.adds.work:workload",
-    supports="brrr.course.experiments.adds:supports",
-    cost="brrr.course.experiments.adds:cost",
-    predicts="brrr.course.experiments.overhead_predicted:adds",
+    package=__name__,
+    supports=supports,
+    cost=cost,
+    predicts=predicted,
     predict_by_default=False,
     claims=CLAIMS,
     anchors=({"elements": 1},),

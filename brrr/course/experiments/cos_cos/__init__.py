@@ -10,11 +10,11 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.values import Point
 from brrr.counting.cost import Cost
-from brrr.course.experiments.fused_ratios import best, counted, gains, together
-from brrr.course.experiments.judging import over, shown
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, three_way
+from brrr.course.experiments.judging import best, counted, gains, minimum, together
+from brrr.course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, pointwise, run
+from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
 from brrr.course.nouns.evidence import Evidence
-from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
 from brrr.gpu.datasheet import Hardware
 
 SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Bandwidth'"
@@ -51,9 +51,17 @@ def bytes_ratio() -> float:
     return 4 / 2
 
 
-def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
-    """The memory's bandwidth by the datasheet, in B/s."""
-    return hardware.memory_bytes_per_s if hardware else None
+def predicted(variant: Variant, point: Point) -> PredictedRun:
+    """Two operators, one kernel made of both, or one cosine."""
+    how = variant.name.removeprefix("cpu-")
+    elements, dtype = int(point["elements"]), str(point["dtype"])
+    cosine = pointwise("cos", elements, ITEMSIZE[dtype], dtype)
+    nbytes = float(ITEMSIZE[dtype] * elements)
+    if how == "one":
+        return alone(cosine)
+    if how == "eager":
+        return run((cosine, cosine), 2 * nbytes, 3 * nbytes)
+    return alone(kernel(["cos", "cos"], 2 * elements, nbytes, nbytes, dtype), how_of(how))
 
 
 def eager_time(hardware: Hardware | None, point: Point) -> float | None:
@@ -72,7 +80,7 @@ def _twice(evidence: Evidence) -> Verdict:
     """Eager over what torch.compile fused: within a tenth of 2; on the CPU, over a block at a time."""
     size, found = gains(evidence, "", ("compile",))
     way, gain = best(found)
-    text = f"{shown(gain)} by {way} at {counted(size)}, predicted {units.ratio(bytes_ratio())}"
+    text = f"{gain:x} by {way} at {counted(size)}, predicted {units.ratio(bytes_ratio())}"
     return band_verdict(gain, 0.9 * bytes_ratio(), 1.1 * bytes_ratio(), text)
 
 
@@ -83,8 +91,8 @@ def _as_one(evidence: Evidence) -> Verdict:
     except NotRecordedError:
         size, times = together(evidence, ("cpu blocks", "cpu one"))
     fused, one = times.values()
-    ratio = over(fused, one)
-    return band_verdict(ratio, 0.9, 1.1, f"two fused cosines take {shown(ratio)} of one, at {counted(size)}")
+    ratio = fused / one
+    return band_verdict(ratio, 0.9, 1.1, f"two fused cosines take {ratio:x} of one, at {counted(size)}")
 
 
 def _every_way(evidence: Evidence) -> Verdict:
@@ -92,10 +100,9 @@ def _every_way(evidence: Evidence) -> Verdict:
     size, found = gains(evidence, "", WAYS)
     if set(found) != set(WAYS):
         raise NotRecordedError(f"{', '.join(WAYS)} were not all measured on arrays that no cache holds")
-    text = ", ".join(f"{way} {shown(gain)}" for way, gain in found.items())
-    low, high = min(gain[1] for gain in found.values()), min(gain[2] for gain in found.values())
+    text = ", ".join(f"{way} {gain:x}" for way, gain in found.items())
     text = f"{text} at {counted(size)}, predicted {units.ratio(bytes_ratio())}"
-    return Verdict(three_way(low, high, 0.9 * bytes_ratio()), text)
+    return Verdict(not_below(minimum(found.values()), 0.9 * bytes_ratio()), text)
 
 
 CLAIMS = (
@@ -109,10 +116,6 @@ CLAIMS = (
           "busy_s of eager over each fused way, float32, most elements, hot; each at least 90 % of the predicted ratio",
           _every_way),
 )  # fmt: skip
-
-
-def _guide(name: str, label: str, function: str) -> Guide:
-    return Guide(name, label, "PREDICTED", "time", f"brrr.course.experiments.cos_cos:{function}")
 
 
 EXPERIMENT = Experiment(
@@ -147,16 +150,16 @@ EXPERIMENT = Experiment(
         Line("cpu blocks", "cpu-blocks", "period_s", "CPU, a block at a time"),
         Line("cpu one", "cpu-one", "period_s", "CPU, one cosine alone"),
     ),
-    build="brrr.course.experiments.cos_cos.work:workload",
-    supports="brrr.course.experiments.cos_cos:supports",
-    cost="brrr.course.experiments.cos_cos:cost",
-    predicts="brrr.course.experiments.fused_predicted:cos_cos",
+    package=__name__,
+    supports=supports,
+    cost=cost,
+    predicts=predicted,
     claims=CLAIMS,
     anchors=({"elements": 2**16, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(
-        Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate", "brrr.course.experiments.cos_cos:bandwidth"),
-        _guide("four-arrays", "four arrays, at the memory's bandwidth", "eager_time"),
-        _guide("two-arrays", "two arrays, at the memory's bandwidth", "fused_time"),
+        BANDWIDTH,
+        Guide("four-arrays", "four arrays, at the memory's bandwidth", "PREDICTED", "time", eager_time),
+        Guide("two-arrays", "two arrays, at the memory's bandwidth", "PREDICTED", "time", fused_time),
     ),
 )  # fmt: skip

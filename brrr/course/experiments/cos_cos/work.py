@@ -8,10 +8,16 @@ from typing import Any
 import torch
 
 from brrr.core.values import Point
-from brrr.course.experiments.checked import refuse_too_large
+from brrr.course.experiments.checked import (
+    CHUNK,
+    TOLERANCE,
+    blockwise,
+    compile_now,
+    compiled,
+    error_against,
+    refuse_too_large,
+)
 from brrr.course.experiments.cos_cos import ITEMSIZE, cost
-from brrr.course.experiments.fused import CHUNK, TOLERANCE, blockwise, compiled, error_against
-from brrr.course.experiments.pseudo_linear.work import compile_now
 from brrr.course.experiments.unary.work import Input
 from brrr.course.nouns.experiment import Variant, Workload
 

@@ -7,9 +7,10 @@ The parts, and the claims about them, follow the warm-up section of "GPU Perform
 from __future__ import annotations
 
 from brrr.core import units
+from brrr.core.measurement import Estimate
 from brrr.core.values import Point
 from brrr.counting.cost import Cost
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, ratio_verdict, three_way
+from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below, ratio_verdict
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 
@@ -57,12 +58,9 @@ def _context_is_most(evidence: Evidence) -> Verdict:
     context = parts[0]
     total = sum(part.median for part in parts)
     others_low, others_high = (sum(getattr(part, end) for part in parts[1:]) for end in ("low", "high"))
-    share = (
-        context.median / total,
-        context.low / (context.low + others_high),
-        context.high / (context.high + others_low),
-    )
-    return band_verdict(share, 0.5, 1.0, f"the context is {units.percent(share[0], 2)} of {units.seconds(total)}")
+    low, high = context.low / (context.low + others_high), context.high / (context.high + others_low)
+    share = Estimate(context.median / total, low, high, context.n)
+    return band_verdict(share, 0.5, 1.0, f"the context is {units.percent(share.median, 2)} of {units.seconds(total)}")
 
 
 def _once_per_process(evidence: Evidence) -> Verdict:
@@ -73,7 +71,7 @@ def _once_per_process(evidence: Evidence) -> Verdict:
 def _first_sine_is_long(evidence: Evidence) -> Verdict:
     first, again = evidence.get("first", part=KERNEL), evidence.get("again", part=KERNEL)
     text = f"first {units.seconds(first.median)}, again {units.seconds(again.median)}"
-    return Verdict(three_way(first.low / again.high, first.high / max(again.low, 1e-9), 10.0), text)
+    return Verdict(not_below(first / again, 10.0), text)
 
 
 def _compiling_plays_a_part(evidence: Evidence) -> Verdict:
@@ -82,8 +80,7 @@ def _compiling_plays_a_part(evidence: Evidence) -> Verdict:
     without = evidence.get("no compiler", part=KERNEL)
     text = "with the driver's compiler switched off the first sine still works and takes "
     text += f"{units.seconds(without.median)}, against {units.seconds(first.median)} with it"
-    saved = (1 - without.median / first.median, 1 - without.high / first.low, 1 - without.low / first.high)
-    return band_verdict(saved, 0.25, 1.0, text)
+    return band_verdict(1 - without / first, 0.25, 1.0, text)
 
 
 def _loading_is_lazy(evidence: Evidence) -> Verdict:
@@ -161,9 +158,9 @@ EXPERIMENT = Experiment(
         Line("cpu first", "cpu-first", "latency_s", "CPU, the first time"),
         Line("cpu again", "cpu-again", "latency_s", "CPU, the second time"),
     ),
-    build="brrr.course.experiments.first_call.work:workload",
-    supports="brrr.course.experiments.first_call:supports",
-    cost="brrr.course.experiments.first_call:cost",
+    package=__name__,
+    supports=supports,
+    cost=cost,
     claims=CLAIMS,
     anchors=({"part": KERNEL},),
 )

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Field
+from brrr.core.measurement import Estimate, Field
 from brrr.core.values import Point, Value
-from brrr.course.experiments.fused_ratios import best, counted, gains, together
-from brrr.course.experiments.fusion.theory import ITEMSIZE, KINDS, bytes_ratio, cost, kind_of, predicted_ratio
-from brrr.course.experiments.judging import datasheet, over, shown
-from brrr.course.nouns.claim import Claim, Status, Verdict, band_verdict, three_way
+from brrr.course.experiments.fusion.theory import (
+    ITEMSIZE,
+    KINDS,
+    bytes_ratio,
+    cost,
+    kind_of,
+    predicted,
+    predicted_ratio,
+)
+from brrr.course.experiments.judging import best, counted, datasheet, gains, together
+from brrr.course.experiments.predicted import BANDWIDTH
+from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below, opposite, weakest
 from brrr.course.nouns.evidence import Evidence
-from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr.course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What fusion gains by the bytes that it saves, and where it gains nothing.
@@ -25,7 +33,6 @@ HERE = "this course"
 FUSED_WAYS = ("compile", "triton", "cuda")
 POINTWISE, ALONG_ROWS = ("bias", "pseudo", "chain"), ("norm", "softmax")
 ENOUGH, TINY = 0.9, 2**10
-ORDER: tuple[Status, ...] = ("fails", "undecided", "holds")
 
 
 def _reaches(evidence: Evidence, kinds: tuple[str, ...]) -> Verdict:
@@ -34,10 +41,10 @@ def _reaches(evidence: Evidence, kinds: tuple[str, ...]) -> Verdict:
     for kind in kinds:
         size, found = gains(evidence, kind, FUSED_WAYS)
         way, gain = best(found)
-        predicted = bytes_ratio(kind, size)
-        verdicts.append(three_way(gain[1] / predicted, gain[2] / predicted, ENOUGH))
-        parts.append(f"{KINDS[kind]} {shown(gain)} by {way}, predicted {units.ratio(predicted)}")
-    return Verdict(min(verdicts, key=ORDER.index), "; ".join(parts))
+        expected = bytes_ratio(kind, size)
+        verdicts.append(not_below(gain / expected, ENOUGH))
+        parts.append(f"{KINDS[kind]} {gain:x} by {way}, predicted {units.ratio(expected)}")
+    return Verdict(weakest(verdicts), "; ".join(parts))
 
 
 def _pointwise(evidence: Evidence) -> Verdict:
@@ -52,36 +59,33 @@ def _kept(evidence: Evidence) -> Verdict:
     """The gain where the intermediate is needed: within a tenth of 4/3."""
     size, found = gains(evidence, "kept", FUSED_WAYS)
     way, gain = best(found)
-    predicted = bytes_ratio("kept", size)
-    text = f"{shown(gain)} by {way}; predicted {units.ratio(predicted)}, where an intermediate kept to itself gives 2x"
-    return band_verdict(gain, 0.9 * predicted, 1.1 * predicted, text)
+    expected = bytes_ratio("kept", size)
+    text = f"{gain:x} by {way}; predicted {units.ratio(expected)}, where an intermediate kept to itself gives 2x"
+    return band_verdict(gain, 0.9 * expected, 1.1 * expected, text)
 
 
 def _arithmetic(evidence: Evidence) -> Verdict:
     """The best fused linear layer gains at most 1.15x."""
     size, found = gains(evidence, "linear", FUSED_WAYS)
     way, gain = best(found)
-    predicted = predicted_ratio(datasheet(evidence), "linear", size)
-    at_most = units.ratio(predicted) if predicted else "unknown"
-    text = f"{shown(gain)} by {way}; the bytes alone allow {units.ratio(bytes_ratio('linear', size))}"
+    expected = predicted_ratio(datasheet(evidence), "linear", size)
+    at_most = units.ratio(expected) if expected else "unknown"
+    text = f"{gain:x} by {way}; the bytes alone allow {units.ratio(bytes_ratio('linear', size))}"
     return band_verdict(gain, 0.0, 1.15, f"{text}, the roofline {at_most}")
 
 
 def _tiny(evidence: Evidence) -> Verdict:
     """On a thousand elements the measured gain is more than a quarter off what the bytes predict."""
     point: dict[str, Value] = {"elements": TINY, "dtype": "float32"}
-    predicted = bytes_ratio("chain", TINY)
-    gain = over(evidence.get("chain eager period", **point), evidence.get("chain compile period", **point))
-    text = f"{shown(gain)} by compile in a loop at {counted(TINY)}; predicted {units.ratio(predicted)}"
-    off = tuple(each / predicted for each in gain)
-    inside = band_verdict((off[0], off[1], off[2]), 0.75, 1.25, text)
-    opposite: dict[Status, Status] = {"holds": "fails", "fails": "holds"}
-    return Verdict(opposite.get(inside.status, inside.status), text)
+    expected = bytes_ratio("chain", TINY)
+    gain = evidence.get("chain eager period", **point) / evidence.get("chain compile period", **point)
+    text = f"{gain:x} by compile in a loop at {counted(TINY)}; predicted {units.ratio(expected)}"
+    return Verdict(opposite(band_verdict(gain / expected, 0.75, 1.25, text).status), text)
 
 
 def _library(evidence: Evidence) -> Verdict:
     """torch's own layer norm and softmax over the best fused form: within 15 %."""
-    parts, worst = [], (1.0, 1.0, 1.0)
+    parts, worst = [], Estimate(1.0, 1.0, 1.0, 1)
     for kind in ALONG_ROWS:
         found = {}
         for way in ("compile", "triton"):
@@ -89,12 +93,13 @@ def _library(evidence: Evidence) -> Verdict:
                 _, times = together(evidence, (f"{kind} library", f"{kind} {way}"))
             except NotRecordedError:
                 continue
-            found[way] = over(*times.values())
+            own, fused = times.values()
+            found[way] = own / fused
         if not found:
             raise NotRecordedError(f"{kind} library and its fused forms were not measured together on large arrays")
         way, ratio = best(found)
-        parts.append(f"{KINDS[kind]} {shown(ratio)} of {way}")
-        worst = max(worst, ratio, key=lambda each: abs(each[0] - 1))
+        parts.append(f"{KINDS[kind]} {ratio:x} of {way}")
+        worst = max(worst, ratio, key=lambda each: abs(each.median - 1))
     return band_verdict(worst, 0.85, 1.15, f"torch's own operator takes {'; '.join(parts)}")
 
 
@@ -185,15 +190,14 @@ EXPERIMENT = Experiment(
         Line("chain compile period", "chain-compile", "period_s", "scale, add and ReLU, torch.compile, in a loop",
              shown=False),
     ),
-    build="brrr.course.experiments.fusion.work:workload",
-    supports="brrr.course.experiments.fusion:supports",
-    cost="brrr.course.experiments.fusion.theory:cost",
-    predicts="brrr.course.experiments.fused_predicted:fusion",
+    package=__name__,
+    supports=supports,
+    cost=cost,
+    predicts=predicted,
     claims=CLAIMS,
     anchors=({"elements": 2**14, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(
-        Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate",
-              "brrr.course.experiments.fusion.theory:bandwidth"),
+        BANDWIDTH,
     ),
 )  # fmt: skip

@@ -11,10 +11,16 @@ import torch
 from torch.nn import functional
 
 from brrr.core.values import Point
-from brrr.course.experiments.checked import refuse_too_large
-from brrr.course.experiments.fused import TOLERANCE, Function, blockwise, compiled, error_against
+from brrr.course.experiments.checked import (
+    TOLERANCE,
+    Function,
+    blockwise,
+    compile_now,
+    compiled,
+    error_against,
+    refuse_too_large,
+)
 from brrr.course.experiments.fusion.theory import ITEMSIZE, WIDTH, cost, kind_of
-from brrr.course.experiments.pseudo_linear.work import compile_now
 from brrr.course.nouns.experiment import Variant, Workload
 from brrr.roofline.calibrate.part import CHUNK
 

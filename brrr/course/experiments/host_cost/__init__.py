@@ -13,8 +13,8 @@ from brrr.core import units
 from brrr.core.measurement import Estimate
 from brrr.core.values import DeviceKind, Point
 from brrr.counting.cost import Cost
-from brrr.course.experiments.judging import at, over
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, ratio_verdict, three_way
+from brrr.course.experiments.judging import at
+from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_above, not_below, ratio_verdict
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 
@@ -104,9 +104,8 @@ def _module_to_blame(evidence: Evidence) -> Verdict:
     """How much of nn.Module's host time is gone when the bare operator is called instead."""
     module, bare = (at(evidence, line, elements=SMALL, operators=1) for line in ("module", "relu"))
     times = f"{units.seconds(module.median)} through nn.Module, {units.seconds(bare.median)} without it: "
-    _, low, high = over(bare, module)
     text = f"{times}{units.percent(1 - bare.median / module.median, 2)} of it is nn.Module's"
-    return Verdict(three_way(1 - high, 1 - low, 0.25), text)
+    return Verdict(not_below(1 - bare / module, 0.25), text)
 
 
 def _script_closes(evidence: Evidence) -> Verdict:
@@ -121,7 +120,8 @@ def _script_closes(evidence: Evidence) -> Verdict:
     low = (top.low - script.high) / (top.low - floor.high) if top.low > floor.high else -float("inf")
     high = (top.high - script.low) / (top.high - floor.low)
     times = f"nn.Module {_s(top)}, TorchScript {_s(script)}, PyCUDA {_s(floor)}"
-    return Verdict(three_way(low, high, 0.5), f"{times}: TorchScript closes {units.percent(share, 2)} of the gap")
+    text = f"{times}: TorchScript closes {units.percent(share, 2)} of the gap"
+    return Verdict(not_below(Estimate(share, low, high, script.n), 0.5), text)
 
 
 def _s(time: Estimate) -> str:
@@ -133,8 +133,7 @@ def _buffers(evidence: Evidence) -> Verdict:
     reused, floor = (evidence.get(line, elements=SMALL, operators=CHAINS[-1]) for line in ("out", "pycuda"))
     fresh = evidence.get("relu", elements=SMALL, operators=CHAINS[-1])
     text = f"torch.relu {_s(fresh)}, with out= {_s(reused)}, PyCUDA {_s(floor)} for {CHAINS[-1]} operators"
-    _, low, high = over(reused, floor)
-    return Verdict(three_way(-high, -low, -1.1), text)
+    return Verdict(not_above(reused / floor, 1.1), text)
 
 
 def _out_saves(evidence: Evidence) -> Verdict:
@@ -164,10 +163,12 @@ def _graph_likes_a_chain(evidence: Evidence) -> Verdict:
         module, graph = (
             evidence.get(f"{line} in a loop", elements=SMALL, operators=operators) for line in ("module", "graph")
         )
-        gains.append(over(module, graph))
+        gains.append(module / graph)
     one, many = gains
-    text = f"one operator {units.ratio(one[0])} faster in a graph, {CHAINS[-1]} operators {units.ratio(many[0])}"
-    return Verdict(three_way(many[1] / one[2], many[2] / one[1], 1.25), text)
+    text = (
+        f"one operator {units.ratio(one.median)} faster in a graph, {CHAINS[-1]} operators {units.ratio(many.median)}"
+    )
+    return Verdict(not_below(many / one, 1.25), text)
 
 
 def _hidden(evidence: Evidence) -> Verdict:
@@ -176,7 +177,7 @@ def _hidden(evidence: Evidence) -> Verdict:
         evidence.get(f"{line} in a loop", elements=ELEMENTS[-1], operators=1) for line in ("module-grad", "graph")
     )
     text = f"{_s(top)} through nn.Module with autograd, {_s(floor)} as a CUDA Graph, {ELEMENTS[-1]} elements"
-    return band_verdict(over(top, floor), 0.95, 1.05, text)
+    return band_verdict(top / floor, 0.95, 1.05, text)
 
 
 CLAIMS = (
@@ -210,9 +211,9 @@ EXPERIMENT = Experiment(
     ),
     variants=_variants(),
     lines=_lines(),
-    build="brrr.course.experiments.host_cost.work:workload",
-    supports="brrr.course.experiments.host_cost:supports",
-    cost="brrr.course.experiments.host_cost:cost",
+    package=__name__,
+    supports=supports,
+    cost=cost,
     claims=CLAIMS,
     anchors=({"elements": SMALL, "operators": 1},),
 )

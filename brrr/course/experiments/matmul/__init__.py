@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate
 from brrr.core.values import Point
 from brrr.counting.cost import Cost, matmul_cost
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, three_way
+from brrr.course.experiments.judging import Curve, wins_from
+from brrr.course.experiments.predicted import alone, product
+from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
 from brrr.course.nouns.evidence import Evidence
-from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant
 
 SOURCE = "GPU Performance: Parallel Processing vs Overhead (2024), section 'matmul'"
 SIZES = tuple(2**k for k in range(16))
@@ -38,25 +39,20 @@ def cost(variant: Variant, point: Point) -> Cost:
     return matmul_cost(size, size, size, itemsize=4)
 
 
-def _crossover(fast: dict[int, Estimate], slow: dict[int, Estimate]) -> int | None:
-    """The smallest size from which on `fast` beats `slow` at every larger size measured, None if it never does."""
-    sizes = sorted(set(fast) & set(slow))
-    winner = None
-    for size in reversed(sizes):
-        if fast[size].high >= slow[size].low:
-            break
-        winner = size
-    return winner
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+    """The product alone."""
+    size = int(point["size"])
+    return alone(product("mm", size, size, size, 4)) if variant.name in ("cpu", "gpu", "queue") else None
 
 
-def _curves(evidence: Evidence, *lines: str) -> list[dict[int, Estimate]]:
+def _curves(evidence: Evidence, *lines: str) -> list[Curve]:
     return [{int(size): e for size, e in evidence.curve(line, "size").items()} for line in lines]
 
 
 def _wins_only_at_scale(evidence: Evidence) -> Verdict:
     """The GPU with transfers loses at the smallest size and wins from some size on."""
     gpu, cpu = _curves(evidence, "transfers", "cpu")
-    size = _crossover(gpu, cpu)
+    size = wins_from(gpu, cpu)
     if size is None:
         return Verdict("fails", "the GPU with transfers beats the CPU at no size and all larger ones")
     if size == min(gpu):
@@ -69,7 +65,7 @@ def _first_call_is_slow(evidence: Evidence) -> Verdict:
     first = evidence.get("first call", size=1)
     later = evidence.get("transfers", size=1)
     text = f"first call {units.seconds(first.median)}, later ones {units.seconds(later.median)}"
-    return Verdict(three_way(first.low / later.high, first.high / later.low, 10.0), text)
+    return Verdict(not_below(first / later, 10.0), text)
 
 
 def _unsynchronized_is_flat(evidence: Evidence) -> Verdict:
@@ -94,9 +90,8 @@ def _transfers_are_half(evidence: Evidence) -> Verdict:
     """Share of transfers in the total at the source's largest size, 2^15: half, give or take ten points."""
     total = evidence.get("transfers", size=32768)
     compute = evidence.get("synchronized", size=32768)
-    share = 1 - compute.median / total.median
-    interval = (share, 1 - compute.high / total.low, 1 - compute.low / total.high)
-    return band_verdict(interval, 0.4, 0.6, f"transfers take {share:.0%} of the total at size 32768")
+    share = 1 - compute / total
+    return band_verdict(share, 0.4, 0.6, f"transfers take {share.median:.0%} of the total at size 32768")
 
 
 CLAIMS = (
@@ -158,11 +153,11 @@ EXPERIMENT = Experiment(
         Line("queue unsynchronized", "queue", "host_s", "CPU queue, clock stopped without waiting"),
         Line("queue synchronized", "queue", "latency_s", "CPU queue, clock stopped after synchronize()"),
     ),
-    build="brrr.course.experiments.matmul.work:workload",
-    supports="brrr.course.experiments.matmul:supports",
+    package=__name__,
+    supports=supports,
     claims=CLAIMS,
     anchors=({"size": 1024}, {"size": 8192}),
-    cost="brrr.course.experiments.matmul:cost",
-    predicts="brrr.course.experiments.overhead_predicted:matmul",
+    cost=cost,
+    predicts=predicted,
     predict_by_default=False,
 )

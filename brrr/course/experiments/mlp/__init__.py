@@ -11,7 +11,7 @@ from brrr.core.values import Point
 from brrr.course.experiments.mlp.claims import CLAIMS
 from brrr.course.experiments.mlp.strassen_claims import CLAIMS as STRASSEN_CLAIMS
 from brrr.course.experiments.mlp.strassen_claims import LARGE
-from brrr.course.experiments.mlp.theory import sizes, way_of
+from brrr.course.experiments.mlp.theory import cost, floor_s, predicted, sizes, way_of
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Variant
 
 LAYERS = (1, 2, 4, 8)
@@ -167,17 +167,17 @@ EXPERIMENT = Experiment(
     ),
     variants=VARIANTS,
     lines=_lines(),
-    build="brrr.course.experiments.mlp.work:workload",
-    supports="brrr.course.experiments.mlp:supports",
-    settle="brrr.course.experiments.mlp:settle_s",
-    cost="brrr.course.experiments.mlp.theory:cost",
-    predicts="brrr.course.experiments.mlp.theory:mlp",
+    package=__name__,
+    supports=supports,
+    settle=settle_s,
+    cost=cost,
+    predicts=predicted,
     predict_by_default=False,
     claims=(*CLAIMS, *STRASSEN_CLAIMS),
     anchors=({"layers": 8, "batch": 16, "hidden": 256}, {"layers": 8, "batch": 128, "hidden": 2048}),
     guides=(
-        Guide("floor", "the floor: weights from the memory, or FLOP", "DATASHEET", "time",
-              "brrr.course.experiments.mlp.theory:floor_s", FLOORED),
+        Guide("floor", "the floor: weights from the memory, or FLOP", "DATASHEET", "time", floor_s,
+              FLOORED),
     ),
     traces=(
         *((way, {"layers": 8, "batch": 16, "hidden": hidden}) for way in TRACED for hidden in TRACED_HIDDEN),

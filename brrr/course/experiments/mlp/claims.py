@@ -6,13 +6,12 @@ from statistics import mean
 
 from brrr.core import units
 from brrr.core.measurement import Estimate
-from brrr.course.experiments.judging import at, share, shown
+from brrr.course.experiments.judging import at, minimum
 from brrr.course.experiments.mlp.ratios import (
     ABOVE,
     BELOW,
     MOST_LAYERS,
     Key,
-    Ratio,
     as_told,
     average,
     by_hidden,
@@ -24,7 +23,7 @@ from brrr.course.experiments.mlp.ratios import (
 )
 from brrr.course.experiments.mlp.targets import TARGETS
 from brrr.course.experiments.published import mlp_speedups
-from brrr.course.nouns.claim import Claim, Status, Verdict, three_way
+from brrr.course.nouns.claim import Claim, Verdict, not_below, weakest
 from brrr.course.nouns.evidence import Evidence
 
 SOURCE = "GPU Overheads and Fused Strassen (2021), measured on a GTX 1070"
@@ -34,7 +33,7 @@ WHOLE_GRID = 42
 """A sentence on all cases needs a quarter of the grid."""
 
 
-def _eight(evidence: Evidence, line: str, base: str, hidden: tuple[int, ...] = ()) -> dict[Key, Ratio]:
+def _eight(evidence: Evidence, line: str, base: str, hidden: tuple[int, ...] = ()) -> dict[Key, Estimate]:
     """Speed-ups with 8 layers."""
     return speedups(evidence, line, base, layers=(MOST_LAYERS,), hidden=hidden)
 
@@ -43,23 +42,22 @@ def _in_all_cases(evidence: Evidence) -> Verdict:
     """The least speed-up of the rewrite over nn.Sequential: at least 1."""
     found = speedups(evidence, "pycuda", "module", fewest=WHOLE_GRID)
     where, least = smallest(found)
-    faster = sum(ratio[0] > 1 for ratio in found.values())
-    text = f"faster at {faster} of {len(found)} points; the least gain is {shown(least)} at {place(where)}"
-    lowest = min(ratio[1] for ratio in found.values())
-    return Verdict(three_way(lowest, min(ratio[2] for ratio in found.values()), 1.0), text)
+    faster = sum(ratio.median > 1 for ratio in found.values())
+    text = f"faster at {faster} of {len(found)} points; the least gain is {least:x} at {place(where)}"
+    return Verdict(not_below(minimum(found.values()), 1.0), text)
 
 
 def _at_best(evidence: Evidence) -> Verdict:
     """The largest speed-up of the rewrite: 1.8x."""
     where, most = largest(speedups(evidence, "pycuda", "module", fewest=WHOLE_GRID))
-    return as_told(most, 1.8, f"{shown(most)} at {place(where)}")
+    return as_told(most, 1.8, f"{most:x} at {place(where)}")
 
 
 def _mean_gain(evidence: Evidence, line: str, base: str, hidden: tuple[int, ...], told: float) -> Verdict:
     found = _eight(evidence, line, base, hidden)
     gain = average(found.values())
     names = ", ".join(map(str, hidden))
-    return as_told(gain, told, f"{shown(gain)} on average over {len(found)} points with hidden {names}")
+    return as_told(gain, told, f"{gain:x} on average over {len(found)} points with hidden {names}")
 
 
 def _below(evidence: Evidence) -> Verdict:
@@ -103,10 +101,9 @@ def _fusion_at_best(evidence: Evidence) -> Verdict:
     parts, found = [], []
     for layers, told in ((1, 1.14), (MOST_LAYERS, 1.24)):
         where, most = largest(speedups(evidence, "pycuda fused", "pycuda", layers=(layers,)))
-        parts.append(f"{shown(most)} at {place(where)}")
+        parts.append(f"{most:x} at {place(where)}")
         found.append(as_told(most, told, "").status)
-    order: tuple[Status, ...] = ("fails", "undecided", "holds")
-    return Verdict(min(found, key=order.index), "; ".join(parts))
+    return Verdict(weakest(found), "; ".join(parts))
 
 
 def _fusion_below(evidence: Evidence) -> Verdict:
@@ -121,23 +118,24 @@ def _both(evidence: Evidence) -> Verdict:
     """Rewrite and fusion together, 8 layers, hidden below 1024: 2x and more on average."""
     found = _eight(evidence, "pycuda fused", "module", BELOW)
     gain = average(found.values())
-    return Verdict(three_way(gain[1], gain[2], 2.0), f"{shown(gain)} on average over {len(found)} points")
+    return Verdict(not_below(gain, 2.0), f"{gain:x} on average over {len(found)} points")
 
 
-def closed(slow: Estimate, way: Estimate, fast: Estimate) -> Ratio:
+def closed(slow: Estimate, way: Estimate, fast: Estimate) -> Estimate:
     """The share of the gap from `slow` to `fast` that `way` closes, with the widest interval that theirs allow.
 
     >>> e = lambda t: Estimate(t, t, t, 9)
     >>> closed(e(10.0), e(7.0), e(4.0))
-    (0.5, 0.5, 0.5)
+    Estimate(median=0.5, low=0.5, high=0.5, n=9)
 
-    Nothing is closed (0, 0, 0) where `fast` is not the faster one.
+    Nothing is closed where `fast` is not the faster one.
     """
     if fast.high >= slow.low:
-        return 0.0, 0.0, 0.0
+        return Estimate(0.0, 0.0, 0.0, way.n)
     middle = (slow.median - way.median) / (slow.median - fast.median)
     low = (slow.low - way.high) / (slow.high - fast.low)
-    return middle, min(low, middle), max(middle, (slow.high - way.low) / (slow.low - fast.high))
+    high = (slow.high - way.low) / (slow.low - fast.high)
+    return Estimate(middle, min(low, middle), max(middle, high), way.n)
 
 
 SMALL = {"layers": MOST_LAYERS, "batch": 2, "hidden": 128}
@@ -149,8 +147,8 @@ def _gap(evidence: Evidence, way: str, suffix: str, enough: float) -> Verdict:
     slow, here, fast = (at(evidence, name, **SMALL) for name in names)
     part = closed(slow, here, fast)
     text = ", ".join(f"{name} {units.seconds(t.median)}" for name, t in zip(names, (slow, here, fast), strict=True))
-    gap = "there is no gap to PyCUDA" if fast.high >= slow.low else f"it closes {share(part)} of the gap to PyCUDA"
-    return Verdict(three_way(part[1], part[2], enough), f"{text}: {gap}")
+    gap = "there is no gap to PyCUDA" if fast.high >= slow.low else f"it closes {part:%} of the gap to PyCUDA"
+    return Verdict(not_below(part, enough), f"{text}: {gap}")
 
 
 def _module_to_blame(evidence: Evidence) -> Verdict:

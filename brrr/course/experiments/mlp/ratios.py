@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import astuple
 from math import exp, log
 from statistics import mean
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
-from brrr.course.experiments.judging import over
+from brrr.course.experiments.judging import from_on
 from brrr.course.nouns.claim import Verdict, band_verdict
 from brrr.course.nouns.evidence import Evidence
 
-Ratio = tuple[float, float, float]
 Key = tuple[int, int, int]
 """Layers, batch, hidden."""
 
@@ -31,7 +31,7 @@ def times(evidence: Evidence, line: str) -> dict[Key, Estimate]:
 def speedups(
     evidence: Evidence, line: str, base: str, *, layers: Collection[int] = (), hidden: Collection[int] = (),
     batch: Collection[int] = (), fewest: int = FEWEST,
-) -> dict[Key, Ratio]:  # fmt: skip
+) -> dict[Key, Estimate]:  # fmt: skip
     """The time of `base` over that of `line` wherever both were measured, on a part of the grid.
 
     NotRecordedError for fewer points than `fewest`.
@@ -41,37 +41,38 @@ def speedups(
     here = [key for key in slow if key in fast and all(not p or k in p for k, p in zip(key, parts, strict=True))]
     if len(here) < fewest:
         raise NotRecordedError(f"{line} and {base} were measured together at {len(here)} points; {fewest} are needed")
-    return {key: over(slow[key], fast[key]) for key in sorted(here)}
+    return {key: slow[key] / fast[key] for key in sorted(here)}
 
 
-def average(found: Iterable[Ratio]) -> Ratio:
+def average(found: Iterable[Estimate]) -> Estimate:
     """The arithmetic mean, as the source has it, with the means of the intervals' ends.
 
-    >>> average([(1.0, 0.5, 1.5), (3.0, 2.5, 3.5)])
-    (2.0, 1.5, 2.5)
+    >>> average([Estimate(1.0, 0.5, 1.5, 9), Estimate(3.0, 2.5, 3.5, 9)])
+    Estimate(median=2.0, low=1.5, high=2.5, n=9)
     """
-    middle, low, high = zip(*found, strict=True)
-    return mean(middle), mean(low), mean(high)
+    middle, low, high, n = zip(*map(astuple, found), strict=True)
+    return Estimate(mean(middle), mean(low), mean(high), min(n))
 
 
-def geometric(found: Iterable[Ratio]) -> Ratio:
+def geometric(found: Iterable[Estimate]) -> Estimate:
     """The geometric mean, of the ratios and of both ends of their intervals.
 
-    >>> geometric([(1.0, 1.0, 1.0), (4.0, 4.0, 4.0)])
-    (2.0, 2.0, 2.0)
+    >>> geometric([Estimate(1.0, 1.0, 1.0, 9), Estimate(4.0, 4.0, 4.0, 9)])
+    Estimate(median=2.0, low=2.0, high=2.0, n=9)
     """
-    middle, low, high = (exp(mean(map(log, each))) for each in zip(*found, strict=True))
-    return middle, low, high
+    middle, low, high, n = zip(*map(astuple, found), strict=True)
+    ends = [exp(mean(map(log, each))) for each in (middle, low, high)]
+    return Estimate(ends[0], ends[1], ends[2], min(n))
 
 
-def largest(found: Mapping[Key, Ratio]) -> tuple[Key, Ratio]:
+def largest(found: Mapping[Key, Estimate]) -> tuple[Key, Estimate]:
     """The point that gains most."""
-    return max(found.items(), key=lambda each: each[1][0])
+    return max(found.items(), key=lambda each: each[1].median)
 
 
-def smallest(found: Mapping[Key, Ratio]) -> tuple[Key, Ratio]:
+def smallest(found: Mapping[Key, Estimate]) -> tuple[Key, Estimate]:
     """The point that gains least."""
-    return min(found.items(), key=lambda each: each[1][0])
+    return min(found.items(), key=lambda each: each[1].median)
 
 
 def place(key: Key) -> str:
@@ -84,10 +85,10 @@ def place(key: Key) -> str:
     return f"{layers} layer{'s' if layers > 1 else ''}, batch {batch}, hidden {hidden}"
 
 
-def as_told(ratio: Ratio, told: float, text: str) -> Verdict:
+def as_told(ratio: Estimate, told: float, text: str) -> Verdict:
     """Whether a speed-up is the source's: what it gains beyond 1 within a third of the source's gain, or within 0.05.
 
-    >>> as_told((1.7, 1.69, 1.71), 1.73, "").status, as_told((1.4, 1.39, 1.41), 1.73, "").status
+    >>> as_told(Estimate(1.7, 1.69, 1.71, 9), 1.73, "").status, as_told(Estimate(1.4, 1.39, 1.41, 9), 1.73, "").status
     ('holds', 'fails')
     """
     room = max(0.05, (told - 1) / 3)
@@ -105,11 +106,9 @@ def divide(gains: Mapping[int, float]) -> int | None:
     None where no size is beyond it, and where nothing gains 5 %.
     """
     most = max(gains.values()) - 1
-    ordered = sorted(gains)
-    beyond = [hidden for i, hidden in enumerate(ordered) if all(gains[each] - 1 < most / 2 for each in ordered[i:])]
-    return beyond[0] if beyond and most >= 0.05 else None
+    return from_on(gains, lambda hidden: gains[hidden] - 1 < most / 2) if most >= 0.05 else None
 
 
-def by_hidden(found: Mapping[Key, Ratio]) -> dict[int, float]:
+def by_hidden(found: Mapping[Key, Estimate]) -> dict[int, float]:
     """The mean speed-up at each hidden size, over the batches."""
-    return {h: mean(ratio[0] for key, ratio in found.items() if key[2] == h) for h in sorted({k[2] for k in found})}
+    return {h: mean(ratio.median for key, ratio in found.items() if key[2] == h) for h in sorted({k[2] for k in found})}

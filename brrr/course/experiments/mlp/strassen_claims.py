@@ -9,11 +9,10 @@ from __future__ import annotations
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
-from brrr.course.experiments.judging import over, shown
+from brrr.course.experiments.judging import maximum, minimum
 from brrr.course.experiments.mlp.ratios import (
     MOST_LAYERS,
     Key,
-    Ratio,
     as_told,
     average,
     geometric,
@@ -23,7 +22,7 @@ from brrr.course.experiments.mlp.ratios import (
     speedups,
     times,
 )
-from brrr.course.nouns.claim import Claim, Verdict, three_way
+from brrr.course.nouns.claim import Claim, Verdict, not_above, not_below
 from brrr.course.nouns.evidence import Evidence
 
 SOURCE = "GPU Overheads and Fused Strassen (2021), measured on a GTX 1070"
@@ -44,7 +43,7 @@ CHOSEN = ("strassen", "strassen accurate")
 WHOLE_GRID = 42
 
 
-def over_fusion(evidence: Evidence) -> dict[Key, Ratio]:
+def over_fusion(evidence: Evidence) -> dict[Key, Estimate]:
     """The source's fused network over its fused Strassen one, 8 layers."""
     return speedups(evidence, "strassen one", "pycuda fused", layers=(MOST_LAYERS,))
 
@@ -54,7 +53,7 @@ def inside(key: Key) -> bool:
     return key[1] in REGION_BATCH and key[2] in REGION_HIDDEN
 
 
-def _region(evidence: Evidence) -> dict[Key, Ratio]:
+def _region(evidence: Evidence) -> dict[Key, Estimate]:
     found = {key: ratio for key, ratio in over_fusion(evidence).items() if inside(key)}
     if len(found) < len(REGION_BATCH) * len(REGION_HIDDEN):
         raise NotRecordedError(f"of batch 64 and 128 with hidden 1024 to 4096 only {len(found)} points were measured")
@@ -64,21 +63,21 @@ def _region(evidence: Evidence) -> dict[Key, Ratio]:
 def _at_best(evidence: Evidence) -> Verdict:
     """Up to 1.53x over fusion."""
     where, most = largest(_region(evidence))
-    return as_told(most, 1.53, f"{shown(most)} at {place(where)}")
+    return as_told(most, 1.53, f"{most:x} at {place(where)}")
 
 
 def _on_average(evidence: Evidence) -> Verdict:
     """1.3x on average where batch >= 64 and hidden >= 1024."""
     found = _region(evidence)
     gain = average(found.values())
-    return as_told(gain, 1.3, f"{shown(gain)} on average over {len(found)} points")
+    return as_told(gain, 1.3, f"{gain:x} on average over {len(found)} points")
 
 
 def _only_there(evidence: Evidence) -> Verdict:
     """Faster than fusion at no point outside of that region, and inside at every one."""
     found = over_fusion(evidence)
-    outside = {key: ratio for key, ratio in found.items() if not inside(key) and ratio[1] > 1}
-    within = {key: ratio for key, ratio in _region(evidence).items() if ratio[1] > 1}
+    outside = {key: ratio for key, ratio in found.items() if not inside(key) and ratio.low > 1}
+    within = {key: ratio for key, ratio in _region(evidence).items() if ratio.low > 1}
     count = sum(map(inside, found))
     text = f"faster than fusion at {len(within)} of {count} points of batch >= 64 and hidden >= 1024, and at "
     text += f"{len(outside)} of the {len(found) - count} others"
@@ -103,14 +102,13 @@ def without_levels(evidence: Evidence) -> dict[Key, tuple[Estimate, str]]:
 def _few_rows(evidence: Evidence) -> Verdict:
     """With few rows and wide layers one level takes longer than no level: 7/4 of the weights are read."""
     rivals, mine = without_levels(evidence), times(evidence, "strassen one span")
-    found = {key: over(rivals[key][0], mine[key]) for key in rivals if key in mine}
+    found = {key: rivals[key][0] / mine[key] for key in rivals if key in mine}
     if len(found) < FEWEST_WIDE:
         raise NotRecordedError(f"a level and ways without were measured at {len(found)} points with few rows, wide")
     where, most = largest(found)
-    text = f"the fastest way without levels takes {shown(most)} of its time at most, at {place(where)}, as "
-    text += f"{rivals[where][1]}; {units.ratio(geometric(found.values())[0])} on average of {len(found)} points"
-    highest = max(ratio[2] for ratio in found.values())
-    return Verdict(three_way(-highest, -max(ratio[1] for ratio in found.values()), -1.0), text)
+    text = f"the fastest way without levels takes {most:x} of its time at most, at {place(where)}, as "
+    text += f"{rivals[where][1]}; {units.ratio(geometric(found.values()).median)} on average of {len(found)} points"
+    return Verdict(not_above(maximum(found.values()), 1.0), text)
 
 
 # ---- the course's own ----
@@ -130,18 +128,17 @@ def _best_rival(evidence: Evidence, batch: int, hidden: int) -> tuple[Estimate, 
 
 def _large(evidence: Evidence, line: str, at_least: float) -> Verdict:
     """The least gain over PyTorch's fastest way at the large points."""
-    found: dict[Key, Ratio] = {}
+    found: dict[Key, Estimate] = {}
     named: dict[Key, str] = {}
     for batch, hidden in LARGE:
         key = (MOST_LAYERS, batch, hidden)
         mine = evidence.get(f"{line} span", layers=MOST_LAYERS, batch=batch, hidden=hidden)
         slow, named[key] = _best_rival(evidence, batch, hidden)
-        found[key] = over(slow, mine)
+        found[key] = slow / mine
     where, least = smallest(found)
-    low, high = (min(ratio[i] for ratio in found.values()) for i in (1, 2))
-    text = f"at least {shown(least)}, at {place(where)}, against {named[where]}; "
-    text += f"{units.ratio(geometric(found.values())[0])} on average of {len(found)} points"
-    return Verdict(three_way(low, high, at_least), text)
+    text = f"at least {least:x}, at {place(where)}, against {named[where]}; "
+    text += f"{units.ratio(geometric(found.values()).median)} on average of {len(found)} points"
+    return Verdict(not_below(minimum(found.values()), at_least), text)
 
 
 def _without_tensor_cores(evidence: Evidence) -> Verdict:
@@ -154,20 +151,19 @@ def _accurate(evidence: Evidence) -> Verdict:
 
 def _never_slower(evidence: Evidence) -> Verdict:
     """PyTorch's fastest way over both choices, on the source's whole grid: at least 0.98x at every point."""
-    found: dict[tuple[str, Key], tuple[Ratio, str]] = {}
+    found: dict[tuple[str, Key], tuple[Estimate, str]] = {}
     for line in CHOSEN:
         mine = times(evidence, line)
         for key, (slow, rival) in _rivals(evidence).items():
             if key in mine:
-                found[line, key] = over(slow, mine[key]), rival
+                found[line, key] = slow / mine[key], rival
     if len(found) < len(CHOSEN) * WHOLE_GRID:
         raise NotRecordedError(f"the choices and PyTorch's ways were measured together at {len(found)} points only")
-    (line, key), (least, rival) = min(found.items(), key=lambda each: each[1][0][0])
-    slower = sum(ratio[0] < 0.98 for ratio, _ in found.values())
-    text = f"the least gain is {shown(least)} with {line} at {place(key)}, against {rival}; "
+    (line, key), (least, rival) = min(found.items(), key=lambda each: each[1][0].median)
+    slower = sum(ratio.median < 0.98 for ratio, _ in found.values())
+    text = f"the least gain is {least:x} with {line} at {place(key)}, against {rival}; "
     text += f"slower than 0.98x at {slower} of {len(found)} points"
-    low, high = (min(ratio[i] for ratio, _ in found.values()) for i in (1, 2))
-    return Verdict(three_way(low, high, 0.98), text)
+    return Verdict(not_below(minimum(ratio for ratio, _ in found.values()), 0.98), text)
 
 
 def _rivals(evidence: Evidence) -> dict[Key, tuple[Estimate, str]]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
-from brrr.course.experiments.judging import over, shown
-from brrr.course.experiments.mlp.ratios import MOST_LAYERS, Key, Ratio, geometric, place, smallest, speedups, times
-from brrr.course.nouns.claim import Claim, Verdict, three_way
+from brrr.course.experiments.judging import minimum
+from brrr.course.experiments.mlp.ratios import MOST_LAYERS, Key, geometric, place, smallest, speedups, times
+from brrr.course.nouns.claim import Claim, Verdict, not_above, not_below
 from brrr.course.nouns.evidence import Evidence
 
 HERE = "this course"
@@ -20,17 +20,16 @@ RIVALS = ("module", "compile", "max autotune", "graph")
 MEGAKERNELS = ("megakernel", "megakernel graph")
 
 
-def _least(found: dict[Key, Ratio], at_least: float, what: str) -> Verdict:
+def _least(found: dict[Key, Estimate], at_least: float, what: str) -> Verdict:
     """Whether the least of the ratios, with its interval, reaches a threshold."""
     where, least = smallest(found)
-    low, high = (min(ratio[i] for ratio in found.values()) for i in (1, 2))
-    text = f"{what}: at least {shown(least)}, at {place(where)}; {units.ratio(geometric(found.values())[0])} on average"
-    return Verdict(three_way(low, high, at_least), f"{text} of {len(found)} points")
+    text = f"{what}: at least {least:x}, at {place(where)}; {units.ratio(geometric(found.values()).median)} on average"
+    return Verdict(not_below(minimum(found.values()), at_least), f"{text} of {len(found)} points")
 
 
-def _faster_of(evidence: Evidence, lines: Sequence[str], base: str, hidden: tuple[int, ...]) -> dict[Key, Ratio]:
+def _faster_of(evidence: Evidence, lines: Sequence[str], base: str, hidden: tuple[int, ...]) -> dict[Key, Estimate]:
     """At each point the larger speed-up of the lines, 8 layers and few rows."""
-    every: dict[Key, Ratio] = {}
+    every: dict[Key, Estimate] = {}
     missing = ""
     for line in lines:
         try:
@@ -74,13 +73,13 @@ def rivals(evidence: Evidence) -> dict[Key, tuple[Estimate, str]]:
     return found
 
 
-def best_gains(evidence: Evidence) -> dict[Key, Ratio]:
+def best_gains(evidence: Evidence) -> dict[Key, Estimate]:
     """PyTorch's fastest way over `best`, wherever both were measured.
 
     NotRecordedError for less than a quarter of the grid.
     """
     mine, other = times(evidence, "best"), rivals(evidence)
-    found = {key: over(slow, mine[key]) for key, (slow, _) in other.items() if key in mine}
+    found = {key: slow / mine[key] for key, (slow, _) in other.items() if key in mine}
     if len(found) < 42:
         raise NotRecordedError(f"best and PyTorch's own ways were measured together at {len(found)} points only")
     return found
@@ -90,18 +89,17 @@ def _never_slower(evidence: Evidence) -> Verdict:
     """PyTorch's fastest way over `best`: at least 0.98x at every point."""
     found = best_gains(evidence)
     where, least = smallest(found)
-    slower = sum(ratio[0] < 0.98 for ratio in found.values())
-    text = f"the least gain is {shown(least)} at {place(where)}, against {rivals(evidence)[where][1]}; "
+    slower = sum(ratio.median < 0.98 for ratio in found.values())
+    text = f"the least gain is {least:x} at {place(where)}, against {rivals(evidence)[where][1]}; "
     text += f"slower than 0.98x at {slower} of {len(found)} points"
-    low, high = (min(ratio[i] for ratio in found.values()) for i in (1, 2))
-    return Verdict(three_way(low, high, 0.98), text)
+    return Verdict(not_below(minimum(found.values()), 0.98), text)
 
 
 def _on_average(evidence: Evidence, at_least: float) -> Verdict:
     found = best_gains(evidence)
     gain = geometric(found.values())
-    text = f"{shown(gain)} in the geometric mean of {len(found)} points"
-    return Verdict(three_way(gain[1], gain[2], at_least), text)
+    text = f"{gain:x} in the geometric mean of {len(found)} points"
+    return Verdict(not_below(gain, at_least), text)
 
 
 def _half_again(evidence: Evidence) -> Verdict:
@@ -115,10 +113,7 @@ def _twice(evidence: Evidence) -> Verdict:
 def _layer_s(evidence: Evidence, line: str) -> Estimate:
     """The host's time of one more layer: of 8 layers less 1 layer, over 7; batch 2, hidden 128."""
     one, eight = (evidence.get(line, layers=layers, batch=2, hidden=128) for layers in (1, MOST_LAYERS))
-    more = MOST_LAYERS - 1
-    return Estimate(
-        (eight.median - one.median) / more, (eight.low - one.high) / more, (eight.high - one.low) / more, eight.n
-    )
+    return (eight - one) / (MOST_LAYERS - 1)
 
 
 def _host_layer(evidence: Evidence) -> Verdict:
@@ -130,9 +125,9 @@ def _host_layer(evidence: Evidence) -> Verdict:
         layer = _layer_s(evidence, f"{line} host")
         if eager.low <= 0 or layer.low <= 0:
             return Verdict("undecided", f"a layer of {line} is lost in the noise")
-        ratios.append(over(layer, eager))
-        parts.append(f"{line} {units.seconds(layer.median)}, {shown(ratios[-1])}")
-    return Verdict(three_way(-ratios[0][2], -ratios[0][1], -0.75), "; ".join(parts))
+        ratios.append(layer / eager)
+        parts.append(f"{line} {units.seconds(layer.median)}, {ratios[-1]:x}")
+    return Verdict(not_above(ratios[0], 0.75), "; ".join(parts))
 
 
 TARGETS = (

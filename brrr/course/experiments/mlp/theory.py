@@ -82,7 +82,7 @@ HOW: dict[str, How] = {
 }  # fmt: skip
 
 
-def mlp(variant: Variant, point: Point) -> PredictedRun | None:
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The operators or kernels of a way; None for a way that no model of the predictor stands for.
 
     TF32 is none of them: the predictor has it as a switch, not as a type.

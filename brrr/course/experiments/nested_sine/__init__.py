@@ -9,9 +9,10 @@ from __future__ import annotations
 from brrr.core.values import Point
 from brrr.counting.cost import Cost
 from brrr.course.experiments.nested_sine.claims import CLAIMS
-from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr.course.experiments.predicted import alone, kernel, pointwise, run
+from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant
 
-SINES = 4
+SINES, ITEMSIZE = 4, 4
 POWERS = (0, 4, 8, *range(10, 25), 26, 28, 31)
 SIZES = tuple(2**k for k in POWERS)
 ODD_SIZES = (1000, 100_003, 10_000_019)
@@ -44,7 +45,19 @@ def cost(variant: Variant, point: Point) -> Cost:
     Sines that are not fused move four times as much within the device's memory.
     """
     elements = float(point["elements"])
-    return Cost(flop=SINES * elements, bytes=2 * 4 * elements)
+    return Cost(flop=SINES * elements, bytes=2 * ITEMSIZE * elements)
+
+
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+    """Four sines, one by one or fused; None where data is sent or random numbers are drawn."""
+    elements = int(point["elements"])
+    nbytes = float(ITEMSIZE * elements)
+    if variant.name in ("gpu-compiled", "gpu-scripted"):
+        fused = kernel(["sin"] * SINES, SINES * elements, nbytes, nbytes)
+        return alone(fused, "compiled" if variant.name == "gpu-compiled" else "eager")
+    if variant.name not in ("gpu", "cpu", "queue-gpu"):
+        return None
+    return run((pointwise("sin", elements, ITEMSIZE),) * SINES, 2 * nbytes, 3 * nbytes)
 
 
 EXPERIMENT = Experiment(
@@ -88,12 +101,12 @@ EXPERIMENT = Experiment(
         Line("queue extra synchronize", "queue-gpu-transfers-sync", "latency_s", "toy accelerator, extra wait", False),
         Line("queue without transfers", "queue-gpu", "latency_s", "toy accelerator without transfers"),
     ),
-    build="brrr.course.experiments.nested_sine.work:workload",
-    supports="brrr.course.experiments.nested_sine:supports",
+    package=__name__,
+    supports=supports,
     claims=CLAIMS,
     anchors=({"elements": 2**16}, {"elements": 2**24}),
-    cost="brrr.course.experiments.nested_sine:cost",
-    predicts="brrr.course.experiments.overhead_predicted:nested_sine",
+    cost=cost,
+    predicts=predicted,
     predict_by_default=False,
     traces=(
         *(("gpu-transfers", {"elements": 2**k}) for k in (10, 16, 20, 24, 28)),

@@ -6,9 +6,8 @@ from contextlib import suppress
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate
-from brrr.course.experiments.judging import Curve, curve, datasheet, largest, over, share, shown, toy_named, traced
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, three_way
+from brrr.course.experiments.judging import Curve, curve, datasheet, largest, power, toy_named, traced, wins_from
+from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
 from brrr.course.nouns.evidence import Evidence
 
 ARTICLE = "GPU Performance: Parallel Processing vs Overhead (2024), section"
@@ -37,31 +36,21 @@ def _who(evidence: Evidence, *lines: str, at_least: int = SCALE) -> tuple[int, l
 def _cpu_wins_at_scale(evidence: Evidence) -> Verdict:
     gpu = "with transfers"
     size, (sent, cpu) = _who(evidence, gpu, "cpu")
-    ratio = over(sent[size], cpu[size])
-    text = f"at {_elements(size)} {gpu} over CPU is {shown(ratio)}"
-    return Verdict(three_way(ratio[1], ratio[2], 1.0), f"{text}; {_crossing_text(sent, cpu, gpu)}")
+    ratio = sent[size] / cpu[size]
+    text = f"at {power(size)} {gpu} over CPU is {ratio:x}"
+    return Verdict(not_below(ratio, 1.0), f"{text}; {_crossing_text(sent, cpu, gpu)}")
 
 
 def _pinned_turns_it(evidence: Evidence) -> Verdict:
     size, (cpu, sent) = _who(evidence, "cpu", "pinned")
-    ratio = over(cpu[size], sent[size])
-    text = f"at {_elements(size)} the CPU over the GPU with pinned transfers is {shown(ratio)}"
-    return Verdict(three_way(ratio[1], ratio[2], 1.0), f"{text}; {_crossing_text(sent, cpu, 'pinned')}")
-
-
-def wins_from(gpu: Curve, cpu: Curve) -> int | None:
-    """The smallest size from which on the GPU's interval lies below the CPU's at every larger size measured."""
-    winner = None
-    for size in sorted(set(gpu) & set(cpu), reverse=True):
-        if gpu[size].high >= cpu[size].low:
-            break
-        winner = size
-    return winner
+    ratio = cpu[size] / sent[size]
+    text = f"at {power(size)} the CPU over the GPU with pinned transfers is {ratio:x}"
+    return Verdict(not_below(ratio, 1.0), f"{text}; {_crossing_text(sent, cpu, 'pinned')}")
 
 
 def _crossing_text(gpu: Curve, cpu: Curve, line: str) -> str:
     size = wins_from(gpu, cpu)
-    return f"{line} wins from {_elements(size)} on" if size else f"{line} wins at no size and all larger ones"
+    return f"{line} wins from {power(size)} on" if size else f"{line} wins at no size and all larger ones"
 
 
 @toy_named
@@ -76,17 +65,15 @@ def _gpu_needs_scale(evidence: Evidence) -> Verdict:
 @toy_named
 def _compute_is_tiny(evidence: Evidence) -> Verdict:
     size, (sent, there) = _who(evidence, "with transfers", "without transfers")
-    ratio = over(sent[size], there[size])
-    return Verdict(
-        three_way(ratio[1], ratio[2], TINY), f"with over without transfers at {_elements(size)} is {shown(ratio)}"
-    )
+    ratio = sent[size] / there[size]
+    return Verdict(not_below(ratio, TINY), f"with over without transfers at {power(size)} is {ratio:x}")
 
 
 @toy_named
 def _transfers_dominate(evidence: Evidence) -> Verdict:
     size, (sent, there) = _who(evidence, "with transfers", "without transfers")
-    found = _less(there[size], sent[size])
-    return Verdict(three_way(found[1], found[2], DOMINATE), f"transfers take {share(found)} at {_elements(size)}")
+    found = 1 - there[size] / sent[size]
+    return Verdict(not_below(found, DOMINATE), f"transfers take {found:%} at {power(size)}")
 
 
 def _trace_agrees(evidence: Evidence) -> Verdict:
@@ -95,7 +82,7 @@ def _trace_agrees(evidence: Evidence) -> Verdict:
     measured = 1 - there.median / sent.median
     trace = traced(evidence, "gpu-transfers", elements=TRACED)
     of_call, of_busy = trace.transfer_share_of_period, trace.transfer_share or 0.0
-    text = f"at {_elements(TRACED)} the copies take {units.percent(of_call, 2)} of a traced call"
+    text = f"at {power(TRACED)} the copies take {units.percent(of_call, 2)} of a traced call"
     text += f" ({units.percent(of_busy, 2)} of the GPU's busy time), and {units.percent(measured, 2)} by subtraction"
     return Verdict("holds" if abs(of_call - measured) <= NEAR and of_call >= DOMINATE else "fails", text)
 
@@ -114,7 +101,7 @@ def _wait_is_needed(evidence: Evidence) -> Verdict:
     waits, plain = (curve(evidence, line, "elements") for line in ("extra synchronize", "with transfers"))
     lacking = sorted(set(waits) - set(plain))
     if lacking:
-        return Verdict("undecided", f"without the wait there is no checked result at {_elements(lacking[0])}")
+        return Verdict("undecided", f"without the wait there is no checked result at {power(lacking[0])}")
     text = f"without the wait the result is right at all {len(waits)} sizes measured with it"
     return Verdict("fails", f"{text}: fetching waits for what comes before it")
 
@@ -122,27 +109,19 @@ def _wait_is_needed(evidence: Evidence) -> Verdict:
 @toy_named
 def _wait_changes_no_time(evidence: Evidence) -> Verdict:
     size, (waits, plain) = _who(evidence, "extra synchronize", "with transfers")
-    ratio = over(waits[size], plain[size])
-    return band_verdict(
-        ratio, 1 - NEAR, 1 + NEAR, f"with the wait over without it at {_elements(size)}: {shown(ratio)}"
-    )
+    ratio = waits[size] / plain[size]
+    return band_verdict(ratio, 1 - NEAR, 1 + NEAR, f"with the wait over without it at {power(size)}: {ratio:x}")
 
 
 def _saved(evidence: Evidence, before: str, after: str, elements: int) -> Verdict:
     """The share of the time that fusing saves: about half is 40 % to 60 %."""
     base, fused = (evidence.get(line, elements=elements) for line in (before, after))
-    saved = _less(fused, base)
-    text = f"at {_elements(elements)} torch.jit.script saves {share(saved)}"
+    saved = 1 - fused / base
+    text = f"at {power(elements)} torch.jit.script saves {saved:%}"
     with suppress(NotRecordedError):
         compiled = evidence.get(after.replace("scripted", "compiled"), elements=elements)
-        text += f", torch.compile {share(_less(compiled, base))}"
+        text += f", torch.compile {1 - compiled / base:%}"
     return band_verdict(saved, 0.4, 0.6, text)
-
-
-def _less(part: Estimate, whole: Estimate) -> tuple[float, float, float]:
-    """One minus the ratio of two times, as (middle, low, high)."""
-    middle, low, high = over(part, whole)
-    return 1 - middle, 1 - high, 1 - low
 
 
 def _one_kernel(evidence: Evidence) -> Verdict:
@@ -164,31 +143,26 @@ def _one_kernel(evidence: Evidence) -> Verdict:
 def _free_gpu_loses(evidence: Evidence) -> Verdict:
     """The transfers alone (with less without) over the CPU's whole time: even a GPU that computes in no time."""
     size, (sent, there, cpu) = _who(evidence, "with transfers", "without transfers", "cpu")
-    low = (sent[size].low - there[size].high) / cpu[size].high
-    high = (sent[size].high - there[size].low) / cpu[size].low
-    middle = (sent[size].median - there[size].median) / cpu[size].median
-    text = f"the transfers alone over the CPU at {_elements(size)} are {shown((middle, low, high))}"
-    return Verdict(three_way(low, high, 1.0), text)
+    ratio = (sent[size] - there[size]) / cpu[size]
+    text = f"the transfers alone over the CPU at {power(size)} are {ratio:x}"
+    return Verdict(not_below(ratio, 1.0), text)
 
 
 def _memory_bound(evidence: Evidence) -> Verdict:
     """Four kernels read and write 8 bytes of each element: their bytes a second over the datasheet's."""
     peak = datasheet(evidence).memory_bytes_per_s
     time = evidence.get("kernels", elements=LARGE)
-    moved = 4 * 8 * LARGE
-    found = (moved / time.median / peak, moved / time.high / peak, moved / time.low / peak)
-    text = (
-        f"the four kernels move {share(found)} of the {units.rate(peak, 'B/s')} of the datasheet at {_elements(LARGE)}"
-    )
-    return Verdict(three_way(found[1], found[2], MEMORY_SHARE), text)
+    found = 4 * 8 * LARGE / time / peak
+    text = f"the four kernels move {found:%} of the {units.rate(peak, 'B/s')} of the datasheet at {power(LARGE)}"
+    return Verdict(not_below(found, MEMORY_SHARE), text)
 
 
 def _drawing_is_large(evidence: Evidence) -> Verdict:
     """Drawing the input, which the trace shows on the CPU, over the whole work with transfers."""
     size, (drawn, sent) = _who(evidence, "drawing", "with transfers")
-    ratio = over(drawn[size], sent[size])
-    text = f"drawing the numbers over working on them, transfers and all, at {_elements(size)} is {shown(ratio)}"
-    return Verdict(three_way(ratio[1], ratio[2], 1.0), text)
+    ratio = drawn[size] / sent[size]
+    text = f"drawing the numbers over working on them, transfers and all, at {power(size)} is {ratio:x}"
+    return Verdict(not_below(ratio, 1.0), text)
 
 
 def _eight_gigabytes(evidence: Evidence) -> Verdict:
@@ -198,15 +172,6 @@ def _eight_gigabytes(evidence: Evidence) -> Verdict:
         f"2^31 times 4 bytes are {units.nbytes(size)}; the 2^32 of the source's plot would be {units.nbytes(2 * size)}"
     )
     return Verdict("holds" if abs(size / 8.5e9 - 1) <= 0.02 else "fails", text)
-
-
-def _elements(size: int) -> str:
-    """A number of elements, as a power of two where it is one.
-
-    >>> _elements(1024), _elements(1000)
-    ('2^10', '1000')
-    """
-    return f"2^{size.bit_length() - 1}" if size & (size - 1) == 0 else str(size)
 
 
 CLAIMS = (

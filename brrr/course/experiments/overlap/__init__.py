@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Estimate
 from brrr.core.values import Point
 from brrr.counting.cost import Cost
 from brrr.course.nouns.claim import Claim, Verdict, band_verdict, ratio_verdict
@@ -128,14 +129,14 @@ def _pinning_gains(evidence: Evidence) -> Verdict:
     return ratio_verdict(pageable, pinned, 1.2, f"pageable over pinned, one stream, {elements} elements and 1 sine")
 
 
-def _streams(evidence: Evidence, sines: int) -> tuple[tuple[float, float, float], str]:
+def _streams(evidence: Evidence, sines: int) -> tuple[Estimate, str]:
     """The gain of the source's three streams over its one stream, on the largest array."""
     names = ("source serial", "source streams") if _here(evidence, "serial") == "serial" else (
         "queue serial", "queue streams")  # fmt: skip
     elements = _largest(evidence, *names, sines=sines)
     one, three = (evidence.get(name, elements=elements, sines=sines) for name in names)
-    gain = (one.median / three.median, one.low / three.high, one.high / three.low)
-    return gain, f"three streams are {units.ratio(gain[0])} as fast as one at {elements} elements, sines: {sines}"
+    gain = one / three
+    return gain, f"three streams are {units.ratio(gain.median)} as fast as one at {elements} elements, sines: {sines}"
 
 
 def _streams_gain_little(evidence: Evidence) -> Verdict:
@@ -266,25 +267,17 @@ EXPERIMENT = Experiment(
         Line("queue compute", "queue-compute", "period_s", "toy: computing alone"),
         Line("queue upload", "queue-upload", "period_s", "toy: sending alone"),
     ),
-    build="brrr.course.experiments.overlap.work:workload",
-    supports="brrr.course.experiments.overlap:supports",
+    package=__name__,
+    supports=supports,
     claims=CLAIMS,
     anchors=(
         {"elements": 2**26, "sines": 40},
         {"elements": 2**28, "sines": 40},
         *({"elements": QUEUE_MAX, "sines": sines} for sines in (1, 4, 40)),  # what the claims ask of the toy
     ),
-    cost="brrr.course.experiments.overlap:cost",
+    cost=cost,
     rate=Rate("bytes", "B/s", "bytes over the link, both ways"),
-    guides=(
-        Guide(
-            "three lanes",
-            "three equal parts at once",
-            "PREDICTED",
-            "ratio",
-            "brrr.course.experiments.overlap:three_lanes",
-        ),
-    ),
+    guides=(Guide("three lanes", "three equal parts at once", "PREDICTED", "ratio", three_lanes),),
     traces=(
         *((variant, TRACED) for variant in ("serial", "source-streams", "streams", "pipeline")),
         *((variant, TRACED_TOY) for variant in ("queue-serial", "queue-streams", "queue-pipeline")),

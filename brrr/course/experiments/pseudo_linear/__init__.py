@@ -7,8 +7,17 @@ whose readers measured it on two unnamed GPUs.
 from __future__ import annotations
 
 from brrr.core.values import Point
+from brrr.course.experiments.predicted import BANDWIDTH
 from brrr.course.experiments.pseudo_linear.claims import CLAIMS
-from brrr.course.experiments.pseudo_linear.theory import BOTH, FORWARD, costs
+from brrr.course.experiments.pseudo_linear.theory import (
+    BOTH,
+    FORWARD,
+    cost,
+    costs,
+    predicted,
+    speedup_by_flop,
+    speedup_by_roofline,
+)
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
 
 WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096, 6144, 8192, 16384, 24576)
@@ -83,10 +92,10 @@ EXPERIMENT = Experiment(
         Line("queue pseudo triton", "queue-pseudo-triton", "period_s", "pseudo, fused"),
         Line("queue linear graph", "queue-linear-graph", "period_s", "Linear, one order", shown=False),
     ),
-    build="brrr.course.experiments.pseudo_linear.work:workload",
-    supports="brrr.course.experiments.pseudo_linear:supports",
-    cost="brrr.course.experiments.pseudo_linear.theory:cost",
-    predicts="brrr.course.experiments.overhead_predicted:pseudo_linear",
+    package=__name__,
+    supports=supports,
+    cost=cost,
+    predicts=predicted,
     predict_by_default=False,
     claims=CLAIMS,
     anchors=(
@@ -96,10 +105,9 @@ EXPERIMENT = Experiment(
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(
         Guide("flop", "by counting operations: the width", "PREDICTED", "ratio",
-              "brrr.course.experiments.pseudo_linear.theory:speedup_by_flop"),
+              speedup_by_flop),
         Guide("roofline", "by the datasheet's fp32 peak and bandwidth", "PREDICTED", "ratio",
-              "brrr.course.experiments.pseudo_linear.theory:speedup_by_roofline"),
-        Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate",
-              "brrr.course.experiments.pseudo_linear.theory:bandwidth"),
+              speedup_by_roofline),
+        BANDWIDTH,
     ),
 )  # fmt: skip

@@ -6,15 +6,14 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr.core.values import Value
-from brrr.course.experiments.judging import at, datasheet, over, shown
+from brrr.course.experiments.judging import at, datasheet, maximum, minimum
 from brrr.course.experiments.pseudo_linear.theory import BOTH, FORWARD, linear_cost, pseudo_cost, speedup_by_roofline
-from brrr.course.nouns.claim import Claim, Status, Verdict, band_verdict, three_way
+from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_above, not_below, opposite, weakest
 from brrr.course.nouns.evidence import Evidence
 
 SOURCE = "forum thread 'Surprisingly low performance in pseudo-Linear layer'"
 HERE = "this package's own explanation"
 FEW, SOME, MANY = 128, 2048, 32768
-Ratio = tuple[float, float, float]
 
 
 def line_along_width(evidence: Evidence, line: str, **rest: Value) -> dict[int, Estimate]:
@@ -29,13 +28,13 @@ def line_along_width(evidence: Evidence, line: str, **rest: Value) -> dict[int, 
     raise NotRecordedError(f"no point of {line} at {where} was measured")
 
 
-def speedups(evidence: Evidence, line: str, base: str, **rest: Value) -> dict[int, Ratio]:
+def speedups(evidence: Evidence, line: str, base: str, **rest: Value) -> dict[int, Estimate]:
     """From each width to the time of `base` over that of `line`, with the interval that theirs allow."""
     slow, fast = line_along_width(evidence, base, **rest), line_along_width(evidence, line, **rest)
-    return {width: over(slow[width], fast[width]) for width in sorted(set(slow) & set(fast))}
+    return {width: slow[width] / fast[width] for width in sorted(set(slow) & set(fast))}
 
 
-def widest(found: dict[int, Ratio], at_least: int = 2) -> int:
+def widest(found: dict[int, Estimate], at_least: int = 2) -> int:
     """The largest width of a curve; NotRecordedError where it has fewer points than `at_least`."""
     if len(found) < at_least:
         raise NotRecordedError(f"fewer than {at_least} widths were measured")
@@ -47,13 +46,13 @@ def _grows(evidence: Evidence) -> Verdict:
     found = speedups(evidence, "pseudo eager", "linear eager", batch=MANY, direction=FORWARD)
     last = widest(found, 3)
     best, falls = 0.0, []
-    for width, (middle, *_) in found.items():
-        falls += [f"width {width}"] if middle < 0.9 * best else []
-        best = max(best, middle)
-    text = f"from {units.ratio(found[min(found)][0])} at width {min(found)} to {units.ratio(found[last][0])} at {last}"
+    for width, ratio in found.items():
+        falls += [f"width {width}"] if ratio.median < 0.9 * best else []
+        best = max(best, ratio.median)
+    narrow, wide = found[min(found)].median, found[last].median
+    text = f"from {units.ratio(narrow)} at width {min(found)} to {units.ratio(wide)} at {last}"
     text += f"; it falls back at {', '.join(falls)}" if falls else "; it never falls back by more than a tenth"
-    grown = found[last][0] >= 4 * found[min(found)][0]
-    return Verdict("holds" if grown and not falls else "fails", text)
+    return Verdict("holds" if wide >= 4 * narrow and not falls else "fails", text)
 
 
 def _no_gain_when_narrow(evidence: Evidence) -> Verdict:
@@ -61,12 +60,11 @@ def _no_gain_when_narrow(evidence: Evidence) -> Verdict:
     parts, narrow = [], None
     for batch in (FEW, SOME, MANY):
         found = speedups(evidence, "pseudo eager", "linear eager", batch=batch, direction=FORWARD)
-        parts.append(f"batch {batch}: {shown(found[128])}" if 128 in found else f"batch {batch}: not measured")
+        parts.append(f"batch {batch}: {found[128]:x}" if 128 in found else f"batch {batch}: not measured")
         narrow = found.get(128) if batch == FEW else narrow
     if narrow is None:
         raise NotRecordedError(f"width 128 at batch {FEW} was not measured")
-    held: Status = "holds" if narrow[2] < 1 else "fails" if narrow[1] >= 1 else "undecided"
-    return Verdict(held, f"speed-up at width 128: {'; '.join(parts)}")
+    return Verdict(opposite(not_below(narrow, 1.0)), f"speed-up at width 128: {'; '.join(parts)}")
 
 
 def _the_width(evidence: Evidence) -> Verdict:
@@ -75,10 +73,10 @@ def _the_width(evidence: Evidence) -> Verdict:
     for direction in (FORWARD, BOTH):
         found = speedups(evidence, "pseudo eager", "linear eager", batch=MANY, direction=direction)
         width = widest(found)
-        shares.append([value / width for value in found[width]])
-        parts.append(f"{direction}, width {width}: {units.ratio(found[width][0])}, {units.percent(shares[-1][0], 2)}")
-    low, high = min(share[1] for share in shares), min(share[2] for share in shares)
-    return Verdict(three_way(low, high, 0.9), "; ".join(parts) + " of the width")
+        shares.append(found[width] / width)
+        ratio, share = units.ratio(found[width].median), units.percent(shares[-1].median, 2)
+        parts.append(f"{direction}, width {width}: {ratio}, {share}")
+    return Verdict(not_below(minimum(shares), 0.9), "; ".join(parts) + " of the width")
 
 
 def _no_limit(evidence: Evidence) -> Verdict:
@@ -86,26 +84,25 @@ def _no_limit(evidence: Evidence) -> Verdict:
     found = speedups(evidence, "pseudo eager", "linear eager", batch=MANY, direction=FORWARD)
     last = widest(found, 3)
     before = max((width for width in found if width <= last / 2), default=min(found))
-    gain = (found[last][1] / found[before][2], found[last][2] / found[before][1])
-    text = f"from width {before} to {last} the speed-up goes from {shown(found[before])} to {shown(found[last])}"
-    return Verdict(three_way(*gain, 1 + (last / before - 1) / 2), text)
+    text = f"from width {before} to {last} the speed-up goes from {found[before]:x} to {found[last]:x}"
+    return Verdict(not_below(found[last] / found[before], 1 + (last / before - 1) / 2), text)
 
 
 def _graphs_help_narrow(evidence: Evidence) -> Verdict:
     """Eager over graph of the pseudo layer at width 256 and few rows: at least 1.2x; beside it the wide layer."""
     point: dict[str, Value] = {"width": 256, "batch": FEW, "direction": FORWARD}
-    gain = over(at(evidence, "pseudo eager", **point), at(evidence, "pseudo graph", **point))
-    text = f"a graph gains {shown(gain)} at width 256, batch {FEW}"
+    gain = at(evidence, "pseudo eager", **point) / at(evidence, "pseudo graph", **point)
+    text = f"a graph gains {gain:x} at width 256, batch {FEW}"
     wide = speedups(evidence, "pseudo graph", "pseudo eager", batch=MANY, direction=FORWARD)
-    text += f", and {shown(wide[max(wide)])} at width {max(wide)}, batch {MANY}" if wide else ""
-    return Verdict(three_way(gain[1], gain[2], 1.2), text)
+    text += f", and {wide[max(wide)]:x} at width {max(wide)}, batch {MANY}" if wide else ""
+    return Verdict(not_below(gain, 1.2), text)
 
 
 def _graphs_stop_paying(evidence: Evidence) -> Verdict:
     """A graph gains 5 % up to some width, and no longer from a wider one on: both were measured."""
     found = speedups(evidence, "pseudo graph", "pseudo eager", batch=SOME, direction=FORWARD)
-    pays = [width for width, gain in found.items() if gain[1] >= 1.05]
-    stops = [width for width, gain in found.items() if gain[2] < 1.05]
+    pays = [width for width, gain in found.items() if gain.low >= 1.05]
+    stops = [width for width, gain in found.items() if gain.high < 1.05]
     if not pays or not stops:
         seen = f"at batch {SOME} a graph gains 5 % and more at {_listed(pays)}, less at {_listed(stops)}"
         return Verdict("fails" if pays or stops else "undecided", seen)
@@ -122,20 +119,19 @@ def _compiling_helps_pseudo_only(evidence: Evidence) -> Verdict:
     point: dict[str, Value] = {"width": 4096, "batch": MANY, "direction": FORWARD}
     gains = {}
     for layer in ("pseudo", "linear"):
-        gains[layer] = over(at(evidence, f"{layer} eager", **point), at(evidence, f"{layer} compile", **point))
-    text = f"torch.compile gains {shown(gains['pseudo'])} on pseudo and {shown(gains['linear'])} on Linear, width 4096"
-    one = three_way(gains["pseudo"][1], gains["pseudo"][2], 1.1)
-    other = band_verdict(gains["linear"], 0.0, 1.05, text).status
-    order: tuple[Status, ...] = ("fails", "undecided", "holds")
-    return Verdict(min(one, other, key=order.index), text)
+        gains[layer] = at(evidence, f"{layer} eager", **point) / at(evidence, f"{layer} compile", **point)
+    text = f"torch.compile gains {gains['pseudo']:x} on pseudo and {gains['linear']:x} on Linear, width 4096"
+    one = not_below(gains["pseudo"], 1.1)
+    other = not_above(gains["linear"], 1.05)
+    return Verdict(weakest((one, other)), text)
 
 
 def _fused_halves_the_traffic(evidence: Evidence) -> Verdict:
     """Eager over fused at the widest layer: at least 1.8x, for two kernels move four tensors and one moves two."""
     found = speedups(evidence, "pseudo triton", "pseudo eager", batch=MANY, direction=FORWARD)
     width = widest(found)
-    text = f"at width {width}, batch {MANY}, the fused kernel is {shown(found[width])} as fast"
-    return Verdict(three_way(found[width][1], found[width][2], 1.8), text)
+    text = f"at width {width}, batch {MANY}, the fused kernel is {found[width]:x} as fast"
+    return Verdict(not_below(found[width], 1.8), text)
 
 
 def _as_the_roofline_says(evidence: Evidence) -> Verdict:
@@ -148,11 +144,10 @@ def _as_the_roofline_says(evidence: Evidence) -> Verdict:
     parts, quotients = [], []
     for width, ratio in wide.items():
         predicted = speedup_by_roofline(hardware, {"width": width, "batch": MANY, "direction": FORWARD}) or float("nan")
-        quotients.append([value / predicted for value in ratio])
-        parts.append(f"{units.ratio(ratio[0])} at {width} (predicted {units.ratio(predicted)})")
-    middle = max((q[0] for q in quotients), key=lambda q: abs(q - 1))
-    bounds = (middle, min(q[1] for q in quotients), max(q[2] for q in quotients))
-    return band_verdict(bounds, 0.75, 1.25, "; ".join(parts))
+        quotients.append(ratio / predicted)
+        parts.append(f"{units.ratio(ratio.median)} at {width} (predicted {units.ratio(predicted)})")
+    all_ = Estimate(quotients[0].median, minimum(quotients).low, maximum(quotients).high, len(quotients))
+    return band_verdict(all_, 0.75, 1.25, "; ".join(parts))
 
 
 def _clever_multiplication(evidence: Evidence) -> Verdict:

@@ -7,8 +7,9 @@ Forward with backward adds the gradients of the input and of all parameters.
 from __future__ import annotations
 
 from brrr.core.values import Point
-from brrr.counting.cost import Cost
-from brrr.course.nouns.experiment import Variant
+from brrr.counting.cost import Cost, Form, OperatorCost
+from brrr.course.experiments.predicted import How, kernel, pointwise, product, reduction, run, view
+from brrr.course.nouns.experiment import PredictedRun, Variant
 from brrr.gpu.datasheet import Hardware
 
 FORWARD, BOTH = "forward", "forward+backward"
@@ -78,6 +79,54 @@ def limit_s(work: Cost, hardware: Hardware) -> float:
     return max(work.flop / hardware.peak("fp32"), work.bytes / hardware.memory_bytes_per_s)
 
 
-def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
-    """The memory's bandwidth by the datasheet, in B/s; None without one."""
-    return hardware.memory_bytes_per_s if hardware else None
+# ---- what is predicted: the layer operator by operator, or fused ----
+
+
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+    """The layer's operators, forward or with its gradients; fused by hand or by a compiler, its kernels."""
+    width, batch, backward = sizes(point)
+    layer, _, how = variant.name.removeprefix("queue-").partition("-")
+    work = costs(point)[layer == "pseudo"]
+    rows = ITEMSIZE * float(batch * width)
+    listed = _linear(width, batch, backward) if layer == "linear" else _pseudo(width, batch, backward)
+    as_graph: How = "graph" if how.endswith("graph") and variant.device == "cuda" else "eager"
+    if layer == "linear" or how in ("eager", "graph"):
+        return run(listed, work.bytes, work.bytes + (rows if layer == "pseudo" else 0), as_graph)
+    if backward and not how.startswith("triton"):
+        return None  # what a compiler makes of both sums at once is its own choice
+    launched: How = "graph" if as_graph == "graph" else "compiled"  # a launch by Triton costs the host as much as that
+    return run(_pseudo_fused(width, batch, backward), work.bytes, work.bytes, launched)
+
+
+def _linear(width: int, batch: int, backward: bool) -> tuple[OperatorCost, ...]:
+    forward = (view("t"), product("addmm", batch, width, width, ITEMSIZE, bias=width, transposed=(False, True)))
+    if not backward:
+        return forward
+    to_input = product("mm", batch, width, width, ITEMSIZE)
+    to_weight = product("mm", width, width, batch, ITEMSIZE, transposed=(True, False))
+    to_bias = reduction("sum", Form("columns", width, batch), ITEMSIZE)
+    back = (view("t"), to_input, view("t"), to_weight, view("t"), to_bias, view("view"), view("t"))
+    return (*forward, *back)
+
+
+def _pseudo(width: int, batch: int, backward: bool) -> tuple[OperatorCost, ...]:
+    n, form = batch * width, Form("broadcast", batch, width)
+    multiply = pointwise("mul", n, ITEMSIZE, reads=n + width, form=form)
+    forward = (multiply, pointwise("add", n, ITEMSIZE, reads=n + width, form=form))
+    if not backward:
+        return forward
+    to_bias = reduction("sum", Form("columns", width, batch), ITEMSIZE)
+    by_input = pointwise("mul", n, ITEMSIZE, reads=2 * n)
+    return (*forward, to_bias, view("view"), by_input, multiply, to_bias, view("view"))
+
+
+def _pseudo_fused(width: int, batch: int, backward: bool) -> tuple[OperatorCost, ...]:
+    """One kernel forward; backward another that reads g and x once and writes dx, dw and db."""
+    n = float(batch * width)
+    forward = kernel(["mul", "add"], 2 * n, ITEMSIZE * (n + 2 * width), ITEMSIZE * n)
+    if not backward:
+        return (forward,)
+    read, written = ITEMSIZE * (2 * n + width), ITEMSIZE * (n + 2 * width)
+    # fma: what counts as a whole is not merged with its neighbour
+    back = kernel(["mul", "mul", "sum", "sum"], 4 * n, read, written, fma=True)
+    return (forward, back)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
@@ -12,7 +11,7 @@ import torch
 from torch.nn.functional import linear
 
 from brrr.core.values import Point
-from brrr.course.experiments.checked import refuse_too_large
+from brrr.course.experiments.checked import compile_now, refuse_too_large
 from brrr.course.experiments.pseudo_linear.check import inexact_share, linear_error, pseudo_error, whole_numbers
 from brrr.course.experiments.pseudo_linear.theory import ITEMSIZE, cost, sizes
 from brrr.course.nouns.experiment import Variant, Workload
@@ -23,9 +22,6 @@ TOLERANCE = 1e-4
 
 WARM_FLOP = 1e12
 """A call with fewer FLOP is made once before it is checked, so that loading a library is not taken for its time."""
-
-RECOMPILE_LIMIT = 256
-"""The widths are compiled one by one; torch gives up, and runs eager without a word, after eight."""
 
 Layer = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -149,13 +145,6 @@ def _way(how: str, call: Callable[[], Any]) -> Callable[[], Any]:
         for result in captured.output if isinstance(captured.output, tuple) else (captured.output,):
             result.fill_(float("nan"))
     return captured.replay
-
-
-def compile_now(run: Callable[[], Any]) -> None:
-    """The call that compiles: its seconds belong to no measurement."""
-    with warnings.catch_warnings(), torch._dynamo.config.patch(recompile_limit=RECOMPILE_LIMIT):
-        warnings.simplefilter("ignore")  # that TF32 is off, on purpose
-        run()
 
 
 def _on_whole_numbers(variant: Variant, point: Point) -> Workload:

@@ -8,11 +8,12 @@ timed; the stand-in adds its input once more; and a ReLU is timed with both laye
 from __future__ import annotations
 
 from brrr.core import units
+from brrr.core.measurement import Estimate
 from brrr.core.values import Point
 from brrr.counting.cost import Cost
-from brrr.course.experiments.judging import at, over, shown
+from brrr.course.experiments.judging import at, maximum
 from brrr.course.experiments.pseudo_linear.theory import ITEMSIZE, linear_cost, pseudo_cost
-from brrr.course.nouns.claim import Claim, Status, Verdict, three_way
+from brrr.course.nouns.claim import Claim, Verdict, not_below, opposite
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 
@@ -61,28 +62,27 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(layer.flop + rows * ((STRAY in flaws) + (RELU in flaws)), layer.bytes + ITEMSIZE * passes * rows)
 
 
-def _speedup(evidence: Evidence, stage: str, width: int) -> tuple[float, float, float]:
+def _speedup(evidence: Evidence, stage: str, width: int) -> Estimate:
     point = {"width": width, "batch": BATCH}
-    return over(at(evidence, f"linear {stage}", **point), at(evidence, f"pseudo {stage}", **point))
+    return at(evidence, f"linear {stage}", **point) / at(evidence, f"pseudo {stage}", **point)
 
 
 def _posted_is_negligible(evidence: Evidence) -> Verdict:
     """The speed-up of the 160-wide layer as posted stays below 1.5, the interval's upper end as well."""
     ratio = _speedup(evidence, "posted", POSTED_WIDTH)
-    status: Status = "holds" if ratio[2] < 1.5 else "fails" if ratio[1] >= 1.5 else "undecided"
-    return Verdict(status, f"as posted, width {POSTED_WIDTH}, batch {BATCH}: {shown(ratio)}")
+    return Verdict(opposite(not_below(ratio, 1.5)), f"as posted, width {POSTED_WIDTH}, batch {BATCH}: {ratio:x}")
 
 
 def _each_flaw_hides(evidence: Evidence, stage: str) -> Verdict:
     """The speed-up without one flaw over that as posted, width 1024; the pseudo layer's own gain beside it."""
     point = {"width": 1024, "batch": BATCH}
     times = {name: at(evidence, name, **point) for name in _lines(stage)}
-    before = over(times["linear posted"], times["pseudo posted"])
-    after = over(times[f"linear {stage}"], times[f"pseudo {stage}"])
-    gain = over(times["pseudo posted"], times[f"pseudo {stage}"])
-    text = f"{ALONE[stage]}: speed-up from {units.ratio(before[0])} to {units.ratio(after[0])} at width 1024"
-    text += f"; the stand-in alone gets {shown(gain)} as fast"
-    return Verdict(three_way(after[1] / before[2], after[2] / before[1], 1.05), text)
+    before = times["linear posted"] / times["pseudo posted"]
+    after = times[f"linear {stage}"] / times[f"pseudo {stage}"]
+    gain = times["pseudo posted"] / times[f"pseudo {stage}"]
+    text = f"{ALONE[stage]}: speed-up from {units.ratio(before.median)} to {units.ratio(after.median)} at width 1024"
+    text += f"; the stand-in alone gets {gain:x} as fast"
+    return Verdict(not_below(after / before, 1.05), text)
 
 
 def _lines(stage: str) -> list[str]:
@@ -92,18 +92,16 @@ def _lines(stage: str) -> list[str]:
 def _all_three(evidence: Evidence) -> Verdict:
     """Without all three flaws the speed-up at width 1024 is at least 1.5x the posted one; the stages are listed."""
     ratios = {stage: _speedup(evidence, stage, 1024) for stage in CUMULATIVE}
-    steps = ", ".join(f"{FLAWS[stage][0]} {units.ratio(ratio[0])}" for stage, ratio in ratios.items())
-    posted, clean = ratios["posted"], ratios["clean"]
-    return Verdict(three_way(clean[1] / posted[2], clean[2] / posted[1], 1.5), f"width 1024: {steps}")
+    steps = ", ".join(f"{FLAWS[stage][0]} {units.ratio(ratio.median)}" for stage, ratio in ratios.items())
+    return Verdict(not_below(ratios["clean"] / ratios["posted"], 1.5), f"width 1024: {steps}")
 
 
 def _still_not_the_width(evidence: Evidence) -> Verdict:
     """Clean, the speed-up is still below a tenth of the width, at the posted width and at 1024."""
     ratios = {width: _speedup(evidence, "clean", width) for width in (POSTED_WIDTH, 1024)}
-    text = ", ".join(f"{shown(ratio)} at width {width}" for width, ratio in ratios.items())
-    low, high = (max(ratio[end] / width for width, ratio in ratios.items()) for end in (1, 2))
-    status: Status = "holds" if high < 0.1 else "fails" if low >= 0.1 else "undecided"
-    return Verdict(status, f"without the flaws: {text}")
+    text = ", ".join(f"{ratio:x} at width {width}" for width, ratio in ratios.items())
+    share = maximum(ratio / width for width, ratio in ratios.items())
+    return Verdict(opposite(not_below(share, 0.1)), f"without the flaws: {text}")
 
 
 CLAIMS = (
@@ -165,9 +163,9 @@ EXPERIMENT = Experiment(
     ),
     variants=_variants(),
     lines=_all_lines(),
-    build="brrr.course.experiments.pseudo_linear_flaws.work:workload",
-    supports="brrr.course.experiments.pseudo_linear_flaws:supports",
-    cost="brrr.course.experiments.pseudo_linear_flaws:cost",
+    package=__name__,
+    supports=supports,
+    cost=cost,
     claims=CLAIMS,
     anchors=({"width": 1024, "batch": 2048},),
 )

@@ -13,18 +13,19 @@ what was saved: d - 1 arrays or none.
 
 from __future__ import annotations
 
+from functools import partial
 from math import isqrt
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr.core.values import Point, Value
-from brrr.counting.cost import Cost
-from brrr.course.experiments.fused_ratios import counted
-from brrr.course.experiments.judging import over, shown
-from brrr.course.nouns.claim import Claim, Verdict, three_way
+from brrr.counting.cost import Cost, OperatorCost
+from brrr.course.experiments.judging import counted, minimum
+from brrr.course.experiments.predicted import flop_of, kernel, own_names, pointwise, run
+from brrr.course.nouns.claim import Claim, Verdict, not_below
 from brrr.course.nouns.evidence import Evidence
-from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
 from brrr.gpu.datasheet import Hardware
 
 SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Bandwidth'"
@@ -36,10 +37,16 @@ DEPTHS = (2, 4, 8, 16)
 ELEMENTS = (2**16, 2**21, 2**26)
 LARGE, CPU_LARGE, CPU_MAX = 2**24, 2**20, 2**22
 
-FLOP = {"hardswish": 12, "cos": 4}
-"""Of one activation with its gradient, as `brrr.cost` counts them."""
-EAGER_ARRAYS = {"hardswish": 5, "cos": 9}
-"""Arrays that one activation and its gradient move, operator by operator."""
+Operators = tuple[OperatorCost, ...]
+
+
+def steps(activation: str, n: int) -> tuple[Operators, Operators]:
+    """One activation of n numbers; its gradient, from its input and the gradient that comes from above."""
+    if activation == "hardswish":
+        backward = pointwise("hardswish_backward", n, ITEMSIZE, reads=2 * n, flop=7)
+        return (pointwise("hardswish", n, ITEMSIZE, flop=5),), (backward,)
+    back = (pointwise("sin", n, ITEMSIZE), pointwise("neg", n, ITEMSIZE), pointwise("mul", n, ITEMSIZE, reads=2 * n))
+    return (pointwise("cos", n, ITEMSIZE),), back
 
 
 def segment(depth: int) -> int:
@@ -62,10 +69,10 @@ def moved_arrays(how: str, depth: int, activation: str = "hardswish") -> int:
     >>> moved_arrays("eager", 8), moved_arrays("compile-saved", 8), moved_arrays("compile", 8)
     (40, 19, 5)
     """
-    each = EAGER_ARRAYS[activation]
+    forth, back = (sum(int(each.bytes) for each in part) // ITEMSIZE for part in steps(activation, 1))
     return {
-        "eager": each * depth,
-        "checkpoint": (each + 2) * depth,  # each activation once more
+        "eager": (forth + back) * depth,
+        "checkpoint": (2 * forth + back) * depth,  # each activation once more
         "compile-saved": 2 * depth + 3,
         "compile": 5,
     }[how]
@@ -83,10 +90,28 @@ def saved_arrays(how: str, depth: int) -> int:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP as `brrr.cost` counts them, those computed again not among them; compulsory bytes (x, g, y, dx once)."""
-    elements, depth, activation = float(point["elements"]), int(point["depth"]), str(point["activation"])
-    nbytes = ITEMSIZE * elements
+    elements, depth, activation = int(point["elements"]), int(point["depth"]), str(point["activation"])
+    nbytes, (forth, back) = float(ITEMSIZE * elements), steps(activation, elements)
     moved = moved_arrays(way(variant), depth, activation) * nbytes
-    return Cost(FLOP[activation] * depth * elements, 4 * nbytes, eager_bytes=moved)
+    return Cost(flop_of(forth + back) * depth, 4 * nbytes, eager_bytes=moved)
+
+
+def predicted(variant: Variant, point: Point) -> PredictedRun:
+    """Forward and backward: operators one by one, with a part of them twice, or two kernels.
+
+    Fused, what is saved is written once and read once, or computed again in the backward kernel.
+    """
+    how, depth, n = way(variant), int(point["depth"]), int(point["elements"])
+    nbytes, saved = float(ITEMSIZE * n), saved_arrays(how, depth)
+    most = (saved + 4) * nbytes
+    forth, back = steps(str(point["activation"]), n)
+    if how in ("eager", "checkpoint"):
+        return run(forth * (2 * depth if how == "checkpoint" else depth) + back * depth, 4 * nbytes, most + nbytes)
+    forward = kernel(own_names(forth) * depth, flop_of(forth) * depth, nbytes, nbytes * (1 + saved))
+    again = forth * (0 if how == "compile-saved" else depth - 1) + back * depth
+    # fma: what counts as a whole is not merged with its neighbour
+    backward = kernel(own_names(again), flop_of(again), nbytes * (2 + saved), nbytes, fma=True)
+    return run((forward, backward), 4 * nbytes, most, "compiled")
 
 
 def supports(variant: Variant, point: Point) -> bool:
@@ -95,20 +120,11 @@ def supports(variant: Variant, point: Point) -> bool:
 
 
 def _time(how: str, hardware: Hardware | None, point: Point) -> float | None:
+    """The bytes of a fused pass at the datasheet's bandwidth, in seconds."""
     if hardware is None:
         return None
     nbytes = ITEMSIZE * float(point["elements"]) * moved_arrays(how, int(point["depth"]))
     return nbytes / hardware.memory_bytes_per_s
-
-
-def saved_time(hardware: Hardware | None, point: Point) -> float | None:
-    """The bytes of the fused pass that saves all, at the datasheet's bandwidth, in seconds."""
-    return _time("compile-saved", hardware, point)
-
-
-def again_time(hardware: Hardware | None, point: Point) -> float | None:
-    """The bytes of the fused pass that computes again, at the datasheet's bandwidth, in seconds."""
-    return _time("compile", hardware, point)
 
 
 def together(evidence: Evidence, activation: str, depth: int, *names: str) -> tuple[dict[str, Value], list[Estimate]]:
@@ -152,10 +168,10 @@ def _predicted(
 def _lowers_both(evidence: Evidence) -> Verdict:
     """Fused with all saved over fused and computed again, 8 hardswishes: time and memory above 1."""
     point, (saved, again) = together(evidence, "hardswish", 8, "compile saved", "compile")
-    ratio = over(saved, again)
+    ratio = saved / again
     more, words = _peaks(evidence, point, "compile saved", "compile")
-    text = f"to save takes {shown(ratio)} the time, predicted {units.ratio(_predicted(8))} by bytes, and {words}"
-    status = three_way(ratio[1], ratio[2], 1.0)
+    text = f"to save takes {ratio:x} the time, predicted {units.ratio(_predicted(8))} by bytes, and {words}"
+    status = not_below(ratio, 1.0)
     return Verdict(status if more > 1 else "fails", f"{text}, at {counted(int(point['elements']))}")
 
 
@@ -164,33 +180,30 @@ def _as_the_bytes_say(evidence: Evidence) -> Verdict:
     parts, shares = [], []
     for depth in (4, 8, 16):
         _, (saved, again) = together(evidence, "hardswish", depth, "compile saved", "compile")
-        predicted, ratio = _predicted(depth), over(saved, again)
-        shares.append((ratio[1] / predicted, ratio[2] / predicted))
-        parts.append(f"{units.ratio(ratio[0])} at {depth} (predicted {units.ratio(predicted)})")
-    low, high = min(each[0] for each in shares), min(each[1] for each in shares)
-    return Verdict(three_way(low, high, 0.8), "; ".join(parts))
+        expected, ratio = _predicted(depth), saved / again
+        shares.append(ratio / expected)
+        parts.append(f"{units.ratio(ratio.median)} at {depth} (predicted {units.ratio(expected)})")
+    return Verdict(not_below(minimum(shares), 0.8), "; ".join(parts))
 
 
 def _dear_arithmetic(evidence: Evidence) -> Verdict:
     """Fused and computed again over all saved, 16 cosines: more than the time, less than the memory."""
     point, (saved, again) = together(evidence, "cos", 16, "compile saved", "compile")
-    ratio = over(again, saved)
+    ratio = again / saved
     more, words = _peaks(evidence, point, "compile saved", "compile")
-    text = f"to compute again takes {shown(ratio)} the time of saving; to save takes {words}"
-    status = three_way(ratio[1], ratio[2], 1.0)
+    text = f"to compute again takes {ratio:x} the time of saving; to save takes {words}"
+    status = not_below(ratio, 1.0)
     return Verdict(status if more > 1 else "fails", f"{text}, at {counted(int(point['elements']))}")
 
 
 def _checkpoint_costs(evidence: Evidence) -> Verdict:
     """torch.utils.checkpoint over eager, operator by operator, 16 hardswishes: at least 1.1x, with less memory."""
     point, (checkpointed, eager) = together(evidence, "hardswish", 16, "checkpoint", "eager")
-    ratio = over(checkpointed, eager)
+    ratio = checkpointed / eager
     more, words = _peaks(evidence, point, "eager", "checkpoint")
-    predicted = units.ratio(_predicted(16, ways=("checkpoint", "eager")))
-    text = (
-        f"{shown(ratio)} the time, predicted {predicted}; to save takes {words}, at {counted(int(point['elements']))}"
-    )
-    return Verdict(three_way(ratio[1], ratio[2], 1.1) if more > 1 else "fails", text)
+    expected = units.ratio(_predicted(16, ways=("checkpoint", "eager")))
+    text = f"{ratio:x} the time, predicted {expected}; to save takes {words}, at {counted(int(point['elements']))}"
+    return Verdict(not_below(ratio, 1.1) if more > 1 else "fails", text)
 
 
 CLAIMS = (
@@ -207,10 +220,6 @@ CLAIMS = (
           "period_s forward and backward, and the peak of memory; torch.utils.checkpoint over eager, 16 hardswishes, "
           "most elements, hot; time at least 1.1x with less memory", _checkpoint_costs),
 )  # fmt: skip
-
-
-def _guide(name: str, label: str, function: str) -> Guide:
-    return Guide(name, label, "PREDICTED", "time", f"brrr.course.experiments.remat:{function}")
 
 
 EXPERIMENT = Experiment(
@@ -240,10 +249,10 @@ EXPERIMENT = Experiment(
         Line("cpu eager", "cpu-eager", "period_s", "CPU, all saved"),
         Line("cpu checkpoint", "cpu-checkpoint", "period_s", "CPU, torch.utils.checkpoint"),
     ),
-    build="brrr.course.experiments.remat.work:workload",
-    supports="brrr.course.experiments.remat:supports",
-    cost="brrr.course.experiments.remat:cost",
-    predicts="brrr.course.experiments.fused_predicted:remat",
+    package=__name__,
+    supports=supports,
+    cost=cost,
+    predicts=predicted,
     claims=CLAIMS,
     anchors=(
         {"activation": "hardswish", "depth": 8, "elements": 2**26},
@@ -251,7 +260,9 @@ EXPERIMENT = Experiment(
     ),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(
-        _guide("all-saved", "fused, all saved, at the memory's bandwidth", "saved_time"),
-        _guide("again", "fused, computed again, at the memory's bandwidth", "again_time"),
+        Guide("all-saved", "fused, all saved, at the memory's bandwidth", "PREDICTED", "time",
+              partial(_time, "compile-saved")),
+        Guide("again", "fused, computed again, at the memory's bandwidth", "PREDICTED", "time",
+              partial(_time, "compile")),
     ),
 )  # fmt: skip

@@ -11,9 +11,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from brrr.core.values import Point
-from brrr.course.experiments.checked import refuse_too_large
-from brrr.course.experiments.fused import CHUNK, Function, compiled, error_against
-from brrr.course.experiments.pseudo_linear.work import compile_now
+from brrr.course.experiments.checked import CHUNK, Function, compile_now, compiled, error_against, refuse_too_large
 from brrr.course.experiments.remat import ITEMSIZE, cost, saved_arrays, segment, way
 from brrr.course.nouns.experiment import Variant, Workload
 

@@ -7,11 +7,14 @@ times, a float32 is infinite, and every infinity is as right as any other.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from brrr.core.measurement import Field
 from brrr.core.values import Point
+from brrr.course.experiments.predicted import BANDWIDTH
 from brrr.course.experiments.repeat.claims import CLAIMS
-from brrr.course.experiments.repeat.theory import ITEMSIZE, cost, operation
-from brrr.course.nouns.experiment import Axis, Experiment, Guide, GuideView, Line, Rate, Variant
+from brrr.course.experiments.repeat.theory import ITEMSIZE, cost, fma_peak, multiply_peak, operation, predicted
+from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
 
 __all__ = ["EXPERIMENT", "cost", "supports"]
 
@@ -51,10 +54,6 @@ MULTIPLICATIONS = ("compile mul", "triton mul", "cuda mul", "pycuda mul")
 
 def _line(variant: str, field: Field, label: str, *, name: str = "", shown: bool = True) -> Line:
     return Line(name or variant.replace("-", " "), variant, field, label, shown)
-
-
-def _guide(name: str, label: str, view: GuideView, function: str, lines: tuple[str, ...] = ()) -> Guide:
-    return Guide(name, label, "DATASHEET", view, f"brrr.course.experiments.repeat.theory:{function}", lines)
 
 
 EXPERIMENT = Experiment(
@@ -106,10 +105,10 @@ EXPERIMENT = Experiment(
         _line("queue-eager-mul", "period_s", "multiplications, one order each", name="queue eager mul"),
         _line("queue-copy", "period_s", "copy (no FLOP)", name="queue copy", shown=False),
     ),
-    build="brrr.course.experiments.repeat.work:workload",
-    supports="brrr.course.experiments.repeat:supports",
-    cost="brrr.course.experiments.repeat.theory:cost",
-    predicts="brrr.course.experiments.memory_predicted:repeat",
+    package=__name__,
+    supports=supports,
+    cost=cost,
+    predicts=predicted,
     claims=CLAIMS,
     anchors=(
         {"repeat": 1, "elements": 2**26, "dtype": "float32"},
@@ -118,8 +117,8 @@ EXPERIMENT = Experiment(
     rate=Rate("flop", "FLOP/s", "floating-point operations a second"),
     other_rates=(Rate("bytes", "B/s", "bytes that must move, a second"),),
     guides=(
-        _guide("fma-peak", "float32 peak (FMA)", "rate", "fma_peak"),
-        _guide("multiply-peak", "half of it (no FMA)", "rate", "multiply_peak", MULTIPLICATIONS),
-        _guide("bandwidth", "the memory's bandwidth", "bytes", "bandwidth"),
+        Guide("fma-peak", "float32 peak (FMA)", "DATASHEET", "rate", fma_peak),
+        Guide("multiply-peak", "half of it (no FMA)", "DATASHEET", "rate", multiply_peak, MULTIPLICATIONS),
+        replace(BANDWIDTH, view="bytes"),
     ),
 )  # fmt: skip

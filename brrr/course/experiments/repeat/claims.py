@@ -8,9 +8,9 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr.core.values import Value
-from brrr.course.experiments.judging import all_within, datasheet, over, share, shown, toy_named
+from brrr.course.experiments.judging import all_within, datasheet, toy_named
 from brrr.course.experiments.repeat.theory import FMA, MULTIPLY, flop_a_step, knee, moved_bytes, operation, peak
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, three_way
+from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
 from brrr.course.nouns.evidence import Evidence
 
 SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Reasoning about Memory-Bandwidth Costs'"
@@ -22,7 +22,6 @@ WAYS = ("cuda", "triton", "compile")
 ABOUT = 1.5
 """`About` allows a factor of so much either way."""
 
-Ratio = tuple[float, float, float]
 Steps = dict[int, Estimate]
 
 
@@ -62,27 +61,24 @@ def _point(repeat: int, elements: int = LARGE) -> dict[str, Value]:
     return {"repeat": repeat, "elements": elements, "dtype": FLOAT}
 
 
-def _rate(amount: float, time: Estimate, scale: float = 1.0) -> Ratio:
-    """An amount over a time, as a share of `scale`, as (middle, low, high)."""
-    return amount / time.median / scale, amount / time.high / scale, amount / time.low / scale
+def _rate(amount: float, time: Estimate, scale: float = 1.0) -> Estimate:
+    """An amount over a time, as a share of `scale`."""
+    return amount / time / scale
 
 
 def _flop(line: str, repeat: int, elements: int = LARGE) -> float:
     return float(repeat) * flop_a_step(operation(line.replace(" ", "-"))) * elements
 
 
-def measured_knee(times: Steps) -> Ratio:
+def measured_knee(times: Steps) -> Estimate:
     """Where the memory's time and the arithmetic's are equal, in steps: the flat part over the slope of the steep one.
 
     The flat part is the time of the fewest steps, the slope what the last doubling of the steps adds to each of them.
     """
     first, last = min(times), max(times)
     before = max((repeat for repeat in times if repeat <= last / 2), default=first)
-    steps = last - before
-    middle = times[first].median * steps / (times[last].median - times[before].median)
-    lowest, highest = times[last].low - times[before].high, times[last].high - times[before].low
-    high = times[first].high * steps / lowest if lowest > 0 else float("inf")
-    return middle, times[first].low * steps / highest if highest > 0 else 0.0, high
+    grown = times[last] - times[before]
+    return times[first] * (last - before) / grown
 
 
 def _growing(times: Steps) -> Steps:
@@ -101,9 +97,9 @@ def _flat_at_first(evidence: Evidence) -> Verdict:
     if 32 not in times:
         nearest = max((repeat for repeat in times if repeat <= 32), default=1)
         raise NotRecordedError(f"32 steps were not measured; the next below is {nearest}")
-    ratio = over(times[32], times[min(times)])
+    ratio = times[32] / times[min(times)]
     flat = max(repeat for repeat in times if times[repeat].median <= 1.1 * times[min(times)].median)
-    text = f"32 steps over one on {elements} elements: {shown(ratio)}; flat, to a tenth, up to {flat}"
+    text = f"32 steps over one on {elements} elements: {ratio:x}; flat, to a tenth, up to {flat}"
     return band_verdict(ratio, 0.0, 1.1, text)
 
 
@@ -123,7 +119,7 @@ def _knee_as_predicted(evidence: Evidence) -> Verdict:
         for line, times in _each_way(evidence, kind):
             if predicted:
                 found = measured_knee(_growing(times))
-                shares.append((found[0] / predicted, found[1] / predicted, found[2] / predicted))
+                shares.append(found / predicted)
                 parts.append(f"{line} at {_steps(found)}, predicted {predicted:.3g}")
     if not shares:
         raise NotRecordedError("no fused way was measured, or the datasheet has no float32 peak")
@@ -141,8 +137,8 @@ def _each_way(evidence: Evidence, kind: str, ways: Iterable[str] = WAYS) -> list
     return found
 
 
-def _steps(found: Ratio) -> str:
-    return f"{found[0]:.3g} steps ({found[1]:.3g} to {found[2]:.3g})"
+def _steps(found: Estimate) -> str:
+    return f"{found.median:.3g} steps ({found.low:.3g} to {found.high:.3g})"
 
 
 def _starts_low(evidence: Evidence) -> Verdict:
@@ -156,10 +152,9 @@ def _starts_low(evidence: Evidence) -> Verdict:
 def _grows_linearly(evidence: Evidence) -> Verdict:
     """From 1 to 16 multiplications the rate grows 16-fold: 90 % of it at least."""
     one, sixteen = (evidence.get("compile mul", **_point(repeat)) for repeat in (1, 16))
-    gain = over(one, sixteen)
-    found = (16 * gain[0], 16 * gain[1], 16 * gain[2])
-    text = f"from 1 to 16 multiplications the rate grows {shown(found)}"
-    return Verdict(three_way(found[1], found[2], 0.9 * 16), text)
+    found = 16 * (one / sixteen)
+    text = f"from 1 to 16 multiplications the rate grows {found:x}"
+    return Verdict(not_below(found, 0.9 * 16), text)
 
 
 def _best(evidence: Evidence, kind: str) -> tuple[str, int, Estimate]:
@@ -187,12 +182,13 @@ def _against_the_peak(evidence: Evidence, kind: str, low: float, high: float) ->
         raise NotRecordedError("the datasheet has no float32 peak")
     line, repeat, time = _best(evidence, kind)
     found = _rate(_flop(line, repeat), time, top)
-    text = f"{line}, {repeat} steps: {_flops(_rate(_flop(line, repeat), time))}, {share(found)} of the datasheet's"
+    text = f"{line}, {repeat} steps: {_flops(_rate(_flop(line, repeat), time))}, {found:%} of the datasheet's"
     return band_verdict(found, low, high, text)
 
 
-def _flops(found: Ratio) -> str:
-    return f"{units.rate(found[0], 'FLOP/s')} ({units.rate(found[1], 'FLOP/s')} to {units.rate(found[2], 'FLOP/s')})"
+def _flops(found: Estimate) -> str:
+    middle, low, high = (units.rate(each, "FLOP/s") for each in (found.median, found.low, found.high))
+    return f"{middle} ({low} to {high})"
 
 
 def _as_fast_as_a_copy(evidence: Evidence) -> Verdict:
@@ -200,11 +196,11 @@ def _as_fast_as_a_copy(evidence: Evidence) -> Verdict:
     copy, parts, reached = evidence.get("copy", **_point(1)), [], []
     for way in WAYS:
         try:
-            found = over(copy, evidence.get(f"{way} mul", **_point(1)))
+            found = copy / evidence.get(f"{way} mul", **_point(1))
         except NotRecordedError:
             continue
-        reached.append(three_way(found[1], found[2], 0.95))
-        parts.append(f"{way} {share(found)}")
+        reached.append(not_below(found, 0.95))
+        parts.append(f"{way} {found:%}")
     if len(parts) < 2:
         raise NotRecordedError("fewer than two ways were measured")
     moved = units.rate(moved_bytes(_point(1)) / copy.median, "B/s")
@@ -218,20 +214,19 @@ def _bandwidth_drops(evidence: Evidence) -> Verdict:
     """Bytes a second: at one step 80 % of the datasheet's bandwidth at least, at 512 less than half of the first."""
     one, last = (evidence.get("compile mul", **_point(repeat)) for repeat in (1, 512))
     bandwidth, moved = datasheet(evidence).memory_bytes_per_s, moved_bytes(_point(1))
-    first, drop = _rate(moved, one, bandwidth), over(one, last)
-    text = f"{units.rate(moved / one.median, 'B/s')} at one step, {share(first)} of the datasheet's; "
+    first, drop = _rate(moved, one, bandwidth), one / last
+    text = f"{units.rate(moved / one.median, 'B/s')} at one step, {first:%} of the datasheet's; "
     text += f"{units.rate(moved / last.median, 'B/s')} at 512"
-    if three_way(first[1], first[2], 0.8) == "holds" and drop[2] < 0.5:
+    if not_below(first, 0.8) == "holds" and drop.high < 0.5:
         return Verdict("holds", text)
-    return Verdict("fails" if first[2] < 0.8 or drop[1] >= 0.5 else "undecided", text)
+    return Verdict("fails" if first.high < 0.8 or drop.low >= 0.5 else "undecided", text)
 
 
 def _compute_bound_beyond(evidence: Evidence) -> Verdict:
     """128 multiplications reach 80 % of the rate of 512 at least: beyond 64 the arithmetic is busy."""
     few, many = (evidence.get("compile mul", **_point(repeat)) for repeat in (128, 512))
-    ratio = over(many, few)
-    found = (ratio[0] / 4, ratio[1] / 4, ratio[2] / 4)
-    return Verdict(three_way(found[1], found[2], 0.8), f"128 steps reach {share(found)} of the rate of 512")
+    found = many / few / 4
+    return Verdict(not_below(found, 0.8), f"128 steps reach {found:%} of the rate of 512")
 
 
 def _about_a_hundred(evidence: Evidence) -> Verdict:
@@ -240,9 +235,8 @@ def _about_a_hundred(evidence: Evidence) -> Verdict:
     if not ways:
         raise NotRecordedError(f"no fused way of {FMA} was measured at {LARGE} elements")
     line, times = ways[0]
-    steps = measured_knee(_growing(times))
-    found = (2 * steps[0], 2 * steps[1], 2 * steps[2])
-    text = f"{line}: memory-bound up to {found[0]:.3g} FLOP an element ({found[1]:.3g} to {found[2]:.3g})"
+    found = 2 * measured_knee(_growing(times))
+    text = f"{line}: memory-bound up to {found.median:.3g} FLOP an element ({found.low:.3g} to {found.high:.3g})"
     return band_verdict(found, 100 / ABOUT, 100 * ABOUT, text)
 
 
@@ -253,8 +247,8 @@ def _eager_pays_each_time(evidence: Evidence) -> Verdict:
     few, many = min(times), max((repeat for repeat in times if repeat <= 16), default=1)
     if many < 8 or few > 1:
         raise NotRecordedError("1 and 8 to 16 steps of one operator each were not measured")
-    ratio = over(times[many], times[few])
-    text = f"{many} operators over one on {elements} elements: {shown(ratio)}"
+    ratio = times[many] / times[few]
+    text = f"{many} operators over one on {elements} elements: {ratio:x}"
     return band_verdict(ratio, 0.75 * many, 1.25 * many, text)
 
 

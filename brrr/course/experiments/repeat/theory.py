@@ -8,8 +8,9 @@ GPU. All arithmetic is in float32, whatever the type that is loaded and stored.
 from __future__ import annotations
 
 from brrr.core.values import Point
-from brrr.counting.cost import Cost
-from brrr.course.nouns.experiment import Variant
+from brrr.counting.cost import Cost, Form
+from brrr.course.experiments.predicted import alone, kernel, moving, pointwise, run
+from brrr.course.nouns.experiment import PredictedRun, Variant
 from brrr.gpu.datasheet import Hardware
 
 ITEMSIZE = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -69,6 +70,24 @@ def knee(hardware: Hardware | None, kind: str, dtype: str) -> float | None:
     return top / hardware.memory_bytes_per_s * 2 * ITEMSIZE[dtype] / flop_a_step(kind)
 
 
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+    """Fused: one kernel, its steps in float32; eager: an operator a step."""
+    kind, steps = operation(variant.name), int(point["repeat"])
+    elements, dtype = int(point["elements"]), str(point["dtype"])
+    size = ITEMSIZE[dtype]
+    nbytes = float(size * elements)
+    if kind == COPY:
+        return alone(moving("copy_", elements, size, dtype))
+    if "eager" in variant.name:
+        names = ("mul", "add") if kind == FMA else ("mul",)
+        by_number = Form("scalar", 1, elements)
+        listed = tuple(pointwise(name, elements, size, dtype, form=by_number) for name in names) * steps
+        return run(listed, 2 * nbytes, (2 if len(listed) == 1 else 3) * nbytes)
+    flop = flop_a_step(kind) * steps * elements
+    made = kernel([kind], flop, nbytes, nbytes, fma=kind == FMA)
+    return alone(made, "compiled" if "compile" in variant.name else "eager")
+
+
 # ---- the guides: the limits of the datasheet ----
 
 
@@ -80,8 +99,3 @@ def fma_peak(hardware: Hardware | None, point: Point) -> float | None:
 def multiply_peak(hardware: Hardware | None, point: Point) -> float | None:
     """Half of it: what multiplications alone can reach."""
     return peak(hardware, MULTIPLY)
-
-
-def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
-    """The memory's bandwidth by the datasheet, in B/s."""
-    return hardware.memory_bytes_per_s if hardware else None

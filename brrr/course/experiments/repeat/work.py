@@ -14,8 +14,7 @@ from weakref import WeakValueDictionary
 import torch
 
 from brrr.core.values import Point
-from brrr.course.experiments.checked import refuse_too_large
-from brrr.course.experiments.pseudo_linear.work import compile_now
+from brrr.course.experiments.checked import compile_now, refuse_too_large
 from brrr.course.experiments.repeat.theory import COPY, FMA, ITEMSIZE, cost, operation
 from brrr.course.nouns.experiment import Variant, Workload
 from brrr.timing.cpu_queue import CpuQueue

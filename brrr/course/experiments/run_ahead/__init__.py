@@ -10,11 +10,12 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr.core.values import Point
-from brrr.counting.cost import Cost
-from brrr.course.experiments.judging import Curve, curve, largest, share
-from brrr.course.nouns.claim import Claim, Verdict, ratio_verdict, three_way
+from brrr.counting.cost import Cost, Form
+from brrr.course.experiments.judging import Curve, curve, from_on, largest
+from brrr.course.experiments.predicted import How, pointwise, run
+from brrr.course.nouns.claim import Claim, Verdict, not_above, not_below, ratio_verdict
 from brrr.course.nouns.evidence import Evidence
-from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant
 
 SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Overhead'"
 ELEMENTS = (1024, 16384, 65536, 2**18, 2**20, 2**22, 2**24)
@@ -28,8 +29,6 @@ ITEMSIZE = 4
 HIDDEN = 0.10
 """A device that is idle for less than this share of the time is not waiting for the host."""
 
-Share = tuple[float, float, float]
-
 
 def supports(variant: Variant, point: Point) -> bool:
     """A CPU's work takes long where a GPU's begins to be worth while."""
@@ -42,24 +41,27 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(float(OPERATORS * elements), 2.0 * ITEMSIZE * OPERATORS * elements)
 
 
-def idle_share(busy: Estimate, period: Estimate) -> Share:
-    """`1 - busy / period` as (middle, low, high), never below zero.
+def predicted(variant: Variant, point: Point) -> PredictedRun:
+    """The products with a number, one by one or as a CUDA Graph."""
+    elements = int(point["elements"])
+    multiply = pointwise("mul", elements, ITEMSIZE, form=Form("scalar", 1, elements))
+    how: How = "graph" if variant.name == "graph" else "eager"
+    return run((multiply,) * OPERATORS, multiply.bytes, 1.5 * multiply.bytes, how)
+
+
+def idle_share(busy: Estimate, period: Estimate) -> Estimate:
+    """`1 - busy / period`, never below zero.
 
     >>> idle_share(Estimate(20.0, 20.0, 20.0, 9), Estimate(80.0, 80.0, 100.0, 9))
-    (0.75, 0.75, 0.8)
+    Estimate(median=0.75, low=0.75, high=0.8, n=9)
     """
-    middle, low = 1 - busy.median / period.median, 1 - busy.high / period.low
-    return max(0.0, middle), max(0.0, low), max(0.0, 1 - busy.low / period.high)
+    idle = 1 - busy / period
+    return Estimate(max(0.0, idle.median), max(0.0, idle.low), max(0.0, idle.high), idle.n)
 
 
 def hidden_from(busy: Curve, period: Curve) -> int | None:
     """The smallest size from which on the device idles for less than a tenth at every larger size; None if never."""
-    found = None
-    for size in sorted(set(busy) & set(period), reverse=True):
-        if idle_share(busy[size], period[size])[0] >= HIDDEN:
-            break
-        found = size
-    return found
+    return from_on(set(busy) & set(period), lambda size: idle_share(busy[size], period[size]).median < HIDDEN)
 
 
 def _curves(evidence: Evidence, *lines: str) -> list[Curve]:
@@ -78,7 +80,7 @@ def _paperweight(evidence: Evidence) -> Verdict:
     busy, period = _curves(evidence, "busy", "period")
     size = _common(busy, period)[0]
     idle = idle_share(busy[size], period[size])
-    return Verdict(three_way(idle[1], idle[2], 0.5), f"idle for {share(idle)} of the time at {size} elements")
+    return Verdict(not_below(idle, 0.5), f"idle for {idle:%} of the time at {size} elements")
 
 
 def _runs_ahead(evidence: Evidence) -> Verdict:
@@ -87,9 +89,9 @@ def _runs_ahead(evidence: Evidence) -> Verdict:
     size = largest({"busy": busy, "period": period})
     idle = idle_share(busy[size], period[size])
     start = hidden_from(busy, period)
-    text = f"idle for {share(idle)} at {size} elements; "
+    text = f"idle for {idle:%} at {size} elements; "
     text += f"below {units.percent(HIDDEN, 2)} from {start} on" if start else f"never below {units.percent(HIDDEN, 2)}"
-    return Verdict(three_way(-idle[2], -idle[1], -HIDDEN), text)
+    return Verdict(not_above(idle, HIDDEN), text)
 
 
 def _host_is_flat(evidence: Evidence) -> Verdict:
@@ -98,11 +100,12 @@ def _host_is_flat(evidence: Evidence) -> Verdict:
     sizes = sorted(host)
     if sizes[-1] < 64 * sizes[0]:
         raise NotRecordedError("the sizes measured span less than a factor of 64")
-    highest, lowest = max(host.values(), key=lambda e: e.median), min(host.values(), key=lambda e: e.median)
-    spread = highest.median / lowest.median
-    text = f"issuing takes {units.seconds(lowest.median)} to {units.seconds(highest.median)}, {units.ratio(spread)}, "
+    highest, lowest = max(host.values()), min(host.values())
+    spread = highest / lowest
+    text = f"issuing takes {units.seconds(lowest.median)} to {units.seconds(highest.median)}, "
+    text += f"{units.ratio(spread.median)}, "
     text += f"from {sizes[0]} to {sizes[-1]} elements"
-    return Verdict(three_way(-highest.high / lowest.low, -highest.low / lowest.high, -2.0), text)
+    return Verdict(not_above(spread, 2.0), text)
 
 
 def _graph_removes(evidence: Evidence) -> Verdict:
@@ -111,7 +114,7 @@ def _graph_removes(evidence: Evidence) -> Verdict:
     eager, graph = evidence.get("period", elements=size), evidence.get("graph", elements=size)
     found = ratio_verdict(eager, graph, 2.0, "period_s of eager over the graph's")
     before, after = (
-        idle_share(evidence.get(busy, elements=size), period)[0]
+        idle_share(evidence.get(busy, elements=size), period).median
         for busy, period in (("busy", eager), ("graph busy", graph))
     )
     idle = f"; idle for {units.percent(before, 2)} before and {units.percent(after, 2)} with it"
@@ -151,10 +154,10 @@ EXPERIMENT = Experiment(
         Line("queue busy", "queue", "kernel_s", "the worker: working"),
         Line("queue period", "queue", "period_s", "the loop, CPU queue"),
     ),
-    build="brrr.course.experiments.run_ahead.work:workload",
-    supports="brrr.course.experiments.run_ahead:supports",
-    cost="brrr.course.experiments.run_ahead:cost",
-    predicts="brrr.course.experiments.overhead_predicted:run_ahead",
+    package=__name__,
+    supports=supports,
+    cost=cost,
+    predicts=predicted,
     predict_by_default=False,
     claims=CLAIMS,
     anchors=({"elements": 65536},),

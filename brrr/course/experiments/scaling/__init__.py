@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Field
+from brrr.core.measurement import Estimate, Field
 from brrr.core.values import DeviceKind, Point
 from brrr.counting.cost import Cost, matmul_cost
-from brrr.course.experiments.judging import Curve, curve, over
-from brrr.course.nouns.claim import Claim, Verdict, three_way
+from brrr.course.experiments.judging import Curve, curve
+from brrr.course.nouns.claim import Claim, Verdict, not_above, not_below
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 
@@ -91,10 +91,10 @@ def _lines() -> tuple[Line, ...]:
     )
 
 
-def _growths(evidence: Evidence, kind: str) -> dict[int, tuple[float, float, float]]:
+def _growths(evidence: Evidence, kind: str) -> dict[int, Estimate]:
     """For each batch how many times as long twice the batch takes."""
     small, large = _curve(evidence, kind), _curve(evidence, f"{kind} doubled")
-    return {batch: over(large[batch], small[batch]) for batch in sorted(set(small) & set(large))}
+    return {batch: large[batch] / small[batch] for batch in sorted(set(small) & set(large))}
 
 
 def _curve(evidence: Evidence, line: str) -> Curve:
@@ -113,8 +113,8 @@ def _idle(evidence: Evidence, kind: str) -> dict[int, float]:
 def _doubling_tells(evidence: Evidence) -> Verdict:
     """Where twice the batch takes at most 10 % longer the device must idle; where twice as long, it must not."""
     growths, idle = _growths(evidence, "chain"), _idle(evidence, "chain")
-    hardly = [batch for batch, growth in growths.items() if growth[0] <= HARDLY and batch in idle]
-    grown = [batch for batch, growth in growths.items() if growth[0] >= IN_PROPORTION and batch in idle]
+    hardly = [batch for batch, growth in growths.items() if growth.median <= HARDLY and batch in idle]
+    grown = [batch for batch, growth in growths.items() if growth.median >= IN_PROPORTION and batch in idle]
     if not hardly or not grown:
         raise NotRecordedError("there is no batch that hardly grows, or none that grows in proportion")
     right = all(idle[batch] >= WAITING for batch in hardly) and all(idle[batch] < WORKING for batch in grown)
@@ -129,22 +129,23 @@ def _first_and_last(evidence: Evidence) -> Verdict:
     if len(growths) < 2:
         raise NotRecordedError("fewer than two batches were measured")
     first, last = growths[min(growths)], growths[max(growths)]
-    text = f"twice the batch takes {units.ratio(first[0])} as long at {min(growths)}, "
-    text += f"{units.ratio(last[0])} at {max(growths)}"
-    both = (three_way(-first[2], -first[1], -HARDLY), three_way(last[1], last[2], IN_PROPORTION))
+    text = f"twice the batch takes {units.ratio(first.median)} as long at {min(growths)}, "
+    text += f"{units.ratio(last.median)} at {max(growths)}"
+    both = (not_above(first, HARDLY), not_below(last, IN_PROPORTION))
     return Verdict("holds" if set(both) == {"holds"} else "fails" if "fails" in both else "undecided", text)
 
 
 def _skinny(evidence: Evidence) -> Verdict:
     """A product whose time hardly grows although the device works all the time."""
     growths, idle = _growths(evidence, "gemm"), _idle(evidence, "gemm")
-    found = [b for b, growth in growths.items() if b < DIMENSION and growth[0] <= HARDLY and idle.get(b, 1) < WORKING]
+    found = [
+        b for b, growth in growths.items() if b < DIMENSION and growth.median <= HARDLY and idle.get(b, 1) < WORKING
+    ]
     if not found:
         return Verdict("fails", "no batch of the product hardly grows while the device works")
     at = max(found)
-    text = (
-        f"at batch {', '.join(map(str, found))}; at {at} twice the batch takes {units.ratio(growths[at][0])} as long "
-    )
+    text = f"at batch {', '.join(map(str, found))}; at {at} twice the batch takes "
+    text += f"{units.ratio(growths[at].median)} as long "
     return Verdict("holds", text + f"and the GPU is idle for {units.percent(idle[at], 2)}")
 
 
@@ -167,9 +168,9 @@ EXPERIMENT = Experiment(
     axes=(Axis("batch", BATCHES, label="batch (rows of the input)", quick=(1, 64, 4096)),),
     variants=_variants(),
     lines=_lines(),
-    build="brrr.course.experiments.scaling.work:workload",
-    supports="brrr.course.experiments.scaling:supports",
-    cost="brrr.course.experiments.scaling:cost",
+    package=__name__,
+    supports=supports,
+    cost=cost,
     claims=CLAIMS,
     anchors=({"batch": 64},),
 )

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Estimate
 from brrr.core.values import Point, Value
 from brrr.counting.cost import Cost
-from brrr.course.experiments.fused_ratios import counted
-from brrr.course.experiments.judging import over, shown
-from brrr.course.experiments.predicted import How, alone, kernel, pointwise, run
-from brrr.course.nouns.claim import Claim, Status, Verdict, three_way
+from brrr.course.experiments.judging import counted, minimum
+from brrr.course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, pointwise, run
+from brrr.course.nouns.claim import Claim, Verdict, not_above, not_below, weakest
 from brrr.course.nouns.evidence import Evidence
-from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
-from brrr.gpu.datasheet import Hardware
+from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
 
 SOURCE = "GPU Performance: Parallel Processing vs Overhead (2024), section 'torch.jit.script'"
 HERE = "this course"
@@ -52,29 +51,21 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     nbytes = float(ITEMSIZE * n)
     if way(variant) == "eager":
         return run((pointwise("sin", n, ITEMSIZE),) * sines, 2 * nbytes, (3 if sines > 1 else 2) * nbytes)
-    how: How = "compiled" if way(variant) == "compile" else "eager"
-    return alone(kernel(["sin"] * sines, sines * n, nbytes, nbytes), how)
+    return alone(kernel(["sin"] * sines, sines * n, nbytes, nbytes), how_of(way(variant)))
 
 
-def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
-    """The memory's bandwidth by the datasheet, in B/s."""
-    return hardware.memory_bytes_per_s if hardware else None
-
-
-def _gain(evidence: Evidence, fused: str, sines: int) -> tuple[float, float, float]:
+def _gain(evidence: Evidence, fused: str, sines: int) -> Estimate:
     """Eager over a fused way at the largest size."""
     point: dict[str, Value] = {"sines": sines, "elements": LARGE}
-    return over(evidence.get("eager", **point), evidence.get(fused, **point))
+    return evidence.get("eager", **point) / evidence.get(fused, **point)
 
 
 def _half(evidence: Evidence) -> Verdict:
     """torch.jit.script saves 40 % to 60 % of the time of four sines."""
     gain = _gain(evidence, "script", 4)
-    saved = [1 - 1 / each if each > 0 else -1.0 for each in (gain[1], gain[2])]
-    low, high = three_way(saved[0], saved[1], 0.4), three_way(-saved[1], -saved[0], -0.6)
-    order: tuple[Status, ...] = ("fails", "undecided", "holds")
-    text = f"torch.jit.script saves {units.percent(1 - 1 / gain[0], 2)} at {counted(LARGE)}: {shown(gain)}"
-    return Verdict(min(low, high, key=order.index), text)
+    saved = 1 - 1 / gain
+    text = f"torch.jit.script saves {units.percent(saved.median, 2)} at {counted(LARGE)}: {gain:x}"
+    return Verdict(weakest((not_below(saved, 0.4), not_above(saved, 0.6))), text)
 
 
 def _grows(evidence: Evidence) -> Verdict:
@@ -90,20 +81,16 @@ def _grows(evidence: Evidence) -> Verdict:
         if not found:
             raise NotRecordedError(f"{sines} sines were not measured fused and as operators at {counted(LARGE)}")
         gains[sines] = max(found)
-    text = "; ".join(f"{units.ratio(gain[0])} at {sines} (predicted {sines}x)" for sines, gain in gains.items())
+    text = "; ".join(f"{units.ratio(gain.median)} at {sines} (predicted {sines}x)" for sines, gain in gains.items())
     pairs = list(zip(list(gains.values())[:-1], list(gains.values())[1:], strict=True))
-    low, high = (
-        min(after[1] / before[2] for before, after in pairs),
-        min(after[2] / before[1] for before, after in pairs),
-    )
-    return Verdict(three_way(low, high, 1.1), text)
+    return Verdict(not_below(minimum(after / before for before, after in pairs), 1.1), text)
 
 
 def _saturates(evidence: Evidence) -> Verdict:
     """32 sines as one kernel gain less than half of 32."""
     gain = max(_gain(evidence, fused, LENGTHS[-1]) for fused in ("compile", "cuda"))
-    text = f"{shown(gain)} at {LENGTHS[-1]} sines of {counted(LARGE)}; the bytes alone say {LENGTHS[-1]}x"
-    return Verdict(three_way(-gain[2], -gain[1], -LENGTHS[-1] / 2), text)
+    text = f"{gain:x} at {LENGTHS[-1]} sines of {counted(LARGE)}; the bytes alone say {LENGTHS[-1]}x"
+    return Verdict(not_above(gain, LENGTHS[-1] / 2), text)
 
 
 CLAIMS = (
@@ -145,13 +132,12 @@ EXPERIMENT = Experiment(
         Line("cpu eager", "cpu-eager", "period_s", "CPU, one operator each"),
         Line("cpu blocks", "cpu-blocks", "period_s", "CPU, a block at a time"),
     ),
-    build="brrr.course.experiments.sines.work:workload",
-    supports="brrr.course.experiments.sines:supports",
-    cost="brrr.course.experiments.sines:cost",
-    predicts="brrr.course.experiments.sines:predicted",
+    package=__name__,
+    supports=supports,
+    cost=cost,
+    predicts=predicted,
     claims=CLAIMS,
     anchors=({"sines": 4, "elements": LARGE},),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
-    guides=(Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate",
-                  "brrr.course.experiments.sines:bandwidth"),),
+    guides=(BANDWIDTH,),
 )  # fmt: skip

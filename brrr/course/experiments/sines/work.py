@@ -10,9 +10,16 @@ from typing import Any
 import torch
 
 from brrr.core.values import Point
-from brrr.course.experiments.checked import refuse_too_large
-from brrr.course.experiments.fused import CHUNK, TOLERANCE, Function, blockwise, compiled, error_against
-from brrr.course.experiments.pseudo_linear.work import compile_now
+from brrr.course.experiments.checked import (
+    CHUNK,
+    TOLERANCE,
+    Function,
+    blockwise,
+    compile_now,
+    compiled,
+    error_against,
+    refuse_too_large,
+)
 from brrr.course.experiments.sines import ITEMSIZE, cost, way
 from brrr.course.experiments.unary.work import Input
 from brrr.course.nouns.experiment import Variant, Workload

@@ -9,7 +9,7 @@ from __future__ import annotations
 from brrr.core.measurement import Field
 from brrr.core.values import Point
 from brrr.course.experiments.strassen.claims import CLAIMS
-from brrr.course.experiments.strassen.theory import workspace_bytes
+from brrr.course.experiments.strassen.theory import cost, fp32_bound, fp32_peak, predicted, workspace_bytes
 from brrr.course.experiments.strassen.ways import (
     CHOSEN,
     CPU,
@@ -134,8 +134,6 @@ EXACT = tuple(line_name(way.name) for way in MEASURED if exact(way))
 CLASSICAL = ("sgemm", "ffma")
 """Lines that the peak bounds: a way with levels may have an effective rate above it."""
 
-THEORY = "brrr.course.experiments.strassen.theory"
-
 EXPERIMENT = Experiment(
     name="strassen",
     title="Strassen's algorithm",
@@ -150,17 +148,17 @@ EXPERIMENT = Experiment(
     ),
     variants=VARIANTS,
     lines=tuple(map(_line, VARIANTS)),
-    build="brrr.course.experiments.strassen.work:workload",
-    supports="brrr.course.experiments.strassen:supports",
-    settle="brrr.course.experiments.strassen:settle_s",
-    cost=f"{THEORY}:cost",
-    predicts="brrr.course.experiments.strassen.theory:strassen",
+    package=__name__,
+    supports=supports,
+    settle=settle_s,
+    cost=cost,
+    predicts=predicted,
     predict_by_default=False,
     claims=CLAIMS,
     anchors=({"size": 4096},),
     rate=Rate("flop", "FLOP/s", "effective rate, 2n^3 over the time"),
     guides=(
-        Guide("fp32 peak", "fp32 peak without tensor cores", "DATASHEET", "rate", f"{THEORY}:fp32_peak", CLASSICAL),
-        Guide("four levels", "the peak times (8/7)^4", "PREDICTED", "rate", f"{THEORY}:fp32_bound", EXACT),
+        Guide("fp32 peak", "fp32 peak without tensor cores", "DATASHEET", "rate", fp32_peak, CLASSICAL),
+        Guide("four levels", "the peak times (8/7)^4", "PREDICTED", "rate", fp32_bound, EXACT),
     ),
 )

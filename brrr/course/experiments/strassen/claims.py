@@ -7,7 +7,7 @@ from collections.abc import Callable
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
-from brrr.course.experiments.judging import datasheet, over, shown
+from brrr.course.experiments.judging import datasheet
 from brrr.course.experiments.strassen.frontier import Best, frontier, picks, sizes
 from brrr.course.experiments.strassen.ratios import (
     DECIDES,
@@ -24,7 +24,7 @@ from brrr.course.experiments.strassen.ratios import (
 )
 from brrr.course.experiments.strassen.theory import flop_share
 from brrr.course.experiments.strassen.ways import line_name, prepared_lines, short, timed_lines, way_of
-from brrr.course.nouns.claim import Claim, Status, Verdict, three_way
+from brrr.course.nouns.claim import Claim, Status, Verdict, not_above, not_below, weakest
 from brrr.course.nouns.evidence import Evidence
 
 HERE = "this course"
@@ -77,7 +77,7 @@ def _split(n: int, at_least: float) -> Judge:
         accurate = tuple(line for line in SPLIT if _within(evidence, line, n, bound))
         if not accurate:
             best = fastest(evidence, SPLIT, n)
-            text = f"{shown(over(slow, best.time))} with {best.line}"
+            text = f"{slow / best.time:x} with {best.line}"
             return Verdict("fails", f"no split product is as accurate as SGEMM at {n}; {text}"
                                     f"{_errors(evidence, (best.line, 'sgemm'), n)}")  # fmt: skip
         return _gain(evidence, "sgemm", accurate, n, at_least)
@@ -108,9 +108,9 @@ def _best_fp32(evidence: Evidence) -> Timed:
 def _above_peak(evidence: Evidence) -> Verdict:
     """2n^3 over the time against the datasheet's fp32 peak."""
     best, peak = _best_fp32(evidence), datasheet(evidence).peak("fp32", "cuda cores")
-    low, middle, high = (2.0 * LARGE**3 / t for t in (best.time.high, best.time.median, best.time.low))
-    text = f"{best.line} at {LARGE}: {units.quantity(middle, 'FLOP/s')} effective, the peak is "
-    return Verdict(three_way(low, high, peak), f"{text}{units.quantity(peak, 'FLOP/s')}")
+    rate = 2.0 * LARGE**3 / best.time
+    text = f"{best.line} at {LARGE}: {units.quantity(rate.median, 'FLOP/s')} effective, the peak is "
+    return Verdict(not_below(rate, peak), f"{text}{units.quantity(peak, 'FLOP/s')}")
 
 
 def _below_peak(evidence: Evidence) -> Verdict:
@@ -118,11 +118,10 @@ def _below_peak(evidence: Evidence) -> Verdict:
     best, peak = _best_fp32(evidence), datasheet(evidence).peak("fp32", "cuda cores")
     way = way_of(evidence.experiment.line(best.line).variant)
     assert way is not None
-    done = 2.0 * LARGE**3 * flop_share(way)
-    low, middle, high = (done / t for t in (best.time.high, best.time.median, best.time.low))
+    rate = 2.0 * LARGE**3 * flop_share(way) / best.time
     text = f"{best.line} at {LARGE} multiplies {units.percent(flop_share(way), 2)} of the FLOP: "
-    text += f"{units.quantity(middle, 'FLOP/s')}, {units.percent(middle / peak, 2)} of the peak"
-    return Verdict(three_way(-high, -low, -peak), text)
+    text += f"{units.quantity(rate.median, 'FLOP/s')}, {units.percent(rate.median / peak, 2)} of the peak"
+    return Verdict(not_above(rate, peak), text)
 
 
 # ---- errors and choice ----
@@ -151,7 +150,7 @@ def _chooses_well(evidence: Evidence) -> Verdict:
     if not found:
         raise NotRecordedError("no choice of matmul was measured beside the ways")
     judged = [(compared.at_most(1.05), compared, told) for compared, told in found]
-    status: Status = min((status for status, *_ in judged), key=("fails", "undecided", "holds").index)
+    status: Status = weakest(status for status, *_ in judged)
     worst, told = max(((one, told) for each, one, told in judged if each == status), key=lambda each: each[0].smaller)
     text = f"at most {worst.told} of the fastest way's time{worst.reason(status)}: {told}; {len(found)} choices"
     return Verdict(status, text)

@@ -9,9 +9,8 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Measurement
 from brrr.core.values import Value
-from brrr.course.experiments.judging import over, shown
 from brrr.course.experiments.strassen.ways import way_of
-from brrr.course.nouns.claim import Status, three_way
+from brrr.course.nouns.claim import Status, not_above, not_below
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Source
@@ -146,8 +145,6 @@ DECIDES = ("; where their SM clocks are over 5 % apart, in cycles (time x clock)
 
 TOO_FAR = "at clocks so far apart it is not decided"
 
-Ratio = tuple[float, float, float]
-
 
 @dataclass(frozen=True)
 class Clocked:
@@ -165,25 +162,23 @@ class Clocked:
 
 @dataclass(frozen=True)
 class Compared:
-    """The ratio of two times as (middle, low, high): as measured, and in cycles where their clocks are apart."""
+    """The ratio of two times: as measured, and in cycles where their clocks are apart."""
 
-    measured: Ratio
-    cycles: Ratio | None
+    measured: Estimate
+    cycles: Estimate | None
     clocks: str
 
     @classmethod
     def of(cls, one: Clocked, other: Clocked) -> Compared:
         """One time over the other."""
-        measured = over(one.time, other.time)
+        measured = one.time / other.time
         if not one.clock_hz or not other.clock_hz or not apart((one.clock_hz, other.clock_hz)):
             return cls(measured, None, "")
-        change = one.clock_hz / other.clock_hz
-        low, middle, high = (change * measured[i] for i in (1, 0, 2))
         told = [f"{each.line} at {units.quantity(each.clock_hz or 0.0, 'Hz')}" for each in (one, other)]
-        return cls(measured, (middle, low, high), ", ".join(told))
+        return cls(measured, measured * (one.clock_hz / other.clock_hz), ", ".join(told))
 
     @property
-    def ratios(self) -> tuple[Ratio, ...]:
+    def ratios(self) -> tuple[Estimate, ...]:
         """Both ratios, or the one where the clocks are alike."""
         return (self.measured,) if self.cycles is None else (self.measured, self.cycles)
 
@@ -191,21 +186,21 @@ class Compared:
     def told(self) -> str:
         """The ratio, or both with the two clocks."""
         if self.cycles is None:
-            return shown(self.measured)
-        return f"{shown(self.cycles)} in cycles, {shown(self.measured)} as measured ({self.clocks})"
+            return f"{self.measured:x}"
+        return f"{self.cycles:x} in cycles, {self.measured:x} as measured ({self.clocks})"
 
     @property
     def smaller(self) -> float:
         """The smaller of the ratios: no more than this is certain."""
-        return min(ratio[0] for ratio in self.ratios)
+        return min(ratio.median for ratio in self.ratios)
 
     def at_least(self, threshold: float) -> Status:
         """Whether the ratio reaches a threshold: *holds* and *fails* only where both ratios say so."""
-        return agreed([three_way(low, high, threshold) for _, low, high in self.ratios])
+        return agreed(not_below(ratio, threshold) for ratio in self.ratios)
 
     def at_most(self, threshold: float) -> Status:
         """Whether the ratio stays at or below a threshold, by both ratios."""
-        return agreed([three_way(-high, -low, -threshold) for _, low, high in self.ratios])
+        return agreed(not_above(ratio, threshold) for ratio in self.ratios)
 
     def reason(self, status: Status) -> str:
         """Why nothing is decided, if the clocks are why."""

@@ -95,7 +95,7 @@ TYPES = {"sgemm": "float32", "ffma": "float32", "bf16": "bfloat16", "fp16": "flo
          "bf16x6": "bfloat16"}  # fmt: skip
 
 
-def strassen(variant: Variant, point: Point) -> PredictedRun | None:
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The kernels of a way, as a CUDA Graph runs them; a CPU's as torch runs them, one by one."""
     way, n = way_of(variant.name), int(point["size"])
     if way is None or way.inner not in TYPES:
@@ -104,8 +104,8 @@ def strassen(variant: Variant, point: Point) -> PredictedRun | None:
     whole = cost(variant, point)
     touched = whole.bytes + sum(buffers(way, n))
     flop = sum(each.flop or 0.0 for each in listed)
-    predicted = Cost(flop, whole.bytes, sum(each.bytes for each in listed), touched, listed)
-    return PredictedRun(predicted, "graph" if variant.device == "cuda" else "eager", TYPES[way.inner])
+    work = Cost(flop, whole.bytes, sum(each.bytes for each in listed), touched, listed)
+    return PredictedRun(work, "graph" if variant.device == "cuda" else "eager", TYPES[way.inner])
 
 
 def operators(way: Way, n: int, operand: str) -> tuple[OperatorCost, ...]:

@@ -142,7 +142,6 @@ INPUTS = ("normal", "uniform", "symmetric", "integer", "badly scaled rows", "bad
 BADLY = "badly scaled"
 SIZES = (256, 1024, 4096)
 CPU_LARGEST, GPU_SMALLEST = 1024, 1024
-WORK = "brrr.course.experiments.strassen_errors.work"
 
 NAMES = {
     "strassen": "Strassen's form, float32",
@@ -197,8 +196,8 @@ EXPERIMENT = Experiment(
     ),
     variants=VARIANTS,
     lines=tuple(map(_line, VARIANTS)),
-    build=f"{WORK}:workload",
-    supports="brrr.course.experiments.strassen_errors:supports",
-    cost="brrr.course.experiments.strassen_errors:cost",
+    package=__name__,
+    supports=supports,
+    cost=cost,
     claims=CLAIMS,
 )

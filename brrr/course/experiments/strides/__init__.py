@@ -10,11 +10,11 @@ from math import inf
 
 from brrr.core.measurement import Estimate
 from brrr.core.values import Point, Value
-from brrr.counting.cost import Cost
-from brrr.course.experiments.judging import over, shown
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, three_way
+from brrr.counting.cost import Cost, OperatorCost
+from brrr.course.experiments.predicted import BANDWIDTH, ONE_KERNEL, alone
+from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
 from brrr.course.nouns.evidence import Evidence
-from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
 from brrr.gpu.datasheet import Hardware
 
 HERE = "this course"
@@ -23,6 +23,9 @@ OFFSETS = (0, 1, 3, 8)
 NUMBERS = (2**22, 2**26, 2**28)
 ITEMSIZE, SECTOR, PIECE = 4, 32, 64
 """A piece is what the L2 cache of recent GPUs fetches from memory at once: two sectors."""
+
+CACHED_BYTES = 2**27
+"""No GPU's L2 holds an array of more."""
 
 QUEUE_MAX, LARGE = 2**24, 2**28
 """Claims look at an array of 1 GiB, which no cache holds."""
@@ -73,9 +76,32 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(0.0, float(useful(variant, point)), eager_bytes=float(SECTOR * sectors(point) + result))
 
 
-def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
-    """The memory's bandwidth by the datasheet, in B/s."""
-    return hardware.memory_bytes_per_s if hardware else None
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+    """One kernel that moves whole sectors of 32 bytes: all that hold a number which is touched.
+
+    Beyond the caches the memory hands out two sectors at once, and a sector that is written in part is read before.
+    A copy also writes its result, one number behind the other.
+    """
+    how = variant.name.removeprefix("queue-")
+    whole = float(SECTOR * sectors(point))
+    in_memory = ITEMSIZE * int(point["numbers"]) > CACHED_BYTES
+    fetched = float(PIECE * sectors(point, PIECE)) if in_memory else whole
+    if how.startswith("write"):
+        read, written = fetched * _filled_in_part(how, point) if in_memory else 0.0, whole
+    else:
+        read, written = fetched, float(ITEMSIZE * touched(point)) if how == "copy" else 0.0
+    return alone(OperatorCost(f"strided {how}", 0.0, read, written, "float32", (), ONE_KERNEL))
+
+
+def _filled_in_part(how: str, point: Point) -> float:
+    """The share of the sectors that are written in part, as the threads of a warp fill them.
+
+    Of neighbours none, but where a warp begins inside a sector: it shares one of its four with the warp before.
+    """
+    if int(point["stride"]) > 1:
+        return 1.0
+    straight = how == WHOLE or int(point["offset"]) % (SECTOR // ITEMSIZE) == 0
+    return 0.0 if straight else 0.25
 
 
 def by_sectors(hardware: Hardware | None, point: Point) -> float | None:
@@ -91,37 +117,36 @@ def _time(evidence: Evidence, line: str, stride: int, offset: int = 0) -> Estima
     return evidence.get(line, **point)
 
 
-def useful_share(evidence: Evidence, line: str, stride: int, base: int = 1) -> tuple[float, float, float]:
-    """Useful bytes a second with one stride over those with another, as (middle, low, high)."""
-    ratio = over(_time(evidence, line, base), _time(evidence, line, stride))
+def useful_share(evidence: Evidence, line: str, stride: int, base: int = 1) -> Estimate:
+    """Useful bytes a second with one stride over those with another."""
+    ratio = _time(evidence, line, base) / _time(evidence, line, stride)
     counts = [touched({"numbers": LARGE, "stride": each, "offset": 0}) for each in (stride, base)]
-    scale = counts[0] / counts[1]
-    return ratio[0] * scale, ratio[1] * scale, ratio[2] * scale
+    return ratio * (counts[0] / counts[1])
 
 
 def _sector_is_paid(evidence: Evidence) -> Verdict:
     """Useful bytes a second of a read with stride 8 over stride 1: an eighth, a quarter of it either way."""
     found = useful_share(evidence, "read", 8)
-    return band_verdict(found, 0.75 / 8, 1.25 / 8, f"with stride 8 a read gets {shown(found)} of the useful bytes")
+    return band_verdict(found, 0.75 / 8, 1.25 / 8, f"with stride 8 a read gets {found:x} of the useful bytes")
 
 
 def _time_is_flat(evidence: Evidence) -> Verdict:
     """The time of a read with stride 4, which leaves out three numbers of four, over stride 1: 0.9x to 1.1x."""
-    ratio = over(_time(evidence, "read", 4), _time(evidence, "read", 1))
-    return band_verdict(ratio, 0.9, 1.1, f"reading one number in four over all: {shown(ratio)} of the time")
+    ratio = _time(evidence, "read", 4) / _time(evidence, "read", 1)
+    return band_verdict(ratio, 0.9, 1.1, f"reading one number in four over all: {ratio:x} of the time")
 
 
 def _two_sectors_at_once(evidence: Evidence) -> Verdict:
     """The time of a read with stride 16, which needs half as many sectors, over stride 8: 0.9x to 1.1x."""
-    ratio = over(_time(evidence, "read", 16), _time(evidence, "read", 8))
-    return band_verdict(ratio, 0.9, 1.1, f"reading one number in sixteen over one in eight: {shown(ratio)} of the time")
+    ratio = _time(evidence, "read", 16) / _time(evidence, "read", 8)
+    return band_verdict(ratio, 0.9, 1.1, f"reading one number in sixteen over one in eight: {ratio:x} of the time")
 
 
 def _no_worse_beyond(evidence: Evidence) -> Verdict:
     """Useful bytes a second of a read with stride 32 over stride 16: at least 0.75x."""
     found = useful_share(evidence, "read", 32, base=16)
-    text = f"with stride 32 a read gets {shown(found)} of the useful bytes of stride 16"
-    return Verdict(three_way(found[1], found[2], 0.75), text)
+    text = f"with stride 32 a read gets {found:x} of the useful bytes of stride 16"
+    return Verdict(not_below(found, 0.75), text)
 
 
 def _crooked_read(evidence: Evidence) -> Verdict:
@@ -150,15 +175,15 @@ def _whole_warps(evidence: Evidence) -> Verdict:
 
 def _later(evidence: Evidence, line: str, offset: int, low: float, high: float) -> Verdict:
     """The time with an offset over that of the straight read or write, in a band."""
-    ratio = over(_time(evidence, line, 1, offset), _time(evidence, line.split()[0], 1))
+    ratio = _time(evidence, line, 1, offset) / _time(evidence, line.split()[0], 1)
     numbers = "one number" if offset == 1 else f"{offset} numbers"
-    return band_verdict(ratio, low, high, f"{line}, beginning {numbers} later: {shown(ratio)} of the time")
+    return band_verdict(ratio, low, high, f"{line}, beginning {numbers} later: {ratio:x} of the time")
 
 
 def _read_before_write(evidence: Evidence) -> Verdict:
     """The time of a write with stride 8 over stride 1: 1.7x to 2.7x, for all is read and all is written."""
-    ratio = over(_time(evidence, "write", 8), _time(evidence, "write", 1))
-    return band_verdict(ratio, 1.7, 2.7, f"writing one number in eight over all: {shown(ratio)} of the time")
+    ratio = _time(evidence, "write", 8) / _time(evidence, "write", 1)
+    return band_verdict(ratio, 1.7, 2.7, f"writing one number in eight over all: {ratio:x} of the time")
 
 
 CLAIMS = (
@@ -215,16 +240,15 @@ EXPERIMENT = Experiment(
         Line("queue write", "queue-write", "kernel_s", "x[offset::stride] filled"),
         Line("queue copy", "queue-copy", "kernel_s", "x[offset::stride] copied", shown=False),
     ),
-    build="brrr.course.experiments.strides.work:workload",
-    supports="brrr.course.experiments.strides:supports",
-    cost="brrr.course.experiments.strides:cost",
-    predicts="brrr.course.experiments.memory_predicted:strides",
+    package=__name__,
+    supports=supports,
+    cost=cost,
+    predicts=predicted,
     claims=CLAIMS,
     anchors=({"stride": 1, "offset": 0, "numbers": 2**26}, {"stride": 8, "offset": 0, "numbers": 2**26}),
     rate=Rate("bytes", "B/s", "useful bytes a second"),
     guides=(
-        Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate", "brrr.course.experiments.strides:bandwidth"),
-        Guide("sectors", "read, if single sectors moved", "PREDICTED", "rate",
-              "brrr.course.experiments.strides:by_sectors", ("read",)),
+        BANDWIDTH,
+        Guide("sectors", "read, if single sectors moved", "PREDICTED", "rate", by_sectors, ("read",)),
     ),
 )  # fmt: skip

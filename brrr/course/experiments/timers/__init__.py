@@ -262,8 +262,8 @@ EXPERIMENT = Experiment(
         Line("queue sync each call", "queue-sync-each-call", "latency_s", "synchronize() each call"),
         Line("queue loop then sync", "queue-loop-then-sync", "period_s", "a loop, one synchronize()"),
     ),
-    build="brrr.course.experiments.timers.work:workload",
-    supports="brrr.course.experiments.timers:supports",
+    package=__name__,
+    supports=supports,
     claims=CLAIMS,
     anchors=({"function": "relu-64x1024", "cache": "hot"}, {"function": "gemm-1024", "cache": "hot"}),
 )

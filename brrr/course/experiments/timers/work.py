@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.statistics import median
+from brrr.core.measurement import Estimate, Measurement, median
 from brrr.core.values import Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.course.experiments.checked import refuse_too_large

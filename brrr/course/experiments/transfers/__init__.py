@@ -10,8 +10,8 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.values import Point
 from brrr.counting.cost import Cost
-from brrr.course.experiments.judging import at, curve, datasheet, largest, over, share, shown, toy_named
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, three_way
+from brrr.course.experiments.judging import at, curve, datasheet, largest, minimum, toy_named
+from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
 from brrr.gpu.datasheet import Hardware
@@ -40,23 +40,22 @@ def _pinned_beats_pageable(evidence: Evidence) -> Verdict:
         except NotRecordedError:
             continue
         size = largest(lines, LARGE)
-        found.append((over(lines["pageable"][size], lines["pinned"][size]), way, size))
+        found.append((lines["pageable"][size] / lines["pinned"][size], way, size))
     if not found:
         raise NotRecordedError("neither direction was measured with both kinds of memory")
-    text = "; ".join(f"{way}: {shown(ratio)} at {units.nbytes(size)}" for ratio, way, size in found)
-    low, high = min(ratio[1] for ratio, *_ in found), min(ratio[2] for ratio, *_ in found)
-    return Verdict(three_way(low, high, PINNED_GAIN), f"pageable takes longer, {text}")
+    text = "; ".join(f"{way}: {ratio:x} at {units.nbytes(size)}" for ratio, way, size in found)
+    return Verdict(not_below(minimum(ratio for ratio, *_ in found), PINNED_GAIN), f"pageable takes longer, {text}")
 
 
 @toy_named
 def _floor(evidence: Evidence) -> Verdict:
     """A copy of 16 KB against one of 1 KB, and the size at which a copy has become twice as long."""
     small, more = at(evidence, "up pinned once", nbytes=SMALL), at(evidence, "up pinned once", nbytes=SIXTEEN)
-    ratio = over(more, small)
+    ratio = more / small
     times = curve(evidence, "up pinned once", "nbytes")
     grown = min((size for size in times if times[size].median >= GROWN * small.median), default=None)
     until = f"twice as long only from {units.nbytes(grown)} on" if grown else "at no size measured twice as long"
-    text = f"{units.seconds(small.median)} for 1 KB, 16 times the bytes take {shown(ratio)}; {until}"
+    text = f"{units.seconds(small.median)} for 1 KB, 16 times the bytes take {ratio:x}; {until}"
     return band_verdict(ratio, 0.0, FLOOR, text)
 
 
@@ -69,18 +68,12 @@ def _link_share(evidence: Evidence) -> Verdict:
     for way in ("up", "down"):
         times = curve(evidence, f"{way} pinned", "nbytes")
         size = largest({way: times}, LARGE)
-        time = times[size]
-        shares.append(tuple(size / each / link.bytes_per_s for each in (time.median, time.high, time.low)))
+        shares.append(size / times[size] / link.bytes_per_s)
     slower, faster = sorted(shares)
-    text = f"up {share(_three(shares[0]))}, down {share(_three(shares[1]))} of {units.rate(link.bytes_per_s, 'B/s')}"
-    if faster[1] > 1:
+    text = f"up {shares[0]:%}, down {shares[1]:%} of {units.rate(link.bytes_per_s, 'B/s')}"
+    if faster.low > 1:
         return Verdict("fails", f"{text}: more than the link carries, so the account is wrong")
-    return Verdict(three_way(slower[1], slower[2], LINK_SHARE), text)
-
-
-def _three(values: tuple[float, ...]) -> tuple[float, float, float]:
-    middle, low, high = values
-    return middle, low, high
+    return Verdict(not_below(slower, LINK_SHARE), text)
 
 
 def _both_directions(evidence: Evidence) -> Verdict:
@@ -89,9 +82,9 @@ def _both_directions(evidence: Evidence) -> Verdict:
     size = largest(lines, LARGE)
     up, down, both = (lines[name][size] for name in ("up pinned", "down pinned", "both pinned"))
     slower = up if up.median >= down.median else down
-    gain = tuple(2 * each for each in over(slower, both))
-    text = f"{shown(_three(gain))} the bytes of one way, at {units.nbytes(size)} each way"
-    return Verdict(three_way(gain[1], gain[2], BOTH_GAIN), text)
+    gain = 2 * (slower / both)
+    text = f"{gain:x} the bytes of one way, at {units.nbytes(size)} each way"
+    return Verdict(not_below(gain, BOTH_GAIN), text)
 
 
 @toy_named
@@ -101,12 +94,12 @@ def _pageable_waits(evidence: Evidence) -> Verdict:
     for kind in ("pageable", "pinned"):
         lines = {what: curve(evidence, f"up {kind} {what}", "nbytes") for what in ("issued", "once")}
         size = largest(lines, LARGE)
-        shares[kind] = over(lines["issued"][size], lines["once"][size])
-    text = "; ".join(f"{kind}: the call returns after {share(each)} of the copy" for kind, each in shares.items())
+        shares[kind] = lines["issued"][size] / lines["once"][size]
+    text = "; ".join(f"{kind}: the call returns after {each:%} of the copy" for kind, each in shares.items())
     waits, early = shares["pageable"], shares["pinned"]
-    if waits[1] >= WAITS and early[2] <= RETURNS_EARLY:
+    if waits.low >= WAITS and early.high <= RETURNS_EARLY:
         return Verdict("holds", f"{text}, at {units.nbytes(size)}")
-    wrong = waits[2] < WAITS or early[1] > RETURNS_EARLY
+    wrong = waits.high < WAITS or early.low > RETURNS_EARLY
     return Verdict("fails" if wrong else "undecided", f"{text}, at {units.nbytes(size)}")
 
 
@@ -114,9 +107,9 @@ def _device_memory_is_faster(evidence: Evidence) -> Verdict:
     """Bytes a second within the GPU's memory (read and written) over those to the GPU, pinned, at the largest size."""
     lines = {name: curve(evidence, name, "nbytes") for name in ("up pinned", "device")}
     size = largest(lines, LARGE)
-    gain = tuple(2 * each for each in over(lines["up pinned"][size], lines["device"][size]))
-    text = f"{shown(_three(gain))} the bytes a second of the link, at {units.nbytes(size)}"
-    return Verdict(three_way(gain[1], gain[2], DEVICE_GAIN), text)
+    gain = 2 * (lines["up pinned"][size] / lines["device"][size])
+    text = f"{gain:x} the bytes a second of the link, at {units.nbytes(size)}"
+    return Verdict(not_below(gain, DEVICE_GAIN), text)
 
 
 CLAIMS = (
@@ -219,20 +212,15 @@ EXPERIMENT = Experiment(
         Line("queue up pageable issued", "queue-pageable", "host_s", "to the toy, staging buffer: until return", False),
         Line("queue up pinned issued", "queue-pinned", "host_s", "to the toy, direct: until return", False),
     ),
-    build="brrr.course.experiments.transfers.work:workload",
-    supports="brrr.course.experiments.transfers:supports",
+    package=__name__,
+    supports=supports,
     claims=CLAIMS,
     anchors=({"nbytes": 2**20}, {"nbytes": 2**28}),
-    cost="brrr.course.experiments.transfers:cost",
+    cost=cost,
     rate=Rate("bytes", "B/s", "bandwidth"),
     guides=(
-        Guide(
-            "link", "the link's limit, one direction", "DATASHEET", "rate",
-            "brrr.course.experiments.transfers:link_bytes_per_s", lines=LINK_LINES,
-        ),
-        Guide(
-            "link-both", "the link's limit, both directions", "DATASHEET", "rate",
-            "brrr.course.experiments.transfers:both_bytes_per_s", lines=("both pinned",),
-        ),
+        Guide("link", "the link's limit, one direction", "DATASHEET", "rate", link_bytes_per_s, LINK_LINES),
+        Guide("link-both", "the link's limit, both directions", "DATASHEET", "rate", both_bytes_per_s,
+              ("both pinned",)),
     ),
 )  # fmt: skip

@@ -11,11 +11,11 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr.core.values import Point, Value
 from brrr.counting.cost import Cost
-from brrr.course.experiments.judging import all_within, datasheet, over, share
-from brrr.course.nouns.claim import Claim, Verdict, three_way
+from brrr.course.experiments.judging import all_within, datasheet
+from brrr.course.experiments.predicted import BANDWIDTH, alone, moving, pointwise
+from brrr.course.nouns.claim import Claim, Verdict, not_below
 from brrr.course.nouns.evidence import Evidence
-from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
-from brrr.gpu.datasheet import Hardware
+from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
 
 SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Bandwidth'"
 HERE = "this course"
@@ -25,7 +25,9 @@ FUNCTIONS = ("copy", *OPERATORS)
 ITEMSIZE = {"float32": 4, "bfloat16": 2}
 ELEMENTS = (2**10, 2**14, 2**16, 2**18, 2**20, 2**22, 2**24, 2**26, 2**28)
 QUEUE_MAX, ALIKE = 2**24, 0.1
-Ratio = tuple[float, float, float]
+FLOP = {"gelu": 5, "sigmoid": 4, "tanh": 1, "exp": 1, "cos": 1, "relu": 1}
+"""FLOP of an element, as `brrr.cost` counts them."""
+
 LARGE = 2**24
 """Claims look at the most elements measured, from here on: arrays that no cache holds."""
 
@@ -41,9 +43,13 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(0.0 if variant.name.endswith("copy") else elements, 2 * ITEMSIZE[str(point["dtype"])] * elements)
 
 
-def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
-    """The memory's bandwidth by the datasheet, in B/s."""
-    return hardware.memory_bytes_per_s if hardware else None
+def predicted(variant: Variant, point: Point) -> PredictedRun:
+    """One operator."""
+    name, elements, dtype = variant.name.removeprefix("queue-"), int(point["elements"]), str(point["dtype"])
+    size = ITEMSIZE[dtype]
+    if name == "copy":
+        return alone(moving("clone", elements, size, dtype))
+    return alone(pointwise(name, elements, size, dtype, flop=FLOP[name]))
 
 
 def times(evidence: Evidence, names: tuple[str, ...], dtype: str = "float32") -> tuple[int, dict[str, Estimate]]:
@@ -63,13 +69,13 @@ def _alike(evidence: Evidence, names: tuple[str, ...], base: str, dtype: str = "
     """Each one's time over that of `base`: all within a tenth."""
     elements, found = times(evidence, (base, *names), dtype)
     first = next(iter(found))
-    ratios = {name: over(time, found[first]) for name, time in found.items() if name != first}
+    ratios = {name: time / found[first] for name, time in found.items() if name != first}
     text = f"{dtype}, over {first} at {elements} elements: {_each(ratios)}"
     return all_within(ratios.values(), 1 - ALIKE, 1 + ALIKE, text)
 
 
-def _each(ratios: dict[str, Ratio]) -> str:
-    return ", ".join(f"{name} {units.ratio(ratio[0])}" for name, ratio in ratios.items())
+def _each(ratios: dict[str, Estimate]) -> str:
+    return ", ".join(f"{name} {units.ratio(ratio.median)}" for name, ratio in ratios.items())
 
 
 def _activations_alike(evidence: Evidence) -> Verdict:
@@ -89,17 +95,16 @@ def _near_the_bandwidth(evidence: Evidence) -> Verdict:
     limit = datasheet(evidence).memory_bytes_per_s
     elements, found = times(evidence, OPERATORS)
     name, slowest = max(found.items(), key=lambda each: each[1].median)
-    moved = 2 * ITEMSIZE["float32"] * elements / limit
-    reached = (moved / slowest.median, moved / slowest.high, moved / slowest.low)
-    text = f"the slowest, {name}, moves {share(reached)} of the bandwidth at {elements} elements"
-    return Verdict(three_way(reached[1], reached[2], 0.8), text)
+    reached = 2 * ITEMSIZE["float32"] * elements / limit / slowest
+    text = f"the slowest, {name}, moves {reached:%} of the bandwidth at {elements} elements"
+    return Verdict(not_below(reached, 0.8), text)
 
 
-def of_float32(evidence: Evidence, names: tuple[str, ...]) -> tuple[int, dict[str, Ratio]]:
+def of_float32(evidence: Evidence, names: tuple[str, ...]) -> tuple[int, dict[str, Estimate]]:
     """The elements, and each one's time on bfloat16 over that on as many float32."""
     elements, wide = times(evidence, names)
     point: dict[str, Value] = {"elements": elements, "dtype": "bfloat16"}
-    return elements, {line: over(evidence.get(line, **point), time) for line, time in wide.items()}
+    return elements, {line: evidence.get(line, **point) / time for line, time in wide.items()}
 
 
 def _half_the_bytes(evidence: Evidence) -> Verdict:
@@ -152,14 +157,12 @@ EXPERIMENT = Experiment(
         *(Line(f"{name} latency", name, "latency_s", f"{name}, one call", shown=False) for name in ("relu", "gelu")),
         *(Line(f"queue {name}", f"queue-{name}", "kernel_s", name) for name in FUNCTIONS),
     ),
-    build="brrr.course.experiments.unary.work:workload",
-    supports="brrr.course.experiments.unary:supports",
-    cost="brrr.course.experiments.unary:cost",
-    predicts="brrr.course.experiments.memory_predicted:unary",
+    package=__name__,
+    supports=supports,
+    cost=cost,
+    predicts=predicted,
     claims=CLAIMS,
     anchors=({"elements": 2**16, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
-    guides=(
-        Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate", "brrr.course.experiments.unary:bandwidth"),
-    ),
+    guides=(BANDWIDTH,),
 )  # fmt: skip

@@ -11,12 +11,14 @@ from math import sqrt
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Estimate
 from brrr.core.values import Point
-from brrr.counting.cost import Cost
-from brrr.course.experiments.judging import Curve, datasheet, share, shown
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, three_way
+from brrr.counting.cost import Cost, Form
+from brrr.course.experiments.judging import Curve, datasheet
+from brrr.course.experiments.predicted import alone, moving, pointwise, reduction
+from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
 from brrr.course.nouns.evidence import Evidence
-from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
 from brrr.gpu.datasheet import Hardware
 
 HERE = "this course"
@@ -25,7 +27,7 @@ NBYTES = tuple(sorted((*(2**k for k in range(16, 33)), *DENSE)))
 """64 KiB to 4 GiB, four times as dense from 8 MiB to 256 MiB, where the L2 caches of GPUs end."""
 
 SUSTAINED_BYTES = 2**28
-"""A sustained pass moves so much at least, as in `brrr.roofline.calibrate.gpu_streams`."""
+"""A sustained pass moves so much at least, as in `brrr.roofline.calibrate.gpu_bandwidth`."""
 
 QUEUE_MAX = 2**28
 KINDS = {"read": 1, "copy": 2, "triad": 3}
@@ -57,6 +59,20 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(float(flop * within // (4 * arrays) * passes), float(within * passes))
 
 
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+    """One torch operator; None for the sustained passes, since it is such passes that bandwidths are measured with."""
+    how, kind = variant.name.removeprefix("queue-").split("-")
+    if how == "sustained":
+        return None
+    nbytes = set_bytes(kind, int(point["nbytes"]))
+    made = {
+        "copy": moving("copy_", nbytes // 8, 4),
+        "scale": pointwise("mul", nbytes // 8, 4),
+        "read": reduction("sum", Form("whole", 1, nbytes // 4), 4),
+    }
+    return alone(made[kind])
+
+
 def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
     """The memory's bandwidth by the datasheet, in B/s, for sets of more than twice the L2: a cache is faster."""
     if hardware is None or hardware.l2_bytes is None or int(point["nbytes"]) < 2 * hardware.l2_bytes:
@@ -64,15 +80,14 @@ def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
     return hardware.memory_bytes_per_s
 
 
-def rates(evidence: Evidence, line: str) -> dict[int, tuple[float, float, float]]:
-    """Bytes a second by working set, as (middle, low, high)."""
+def rates(evidence: Evidence, line: str) -> dict[int, Estimate]:
+    """Bytes a second by working set."""
     variant = evidence.experiment.variant(evidence.experiment.line(line).variant)
     times: Curve = {int(size): time for size, time in evidence.curve(line, "nbytes").items()}
-    moved = {size: cost(variant, {"nbytes": size}).bytes for size in times}
-    return {size: (moved[size] / t.median, moved[size] / t.high, moved[size] / t.low) for size, t in times.items()}
+    return {size: cost(variant, {"nbytes": size}).bytes / time for size, time in times.items()}
 
 
-def _levels(evidence: Evidence, line: str = "copy") -> tuple[int, int, dict[int, tuple[float, float, float]]]:
+def _levels(evidence: Evidence, line: str = "copy") -> tuple[int, int, dict[int, Estimate]]:
     """The largest set of a quarter of the L2 or less, the largest of 20 times the L2 or more, and all rates."""
     l2, found = datasheet(evidence).l2_bytes, rates(evidence, line)
     if not l2:
@@ -88,19 +103,21 @@ def _l2_is_faster(evidence: Evidence) -> Verdict:
     """A copy within a quarter of the L2 over one of 20 times the L2 or more: at least 1.5x."""
     small, large, found = _levels(evidence)
     a, b = found[small], found[large]
-    ratio = (a[0] / b[0], a[1] / b[2], a[2] / b[1])
-    text = f"a copy within {units.nbytes(small)} runs at {units.rate(a[0], 'B/s')}, within {units.nbytes(large)} at "
-    return Verdict(three_way(ratio[1], ratio[2], 1.5), f"{text}{units.rate(b[0], 'B/s')}: {shown(ratio)}")
+    ratio = a / b
+    text = (
+        f"a copy within {units.nbytes(small)} runs at {units.rate(a.median, 'B/s')}, within {units.nbytes(large)} at "
+    )
+    return Verdict(not_below(ratio, 1.5), f"{text}{units.rate(b.median, 'B/s')}: {ratio:x}")
 
 
 def _cliff_at_the_l2(evidence: Evidence) -> Verdict:
     """Where the rate falls below the geometric mean of both levels, over the L2's size: 0.25 to 1.5."""
     small, large, found = _levels(evidence)
-    middle = sqrt(found[small][0] * found[large][0])
-    below = [size for size in sorted(found) if size > small and found[size][0] < middle]
+    middle = sqrt(found[small].median * found[large].median)
+    below = [size for size in sorted(found) if size > small and found[size].median < middle]
     before = max((size for size in found if size < below[0]), default=small)
     l2 = float(datasheet(evidence).l2_bytes or 0)
-    bounds = (sqrt(before * below[0]) / l2, before / l2, below[0] / l2)
+    bounds = Estimate(sqrt(before * below[0]) / l2, before / l2, below[0] / l2, 1)
     text = f"the rate falls between {units.nbytes(before)} and {units.nbytes(below[0])}; the L2 has {units.nbytes(l2)}"
     return band_verdict(bounds, 0.25, 1.5, text)
 
@@ -108,10 +125,9 @@ def _cliff_at_the_l2(evidence: Evidence) -> Verdict:
 def _memory_near_the_datasheet(evidence: Evidence) -> Verdict:
     """A copy of 20 times the L2 or more over the datasheet's bandwidth: at least 80 %."""
     _, large, found = _levels(evidence)
-    limit = datasheet(evidence).memory_bytes_per_s
-    reached = (found[large][0] / limit, found[large][1] / limit, found[large][2] / limit)
-    text = f"a copy within {units.nbytes(large)} reaches {share(reached)} of the datasheet's bandwidth"
-    return Verdict(three_way(reached[1], reached[2], 0.8), text)
+    reached = found[large] / datasheet(evidence).memory_bytes_per_s
+    text = f"a copy within {units.nbytes(large)} reaches {reached:%} of the datasheet's bandwidth"
+    return Verdict(not_below(reached, 0.8), text)
 
 
 def _operators_need_size(evidence: Evidence) -> Verdict:
@@ -120,9 +136,9 @@ def _operators_need_size(evidence: Evidence) -> Verdict:
     if len(found) < 3:
         raise NotRecordedError("fewer than three working sets were measured")
     few, many = found[min(found)], found[max(found)]
-    text = f"torch's copy moves {units.rate(few[0], 'B/s')} within {units.nbytes(min(found))}, "
-    text += f"{units.rate(many[0], 'B/s')} within {units.nbytes(max(found))}"
-    return band_verdict((few[0] / many[0], few[1] / many[2], few[2] / many[1]), 0.0, 0.5, text)
+    text = f"torch's copy moves {units.rate(few.median, 'B/s')} within {units.nbytes(min(found))}, "
+    text += f"{units.rate(many.median, 'B/s')} within {units.nbytes(max(found))}"
+    return band_verdict(few / many, 0.0, 0.5, text)
 
 
 CLAIMS = (
@@ -162,15 +178,14 @@ EXPERIMENT = Experiment(
         *(Line(f"queue torch {kind}", f"queue-once-{kind}", "kernel_s", f"{label}, one order")
           for kind, label in (("copy", "copy"), ("scale", "scale"), ("read", "sum"))),
     ),
-    build="brrr.course.experiments.working_set.work:workload",
-    supports="brrr.course.experiments.working_set:supports",
-    cost="brrr.course.experiments.working_set:cost",
-    predicts="brrr.course.experiments.memory_predicted:working_set",
+    package=__name__,
+    supports=supports,
+    cost=cost,
+    predicts=predicted,
     claims=CLAIMS,
     anchors=({"nbytes": 2**20}, {"nbytes": 2**30}),
     rate=Rate("bytes", "B/s", "bytes moved a second"),
     guides=(
-        Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate",
-              "brrr.course.experiments.working_set:bandwidth"),
+        Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate", bandwidth),
     ),
 )  # fmt: skip

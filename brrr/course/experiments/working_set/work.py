@@ -35,8 +35,8 @@ def workload(variant: Variant, point: Point) -> Workload:
 
 
 def _sustained(variant: Variant, point: Point, kind: str, nbytes: int) -> Workload:
-    """A kernel of `stream.cu`; its own check compares every word (WrongResultError), so nothing is left to tolerate."""
-    from brrr.roofline.calibrate.gpu_streams import Streams
+    """A kernel of `peaks.cu`; its own check compares every word (WrongResultError), so nothing is left to tolerate."""
+    from brrr.roofline.calibrate.gpu_bandwidth import Streams
 
     streams = Streams(nbytes)
     wanted = BLOCKS_A_MULTIPROCESSOR * torch.cuda.get_device_properties().multi_processor_count

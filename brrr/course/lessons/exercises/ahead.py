@@ -57,7 +57,7 @@ def waiting_ends(evidence: Evidence) -> Bracket:
     """
     busy, period = curve(evidence, "busy", "elements"), curve(evidence, "period", "elements")
     start = hidden_from(busy, period)
-    waits = [size for size in busy if size in period and idle_share(busy[size], period[size])[0] >= HIDDEN]
+    waits = [size for size in busy if size in period and idle_share(busy[size], period[size]).median >= HIDDEN]
     if start is None or not waits:
         raise NotRecordedError(f"the sizes measured, {sorted(busy)}, do not show where the device stops waiting")
     return Bracket(max(waits), start)

@@ -1,15 +1,19 @@
-"""Which measured host cost counts for an operator: that of its own call where there is one, else that of its class."""
+"""Which measured figures count for an operator: the host's cost of its call, and the rate of the memory that it uses.
+
+Of host costs it is that of its own call where there is one, else that of its class. Of memory, a datasheet knows one
+level, at its full rate. On measured peaks two curves tell: the rate of a single pass (`copy-once` and the like), whose
+start and end weigh on small sets, and the sustained rate of the level that holds the working set of the whole call.
+The slower of the two counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import chain, repeat
-from typing import NamedTuple
 
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import OperatorCost
-from brrr.roofline.basis import Basis
+from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.peaks.peak import Curve, Peak
 from brrr.roofline.peaks.peaks import Peaks
 
@@ -32,26 +36,26 @@ OWN: Mapping[str, str] = {
 """Operators whose own host cost is measured; a bound of relu is a number, which Python hands over at a price."""
 
 
-def host_class(each: OperatorCost, basis: Basis) -> str:
+def host_class(each: OperatorCost, model: DeviceModel) -> str:
     """The name, behind `host.`, of the figure that counts; a class that stands in for another one becomes a note."""
     for name in _nearest(each):
-        if basis.has(f"host.{name}"):
+        if model.has(f"host.{name}"):
             return name
     found = CLASS.get(each.kind, "pointwise")
     if found != each.kind and each.kind not in ("fused", WHOLE):
-        basis.note(f"issuing {each.kind} operators counts as issuing {found} ones")
+        model.note(f"issuing {each.kind} operators counts as issuing {found} ones")
     return found
 
 
-def behind_transpose_s(each: OperatorCost, before: str, basis: Basis) -> float | None:
+def behind_transpose_s(each: OperatorCost, before: str, model: DeviceModel) -> float | None:
     """What a product costs right behind a transpose: both are one call of `F.linear`, which was measured as a module.
 
     None where that is not so, or was not measured.
     """
     needed = ("host.linear", "host.module", "host.transpose")
-    if (before, each.name) != ("aten.t", "aten.mm") or not all(map(basis.has, needed)):
+    if (before, each.name) != ("aten.t", "aten.mm") or not all(map(model.has, needed)):
         return None
-    linear, module, transpose = map(basis.value, needed)
+    linear, module, transpose = map(model.value, needed)
     return max(0.0, linear - module - transpose)
 
 
@@ -116,58 +120,79 @@ def _times(peak: Peak, by: float) -> Peak:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Two clocks: the host issues one operator after the other, and the device does each when both are ready for it.
+# The memory's term: how long bytes take, from the level of memory that holds the working set.
 
 
-class Step(NamedTuple):
-    """One operator: what it costs the host to issue, and the device to do (None: nothing runs there)."""
+def memory_s(
+    model: DeviceModel, read: float, written: float, working_set: float, start_s: float, *, in_place: bool = False
+) -> float:
+    """Seconds that reading and writing so many bytes take, without the `start_s` that every operator has.
 
-    host_s: float
-    device_s: float | None
+    `in_place`: what is written is what was read, so that a cache has to hold half as much.
 
-
-class Moment(NamedTuple):
-    """When one operator was issued, and from when to when the device did it; both as issued if nothing ran there."""
-
-    issued_s: float
-    start_s: float
-    end_s: float
-
-
-def schedule(steps: Iterable[Step], gap_s: float = 0.0) -> Iterator[Moment]:
-    """The moments of a chain, from an idle device on; `gap_s` lies between two kernels that do not wait for the host.
-
-    >>> [tuple(moment) for moment in schedule([Step(2.0, 1.0), Step(2.0, 5.0), Step(2.0, 1.0)], gap_s=0.5)]
-    [(2.0, 2.0, 3.0), (4.0, 4.0, 9.0), (6.0, 9.5, 10.5)]
+    `working_set` are the bytes that the whole call touches: what does not fit into a cache comes from the level below.
+    More bytes never take less time, whatever the curves look like.
     """
-    issued, free = 0.0, float("-inf")
-    for host_s, device_s in steps:
-        issued += host_s
-        if device_s is None:
-            yield Moment(issued, issued, issued)
-            continue
-        start = max(issued, free + gap_s)
-        free = start + device_s
-        yield Moment(issued, start, free)
+    moved = read + written
+    if moved <= 0:
+        return 0.0
+    if not model.curves:
+        return moved / model.value("copy")
+    traffic = traffic_kind(read, written)
+    sustained, single = _curves(model, traffic)
+    passing = single_pass_s(model.curves[single], moved, start_s)
+    if in_place:
+        passing = min(passing, 2 * single_pass_s(model.curves[single], moved / 2, start_s))
+    model.use(single, model.curves[single].at(moved), model.curves[single].points[0][1])
+    rate = level_rate(model.curves[sustained], max(working_set, moved / 2 if in_place else moved))
+    model.use(sustained, rate, model.curves[sustained].points[0][1])
+    return max(passing, moved / rate)
 
 
-def period_s(steps: list[Step], calls: int, gap_s: float = 0.0) -> float:
-    """Seconds a call of `calls` calls without synchronising, until host and device are through.
+def level_s(model: DeviceModel, read: float, written: float, working_set: float) -> float:
+    """Seconds at the sustained rate of the level that holds the working set, without a kernel's start and end."""
+    moved = read + written
+    if moved <= 0:
+        return 0.0
+    if not model.curves:
+        return moved / model.value("copy")
+    sustained, _ = _curves(model, traffic_kind(read, written))
+    curve = model.curves[sustained]
+    return moved / model.use(sustained, level_rate(curve, max(working_set, moved)), curve.points[0][1])
 
-    >>> period_s([Step(2.0, 1.0), Step(2.0, 5.0)], calls=1), period_s([Step(2.0, 1.0), Step(2.0, 5.0)], calls=100)
-    (9.0, 6.03)
+
+def traffic_kind(read: float, written: float) -> str:
+    """Which of the measured streams a traffic is like, by the share that is written: none, a third, half, all.
+
+    >>> traffic_kind(8, 0), traffic_kind(8, 4), traffic_kind(4, 4), traffic_kind(0, 4)
+    ('read', 'triad', 'copy', 'write')
     """
-    last = 0.0
-    for moment in schedule(chain.from_iterable(repeat(steps, calls)), gap_s):
-        last = max(last, moment.issued_s, moment.end_s)
-    return last / calls
+    share = written / (read + written)
+    return "read" if share < 1 / 6 else "triad" if share < 5 / 12 else "copy" if share < 3 / 4 else "write"
 
 
-def span_s(steps: Iterable[Step], gap_s: float = 0.0) -> float:
-    """Seconds from the first start to the last end on the device when everything is issued already.
+def level_rate(curve: Curve, working_set: float) -> float:
+    """B/s of the level that holds the working set: the best measured at this size or a larger one.
 
-    >>> span_s([Step(2.0, 1.0), Step(1.0, None), Step(2.0, 5.0)], gap_s=0.5)
-    6.5
+    A larger set is never faster in itself; where a small one was slower, starting and ending was the reason.
     """
-    times = [device_s for _, device_s in steps if device_s is not None]
-    return sum(times) + gap_s * max(0, len(times) - 1)
+    return max(curve.at(working_set), *(peak.value for place, peak in curve.points if place >= working_set), 0.0)
+
+
+def single_pass_s(curve: Curve, moved: float, start_s: float) -> float:
+    """Seconds of one pass over so many bytes, less its start; below the smallest measured set in proportion."""
+    smallest = curve.points[0][0]
+    if moved < smallest:
+        return moved / smallest * single_pass_s(curve, smallest, start_s)
+    sizes = [place for place, _ in curve.points if place < moved] + [moved]
+    return max(0.0, max(size / curve.at(size) for size in sizes) - start_s)
+
+
+def _curves(model: DeviceModel, traffic: str) -> tuple[str, str]:
+    """The curve of the sustained rate, and that of a single pass: torch's own operator's where it was measured."""
+    sustained = traffic if traffic in model.curves else "copy"
+    if sustained not in model.curves:
+        model.value("copy")  # raises, and says what to run
+    torch_curve = "torch-pointwise" if traffic == "copy" else ""
+    wanted = (torch_curve, f"{traffic}-once", "copy-once", sustained)
+    return sustained, next(name for name in wanted if name in model.curves)

@@ -1,13 +1,16 @@
-"""What a prediction rests on: the figures of one device, and a note of each that was used, with its origin."""
+"""The model of a device: its figures, measured or from a datasheet, and a note of each that a prediction used."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 from typing import Literal, NoReturn
 
 from brrr.core import units
-from brrr.gpu.datasheet import Hardware, find_hardware
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.gpu.datasheet import Hardware, find_hardware, hardware
 from brrr.roofline.peaks.peak import Curve, Kind, Peak
 from brrr.roofline.peaks.peaks import MissingPeakError, Peaks, datasheet_peaks
 
@@ -32,10 +35,10 @@ class Used:
 
 
 @dataclass
-class Basis:
+class DeviceModel:
     """The figures of one device, of one origin; what that origin cannot tell is `assumed`, and says so.
 
-    A measured basis never takes a figure from a datasheet: what was not measured is a MissingPeakError. `used` grows
+    A measured model never takes a figure from a datasheet: what was not measured is a MissingPeakError. `used` grows
     as figures are asked for, `notes` with every simplification on the way.
     """
 
@@ -50,7 +53,7 @@ class Basis:
     notes: list[str] = field(default_factory=list)
 
     @classmethod
-    def measured(cls, peaks: Peaks) -> Basis:
+    def measured(cls, peaks: Peaks) -> DeviceModel:
         """On what `calibrate` measured."""
         known = find_hardware(peaks.device)
         return cls(
@@ -64,7 +67,7 @@ class Basis:
         )
 
     @classmethod
-    def of_datasheet(cls, hardware: Hardware) -> Basis:
+    def of_datasheet(cls, hardware: Hardware) -> DeviceModel:
         """On a datasheet: bandwidth and arithmetic; launches and host costs are assumed."""
         kind: Literal["cuda", "cpu"] = "cpu" if hardware.compute_capability is None else "cuda"
         figures = {**assumed_launches(kind), **datasheet_peaks(hardware.name)}
@@ -144,3 +147,90 @@ def assumed_launches(kind: Literal["cuda", "cpu"]) -> Mapping[str, Peak]:
     """
     times = _GPU_S if kind == "cuda" else _CPU_S
     return {name: Peak.stated(time_s, "s", "assumed", what=_WHAT) for name, time_s in times.items()}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Which figures a device's name stands for: those recorded for it, else its datasheet; None is this machine.
+
+DATASHEET = "datasheet:"
+
+Where = str | Peaks | Hardware | None
+
+
+def model_of(device: Where) -> DeviceModel:
+    """The figures for a device.
+
+    >>> model_of("datasheet:a100").origin
+    'datasheet'
+
+    `Peaks` and `Hardware` are taken as they are. "h200" means the peaks recorded for it, else its datasheet, with a
+    note; "datasheet:h200" the datasheet in any case; "cuda" and None this machine, as `brrr calibrate` left it.
+    """
+    if isinstance(device, Peaks):
+        return DeviceModel.measured(device)
+    if isinstance(device, Hardware):
+        return DeviceModel.of_datasheet(device)
+    if device is None or device == "cuda":
+        return DeviceModel.measured(_peaks_here(device))
+    if not isinstance(device, str):
+        raise ArgumentError("predict", "device", device, "a device's name, Peaks, or None for this machine")
+    if device.startswith(DATASHEET):
+        return DeviceModel.of_datasheet(_datasheet(device.removeprefix(DATASHEET), device))
+    return _by_name(device)
+
+
+def _by_name(device: str) -> DeviceModel:
+    known = find_hardware(device)
+    recorded = _recorded(known.key if known is not None else device)
+    if recorded is not None:
+        return DeviceModel.measured(recorded)
+    model = DeviceModel.of_datasheet(_datasheet(device, device))
+    model.note(f"no measured peaks are recorded for {device!r}, so these are its datasheet's")
+    return model
+
+
+def _datasheet(name: str, said: str) -> Hardware:
+    try:
+        return hardware(name)
+    except ArgumentError as error:
+        nearest = str(error).rpartition("Nearest: ")[2] if "Nearest: " in str(error) else ""
+        hint = f"Nearest: {nearest}" if nearest else "Or pass what brrr.calibrate() returned on it."
+        raise ArgumentError("predict", "device", said, error.expected, hint) from None
+
+
+def _recorded(slug: str) -> Peaks | None:
+    """The peaks recorded for a device, None where its recordings hold none; a damaged file is an error."""
+    from brrr.core.paths import FILE, recorded_devices, recordings_root
+
+    root = recordings_root()
+    if slug not in recorded_devices(root):
+        return None
+    found = (root / slug / FILE).stat()
+    return _read(root / slug, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=8)
+def _read(folder: Path, modified_ns: int, size: int) -> Peaks | None:
+    """The peaks of a folder, read anew when its file has changed; what else the arguments tell is for that alone."""
+    from brrr.roofline.peaks.file import has_peaks, read_peaks
+
+    return read_peaks(folder) if has_peaks(folder) else None
+
+
+def _peaks_here(device: Literal["cuda"] | str | None) -> Peaks:
+    """The peaks of the machine in hand, where they were measured on it."""
+    from brrr.gpu.device import cuda_problem, this_device
+
+    problem = cuda_problem()
+    if device == "cuda" and problem:
+        raise UnavailableError(
+            f"predict: device is 'cuda', but CUDA does not work here: {problem}. Name a device instead, such as 'h200'"
+        )
+    here = this_device("cpu" if problem else "cuda")
+    found = _recorded(here.slug)
+    if found is None or found.device != here.name:
+        raise MissingPeakError(
+            f"predict: no peaks of this machine ({here.name}) are kept here. Run `brrr calibrate`, or pass "
+            "device=brrr.calibrate(); or name a device, such as 'h200' or 'datasheet:a100'"
+        )
+    return found

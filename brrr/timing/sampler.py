@@ -1,16 +1,18 @@
-"""One function being measured on one device: its warm-up, its rounds of samples, its measurement."""
+"""Sampling the times of one function on one device: its warm-up, its rounds of samples, its measurement."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, cast
 
-from brrr.core.measurement import Cache, Estimate, Field, Measurement, is_host_bound
-from brrr.core.statistics import median
-from brrr.timing.cpu_queue import CpuQueue
+from brrr.core import units
+from brrr.core.errors import DeviceMemoryError
+from brrr.core.measurement import Cache, Estimate, Field, Measurement, is_host_bound, median
+from brrr.gpu import free_bytes, is_gpu, used_bytes
+from brrr.timing.cpu_queue import CpuQueue, Place, name_of, wait_for
 from brrr.timing.host_times import HostTimes, clock_tick_s
-from brrr.timing.places import Place, name_of, refuse_growth, wait_for
 
 PRECISION = 0.005
 """A measurement ends when every interval is within half a percent of its median, or when its budget is spent."""
@@ -35,18 +37,18 @@ WARM_UP_SHARE = 0.3
 DRIFT = 0.03
 
 
-class Run:
-    """One function being measured on one device: warm up, rounds of samples, and the measurement at the end."""
+class Sampler:
+    """Samples the times of one function on one device: warm-up, rounds of samples, and the measurement at the end."""
 
     def __init__(
         self, fn: Callable[[], Any], place: Place, cache: Cache, budget_s: float, settle_s: float = 0.0
     ) -> None:
         self.fn, self.place, self.cache, self.budget_s, self.settle_s = fn, place, cache, budget_s, settle_s
-        self.cuda = place == "cuda"
+        self.gpu = is_gpu(place)
         self.host = HostTimes(fn, wait_for(place))
-        self.precision = PRECISION if self.cuda else LIVE_CPU_PRECISION
+        self.precision = PRECISION if self.gpu else LIVE_CPU_PRECISION
         self.profiler = True
-        self.on_device = self.cuda  # whether the device's own times are wanted
+        self.on_device = self.gpu  # whether the device's own times are wanted
         self.device_times: Any = None
         self.flags: list[str] = []
         self.peak_bytes: int | None = None
@@ -96,7 +98,7 @@ class Run:
 
     def _settle(self, until: float) -> None:
         """Warm-up calls until they are steady; refuses a function that would use up the memory."""
-        refuse_growth(self.fn, self.place, self.call_s, self.budget_s)
+        self._refuse_growth()
         recent: list[float] = []
         while not recent or time.perf_counter() < until:
             result, _, self.call_s = self.host.one()
@@ -104,6 +106,26 @@ class Run:
             if len(recent) >= 6 and _steady(recent) and self._clock_is_steady():
                 break
         self._note_nan(result)
+
+    def _refuse_growth(self) -> None:
+        """Stop a function that keeps memory at every call before it has taken it all.
+
+        Four calls tell the growth; DeviceMemoryError if the calls to come would need more than what is free.
+        """
+        if self.call_s > self.budget_s:
+            return
+        used = []
+        for _ in range(4):
+            self.host.one()
+            used.append(used_bytes(self.place))
+        growth = min(b - a for a, b in pairwise(used))
+        calls = 4 * self.budget_s / max(self.call_s, 1e-7)
+        free = free_bytes(self.place)
+        if growth > 0 and growth * calls > free:
+            raise DeviceMemoryError(
+                f"measure: fn keeps {units.nbytes(growth)} more at each call; about {calls:.0f} calls would need "
+                f"{units.nbytes(growth * calls)} and {units.nbytes(free)} is free. Let it reuse its memory"
+            )
 
     def settle(self) -> None:
         """Calls that are not measured, until the clock is what it was before a neighbour ran: `settle_s`, or more."""
@@ -119,7 +141,7 @@ class Run:
 
     def _clock_is_steady(self) -> bool:
         """Whether the GPU's clock is within 2 % of what it was when last asked; a CPU's is not asked."""
-        if not self.cuda:
+        if not self.gpu:
             return True
         from brrr.timing.gate import sm_clock_hz
 
@@ -153,7 +175,7 @@ class Run:
         start = time.perf_counter()
         slice_s = self.budget_s / (SETTLED_SLICES if self.settle_s else SLICES)
         if self.cache == "hot":
-            self.host.round(slice_s * (0.6 if self.cuda else 1.0))
+            self.host.round(slice_s * (0.6 if self.gpu else 1.0))
         if self.device_times is not None:
             self.device_times.round(slice_s * 0.4, self.call_s)
         self.rounds += 1
@@ -202,7 +224,7 @@ class Run:
         )
 
     def _worked(self, queue: CpuQueue) -> tuple[int, Estimate]:
-        """How many jobs a call submits to the toy accelerator, and their own times added up, as the worker saw them."""
+        """How many jobs a call submits to the CPU queue, and their own times added up, as the worker saw them."""
         counts, sums = [], []
         for _ in range(WORKED_CALLS):
             queue.synchronize()
