@@ -7,7 +7,6 @@ import math
 import subprocess
 import sys
 import types
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -301,23 +300,6 @@ def test_what_is_closed_refuses() -> None:
     assert freed == [1]
     with pytest.raises(UnavailableError, match="closed"):
         prepared.run()
-
-
-@pytest.mark.parametrize("before", [False, True])
-def test_the_tf32_switch_is_put_back(before: bool) -> None:
-    switch = torch.backends.cuda.matmul
-    was = switch.allow_tf32
-    seen: list[bool] = []
-    fake: Any = types.SimpleNamespace(network=Network(1, 2, 8), x=types.SimpleNamespace(is_cuda=True))
-    try:
-        switch.allow_tf32 = before
-        torch_ways.in_precision(lambda: seen.append(switch.allow_tf32), fake)()  # type: ignore[arg-type,return-value]
-        with suppress(KeyboardInterrupt), torch_ways.precision(Network(1, 2, 8, tf32=True)):
-            seen.append(switch.allow_tf32)
-            raise KeyboardInterrupt
-        assert seen == [False, True] and switch.allow_tf32 == before
-    finally:
-        switch.allow_tf32 = was
 
 
 # --- the best of them -------------------------------------------------------------------------------------------------

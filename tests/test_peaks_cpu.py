@@ -11,7 +11,6 @@ import torch
 from brrr.cli.calibrate import main
 from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
-from brrr.gpu.precision import precision_of
 from brrr.roofline.calibrate import calibrate, cpu, part
 from brrr.roofline.calibrate.cpu import Recurrence
 from brrr.roofline.calibrate.host_cost import LIMIT, operators
@@ -152,16 +151,6 @@ def test_sizes_that_take_too_long_are_left_out() -> None:
     measure_products("fp32", (64, 66, 256), "cpu", timed, found, share_s=0.1, by="torch")
     assert len(found.curves["matmul.fp32"].points) == 2
     assert found.notes == ["matmul.fp32: size 256 left out, for lack of time"]
-
-
-def test_tf32_is_on_for_tf32_only_and_the_setting_is_put_back() -> None:
-    settings = torch.backends.cuda.matmul
-    before = settings.fp32_precision
-    with precision_of("tf32"):
-        assert settings.fp32_precision == "tf32"
-        with precision_of("fp32"):
-            assert settings.fp32_precision == "ieee"
-    assert settings.fp32_precision == before
 
 
 def test_every_class_of_operators_gives_what_it_says() -> None:

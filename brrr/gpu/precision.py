@@ -1,20 +1,80 @@
-"""Whether float32 products may use TF32, switched in one place."""
+"""Whether float32 products may use TF32: one switch over torch's own ones, which refuse to be mixed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-import torch
+BACKENDS = "cuda", "mkldnn"
+"""Whose products `torch.set_float32_matmul_precision` sets: the GPU's, and the CPU's, which may use bfloat16."""
 
 
 @contextmanager
-def precision_of(dtype: str) -> Iterator[None]:
-    """TF32 for "tf32", and for nothing else; the user's own setting is put back."""
-    settings = torch.backends.cuda.matmul
-    before = settings.fp32_precision
-    settings.fp32_precision = "tf32" if dtype == "tf32" else "ieee"
+def float32_products(tf32: bool = False) -> Iterator[None]:
+    """Products of float32 in TF32, or in full precision; afterwards torch's settings are as the user left them.
+
+    >>> with float32_products(tf32=True):
+    ...     torch.get_float32_matmul_precision()
+    'high'
+
+    `torch.backends...fp32_precision` and the older `allow_tf32` and `set_float32_matmul_precision` are two states in
+    torch, and reading the older raises RuntimeError where they differ. Inside they agree, so that `torch.compile`,
+    which reads both, works whatever the user has set; and uses may be nested.
+    """
+    import torch
+
+    if not tf32 and in_full_precision():
+        yield
+        return
+    own = {backend: _own(backend) for backend in BACKENDS} if _read("generic", "all") else {}
+    for backend in own:
+        if _reduced(backend):
+            _write(backend, "matmul", "ieee")  # with these the older state can't be read
+    older = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
     try:
         yield
     finally:
-        settings.fp32_precision = before
+        torch.set_float32_matmul_precision(older)
+        for backend, setting in own.items():
+            _write(backend, "matmul", setting)
+
+
+def in_full_precision() -> bool:
+    """Whether torch multiplies float32 so by each of its settings."""
+    import torch
+
+    return not any(map(_reduced, BACKENDS)) and torch.get_float32_matmul_precision() == "highest"
+
+
+def _reduced(backend: str) -> bool:
+    return _read(backend, "matmul") in ("tf32", "bf16")
+
+
+def _own(backend: str) -> str:
+    """What a backend's products were set to themselves; "none" where they follow torch's wider settings."""
+    if (setting := _read(backend, "matmul")) == "none":
+        return setting
+    wider = {}
+    for key in (("generic", "all"), (backend, "all")):  # the second follows the first: in this order
+        wider[key] = _read(*key)
+        _write(*key, "none")
+    setting = _read(backend, "matmul")
+    for key, before in wider.items():
+        _write(*key, before)
+    return setting
+
+
+def _read(backend: str, products: str) -> str:
+    """`torch.backends...fp32_precision`; empty before torch 2.9, which has but the older settings."""
+    import torch
+
+    read: Any = getattr(torch._C, "_get_fp32_precision_getter", None)
+    return str(read(backend, products)) if read else ""
+
+
+def _write(backend: str, products: str, setting: str) -> None:
+    import torch
+
+    torch._C._set_fp32_precision_setter(backend, products, setting)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import io
 import types
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr
+from collections.abc import Callable
+from contextlib import redirect_stderr
 from typing import Any
 
 import torch
 from torch import nn
 
 from brrr.core.errors import UnavailableError
-from brrr.networks.network import Network
+from brrr.gpu.precision import float32_products, in_full_precision
 from brrr.networks.way import Prepared
 from brrr.networks.weights import Weights
 
@@ -138,7 +138,7 @@ def captured(run: Run, weights: Weights, stream: Any = None) -> Prepared:
     """A run as a CUDA Graph, whose memory goes back when it is closed."""
     from brrr.running.graphs import capture
 
-    with precision(weights.network):
+    with float32_products(weights.network.tf32):
         held = capture(run, stream=stream)
 
     def release() -> None:
@@ -152,27 +152,15 @@ def captured(run: Run, weights: Weights, stream: Any = None) -> Prepared:
 
 def in_precision(run: Run, weights: Weights) -> Run:
     """The run itself where torch multiplies so anyway, else one that asks for it and puts the setting back."""
-    network = weights.network
-    if not weights.x.is_cuda or torch.backends.cuda.matmul.allow_tf32 == network.tf32:
+    tf32 = weights.network.tf32
+    if not tf32 and in_full_precision():
         return run
 
     def asking() -> torch.Tensor:
-        with precision(network):
+        with float32_products(tf32):
             return run()
 
     return asking
-
-
-@contextmanager
-def precision(network: Network) -> Iterator[None]:
-    """torch's switch for TF32 products as the network has it, and afterwards as it was."""
-    switch = torch.backends.cuda.matmul
-    before = switch.allow_tf32
-    switch.allow_tf32 = network.tf32
-    try:
-        yield
-    finally:
-        switch.allow_tf32 = before
 
 
 def _compiled(weights: Weights, mode: str) -> Prepared:
@@ -186,7 +174,10 @@ def _compiled(weights: Weights, mode: str) -> Prepared:
     fresh = types.FunctionType(forward.__code__.replace(), globals(), "forward", None, forward.__closure__)
     call = torch.compile(fresh, mode=mode, dynamic=False, fullgraph=True)
     try:
-        with precision(weights.network), redirect_stderr(io.StringIO()):  # the search reports every trial there
+        with (
+            float32_products(weights.network.tf32),
+            redirect_stderr(io.StringIO()),
+        ):  # the search reports every trial there
             for _ in range(3):  # the first compiles; with graphs, the second warms up and the third captures
                 call(x)
     except torch.OutOfMemoryError:

@@ -8,13 +8,13 @@ tensor(8.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 
 import torch
 
 from brrr.core.errors import UnavailableError
+from brrr.gpu.precision import float32_products
 from brrr.strassen.passes.steps import Step
 from brrr.strassen.products import How, prepared_batched
 from brrr.strassen.ways import INNERS as INNERS
@@ -49,19 +49,5 @@ def matrix_step(inner: Inner, a: torch.Tensor, b: torch.Tensor, out: torch.Tenso
 
 
 def _torch_product(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, tf32: bool) -> None:
-    with float32_on(a, tf32):
+    with float32_products(tf32):
         torch.mm(a, b, out=out)
-
-
-@contextmanager
-def float32_on(x: torch.Tensor, tf32: bool) -> Iterator[None]:
-    """torch's float32 products as asked for, where x is such a tensor on a GPU; nothing is switched elsewhere."""
-    switch = torch.backends.cuda.matmul
-    if not x.is_cuda or x.dtype != torch.float32 or switch.allow_tf32 == tf32:
-        yield
-        return
-    switch.allow_tf32 = tf32
-    try:
-        yield
-    finally:
-        switch.allow_tf32 = not tf32

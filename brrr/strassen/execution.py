@@ -19,10 +19,11 @@ import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu.cublas_lt import Keeping
+from brrr.gpu.precision import float32_products
 from brrr.strassen import steps as aligned
 from brrr.strassen.algebra.shapes import buffer_shape, products_shape
 from brrr.strassen.arena import Arena
-from brrr.strassen.blocks import float32_on, matrix_step, product_step
+from brrr.strassen.blocks import matrix_step, product_step
 from brrr.strassen.fitting import Sizes, copied, core_of, right_core, rows_of
 from brrr.strassen.operands import Right, check_operands, check_out, operand_name
 from brrr.strassen.passes.steps import Step, prefix_step, suffix_step
@@ -299,13 +300,13 @@ def thin_steps(core: Sizes, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor)
 
 def _add(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
     """out += a b; the library's product is faster than torch's outer one for a single column and row, too."""
-    with float32_on(out, False):
+    with float32_products():
         out.addmm_(a, b)
 
 
 def _multiply(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
     """out = a b; one column or row is the product of a matrix and a vector, which is bound by memory alone."""
-    with float32_on(out, False):
+    with float32_products():
         if out.shape[1] == 1:
             torch.mv(a, b[:, 0], out=out[:, 0])
         elif out.shape[0] == 1:

@@ -24,7 +24,7 @@ import torch
 from brrr.core.errors import UnavailableError
 from brrr.gpu.cublas import DATA_TYPES
 from brrr.gpu.cublas_lt import ALIGNMENT, InTurn, Keeping, capturing
-from brrr.strassen.blocks import float32_on
+from brrr.gpu.precision import float32_products
 from brrr.strassen.execution import run_all
 from brrr.strassen.layers import Chain, Layer
 from brrr.strassen.operands import operand_name
@@ -240,7 +240,7 @@ def one_call(way: Way, operand: str) -> bool:
 def linear(x: torch.Tensor, layer: Layer, out: torch.Tensor | None = None, *, tf32: bool = False) -> torch.Tensor:
     """A layer by torch, into `out` or a new tensor, whatever torch's switch for TF32 says; without a bias two calls."""
     weight = layer.weight.t()
-    with float32_on(x, tf32):
+    with float32_products(tf32):
         if layer.bias is None:
             y = torch.mm(x, weight, out=out)
             return y.relu_() if layer.relu else y

@@ -9,7 +9,6 @@ tensor([8., 8., 8.])
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
@@ -109,17 +108,15 @@ def _by_torch(
         return partial(torch.bmm, left, other, out_dtype=torch.float32, out=out)
     if out.dtype != left.dtype:
         return lambda: torch.bmm(left.float(), other.float(), out=out)
-    plain = partial(torch.bmm, left, other, out=out)
-    if left.dtype != torch.float32 or not left.is_cuda:
-        return plain
-    from brrr.gpu.precision import precision_of
+    if left.dtype != torch.float32:
+        return partial(torch.bmm, left, other, out=out)
+    from brrr.gpu.precision import float32_products
 
-    return partial(_inside, partial(precision_of, "tf32" if tf32 else "float32"), plain)
+    def multiply() -> torch.Tensor:
+        with float32_products(tf32):
+            return torch.bmm(left, other, out=out)
 
-
-def _inside(setting: Callable[[], AbstractContextManager[None]], plain: Callable[[], Any]) -> Any:
-    with setting():
-        return plain()
+    return multiply
 
 
 def _has_cublas() -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +14,7 @@ import torch.nn.functional as F
 from brrr.counting.cost import Cost
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
+from brrr.gpu.precision import float32_products
 from tools.prediction.cases import Case
 
 Tensor = torch.Tensor
@@ -168,11 +168,5 @@ def surroundings(case: Case) -> Iterator[None]:
 
     A compiled function is compiled anew in other surroundings, so checks and measurements use the same.
     """
-    settings: Any = torch.backends.cuda.matmul
-    before = settings.fp32_precision
-    settings.fp32_precision = "tf32" if case.dtype == "tf32" else "ieee"
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        settings.fp32_precision = before
+    with float32_products(case.dtype == "tf32"), torch.no_grad():
+        yield

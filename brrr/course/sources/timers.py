@@ -18,6 +18,7 @@ from brrr.core.values import Point
 from brrr.counting.cost import Cost
 from brrr.course.nouns.experiment import Experiment, Variant, Workload
 from brrr.course.sources.first_call import FreshCalls, fresh_calls
+from brrr.gpu.precision import float32_products
 from brrr.timing import interleave
 from brrr.timing import naive as naive_timers
 from brrr.timing.cpu_queue import Place, name_of
@@ -46,6 +47,7 @@ def run_variant(experiment: Experiment, variant: str, point: Point, *, budget_s:
     return found
 
 
+@float32_products()  # whatever the user has set; a variant that wants TF32 asks for it
 def run_point(
     experiment: Experiment, variants: Sequence[str], point: Point, *, budget_s: float = 0.2
 ) -> dict[str, TimedRun | BrrrError]:

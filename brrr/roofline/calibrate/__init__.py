@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from brrr.core import __version__
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.gpu.precision import float32_products
 from brrr.roofline.calibrate.part import Findings, Part, run_parts
 from brrr.roofline.peaks.peak import Curve, Peak
 from brrr.roofline.peaks.peaks import MissingPeakError, Peaks
@@ -22,6 +23,7 @@ QUICK_S = {"cpu": 6.0, "cuda": 10.0}
 """What a quick calibration takes at most, once torch is loaded and what a GPU's first use costs is paid."""
 
 
+@float32_products()  # whatever the user has set; a part that wants TF32 asks for it
 def calibrate(
     device: str | None = None,
     *,

@@ -11,7 +11,7 @@ from typing import Literal
 
 import torch
 
-from brrr.gpu.precision import precision_of
+from brrr.gpu.precision import float32_products
 from brrr.roofline.calibrate import part as checks
 from brrr.roofline.calibrate.gpu_times import Row, measure_sweep, pool, taken
 from brrr.roofline.calibrate.part import LIMITS, Findings
@@ -131,7 +131,7 @@ def _one_type(dtype: str, drawn: list[Product], share_s: float, found: Findings)
         return
     kind = torch.float32 if dtype == "tf32" else getattr(torch, dtype)
     values = pool(min(POOL_BYTES, most + 4096), kind)
-    with precision_of(short(dtype)), torch.no_grad():
+    with float32_products(dtype == "tf32"), torch.no_grad():
         measure_sweep(dtype, COLUMNS, [partial(_made, each, values) for each in drawn], share_s, found, "torch.matmul")
 
 

@@ -12,7 +12,7 @@ import torch
 from brrr.core.errors import BrrrError, WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.core.values import Value
-from brrr.gpu.precision import precision_of
+from brrr.gpu.precision import float32_products
 from brrr.roofline.peaks.peak import Curve, Peak, Sweep, Unit
 from brrr.timing.host_times import HostTimes
 
@@ -249,7 +249,7 @@ def measure_products(
     """The rates of one data type by size, in the curve `matmul.<dtype>`; what would take too long is left out."""
     points: list[tuple[float, Peak]] = []
     last_s, last = 0.0, 1
-    with precision_of(dtype), torch.no_grad():
+    with float32_products(dtype == "tf32"), torch.no_grad():
         for size in sizes:
             if CALLS * last_s * (size / last) ** 3 > min(share_s, found.left_s):
                 found.note(f"matmul.{dtype}: size {size} left out, for lack of time")

@@ -23,6 +23,7 @@ import triton
 import triton.language as tl
 
 from brrr.core.errors import ArgumentError
+from brrr.gpu.precision import float32_products
 from brrr.strassen.split.splits import Terms, scaled
 
 
@@ -94,15 +95,11 @@ def tf32_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
     The sums stay in the tensor core, which truncates them: an error in proportion to k, 1.9e-5 at 8192 on an H200.
     """
-    allowed = torch.backends.cuda.matmul.allow_tf32
     (a_hi, a_lo), (b_hi, b_lo) = tf32_terms(a), tf32_terms(b)
-    torch.backends.cuda.matmul.allow_tf32 = True
-    try:
+    with float32_products(tf32=True):
         total = a_lo @ b_hi.mT
         total += a_hi @ b_lo.mT
         total += a_hi @ b_hi.mT
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = allowed
     return total
 
 

@@ -1,0 +1,160 @@
+"""The one switch for TF32 under each of torch's ways to set it: what uses it works and leaves the setting as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import brrr
+from brrr.core.errors import BrrrError
+from brrr.core.values import Point
+from brrr.course.experiments import experiment
+from brrr.course.sources.timers import run_point
+from brrr.gpu.precision import float32_products, in_full_precision
+from brrr.networks import Weights, best
+from brrr.networks.network import Network
+from brrr.networks.torch_ways import in_precision, module
+from brrr.strassen import StrassenMLP, matmul
+from brrr.strassen.split.rivals import tf32_product
+
+B: Any = torch.backends
+WAYS: dict[str, Callable[[], Any]] = {
+    "nothing": lambda: None,
+    "everywhere": lambda: setattr(B, "fp32_precision", "tf32"),
+    "everywhere-ieee": lambda: setattr(B, "fp32_precision", "ieee"),
+    "everywhere-bf16": lambda: setattr(B, "fp32_precision", "bf16"),
+    "cuda": lambda: setattr(B.cudnn, "fp32_precision", "tf32"),
+    "matmul": lambda: setattr(B.cuda.matmul, "fp32_precision", "tf32"),
+    "matmul-ieee": lambda: setattr(B.cuda.matmul, "fp32_precision", "ieee"),
+    "conv": lambda: setattr(B.cudnn.conv, "fp32_precision", "ieee"),
+    "cpu-bf16": lambda: setattr(B.mkldnn.matmul, "fp32_precision", "bf16"),
+    "highest": lambda: torch.set_float32_matmul_precision("highest"),
+    "high": lambda: torch.set_float32_matmul_precision("high"),
+    "medium": lambda: torch.set_float32_matmul_precision("medium"),
+    "allow": lambda: setattr(B.cuda.matmul, "allow_tf32", True),
+    "allow-not": lambda: setattr(B.cuda.matmul, "allow_tf32", False),
+    "cudnn-allow-not": lambda: setattr(B.cudnn, "allow_tf32", False),
+    "older-then-newer": lambda: (WAYS["allow"](), WAYS["matmul-ieee"]()),
+    "medium-then-allow-not": lambda: (WAYS["medium"](), WAYS["allow-not"]()),
+    "everywhere-and-matmul": lambda: (WAYS["everywhere"](), WAYS["matmul"]()),
+    "everywhere-but-matmul": lambda: (WAYS["everywhere"](), WAYS["allow-not"]()),
+}
+KEYS = [("generic", "all"), *((b, op) for b in ("cuda", "mkldnn") for op in ("all", "matmul", "conv", "rnn"))]
+read, write = torch._C._get_fp32_precision_getter, torch._C._set_fp32_precision_setter
+
+
+def older() -> list[Any]:
+    """What the older interface says, or that it refuses to."""
+    found: list[Any] = []
+    for ask in (torch.get_float32_matmul_precision, lambda: B.cuda.matmul.allow_tf32, lambda: B.cudnn.allow_tf32):
+        try:
+            found.append(ask())
+        except RuntimeError:
+            found.append("refuses")
+    return found
+
+
+def everything() -> list[Any]:
+    """All settings by both interfaces, and which of them would follow a wider one."""
+    found = [older(), [read(*key) for key in KEYS]]
+    wider = ("generic", "all"), ("cuda", "all")
+    before = []
+    for key in wider:  # the second shows its own setting once the first is "none"
+        before.append(read(*key))
+        for value in ("ieee", "tf32", "none"):
+            write(*key, value)
+            found.append([read(*each) for each in KEYS])
+    for key, value in zip(wider, before, strict=True):
+        write(*key, value)
+    return found
+
+
+@pytest.fixture(params=WAYS)
+def setting(request: pytest.FixtureRequest) -> Iterator[str]:
+    """torch as it starts, then set in one of its ways; what the test does must leave that as it is."""
+    _start()
+    WAYS[request.param]()
+    before = everything()
+    yield request.param
+    after = everything()
+    _start()
+    assert after == before
+
+
+def _start() -> None:
+    torch.set_float32_matmul_precision("highest")
+    B.cudnn.allow_tf32 = True
+    for key in KEYS:
+        write(*key, "none")
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+def test_inside_both_interfaces_say_what_was_asked_for(setting: str, tf32: bool) -> None:
+    with suppress(KeyboardInterrupt), float32_products(tf32):
+        assert older()[:2] == ["high" if tf32 else "highest", tf32]
+        assert (B.cuda.matmul.fp32_precision == "tf32") is tf32 and B.mkldnn.matmul.fp32_precision != "bf16"
+        assert in_full_precision() is not tf32
+        with float32_products(not tf32):
+            assert older()[:2] == ["highest" if tf32 else "high", not tf32]
+        assert older()[1] is tf32
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("way", ["nothing", "highest", "high", "medium", "allow", "allow-not"])
+def test_the_older_interface_alone(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torch has it before 2.9."""
+    _start()
+    WAYS[way]()
+    before = older()
+    monkeypatch.delattr(torch._C, "_get_fp32_precision_getter")
+    for tf32 in (True, False):
+        with float32_products(tf32), float32_products(not tf32), float32_products(tf32):
+            assert older()[:2] == ["high" if tf32 else "highest", tf32]
+        assert older() == before
+    monkeypatch.undo()
+    _start()
+
+
+def test_products_and_networks(setting: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("BRRR_CACHE", str(tmp_path))
+    a, b = torch.randn(96, 96), torch.randn(96, 96)
+    for found in (matmul(a, b, accuracy=1e-5), tf32_product(a[None], b.T[None])[0]):
+        assert float((found.double() - a.double() @ b.double()).norm() / found.norm()) < 1e-5
+    torch.testing.assert_close(StrassenMLP.of([b], [a[0]])(a), torch.addmm(a[0], a, b.T).relu(), atol=1e-3, rtol=0)
+    with best(1, 8, 32, device="cpu", again=True) as network:
+        assert tuple(network(a[:8, :32].clone()).shape) == (8, 32)
+
+
+def test_a_network_multiplies_as_it_says(setting: str) -> None:
+    weights = Weights.random(Network(1, 2, 8), "cpu")
+    seen: list[bool] = []
+
+    def run() -> torch.Tensor:
+        seen.append(in_full_precision())
+        return weights.x
+
+    in_precision(run, weights)()
+    assert seen == [True]
+    with module(weights) as prepared:
+        assert weights.error(prepared.run()) <= weights.tolerance
+
+
+@pytest.mark.parametrize(("name", "variants", "point"), [
+    ("matmul", ["cpu", "queue"], {"size": 64}),
+    ("strassen", ["cpu-sgemm", "cpu-sgemm-strassen-1", "cpu-fp16x3"], {"size": 128}),
+    ("mlp", ["cpu-module", "cpu-functional"], {"layers": 1, "batch": 2, "hidden": 128}),
+])  # fmt: skip
+def test_experiments(setting: str, name: str, variants: list[str], point: Point) -> None:
+    found = run_point(experiment(name), variants, point, budget_s=0.005)
+    assert {variant: str(ran) for variant, ran in found.items() if isinstance(ran, BrrrError)} == {}
+
+
+@pytest.mark.parametrize("setting", ["everywhere", "matmul", "medium"], indirect=True)
+def test_calibration(setting: str) -> None:
+    found = brrr.calibrate("cpu", quick=True, budget_s=1)
+    assert found.measured
