@@ -12,7 +12,7 @@ COMMANDS = {
     "lab": ("brrr.cli.lab", "copy the lessons into work/ and open them in JupyterLab"),
     "doctor": ("brrr.cli.doctor", "what is here, and which lessons therefore run live"),
     "record": ("brrr.course.sources.record", "measure the course's experiments on this machine and keep them"),
-    "join": ("brrr.course.sources.join", "put recordings together that several GPUs of one model made"),
+    "join": ("brrr.course.sources.folders", "put recordings together that several GPUs of one model made"),
     "claims": ("brrr.course.lessons.claims_table", "every claim of the lessons with its verdict"),
     "calibrate": ("brrr.cli.calibrate", "measure what this device can do at best"),
     "counters": ("tools.counters.command", "compare the bytes counted with those that the GPU's counters see"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from brrr.core.errors import BrrrError
@@ -12,21 +12,15 @@ from brrr.core.values import Value
 from brrr.counting.cost import Cost
 from brrr.course.experiments import experiment
 from brrr.course.nouns.experiment import Experiment
+from brrr.course.sources.folders import Store
 from brrr.course.sources.machine import Machine, RunInfo
-from brrr.course.sources.plan import Pace, Step, steps
-from brrr.course.sources.recorder import Outcome, Recorder, Store
+from brrr.course.sources.plan import DurationEstimator, Step, steps
+from brrr.course.sources.recorder import Outcome, Recorder
+from brrr.course.sources.rows import Timed
 
+ERROR = 1e-7
 GPU = Machine("h200", "Synthetic H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
 CPU = Machine("cpu", "Synthetic CPU", "cpu", driver="", cuda="", torch="2.13.0+cpu")
-
-
-@dataclass(frozen=True)
-class MadeUpRun:
-    """What a measurer gives for a variant."""
-
-    measurement: Measurement
-    cost: Cost
-    error: float = 1e-7
 
 
 def estimate(median_s: float, n: int = 40) -> Estimate:
@@ -34,22 +28,22 @@ def estimate(median_s: float, n: int = 40) -> Estimate:
     return Estimate(median_s, median_s * 0.9975, median_s * 1.0025, n)
 
 
-def made_up(experiment: Experiment, variant: str, point: Mapping[str, Value], slower: float = 1.0) -> MadeUpRun:
+def made_up(experiment: Experiment, variant: str, point: Mapping[str, Value], slower: float = 1.0) -> Timed:
     """A GPU of 50 TFLOP/s with 9 GB/s to the host, a CPU of 0.8 TFLOP/s, a queue that takes 20 us to fill."""
     cost = experiment.cost_at(variant, point) or Cost(1e6, 1e6)
     device = experiment.variant(variant).device
     if device == "cpu":
         latency = 1e-6 + cost.flop / 0.8e12
         m = Measurement(host_s=estimate(latency), period_s=estimate(latency), latency_s=estimate(latency * slower))
-        return MadeUpRun(m, cost)
+        return Timed(m, cost, ERROR)
     if device == "cpu-queue":
         latency = 30e-6 + cost.flop / 0.05e12
         m = Measurement(host_s=estimate(20e-6), period_s=estimate(latency), latency_s=estimate(latency * slower))
-        return MadeUpRun(m, cost)
+        return Timed(m, cost, ERROR)
     kernel = (2e-6 + cost.flop / 50e12) * slower
     sending = cost.bytes / 9e9 + 20e-6 if variant != "gpu" else 0.0
     first = 0.9 if variant == "gpu-first" else 0.0
-    return MadeUpRun(
+    return Timed(
         Measurement(
             host_s=estimate(6e-6),
             kernel_s=estimate(kernel),
@@ -61,10 +55,11 @@ def made_up(experiment: Experiment, variant: str, point: Mapping[str, Value], sl
             sm_clock_hz=1.98e9,
         ),
         cost,
+        ERROR,
     )
 
 
-def measure(step: Step, slower: float = 1.0) -> dict[str, MadeUpRun | BrrrError]:
+def measure(step: Step, slower: float = 1.0) -> dict[str, Timed | BrrrError]:
     """A measurer for `Recorder`; each measurement is in the cache state that its point asks for."""
     runs = {variant: made_up(step.experiment, variant, step.point, slower) for variant in step.variants}
     cache: Cache = "cold" if step.point.get("cache") == "cold" else "hot"
@@ -79,7 +74,13 @@ def run_info(run_id: str = "run-1", date: str = "2000-01-01T00:00:00+00:00") -> 
 def recorder(root: Path, machine: Machine, names: Sequence[str] = ("matmul",), **options: object) -> Recorder:
     """A recorder of made-up measurements into `root/<slug>`."""
     store = Store(root / machine.slug, machine, [experiment(name) for name in names])
-    given: dict[str, object] = {"run": run_info(), "measure": measure, "pace": Pace(16), "limit_s": 1e9, **options}
+    given: dict[str, object] = {
+        "run": run_info(),
+        "measure": measure,
+        "estimator": DurationEstimator(16),
+        "limit_s": 1e9,
+        **options,
+    }
     return Recorder(store, **given)  # type: ignore[arg-type]
 
 

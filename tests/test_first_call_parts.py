@@ -30,7 +30,7 @@ from brrr.course.nouns.claim import Verdict
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources import first_call as module
-from brrr.course.sources.timers import TimedRun, run_point
+from brrr.course.sources.timers import Timed, measure_point
 
 FIRST = experiment("first_call")
 
@@ -93,19 +93,19 @@ def test_both_calls_of_a_point_come_from_the_same_processes(monkeypatch: pytest.
         return {"seconds": 2.0 + len(asked), "again": 0.001, "flop": 0.0, "bytes": 0.0, "error": 0.0}
 
     monkeypatch.setattr(module, "_answer", answers)
-    found = run_point(FIRST, ["cpu-first", "cpu-again"], {"part": KERNEL})
+    found = measure_point(FIRST, ["cpu-first", "cpu-again"], {"part": KERNEL})
     assert len(asked) == module.PROCESSES
     first, again = (_latency(found[name]) for name in ("cpu-first", "cpu-again"))
     assert (first.median, first.n) == (5.0, 5)
     assert again.median == 0.001
-    run_point(FIRST, ["cpu-first"], {"part": KERNEL})
+    measure_point(FIRST, ["cpu-first"], {"part": KERNEL})
     assert len(asked) == 2 * module.PROCESSES, "measured again means measured anew"
-    run_point(FIRST, ["cpu-first"], {"part": KERNEL}, budget_s=0.03)
+    measure_point(FIRST, ["cpu-first"], {"part": KERNEL}, budget_s=0.03)
     assert len(asked) == 2 * module.PROCESSES + module.FEW_PROCESSES
 
 
-def _latency(found: TimedRun | BrrrError) -> Estimate:
-    assert isinstance(found, TimedRun)
+def _latency(found: Timed | BrrrError) -> Estimate:
+    assert isinstance(found, Timed)
     assert found.measurement.latency_s is not None
     return found.measurement.latency_s
 
@@ -116,7 +116,7 @@ def test_a_process_that_fails_costs_only_its_own_variant(monkeypatch: pytest.Mon
 
     module_answer = module._answer
     monkeypatch.setattr(module, "_answer", fails)
-    found = run_point(FIRST, ["cpu-first"], {"part": KERNEL})["cpu-first"]
+    found = measure_point(FIRST, ["cpu-first"], {"part": KERNEL})["cpu-first"]
     assert isinstance(found, UnavailableError)
     assert "first_call cpu-first: the fresh process failed: no kernel image" in str(found)
 

@@ -35,7 +35,7 @@ from brrr.course.lessons.checking import check
 from brrr.course.lessons.exercises.bytes import counted as exercise_cost
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.timers import run_point
+from brrr.course.sources.timers import measure_point
 from brrr.gpu.datasheet import hardware
 
 COS, FUSION, REMAT, SINES = (experiment(name) for name in ("cos_cos", "fusion", "remat", "sines"))
@@ -120,7 +120,7 @@ def test_a_matrix_product_takes_its_time_fused_or_not() -> None:
 )
 def test_every_way_on_a_cpu_is_right_and_measured(described: Experiment, point: dict[str, Value]) -> None:
     names = [v.name for v in described.variants if v.device == "cpu"]
-    found = run_point(described, names, point, budget_s=0.01)
+    found = measure_point(described, names, point, budget_s=0.01)
     assert {name: run for name, run in found.items() if isinstance(run, BrrrError)} == {}
 
 
@@ -182,7 +182,7 @@ def test_the_compiler_saves_all_or_nothing_at_any_size(activation: str, depth: i
 
 def test_the_memory_of_a_call_is_measured_beside_its_times() -> None:
     point: Point = {"activation": "hardswish", "depth": 16, "elements": 2**16}
-    found = run_point(REMAT, ["cpu-eager", "cpu-checkpoint"], point, budget_s=0.01)
+    found = measure_point(REMAT, ["cpu-eager", "cpu-checkpoint"], point, budget_s=0.01)
     saved, again = (run.measurement.peak_bytes for run in found.values())  # type: ignore[union-attr]
     assert saved is not None and again is not None and 2 * 4 * 2**16 <= again < saved
 

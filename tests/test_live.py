@@ -37,13 +37,13 @@ def test_what_needs_a_gpu_is_refused(source: Live) -> None:
 
 def test_together_measures_in_one_run_what_is_not_known(source: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[list[str]] = []
-    real = timers.run_point
+    real = timers.measure_point
 
     def noted(*args: object, **kw: object) -> object:
         runs.append(list(args[1]))  # type: ignore[call-overload]
         return real(*args, **kw)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(timers, "run_point", noted)
+    monkeypatch.setattr(timers, "measure_point", noted)
     source.measure_together(MATMUL, ["gpu", "queue", "cpu"], {"size": 16})
     assert runs == [["cpu", "queue"]]
     source.measure(MATMUL, "queue", {"size": 16})

@@ -26,7 +26,7 @@ from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.machine import Machine
 from brrr.course.sources.plan import Step
 from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.timers import TimedRun, run_point
+from brrr.course.sources.timers import Timed, measure_point
 from brrr.gpu.datasheet import hardware
 
 UNARY, SETS, STRIDES = (experiment(name) for name in ("unary", "working_set", "strides"))
@@ -76,8 +76,8 @@ def test_every_way_on_the_cpu_is_right_and_measured(described: Experiment) -> No
             made = described.workload(name, point)
             assert made.check() <= 1e-5
             made.close()
-    found = run_point(described, on_cpu(described), next(iter(described.points(quick=True))), budget_s=0.02)
-    assert all(isinstance(run, TimedRun) and run.measurement.kernel_s for run in found.values())
+    found = measure_point(described, on_cpu(described), next(iter(described.points(quick=True))), budget_s=0.02)
+    assert all(isinstance(run, Timed) and run.measurement.kernel_s for run in found.values())
 
 
 @pytest.mark.parametrize("described", [UNARY, SETS, STRIDES], ids=lambda each: each.name)

@@ -27,8 +27,8 @@ from brrr.course.experiments.mlp.theory import floor_s, network_of, way_of
 from brrr.course.experiments.published import mlp_speedups
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.plan import Pace, prioritized, steps
-from brrr.course.sources.timers import run_point
+from brrr.course.sources.plan import DurationEstimator, prioritized, steps
+from brrr.course.sources.timers import measure_point
 from brrr.course.view import network_table
 from brrr.gpu.datasheet import hardware
 from brrr.networks import WAYS, Way
@@ -69,7 +69,7 @@ def test_the_cpu_stops_before_it_takes_long() -> None:
 
 
 def test_the_whole_recording_fits_into_few_runs_and_every_step_into_one() -> None:
-    found, pace = steps([MLP], "cuda"), Pace(16)
+    found, pace = steps([MLP], "cuda"), DurationEstimator(16)
     assert sum(map(pace.seconds, found)) < 3 * 8 * 60
     assert max(map(pace.seconds, found)) < 2 * 60
     tuned = next(step for step in found if tuple(step.point.values()) == TUNED[0])
@@ -123,7 +123,7 @@ def test_the_floor_is_the_memory_or_the_arithmetic() -> None:
 
 def test_every_way_on_a_cpu_is_right_and_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # what best() finds is kept elsewhere
-    found = run_point(MLP, [*CPU, *QUEUE], SMALL, budget_s=0.01)
+    found = measure_point(MLP, [*CPU, *QUEUE], SMALL, budget_s=0.01)
     assert {name: run for name, run in found.items() if isinstance(run, BrrrError)} == {}
     assert all(0 < run.error <= 1e-5 for run in found.values() if not isinstance(run, BrrrError))
 
@@ -168,7 +168,7 @@ def test_a_way_that_is_missing_says_why(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there it does not fail")
 def test_without_a_gpu_its_variants_say_so() -> None:
-    found = run_point(MLP, ["graph", "pycuda", "megakernel"], SMALL, budget_s=0.01)
+    found = measure_point(MLP, ["graph", "pycuda", "megakernel"], SMALL, budget_s=0.01)
     assert all(isinstance(run, BrrrError) for run in found.values())
 
 

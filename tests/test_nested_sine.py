@@ -27,8 +27,8 @@ from brrr.course.lessons.exercises import sines
 from brrr.course.lessons.exercises.sines import Rates
 from brrr.course.nouns.claim import Verdict
 from brrr.course.nouns.evidence import Evidence
-from brrr.course.sources.plan import Pace, steps
-from brrr.course.sources.timers import run_point
+from brrr.course.sources.plan import DurationEstimator, steps
+from brrr.course.sources.timers import measure_point
 
 SINE = experiment("nested_sine")
 SIZES = (1, 2**10, 2**16, 2**20, 2**28, 2**31)
@@ -144,7 +144,7 @@ def test_the_toy_accelerator_stands_in() -> None:
 
 @pytest.mark.parametrize("elements", [1, 1000, SAMPLE, SAMPLE + 1, 100_003])
 def test_results_on_this_machine_are_right(elements: int) -> None:
-    for name, run in run_point(SINE, HERE, {"elements": elements}, budget_s=0.01).items():
+    for name, run in measure_point(SINE, HERE, {"elements": elements}, budget_s=0.01).items():
         assert not isinstance(run, Exception), run
         assert 0 <= run.error < 2e-6, name
 
@@ -181,7 +181,7 @@ def test_random_numbers_that_are_not_are_found_out() -> None:
     assert error(torch.rand(100_000)) < UNIFORM_TOLERANCE
     for wrong in (torch.rand(100_000) ** 2, torch.rand(99_999), torch.rand(100_000) * 2, torch.full((100_000,), 0.49)):
         assert not error(wrong) <= UNIFORM_TOLERANCE
-    found = run_point(SINE, ["cpu-drawing"], {"elements": 1000}, budget_s=0.01)["cpu-drawing"]
+    found = measure_point(SINE, ["cpu-drawing"], {"elements": 1000}, budget_s=0.01)["cpu-drawing"]
     assert not isinstance(found, Exception), found
 
 
@@ -226,7 +226,7 @@ def test_its_cost_and_that_the_plan_is_modest() -> None:
     assert cost is not None
     assert (cost.flop, cost.bytes) == (4000, 8000)
     for name, most_minutes in (("nested_sine", 4), ("transfers", 2)):
-        planned = sum(Pace(16).seconds(step) for step in steps([experiment(name)], "cuda"))
+        planned = sum(DurationEstimator(16).seconds(step) for step in steps([experiment(name)], "cuda"))
         assert planned < 60 * most_minutes, name
 
 

@@ -19,8 +19,8 @@ from brrr.course.experiments.run_ahead import OPERATORS, hidden_from, idle_share
 from brrr.course.nouns.claim import Verdict
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.plan import Pace, steps
-from brrr.course.sources.timers import TimedRun, run_point
+from brrr.course.sources.plan import DurationEstimator, steps
+from brrr.course.sources.timers import Timed, measure_point
 
 ADDS, HOST, AHEAD, SCALING = (experiment(name) for name in ("adds", "host_cost", "run_ahead", "scaling"))
 POINTS: list[tuple[Experiment, dict[str, Value]]] = [
@@ -41,9 +41,9 @@ def on_cpu(found: Experiment, point: Point) -> list[str]:
 
 @pytest.mark.parametrize(("found", "point"), POINTS, ids=lambda value: getattr(value, "name", str(value)))
 def test_every_cpu_variant_is_checked_and_timed(found: Experiment, point: dict[str, Value]) -> None:
-    runs = run_point(found, on_cpu(found, point), point, budget_s=0.01)
+    runs = measure_point(found, on_cpu(found, point), point, budget_s=0.01)
     for name, run in runs.items():
-        assert isinstance(run, TimedRun), f"{name}: {run}"
+        assert isinstance(run, Timed), f"{name}: {run}"
         assert run.measurement.period_s is not None and run.measurement.period_s.median > 0
         assert run.cost == found.cost_at(name, point)
 
@@ -118,7 +118,7 @@ def test_the_additions_are_made_one_by_one() -> None:
 @pytest.mark.parametrize("kind", ["cuda", "cpu"])
 def test_the_four_fit_into_a_few_minutes(kind: Any) -> None:
     found = steps([ADDS, HOST, AHEAD, SCALING], kind)
-    predicted = sum(Pace(16).seconds(step) for step in found)
+    predicted = sum(DurationEstimator(16).seconds(step) for step in found)
     print(
         f"{kind}: {len(found)} points, {sum(len(s.variants) for s in found)} measurements, {predicted:.0f} s predicted"
     )

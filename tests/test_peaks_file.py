@@ -16,8 +16,8 @@ from brrr.cli.calibrate import write_peaks
 from brrr.core.errors import ArgumentError, RecordingError
 from brrr.core.paths import share
 from brrr.course.experiments import experiment
+from brrr.course.sources.folders import Store
 from brrr.course.sources.machine import Machine
-from brrr.course.sources.recorder import Store
 from brrr.course.sources.recording import Recording
 from brrr.roofline.peaks.file import FORMAT, read_peaks, recorded_peaks, slug_of
 

@@ -22,7 +22,7 @@ from brrr.core.values import Badge, Point, Value
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.plan import claimed_points, steps
-from brrr.course.sources.timers import run_point
+from brrr.course.sources.timers import measure_point
 from brrr.roofline.peaks.peak import Peak
 from brrr.roofline.peaks.peaks import Peaks
 from brrr.timing.activity import Activity
@@ -205,7 +205,7 @@ def test_inputs_of_a_case_do_not_overlap() -> None:
 def test_a_case_is_measured_on_a_cpu() -> None:
     for name in ("softmax", "matmul", "chain of 3"):
         first = next(p for p in PREDICTION.points(quick=True) if name in str(p["case"]) or name == "chain of 3")
-        found = run_point(PREDICTION, ["cpu-eager"], first, budget_s=0.01)["cpu-eager"]
+        found = measure_point(PREDICTION, ["cpu-eager"], first, budget_s=0.01)["cpu-eager"]
         assert not isinstance(found, BrrrError)
         assert found.measurement.period_s is not None and found.measurement.busy_s is None
         assert found.cost.bytes == cost_of(case(first["case"])).bytes

@@ -31,7 +31,7 @@ from brrr.course.nouns.claim import Verdict
 from brrr.course.sources.machine import Machine
 from brrr.course.sources.plan import Step
 from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.timers import TimedRun, run_point
+from brrr.course.sources.timers import Timed, measure_point
 from brrr.gpu.datasheet import hardware
 
 PSEUDO = experiment("pseudo_linear")
@@ -99,8 +99,8 @@ def test_every_way_on_the_toy_accelerator_is_right(width: int, batch: int, direc
 
 
 def test_they_are_measured_together_and_share_their_input() -> None:
-    found = run_point(PSEUDO, QUEUE, {"width": 32, "batch": 16, "direction": "forward"}, budget_s=0.02)
-    assert all(isinstance(run, TimedRun) and run.measurement.period_s for run in found.values())
+    found = measure_point(PSEUDO, QUEUE, {"width": 32, "batch": 16, "direction": "forward"}, budget_s=0.02)
+    assert all(isinstance(run, Timed) and run.measurement.period_s for run in found.values())
     one, same, other = (work.Inputs.of(8, batch, False, "cpu") for batch in (4, 4, 5))
     assert one is same
     assert one is not other

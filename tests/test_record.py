@@ -31,11 +31,11 @@ from brrr.core.measurement import Measurement
 from brrr.course.experiments import experiment
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.sources import record
+from brrr.course.sources.folders import Store
 from brrr.course.sources.machine import Machine
-from brrr.course.sources.plan import PHASES, Pace, Step, claimed_points, prioritized, steps
+from brrr.course.sources.plan import PHASES, DurationEstimator, Step, claimed_points, prioritized, steps
 from brrr.course.sources.record import summary
 from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.recorder import Store
 from brrr.course.sources.recording import Recording
 from brrr.course.sources.rows import Row
 
@@ -121,7 +121,7 @@ def test_the_budget_is_larger_where_a_claim_looks() -> None:
 
 def test_predictions_grow_with_the_work_and_follow_what_was_measured() -> None:
     small, large = (next(s for s in steps([MATMUL], "cpu") if s.point["size"] == n) for n in (64, 16384))
-    pace = Pace(cores=2)
+    pace = DurationEstimator(cores=2)
     before = pace.seconds(large)
     assert before > 20 * pace.seconds(small)
     pace.learn(large, 3 * before)
@@ -129,7 +129,7 @@ def test_predictions_grow_with_the_work_and_follow_what_was_measured() -> None:
 
 
 def test_a_measured_neighbour_replaces_the_assumed_rate(synthetic_root: Path) -> None:
-    slow = Pace(cores=1)
+    slow = DurationEstimator(cores=1)
     step = next(s for s in steps([MATMUL], "cpu") if s.point["size"] == 16384)
     assumed = slow.seconds(step)
     slow.learn_rows(MATMUL, Recording.read(synthetic_root / "cpu", MATMUL).rows)
@@ -158,7 +158,7 @@ def run_for(root: Path, limit_s: float, run_id: str, machine: Machine = GPU, slo
         return made_up.measure(step, slower)
 
     info = made_up.run_info(run_id, f"2000-01-0{run_id[-1]}")
-    pace = Pace(16)
+    pace = DurationEstimator(16)
     outcome = made_up.record(root, machine, run=info, measure=measure, pace=pace, limit_s=limit_s, now_s=clock)
     assert clock.seconds <= limit_s
     return outcome.measured
@@ -179,7 +179,7 @@ def test_runs_stop_at_their_limit_and_go_on_where_they_stopped(tmp_path: Path) -
     assert [run.id for run in runs] == [f"run-{k}" for k in range(1, number + 1)]
 
 
-class Stubborn(Pace):
+class Stubborn(DurationEstimator):
     """A pace that goes on believing in one slow core, whatever it sees: a made-up measurer takes no time."""
 
     def learn(self, step: Step, taken_s: float) -> None:
@@ -205,7 +205,7 @@ def test_a_slow_variant_does_not_keep_the_fast_ones_from_being_measured(tmp_path
     assert 32768 not in sizes(tmp_path, "cpu")
     again = made_up.record(tmp_path, GPU, limit_s=60.0, pace=Stubborn(1), run=made_up.run_info("run-2"))
     assert [step for step in again.measured if step.phase != "anchor"] == []
-    longer = made_up.record(tmp_path, GPU, pace=Pace(1), run=made_up.run_info("run-3", "2000-01-03"))
+    longer = made_up.record(tmp_path, GPU, pace=DurationEstimator(1), run=made_up.run_info("run-3", "2000-01-03"))
     assert 32768 in [step.point["size"] for step in longer.measured]
     assert sizes(tmp_path, "cpu") == list(SIZES)
     recorded = Recorded("h200", tmp_path)
@@ -567,7 +567,7 @@ def test_control_c_ends_the_command_with_its_own_status(
 def test_all_variants_go_to_one_interleaved_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     monkeypatch.setattr(
-        "brrr.course.sources.timers.run_point", lambda *args, **options: calls.append((args, options)) or {}
+        "brrr.course.sources.timers.measure_point", lambda *args, **options: calls.append((args, options)) or {}
     )
     step = Step(MATMUL, {"size": 64}, ("cpu", "gpu"), "grid", 0.03)
     record.measure_now(step)

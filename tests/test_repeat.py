@@ -33,7 +33,7 @@ from brrr.course.nouns.evidence import Evidence
 from brrr.course.sources.machine import Machine
 from brrr.course.sources.plan import Step
 from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.timers import TimedRun, run_point
+from brrr.course.sources.timers import Timed, measure_point
 from brrr.gpu.datasheet import hardware
 
 REPEAT = experiment("repeat")
@@ -172,8 +172,8 @@ def test_factors_are_near_one_and_the_type_holds_them(dtype: str) -> None:
 
 
 def test_they_are_measured_together() -> None:
-    found = run_point(REPEAT, HOST, at(8, 2**12), budget_s=0.02)
-    assert all(isinstance(run, TimedRun) and run.measurement.period_s for run in found.values())
+    found = measure_point(REPEAT, HOST, at(8, 2**12), budget_s=0.02)
+    assert all(isinstance(run, Timed) and run.measurement.period_s for run in found.values())
 
 
 # ---- Triton ----

@@ -28,9 +28,9 @@ from brrr.course.experiments.strassen.work import split_products
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.live import Live
-from brrr.course.sources.plan import Pace, steps
+from brrr.course.sources.plan import DurationEstimator, steps
 from brrr.course.sources.rows import Row, columns, from_cells, to_cells
-from brrr.course.sources.timers import run_point
+from brrr.course.sources.timers import measure_point
 from brrr.course.view.strassen_frontier_drawing import Spot, placed
 from brrr.course.view.strassen_table import OVER_FUSION, OVER_PYTORCH, main, published_part, strassen_table
 from brrr.gpu.datasheet import hardware
@@ -80,7 +80,7 @@ RUN_MINUTES = 8  # of `brrr record`, where no other limit is given
 
 @pytest.mark.parametrize("described", [STRASSEN, ERRORS], ids=["strassen", "errors"])
 def test_a_recording_fits_into_one_run(described: Experiment) -> None:
-    found, pace = steps([described], "cuda"), Pace(16)
+    found, pace = steps([described], "cuda"), DurationEstimator(16)
     assert sum(pace.seconds(step) for step in found) < 60 * RUN_MINUTES
 
 
@@ -135,7 +135,7 @@ def test_names_lines_and_labels_are_distinct() -> None:
 
 @pytest.mark.parametrize("n", [64, 97])
 def test_every_way_on_a_cpu_is_right_and_tells_its_error(n: int) -> None:
-    found = run_point(STRASSEN, CPU, {"size": n}, budget_s=0.01)
+    found = measure_point(STRASSEN, CPU, {"size": n}, budget_s=0.01)
     assert {name: run for name, run in found.items() if isinstance(run, BrrrError)} == {}
     assert all(0 < run.error < 1e-5 for run in found.values() if not isinstance(run, BrrrError))
 
@@ -194,7 +194,7 @@ def test_an_error_is_kept_live_and_in_a_recording() -> None:
     assert measured.error is not None and 0 < measured.error < 1e-5
     live.measure_together(STRASSEN, ["cpu-sgemm", "cpu-sgemm-strassen-2"], {"size": 64})
     assert live.known(STRASSEN, "cpu-sgemm-strassen-2")[64,].error
-    ran = run_point(STRASSEN, ["cpu-sgemm"], {"size": 64}, budget_s=0.01)["cpu-sgemm"]
+    ran = measure_point(STRASSEN, ["cpu-sgemm"], {"size": 64}, budget_s=0.01)["cpu-sgemm"]
     assert not isinstance(ran, BrrrError)
     row = Row.of({"size": 64}, "cpu-sgemm", ran, "run", "a CPU")
     again = from_cells(to_cells(row), STRASSEN, "a CPU")
@@ -520,7 +520,7 @@ def test_errors_are_measured_on_every_kind_of_inputs(inputs: str) -> None:
     for level in (0, 2):
         point: dict[str, Value] = {"level": level, "inputs": inputs, "size": 64}
         names = [name for name in CPU_ERRORS if ERRORS.has(name, point)]
-        runs = run_point(ERRORS, names, point, budget_s=0.01)
+        runs = measure_point(ERRORS, names, point, budget_s=0.01)
         assert {name: run for name, run in runs.items() if isinstance(run, BrrrError)} == {}
         found[level] = {name: run.error for name, run in runs.items() if not isinstance(run, BrrrError)}
     plain, levels = found[0]["cpu-strassen"], found[2]["cpu-strassen"]

@@ -9,7 +9,7 @@ import pytest
 
 from brrr.core.errors import ArgumentError, BrrrError, DeviceMemoryError, UnavailableError, WrongResultError
 from brrr.course.experiments import experiment
-from brrr.course.sources.timers import TimedRun, as_brrr_error, run_point, run_variant
+from brrr.course.sources.timers import Timed, as_brrr_error, measure_point, measure_variant
 from brrr.timing import naive as naive_timers
 from brrr.timing.cpu_queue import CpuQueue
 
@@ -43,10 +43,10 @@ def test_each_naive_timer_makes_its_own_mistake(queue: CpuQueue) -> None:
 
 
 def test_a_point_is_checked_and_timed_on_cpu_and_queue() -> None:
-    found = run_point(experiment("matmul"), ["cpu", "queue"], {"size": 97}, budget_s=0.05)
+    found = measure_point(experiment("matmul"), ["cpu", "queue"], {"size": 97}, budget_s=0.05)
     for name in ("cpu", "queue"):
         run = found[name]
-        assert isinstance(run, TimedRun)
+        assert isinstance(run, Timed)
         assert 0 < run.error < 1e-5 and run.cost.flop == 2 * 97**3
         assert run.measurement.latency_s is not None
 
@@ -54,13 +54,13 @@ def test_a_point_is_checked_and_timed_on_cpu_and_queue() -> None:
 @pytest.mark.parametrize("size", [0, -4, 2.5, "big", float("nan"), float("inf"), True])
 def test_sizes_that_are_none(size: object) -> None:
     with pytest.raises(ArgumentError, match=r"size is .*expected a positive whole number"):
-        run_variant(experiment("matmul"), "cpu", {"size": size})  # type: ignore[dict-item]
+        measure_variant(experiment("matmul"), "cpu", {"size": size})  # type: ignore[dict-item]
 
 
 def test_a_size_over_the_memory_says_what_it_needs_and_the_process_lives() -> None:
     with pytest.raises(DeviceMemoryError, match=r"needs 1\.2 PB"):
-        run_variant(experiment("matmul"), "cpu", {"size": 10**7})
-    assert run_variant(experiment("matmul"), "cpu", {"size": 8}, budget_s=0.01).measurement.latency_s is not None
+        measure_variant(experiment("matmul"), "cpu", {"size": 10**7})
+    assert measure_variant(experiment("matmul"), "cpu", {"size": 8}, budget_s=0.01).measurement.latency_s is not None
 
 
 def test_a_wrong_result_gets_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_a_wrong_result_gets_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(part, "product_error", lambda a, b: lambda c: float(torch.tensor(float("nan"))))
     with pytest.raises(WrongResultError, match="nan"):
-        run_variant(experiment("matmul"), "cpu", {"size": 8}, budget_s=0.01)
+        measure_variant(experiment("matmul"), "cpu", {"size": 8}, budget_s=0.01)
 
 
 def test_freivalds_finds_one_wrong_element_and_tf32_like_rounding() -> None:
@@ -96,8 +96,8 @@ def test_one_variant_s_error_does_not_stop_the_others(monkeypatch: pytest.Monkey
         raise RuntimeError("no queue today")
 
     monkeypatch.setattr(work, "queued_product", failing)
-    found = run_point(experiment("matmul"), ["cpu", "queue"], {"size": 16}, budget_s=0.01)
-    assert isinstance(found["cpu"], TimedRun)
+    found = measure_point(experiment("matmul"), ["cpu", "queue"], {"size": 16}, budget_s=0.01)
+    assert isinstance(found["cpu"], Timed)
     failed = found["queue"]
     assert isinstance(failed, BrrrError) and "no queue today" in str(failed)
 
@@ -116,10 +116,10 @@ def test_the_queue_s_timers_of_the_timers_experiment() -> None:
     point = {"function": "product-128", "cache": "hot"}
     names = [v.name for v in timers.variants if timers.has(v.name, point)]
     assert names and all(name.startswith("queue-") for name in names)
-    found = run_point(timers, names, point, budget_s=0.05)
+    found = measure_point(timers, names, point, budget_s=0.05)
     for name in names:
         run = found[name]
-        assert isinstance(run, TimedRun), run
+        assert isinstance(run, Timed), run
         field = next(line.field for line in timers.lines if line.variant == name)
         assert run.measurement.get(field) is not None
 

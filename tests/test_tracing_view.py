@@ -19,8 +19,8 @@ from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.sources import named as source_module
 from brrr.course.sources import record
 from brrr.course.sources.live import Live
-from brrr.course.sources.record_traces import record_traces, wanted
 from brrr.course.sources.recorded import Recorded
+from brrr.course.sources.recorder import record_traces, wanted
 from brrr.course.sources.timers import FOLDER, file_name, trace_variant
 from brrr.course.view import explorer
 from brrr.course.view import timeline as view

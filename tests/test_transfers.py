@@ -21,7 +21,7 @@ from brrr.course.lessons.exercises.road import LENGTHS, Factory, Goods, as_given
 from brrr.course.nouns.claim import Verdict
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.timers import run_point
+from brrr.course.sources.timers import measure_point
 from brrr.gpu.datasheet import hardware
 
 TRANSFERS = experiment("transfers")
@@ -110,7 +110,7 @@ def test_the_toy_accelerator_stands_in() -> None:
 
 @pytest.mark.parametrize("size", [1, 1003, 2**20 + 5, 9 * 2**20])
 def test_copies_on_this_machine_are_exact(size: int) -> None:
-    found = run_point(TRANSFERS, ["cpu", "queue-pageable", "queue-pinned"], {"nbytes": size}, budget_s=0.01)
+    found = measure_point(TRANSFERS, ["cpu", "queue-pageable", "queue-pinned"], {"nbytes": size}, budget_s=0.01)
     for run in found.values():
         assert not isinstance(run, Exception), run
         assert run.error == 0.0

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from brrr.core.errors import BrrrError
@@ -17,7 +16,7 @@ from brrr.core.files import require_writable
 from brrr.core.paths import FILE, recordings_root
 from brrr.course.sources.machine import Machine
 from brrr.roofline.calibrate import calibrate
-from brrr.roofline.peaks.file import slug_of, to_object
+from brrr.roofline.peaks.file import slug_of, write
 from brrr.roofline.peaks.peaks import Peaks
 
 
@@ -28,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
         peaks = calibrate(options.device, budget_s=options.seconds, quick=options.quick, progress=_say)
         print(peaks)
         if not options.no_write:
-            print(f"\nWritten to {_write(peaks, options.out)}")
+            print(f"\nWritten to {write_peaks((options.out or recordings_root()) / slug_of(peaks), peaks)}")
     except BrrrError as error:
         print(error, file=sys.stderr)
         return 2
@@ -49,12 +48,8 @@ def _say(part: str) -> None:
     print(f"measuring: {part}", file=sys.stderr, flush=True)
 
 
-def _write(peaks: Peaks, out: Path | None) -> Path:
-    return write_peaks((out or recordings_root()) / slug_of(peaks), peaks)
-
-
 def write_peaks(folder: Path | str, peaks: Peaks) -> Path:
-    """Put the peaks into the folder's `machine.json`, which is made if it is missing; returns the file's path.
+    """Write the folder's `peaks.json`, and its `machine.json` if that is missing; returns the former's path.
 
     RecordingError if the folder's recordings come from another device or other software, or cannot be written.
     """
@@ -62,8 +57,7 @@ def write_peaks(folder: Path | str, peaks: Peaks) -> Path:
     require_writable(folder)
     machine = Machine(slug_of(peaks), peaks.device, peaks.kind, peaks.driver, peaks.cuda, peaks.torch)
     if (folder / FILE).exists():
-        there = Machine.read(folder)
-        there.require_joinable(machine)
-        machine = there
-    replace(machine, peaks=to_object(peaks)).write(folder)
-    return folder / FILE
+        Machine.read(folder).require_joinable(machine)
+    else:
+        machine.write(folder)
+    return write(folder, peaks)

@@ -1,18 +1,21 @@
-"""Write a file whole or not at all, so that a kill at any moment leaves either the old file or the new one."""
+"""Files that are written whole or not at all, and JSON that is read as a type, each wrong value named by its place."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
-import math
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from types import NoneType, UnionType
+from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from brrr.core.errors import RecordingError
-from brrr.core.values import Value
+from brrr.core.errors import ArgumentError, RecordingError
+
+T = TypeVar("T")
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -65,138 +68,161 @@ def _cannot_write(path: Path, error: OSError) -> RecordingError:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Read a JSON object key by key, each with its type; what is wrong is named with its file and its place.
+# What JSON or TOML holds, as a type.
 
-T = TypeVar("T")
+PLAIN = {str: "a text", int: "a whole number", float: "a finite number"}
 
 
-class JsonReader:
-    """One JSON object of a file, with the place it stands at.
+def typed(kind: Any, value: Any, place: str = "") -> Any:
+    """A value as a type: a dataclass, a tuple, a mapping, `X | None`, a literal, a number or a text.
 
-    >>> JsonReader(Path("machine.json"), "runs[0]", {"id": 7}).text("id")
+    >>> typed(Mapping[str, int], {"a": 1, "b": "2"}, "runs[0]")
     Traceback (most recent call last):
     ...
-    brrr.core.errors.RecordingError: machine.json: runs[0].id is 7; expected a text
+    ValueError: runs[0].b is '2'; expected a whole number
+
+    A dataclass takes each of its fields and no other key; what its own checks refuse is named with the place as well.
     """
-
-    def __init__(self, path: Path, place: str, content: dict[str, Any]) -> None:
-        self.path, self.place, self.content = path, place, content
-        self._read: set[str] = set()
-
-    def fail(self, message: str) -> NoReturn:
-        """Raise a RecordingError that names the file."""
-        raise RecordingError(f"{self.path}: {message}")
-
-    def _take(self, key: str) -> Any:
-        if key not in self.content:
-            self.fail(f"{self._at(key)} is missing")
-        self._read.add(key)
-        return self.content[key]
-
-    def _at(self, key: str) -> str:
-        return f"{self.place}.{key}" if self.place else key
-
-    def _expected(self, key: str, value: object, expected: str) -> NoReturn:
-        self.fail(f"{self._at(key)} is {value!r}; expected {expected}")
-
-    def text(self, key: str) -> str:
-        """The text under the key."""
-        value = self._take(key)
-        return value if isinstance(value, str) else self._expected(key, value, "a text")
-
-    def number(self, key: str) -> float:
-        """The finite number under the key."""
-        value = self.number_or_none(key)
-        return self._expected(key, None, "a number") if value is None else value
-
-    def number_or_none(self, key: str) -> float | None:
-        """The finite number under the key, or None for null."""
-        value = self._take(key)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            self._expected(key, value, "a finite number")
-        return value
-
-    def integer(self, key: str) -> int:
-        """The whole number under the key."""
-        value = self.integer_or_none(key)
-        return self._expected(key, None, "a whole number") if value is None else value
-
-    def integer_or_none(self, key: str) -> int | None:
-        """The whole number under the key, or None for null."""
-        value = self._take(key)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-            self._expected(key, value, "a whole number")
-        return value
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        """The list of texts under the key."""
-        value = self._take(key)
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            self._expected(key, value, "a list of texts")
-        return tuple(value)
-
-    def integers(self, key: str) -> list[int]:
-        """The list of whole numbers under the key."""
-        value = self._take(key)
-        if not isinstance(value, list) or not all(type(item) is int for item in value):
-            self._expected(key, value, "a list of whole numbers")
-        return list(value)
-
-    def object(self, key: str) -> JsonReader:
-        """The object under the key."""
-        value = self._take(key)
-        if not isinstance(value, dict):
-            self._expected(key, value, "an object")
-        return JsonReader(self.path, self._at(key), value)
-
-    def objects(self, key: str) -> Iterator[JsonReader]:
-        """The list of objects under the key."""
-        value = self._take(key)
-        if not isinstance(value, list):
-            self._expected(key, value, "a list of objects")
-        for index, item in enumerate(value):
-            if not isinstance(item, dict):
-                self._expected(f"{key}[{index}]", item, "an object")
-            yield JsonReader(self.path, f"{self._at(key)}[{index}]", item)
-
-    def point(self, key: str) -> dict[str, Value]:
-        """The point under the key: an object of numbers and texts."""
-        found = self.object(key)
-        for name, value in found.content.items():
-            if isinstance(value, bool) or not isinstance(value, int | float | str):
-                found._expected(name, value, "a number or a text")
-        return dict(found.content)
-
-    def mapping(self, read: Callable[[JsonReader, str], T]) -> dict[str, T]:
-        """All keys of the object with their values, each read by `read`: `mapping(JsonReader.number)`."""
-        return {key: read(self, key) for key in self.content}
-
-    def ignore(self, *keys: str) -> None:
-        """These keys may be there, but nothing is read from them."""
-        self._read.update(keys)
-
-    def finish(self) -> None:
-        """Fail on a key that nobody asked for: a misspelt one, say."""
-        for key in self.content:
-            if key not in self._read:
-                self.fail(f"{self._at(key)} is not a known key")
+    origin, of = get_origin(kind), get_args(kind)
+    if dataclasses.is_dataclass(kind):
+        return _dataclass(kind, _required(value, dict, "an object", place), place)
+    if origin is Mapping:
+        found = _required(value, dict, "an object", place)
+        return {key: typed(of[1], item, _at(place, key)) for key, item in found.items()}
+    if origin is tuple:
+        return _tuple(of, _required(value, (list, tuple), "a list", place), place)
+    if NoneType in of:
+        return None if value is None else typed(of[0], value, place)
+    if origin is Literal:
+        return value if value in of else _refuse(value, f"one of {', '.join(map(str, of))}", place)
+    kinds = _alternatives(kind)
+    return value if _is_plain(value, kinds) else _refuse(value, " or ".join(PLAIN[each] for each in kinds), place)
 
 
-def read_object(path: Path) -> JsonReader:
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+def _dataclass(kind: Any, content: Mapping[str, Any], place: str) -> Any:
+    fields = {field.name: field.init for field in dataclasses.fields(kind)}  # what it computes itself is not read
+    for name, init in fields.items():
+        if init and name not in content:
+            raise ValueError(f"{_at(place, name)} is missing")
+    given = {name: typed(_hints(kind)[name], content[name], _at(place, name)) for name in fields if fields[name]}
+    for key in content:
+        if key not in fields:
+            raise ValueError(f"{_at(place, key)} is not a known key; known: {', '.join(fields)}")
+    try:
+        return kind(**given)
+    except ArgumentError as error:
+        _refuse(error.value, error.expected, _at(place, error.argument))
+
+
+@lru_cache
+def _hints(kind: Any) -> Mapping[str, Any]:
+    return get_type_hints(kind)
+
+
+def _tuple(of: tuple[Any, ...], items: list[Any], place: str) -> tuple[Any, ...]:
+    if of[-1] is not Ellipsis and len(items) != len(of):
+        _refuse(items, f"{len(of)} values", place)
+    plain = _alternatives(of[0])
+    if of[-1] is Ellipsis and set(plain) <= set(PLAIN) and all(_is_plain(item, plain) for item in items):
+        return tuple(items)  # long columns of numbers: no place is named where nothing is wrong
+    kinds = of if of[-1] is not Ellipsis else (of[0],) * len(items)
+    return tuple(typed(kind, item, f"{place}[{at}]") for at, (kind, item) in enumerate(zip(kinds, items, strict=True)))
+
+
+def _is_plain(value: Any, kinds: tuple[type, ...]) -> bool:
+    """Whether it is of one of the types: True is no number, a whole number is also a float, no number is infinite."""
+    if type(value) in (int, float) and float in kinds:
+        return bool(-float("inf") < value < float("inf"))
+    return type(value) in kinds
+
+
+def _at(place: str, key: str) -> str:
+    return f"{place}.{key}" if place else key
+
+
+def _required(value: Any, kind: type | tuple[type, ...], expected: str, place: str) -> Any:
+    return value if isinstance(value, kind) else _refuse(value, expected, place)
+
+
+def _refuse(value: object, expected: str, place: str) -> NoReturn:
+    raise ValueError(f"{place} is {value!r}; expected {expected}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# JSON files of ours: the number of the format first, a checksum of all the rest last.
+
+
+def json_text(version: int, content: Mapping[str, Any]) -> str:
+    """The text of a file: a line a key, a list of plain values on one line."""
+    whole = {"format": version, **content}
+    return _lines({**whole, "checksum": _checksum(whole)}) + "\n"
+
+
+def _lines(value: Any, end: str = "\n") -> str:
+    inner = end + " "
+    if isinstance(value, Mapping) and value:
+        return (
+            "{" + ",".join(f"{inner}{_packed(key)}: {_lines(each, inner)}" for key, each in value.items()) + end + "}"
+        )
+    if isinstance(value, list | tuple) and any(isinstance(each, Mapping | list | tuple) for each in value):
+        return "[" + ",".join(inner + _lines(each, inner) for each in value) + end + "]"
+    return _packed(value)
+
+
+def _packed(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return digest(json.dumps({key: content[key] for key in content if key != "checksum"}, sort_keys=True))
+
+
+def read_json(
+    path: Path,
+    kind: type[T],
+    newest: int,
+    older: Callable[[int, dict[str, Any]], Mapping[str, Any]] = lambda version, content: content,
+    missing: str = "",
+) -> T:
+    """What such a file holds, as a dataclass; `older` makes today's content of that of an older format.
+
+    RecordingError names the file and what is wrong: it is missing, no JSON, of a newer format, a key is wrong, or the
+    content does not fit the checksum.
+    """
+    content = read_object(path, missing)
+    try:
+        version = typed(int, content.get("format"), "format")
+        if not 1 <= version <= newest:
+            hint = ": newer than this brrr reads, update it (pip install -U brrr)" if version > newest else ""
+            _refuse(version, f"1 to {newest}{hint}", "format")
+        rest = {key: content[key] for key in content if key not in ("format", "checksum")}
+        found: T = typed(kind, rest if version == newest else older(version, rest))
+        if typed(str, content.get("checksum"), "checksum") != _checksum(content):
+            raise ValueError(
+                "the checksum does not fit the content: it was damaged or edited. Restore it, or record anew"
+            )
+    except ValueError as error:
+        raise RecordingError(f"{path}: {error}") from None
+    return found
+
+
+def read_object(path: Path, missing: str = "") -> dict[str, Any]:
     """The object that a JSON file holds; RecordingError if the file is missing, is no JSON, or holds something else."""
     try:
         content = json.loads(path.read_bytes().decode(), parse_constant=_no_constant)
     except FileNotFoundError as error:
-        raise RecordingError(f"{path}: is missing. It says which machine the CSV files beside it come from") from error
+        raise RecordingError(f"{path}: is missing{missing}") from error
     except OSError as error:
         raise RecordingError(f"{path}: cannot be read ({error.strerror or error})") from error
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
         raise RecordingError(f"{path}: is no valid JSON ({error}); restore it, or record anew") from error
     if not isinstance(content, dict):
         raise RecordingError(f"{path}: holds no JSON object")
-    return JsonReader(path, "", content)
+    return content
 
 
 def _no_constant(name: str) -> NoReturn:

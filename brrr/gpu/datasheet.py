@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import difflib
 import functools
-import math
+import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from brrr.core.errors import ArgumentError, BrrrError
+from brrr.core.files import typed
 from brrr.core.paths import share
+
+DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
+UNITS = ("cuda cores", "tensor cores", "cpu cores")
 
 
 class DatasheetError(BrrrError, ValueError):
@@ -43,8 +47,8 @@ class Hardware:
     >>> hardware("h200").name, hardware("h200").peak("bf16", "tensor cores")
     ('NVIDIA H200 SXM', 989400000000000.0)
 
-    SI units: Hz, B, B/s, W; `peaks` maps (data type, unit) to dense FLOP/s. `derived` names the figures that are
-    computed and says how.
+    SI units: Hz, B, B/s, W; `dense` maps a unit's data types to FLOP/s without sparsity. `derived` names the figures
+    that are computed and says how. Raises ArgumentError for an empty text, and for a figure that is not above zero.
     """
 
     key: str
@@ -52,7 +56,7 @@ class Hardware:
     generation: str
     year: int
     memory_bytes_per_s: float
-    peaks: Mapping[tuple[str, str], float] = field(hash=False)
+    dense: Mapping[str, Mapping[str, float]] = field(hash=False)
     sources: tuple[Source, ...] = field(repr=False)
     reported_as: tuple[str, ...] = ()
     compute_capability: tuple[int, int] | None = None
@@ -64,6 +68,28 @@ class Hardware:
     host_link: HostLink | None = None
     tdp_w: float | None = None
     derived: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
+
+    def __post_init__(self) -> None:
+        sources = [(f"sources[{at}]", vars(source)) for at, source in enumerate(self.sources)]
+        dense = [(f"dense.{unit}", peaks) for unit, peaks in self.dense.items()]
+        link = [("host_link", vars(self.host_link))] if self.host_link else []
+        for place, figures in [("", vars(self)), ("derived", self.derived), *sources, *dense, *link]:
+            for name, value in figures.items():
+                if value == "" or (isinstance(value, int | float) and value <= 0):
+                    expected = "a text" if value == "" else "a positive number"
+                    raise ArgumentError("Hardware", f"{place}.{name}".lstrip("."), value, expected)
+        for dtype, unit in self.peaks:
+            if unit not in UNITS or dtype not in DTYPES:
+                expected = f"a unit of {', '.join(UNITS)} and a data type of {', '.join(DTYPES)}"
+                raise ArgumentError("Hardware", "dense", f"{unit}.{dtype}", expected)
+        for name, some, what in (("sources", self.sources, "{title, url}"), ("dense", self.peaks, "peak")):
+            if not some:
+                raise ArgumentError("Hardware", name, some, f"at least one {what}")
+
+    @property
+    def peaks(self) -> Mapping[tuple[str, str], float]:
+        """From (data type, unit) to FLOP/s without sparsity."""
+        return {(dtype, unit): peak for unit, peaks in self.dense.items() for dtype, peak in peaks.items()}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -132,8 +158,6 @@ def hardware_names() -> tuple[str, ...]:
 @functools.cache
 def datasheets() -> Mapping[str, Hardware]:
     """All datasheets of the course by short name."""
-    # IMPORT-GONE  # here, because it needs the classes above
-
     return read_datasheets(share("data") / "hardware.toml")
 
 
@@ -144,10 +168,7 @@ def normal(name: str) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Reads hardware.toml: every field checked, every complaint named.
-
-DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
-UNITS = ("cuda cores", "tensor cores", "cpu cores")
+# hardware.toml: a table a device, its keys the fields of `Hardware`.
 
 
 def read_datasheets(path: Path) -> Mapping[str, Hardware]:
@@ -157,126 +178,26 @@ def read_datasheets(path: Path) -> Mapping[str, Hardware]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise DatasheetError(f"{path}: cannot be read: {error}. Restore the file from the repository.") from error
     sheets = {key: _hardware(key, table) for key, table in tables.items()}
-    _unique_names(sheets)
-    return sheets
-
-
-def _unique_names(sheets: Mapping[str, Hardware]) -> None:
-    """Two devices that answer to one name would make the lookup arbitrary."""
     owner: dict[str, str] = {}
-    for key, one in sheets.items():
+    for key, one in sheets.items():  # two devices that answer to one name would make the lookup arbitrary
         for alias in one.names:
             if owner.setdefault(normal(alias), key) != key:
                 raise DatasheetError(f"hardware.toml: [{key}] name {alias!r} also belongs to [{owner[normal(alias)]}]")
+    return sheets
 
 
-_NUMBERS = ("year", "sm_count", "cuda_cores", "memory_bytes", "l2_bytes")  # whole ones
-_RATES = ("memory_bytes_per_s", "boost_clock_hz", "tdp_w")
-_TEXTS = ("name", "generation")
-_REQUIRED = ("name", "generation", "year", "memory_bytes_per_s", "sources", "dense")
-_OTHER = ("reported_as", "compute_capability", "host_link", "sources", "dense", "derived")
-
-
-def _hardware(key: str, table: object) -> Hardware:
+def _hardware(key: str, table: Any) -> Hardware:
     """One device's table, every field checked."""
-    fields = _table(key, "", table)
-    for name in _REQUIRED:
-        if name not in fields:
-            raise DatasheetError(f"hardware.toml: [{key}] {name} is missing")
-    values: dict[str, Any] = {}
-    for name, value in fields.items():
-        if name in _NUMBERS:
-            values[name] = int(_number(key, name, value, whole=True))
-        elif name in _RATES:
-            values[name] = _number(key, name, value)
-        elif name in _TEXTS:
-            values[name] = _text(key, name, value)
-        elif name not in _OTHER:
-            raise DatasheetError(f"hardware.toml: [{key}] {name} is not a field; known: {', '.join(_known())}")
-    return Hardware(
-        key=key,
-        peaks=_peaks(key, fields["dense"]),
-        sources=_sources(key, fields["sources"]),
-        reported_as=tuple(_text(key, "reported_as", one) for one in _list(key, "reported_as", fields)),
-        compute_capability=_capability(key, fields.get("compute_capability")),
-        host_link=_host_link(key, fields.get("host_link")),
-        derived=_derived(key, fields.get("derived", {})),
-        **values,
-    )
-
-
-def _known() -> tuple[str, ...]:
-    return tuple(sorted({*_NUMBERS, *_RATES, *_TEXTS, *_OTHER}))
-
-
-def _wrong(key: str, name: str, value: object, expected: str) -> DatasheetError:
-    return DatasheetError(f"hardware.toml: [{key}] {name} is {value!r}; expected {expected}")
-
-
-def _table(key: str, name: str, value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _wrong(key, name or "entry", value, "a table")
-    return value
-
-
-def _list(key: str, name: str, fields: Mapping[str, Any]) -> list[Any]:
-    value = fields.get(name, [])
-    if not isinstance(value, list):
-        raise _wrong(key, name, value, "a list")
-    return value
-
-
-def _text(key: str, name: str, value: object) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise _wrong(key, name, value, "a text")
-    return value
-
-
-def _number(key: str, name: str, value: object, whole: bool = False) -> float:
-    fits = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-    if not fits or not (math.isfinite(value) and value > 0):  # type: ignore[arg-type, operator]
-        raise _wrong(key, name, value, f"a positive {'whole ' if whole else ''}number")
-    return float(value)  # type: ignore[arg-type]
-
-
-def _peaks(key: str, value: object) -> dict[tuple[str, str], float]:
-    """(data type, unit) -> dense FLOP/s."""
-    peaks = {}
-    for unit, table in _table(key, "dense", value).items():
-        for dtype, peak in _table(key, f"dense.{unit}", table).items():
-            if unit not in UNITS or dtype not in DTYPES:
-                expected = f"a unit of {', '.join(UNITS)} and a data type of {', '.join(DTYPES)}"
-                raise _wrong(key, "dense", f"{unit}.{dtype}", expected)
-            peaks[dtype, unit] = _number(key, f"dense.{unit}.{dtype}", peak)
-    if not peaks:
-        raise _wrong(key, "dense", value, "at least one peak")
-    return peaks
-
-
-def _derived(key: str, value: object) -> dict[str, str]:
-    """Field or data type -> how its figure was computed."""
-    return {name: _text(key, f"derived.{name}", text) for name, text in _table(key, "derived", value).items()}
-
-
-def _sources(key: str, value: object) -> tuple[Source, ...]:
-    if not isinstance(value, list) or not value:
-        raise _wrong(key, "sources", value, "at least one {title, url}")
-    tables = [_table(key, "sources", one) for one in value]
-    return tuple(Source(*(_text(key, f"sources.{n}", t.get(n)) for n in ("title", "url"))) for t in tables)
-
-
-def _capability(key: str, value: object) -> tuple[int, int] | None:
-    if value is None:
-        return None
-    parts = _text(key, "compute_capability", value).split(".")
-    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
-        raise _wrong(key, "compute_capability", value, 'a text such as "9.0"')
-    return int(parts[0]), int(parts[1])
-
-
-def _host_link(key: str, value: object) -> HostLink | None:
-    if value is None:
-        return None
-    table = _table(key, "host_link", value)
-    pcie, lanes = (int(_number(key, f"host_link.{n}", table.get(n), whole=True)) for n in ("pcie", "lanes"))
-    return HostLink(pcie, lanes, _number(key, "host_link.bytes_per_s", table.get("bytes_per_s")))
+    absent = {each.name: each.default for each in fields(Hardware) if each.default is not MISSING}
+    try:
+        if not isinstance(table, dict):
+            raise ValueError(f"is {table!r}; expected a table")
+        given = {"derived": {}, **absent, **table, "key": key}
+        if (capability := typed(str | None, given["compute_capability"], "compute_capability")) is not None:
+            if not re.fullmatch(r"\d+\.\d+", capability):
+                raise ValueError(f'compute_capability is {capability!r}; expected a text such as "9.0"')
+            given["compute_capability"] = tuple(map(int, capability.split(".")))
+        found: Hardware = typed(Hardware, given)
+    except ValueError as error:
+        raise DatasheetError(f"hardware.toml: [{key}] {error}") from None
+    return found

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
 from typing import Literal, NoReturn
 
 from brrr.core import units
@@ -200,21 +198,11 @@ def _datasheet(name: str, said: str) -> Hardware:
 
 def _recorded(slug: str) -> Peaks | None:
     """The peaks recorded for a device, None where its recordings hold none; a damaged file is an error."""
-    from brrr.core.paths import FILE, recorded_devices, recordings_root
+    from brrr.core.paths import recorded_devices, recordings_root
+    from brrr.roofline.peaks.file import find_peaks
 
     root = recordings_root()
-    if slug not in recorded_devices(root):
-        return None
-    found = (root / slug / FILE).stat()
-    return _read(root / slug, found.st_mtime_ns, found.st_size)
-
-
-@lru_cache(maxsize=8)
-def _read(folder: Path, modified_ns: int, size: int) -> Peaks | None:
-    """The peaks of a folder, read anew when its file has changed; what else the arguments tell is for that alone."""
-    from brrr.roofline.peaks.file import has_peaks, read_peaks
-
-    return read_peaks(folder) if has_peaks(folder) else None
+    return find_peaks(root / slug) if slug in recorded_devices(root) else None
 
 
 def _peaks_here(device: Literal["cuda"] | str | None) -> Peaks:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, get_args
+from typing import Literal
 
 from brrr.core.errors import ArgumentError, RecordingError
-from brrr.core.files import JsonReader, digest, read_object, require_writable, write_atomically
+from brrr.core.files import json_text, read_json, require_writable, write_atomically
 from brrr.core.values import DeviceKind
 from brrr.tracing.spans import HOST_LANES, KINDS, Kind, Span
 from brrr.tracing.timeline import Timeline
@@ -22,9 +21,51 @@ FORMAT = 1
 
 LIMIT_BYTES = 200_000
 LONGEST_S = 1e4
-COLUMNS = ("lane", "sort", "name", "start_ns", "length_ns", "call", "cause")
-TEXTS = ("device", "date", "torch")
-PERIODS = ("period_s", "loop_period_s", "profiled_period_s")
+
+
+@dataclass(frozen=True)
+class Content:
+    """What the file holds; its checks are those of the numbers, by which other numbers are found."""
+
+    what: Literal["timeline"]
+    kind: DeviceKind
+    calls: int
+    device: str
+    date: str
+    torch: str
+    period_s: float
+    loop_period_s: float
+    profiled_period_s: float
+    lanes: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+    names: tuple[str, ...]
+    lane: tuple[int, ...]
+    sort: tuple[int, ...]
+    name: tuple[int, ...]
+    start_ns: tuple[int, ...]
+    length_ns: tuple[int, ...]
+    call: tuple[int, ...]
+    cause: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.calls < 1:
+            raise ArgumentError("Content", "calls", self.calls, "at least 1")
+        for key in ("period_s", "loop_period_s", "profiled_period_s"):
+            if not 0 < getattr(self, key) <= LONGEST_S:
+                expected = f"a time above 0 and up to {LONGEST_S:g} seconds"
+                raise ArgumentError("Content", key, getattr(self, key), expected)
+        count = len(self.lane)
+        tables = {"lane": (0, len(self.lanes)), "sort": (0, len(self.kinds)), "name": (0, len(self.names))}
+        others = {"start_ns": (0, None), "length_ns": (0, None), "call": (-1, self.calls), "cause": (-1, count)}
+        ranges: dict[str, tuple[int, int | None]] = {**tables, **others}
+        for key, (least, end) in ranges.items():
+            column: tuple[int, ...] = getattr(self, key)
+            if len(column) != count:
+                raise ArgumentError("Content", key, f"{len(column)} long", f"{count} values, as lane has")
+            for place, value in enumerate(column):
+                if value < least or (end is not None and value >= end):
+                    expected = f"{least} to {end - 1}" if end is not None else "0 or more nanoseconds"
+                    raise ArgumentError("Content", f"{key}[{place}]", value, expected)
 
 
 def write(found: Timeline, path: Path) -> Path:
@@ -49,108 +90,36 @@ def write(found: Timeline, path: Path) -> Path:
 
 def text_of(found: Timeline) -> str:
     """The file's text."""
-    lanes, names = list(found.lanes), list(dict.fromkeys(span.name for span in found.spans))
+    lanes, names = found.lanes, tuple(dict.fromkeys(span.name for span in found.spans))
     number = {name: place for place, name in enumerate(names)}
     starts = [0, *(span.start_ns for span in found.spans)]
-    columns: Mapping[str, list[int]] = {
-        "lane": [lanes.index(span.lane) for span in found.spans],
-        "sort": [KINDS.index(span.kind) for span in found.spans],
-        "name": [number[span.name] for span in found.spans],
-        "start_ns": [after - before for before, after in pairwise(starts)],
-        "length_ns": [span.end_ns - span.start_ns for span in found.spans],
-        "call": [span.call for span in found.spans],
-        "cause": [span.cause for span in found.spans],
-    }
-    head = {"format": FORMAT, "what": "timeline", "kind": found.kind, "calls": found.calls}
-    texts = {key: getattr(found, key) for key in (*TEXTS, *PERIODS)}
-    content = {**head, **texts, "lanes": lanes, "kinds": list(KINDS), "names": names, **columns}
-    content["checksum"] = _checksum(content)
-    lines = (f" {json.dumps(key)}: {_packed(value)}" for key, value in content.items())
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def _packed(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def _checksum(content: Mapping[str, Any]) -> str:
-    rest = {key: value for key, value in content.items() if key != "checksum"}
-    return digest(json.dumps(rest, sort_keys=True))
+    content = Content(
+        "timeline", found.kind, found.calls, found.device, found.date, found.torch,
+        found.period_s, found.loop_period_s, found.profiled_period_s, tuple(lanes), KINDS, names,
+        lane=tuple(lanes.index(span.lane) for span in found.spans),
+        sort=tuple(KINDS.index(span.kind) for span in found.spans),
+        name=tuple(number[span.name] for span in found.spans),
+        start_ns=tuple(after - before for before, after in pairwise(starts)),
+        length_ns=tuple(span.end_ns - span.start_ns for span in found.spans),
+        call=tuple(span.call for span in found.spans),
+        cause=tuple(span.cause for span in found.spans),
+    )  # fmt: skip
+    return json_text(FORMAT, asdict(content))
 
 
 def read(path: Path) -> Timeline:
     """Read and validate; RecordingError names the file and the field of what is wrong."""
-    if not path.is_file():
-        raise RecordingError(f"{path}: is missing; `brrr record` writes the timelines of an experiment")
-    data = read_object(path)
-    version = data.integer("format")
-    if not 1 <= version <= FORMAT:
-        newer = ", newer than this brrr reads: update it (pip install -U brrr)" if version > FORMAT else ""
-        data.fail(f"format is {version}; expected 1 to {FORMAT}{newer}")
-    if data.text("what") != "timeline":
-        data.fail(f"what is {data.content['what']!r}; expected 'timeline'")
-    device, date, torch = (data.text(key) for key in TEXTS)
-    period_s, loop_period_s, profiled_period_s = (_period(data, key) for key in PERIODS)
-    kind, calls = _kind(data), data.integer("calls")
-    if calls < 1:
-        data.fail(f"calls is {calls}; expected at least 1")
-    spans = _spans(data, calls)
-    checksum = data.text("checksum")
-    data.finish()
-    if checksum != _checksum(data.content):
-        data.fail("the checksum does not fit the content: the file was damaged or edited. Restore it, or record anew")
-    return Timeline(
-        spans, kind, device, date, torch, calls, period_s, loop_period_s, profiled_period_s, badge_kind="RECORDED"
-    )
-
-
-def _kind(data: JsonReader) -> DeviceKind:
-    found = data.text("kind")
-    kinds: tuple[DeviceKind, ...] = get_args(DeviceKind)
-    kind = next((known for known in kinds if known == found), None)
-    return kind or data.fail(f"kind is {found!r}; expected one of {', '.join(kinds)}")
-
-
-def _period(data: JsonReader, key: str) -> float:
-    found = data.number(key)
-    if not 0 < found <= LONGEST_S:
-        data.fail(f"{key} is {found!r}; expected a time above 0 and up to {LONGEST_S:g} seconds")
-    return float(found)
-
-
-def _spans(data: JsonReader, calls: int) -> tuple[Span, ...]:
-    lanes, names = data.texts("lanes"), data.texts("names")
-    kinds = tuple(_known_kind(data, kind) for kind in data.texts("kinds"))
-    columns = {key: data.integers(key) for key in COLUMNS}
-    count = len(columns["lane"])
-    for key, column in columns.items():
-        if len(column) != count:
-            data.fail(f"{key} has {len(column)} entries; expected {count}, as lane has")
-    for key, most in (("lane", len(lanes)), ("sort", len(kinds)), ("name", len(names))):
-        _require(data, key, columns[key], lambda value, most=most: 0 <= value < most, f"0 to {most - 1}")  # type: ignore[misc]
-    for key in ("start_ns", "length_ns"):
-        _require(data, key, columns[key], lambda value: value >= 0, "0 or more nanoseconds")
-    _require(data, "call", columns["call"], lambda value: -1 <= value < calls, f"-1 to {calls - 1}")
-    _require(data, "cause", columns["cause"], lambda value: -1 <= value < count, f"-1 to {count - 1}")
+    found = read_json(path, Content, FORMAT, missing="; `brrr record` writes the timelines of an experiment")
+    columns = (found.lane, found.sort, found.name, accumulate(found.start_ns), found.length_ns, found.call, found.cause)
     spans = tuple(
-        Span(lanes[lane], kinds[sort], names[name], start, start + long, call, cause)
-        for lane, sort, name, start, long, call, cause in zip(
-            columns["lane"], columns["sort"], columns["name"], accumulate(columns["start_ns"]),
-            columns["length_ns"], columns["call"], columns["cause"], strict=True,
-        )
-    )  # fmt: skip
+        Span(found.lanes[lane], found.kinds[sort], found.names[name], start, start + long, call, cause)
+        for lane, sort, name, start, long, call, cause in zip(*columns, strict=True)
+    )
     for place, span in enumerate(spans):
         if span.cause >= 0 and (not span.on_device or spans[span.cause].lane not in HOST_LANES):
-            data.fail(f"cause[{place}] is {span.cause}; expected -1, or the place of a host's span for a device's")
-    return spans
-
-
-def _known_kind(data: JsonReader, kind: str) -> Kind:
-    found = next((known for known in KINDS if known == kind), None)
-    return found or data.fail(f"kinds holds {kind!r}; expected some of {', '.join(KINDS)}")
-
-
-def _require(data: JsonReader, key: str, column: Sequence[int], fits: Callable[[int], bool], expected: str) -> None:
-    for place, value in enumerate(column):
-        if not fits(value):
-            data.fail(f"{key}[{place}] is {value}; expected {expected}")
+            expected = "-1, or the place of a host's span for a device's"
+            raise RecordingError(f"{path}: cause[{place}] is {span.cause}; expected {expected}")
+    return Timeline(
+        spans, found.kind, found.device, found.date, found.torch, found.calls,
+        found.period_s, found.loop_period_s, found.profiled_period_s, badge_kind="RECORDED",
+    )  # fmt: skip

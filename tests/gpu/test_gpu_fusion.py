@@ -13,7 +13,7 @@ from brrr.core.values import Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments.remat import saved_arrays
 from brrr.course.experiments.remat.work import peak_bytes
-from brrr.course.sources.timers import run_point
+from brrr.course.sources.timers import measure_point
 from brrr.kernels import fused
 from brrr.kernels.elementwise.kernel import elementwise
 from brrr.kernels.elementwise.parse import LineError
@@ -136,7 +136,7 @@ def test_the_triton_kernels_against_float64(shape: tuple[int, int], dtype: torch
 def test_every_way_is_right_and_measured(name: str, point: dict[str, Value]) -> None:
     described = experiment(name)
     names = [v.name for v in described.variants if v.device == "cuda" and described.has(v.name, point)]
-    found = run_point(described, names, point, budget_s=0.05)
+    found = measure_point(described, names, point, budget_s=0.05)
     assert {each: run for each, run in found.items() if isinstance(run, BrrrError)} == {}
     for each, run in found.items():
         print(f"{each:<16} {run.measurement} (error {run.error:.1e})")  # type: ignore[union-attr]

@@ -10,20 +10,20 @@ from brrr.core.values import Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments.repeat.work import TOLERANCE, fused_error
 from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.timers import TimedRun, run_point
+from brrr.course.sources.timers import Timed, measure_point
 from brrr.kernels import repeat as repeat_launch
 from brrr.kernels.repeat import repeat_multiply
 
 REPEAT, UNARY, SETS, STRIDES = (experiment(name) for name in ("repeat", "unary", "working_set", "strides"))
 
 
-def runs(described: Experiment, point: dict[str, Value], budget_s: float = 0.05) -> dict[str, TimedRun]:
+def runs(described: Experiment, point: dict[str, Value], budget_s: float = 0.05) -> dict[str, Timed]:
     """Every variant of the GPU at a point, none failed (but for PyCUDA, where there is none)."""
     names = [v.name for v in described.variants if v.device == "cuda" and described.has(v.name, point)]
-    found = run_point(described, names, point, budget_s=budget_s)
+    found = measure_point(described, names, point, budget_s=budget_s)
     wrong = {name: run for name, run in found.items() if isinstance(run, BrrrError) and "PyCUDA" not in str(run)}
     assert wrong == {}
-    return {name: run for name, run in found.items() if isinstance(run, TimedRun)}
+    return {name: run for name, run in found.items() if isinstance(run, Timed)}
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)

@@ -12,7 +12,7 @@ from brrr.core.values import Value
 from brrr.course.experiments import experiment
 from brrr.course.lessons.checking import check
 from brrr.course.lessons.exercises.capture import careless
-from brrr.course.sources.timers import run_point
+from brrr.course.sources.timers import measure_point
 
 MLP = experiment("mlp")
 SLOW = ("compile", "max-autotune")
@@ -23,7 +23,7 @@ REQUIRED = ("module", "functional", "inference", "script", "graph", "epilogue", 
 
 
 def judged(names: list[str], point: dict[str, Value]) -> None:
-    found = run_point(MLP, names, point, budget_s=0.02)
+    found = measure_point(MLP, names, point, budget_s=0.02)
     for name, run in found.items():
         if isinstance(run, BrrrError):
             assert name not in REQUIRED and isinstance(run, UnavailableError), f"{name} at {point}: {run}"
@@ -41,7 +41,7 @@ def test_every_way_on_the_grid_is_right(sizes: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("sizes", [(3, 5, 130), (1, 1, 64), (2, 7, 33), (5, 129, 257)], ids=str)
 def test_off_the_grid_a_way_is_right_or_says_why_not(sizes: tuple[int, int, int]) -> None:
     point: dict[str, Value] = dict(zip(("layers", "batch", "hidden"), sizes, strict=True))
-    for name, run in run_point(MLP, OFTEN, point, budget_s=0.01).items():
+    for name, run in measure_point(MLP, OFTEN, point, budget_s=0.01).items():
         assert not isinstance(run, BrrrError) or isinstance(run, UnavailableError), f"{name} at {point}: {run}"
 
 

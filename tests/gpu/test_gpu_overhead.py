@@ -18,7 +18,7 @@ from brrr.course.lessons.checking import check
 from brrr.course.lessons.exercises.chatty import chatty
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.scaling import scaling_test
-from brrr.course.sources.timers import TimedRun, run_point
+from brrr.course.sources.timers import Timed, measure_point
 from brrr.kernels import relu
 
 needs_pycuda = pytest.mark.skipif(importlib.util.find_spec("pycuda") is None, reason="PyCUDA is not here")
@@ -122,11 +122,11 @@ def test_the_nothing_kernel_launches() -> None:
 def test_every_variant_is_checked_and_timed(name: str, point: dict[str, Value]) -> None:
     found: Experiment = experiment(name)
     variants = [v.name for v in found.variants if v.device == "cuda" and found.has(v.name, point)]
-    for variant, run in run_point(found, variants, point, budget_s=0.03).items():
+    for variant, run in measure_point(found, variants, point, budget_s=0.03).items():
         if variant == "pycuda" and importlib.util.find_spec("pycuda") is None:
             assert isinstance(run, UnavailableError)
             continue
-        assert isinstance(run, TimedRun), f"{variant}: {run}"
+        assert isinstance(run, Timed), f"{variant}: {run}"
         m = run.measurement
         assert m.host_s is not None and m.period_s is not None, f"{variant}: {m.details()}"
         print(f"{name} {variant}: {m}; period {m.period_s}; idle {m.idle_share}")
@@ -143,8 +143,8 @@ def test_one_kernel_for_each_operator_of_the_script() -> None:
     """The script's fuser is off: else it would do less than the other rungs."""
     found = experiment("host_cost")
     for variant, kernels in (("script", 16), ("module", 16), ("graph", 16), ("compile", 1)):
-        run = run_point(found, [variant], {"elements": 1024, "operators": 16}, budget_s=0.03)[variant]
-        assert isinstance(run, TimedRun)
+        run = measure_point(found, [variant], {"elements": 1024, "operators": 16}, budget_s=0.03)[variant]
+        assert isinstance(run, Timed)
         assert run.measurement.kernels == kernels, f"{variant}: {run.measurement.details()}"
 
 

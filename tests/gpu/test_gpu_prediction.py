@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from brrr.core.errors import BrrrError
-from brrr.course.sources.timers import run_point
+from brrr.course.sources.timers import measure_point
 from brrr.timing import measure
 from tools.prediction.cases import case, cases, intervened, to_compile
 from tools.prediction.experiment import EXPERIMENT as PREDICTION
@@ -21,7 +21,7 @@ SOME += sorted(intervened())[::40] + sorted(to_compile())[:1]
 def test_every_variant_of_a_case_is_right_and_measured(name: str) -> None:
     point = {"case": name}
     wanted = [variant for variant in ON_CUDA if PREDICTION.has(variant, point)]
-    found = run_point(PREDICTION, wanted, point, budget_s=0.03)
+    found = measure_point(PREDICTION, wanted, point, budget_s=0.03)
     assert {variant: str(ran) for variant, ran in found.items() if isinstance(ran, BrrrError)} == {}
     for variant, ran in found.items():
         assert not isinstance(ran, BrrrError)
@@ -33,7 +33,7 @@ def test_every_variant_of_a_case_is_right_and_measured(name: str) -> None:
 def test_precision_of_products_is_left_as_it_was() -> None:
     before = torch.backends.cuda.matmul.fp32_precision
     name = next(each.name for each in cases() if each.dtype == "tf32" and each.nbytes < 1e7)
-    found = run_point(PREDICTION, ["eager"], {"case": name}, budget_s=0.03)["eager"]
+    found = measure_point(PREDICTION, ["eager"], {"case": name}, budget_s=0.03)["eager"]
     assert not isinstance(found, BrrrError), found
     assert torch.backends.cuda.matmul.fp32_precision == before
 

@@ -12,7 +12,7 @@ from brrr.course.experiments.checked import compile_now
 from brrr.course.experiments.pseudo_linear import work
 from brrr.course.experiments.pseudo_linear.check import inexact_share, pseudo_error, whole_numbers
 from brrr.course.sources.live import Live
-from brrr.course.sources.timers import TimedRun, run_point
+from brrr.course.sources.timers import Timed, measure_point
 from brrr.course.sources.transition import find_transition, pays
 from brrr.kernels.pseudo_linear import pseudo_linear
 from brrr.timing import measure_together
@@ -63,18 +63,18 @@ def test_more_than_two_to_the_31_elements(batch: int, width: int) -> None:
 def test_every_way_is_right_and_measured(width: int, batch: int, direction: str) -> None:
     point: dict[str, Value] = {"width": width, "batch": batch, "direction": direction}
     names = [v.name for v in PSEUDO.variants if v.device == "cuda" and PSEUDO.has(v.name, point)]
-    found = run_point(PSEUDO, names, point, budget_s=0.05)
+    found = measure_point(PSEUDO, names, point, budget_s=0.05)
     wrong = {name: run for name, run in found.items() if isinstance(run, BrrrError)}
     assert wrong == {}
     for name, run in found.items():
-        assert isinstance(run, TimedRun)
+        assert isinstance(run, Timed)
         assert "single-call" not in run.measurement.flags, f"{name}: compiling was taken for its time"
         print(f"{name:<22} {run.measurement} (error {run.error:.1e})")
 
 
 def test_every_stage_of_the_flawed_benchmark_is_right() -> None:
     names = [v.name for v in FLAWS.variants if v.device == "cuda"]
-    found = run_point(FLAWS, names, {"width": 160, "batch": 2048}, budget_s=0.05)
+    found = measure_point(FLAWS, names, {"width": 160, "batch": 2048}, budget_s=0.05)
     assert {name: run for name, run in found.items() if isinstance(run, BrrrError)} == {}
 
 

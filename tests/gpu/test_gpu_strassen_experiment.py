@@ -9,7 +9,7 @@ from brrr.core.errors import BrrrError, UnavailableError
 from brrr.core.values import Value
 from brrr.course.experiments import experiment
 from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.timers import run_point
+from brrr.course.sources.timers import measure_point
 
 STRASSEN, ERRORS, MLP = (experiment(name) for name in ("strassen", "strassen_errors", "mlp"))
 REQUIRED = ("sgemm", "sgemm-strassen-1", "tf32", "bf16", "fp16", "auto-fp32", "torch-fp16x3", "strassen-one")
@@ -17,7 +17,7 @@ REQUIRED = ("sgemm", "sgemm-strassen-1", "tf32", "bf16", "fp16", "auto-fp32", "t
 
 
 def judged(described: Experiment, names: list[str], point: dict[str, Value]) -> None:
-    for name, run in run_point(described, names, point, budget_s=0.02).items():
+    for name, run in measure_point(described, names, point, budget_s=0.02).items():
         if isinstance(run, BrrrError):
             assert name not in REQUIRED and isinstance(run, UnavailableError), f"{name} at {point}: {run}"
             print(f"{name} at {point}: {run}")

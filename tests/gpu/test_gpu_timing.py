@@ -11,7 +11,7 @@ import torch
 import brrr
 from brrr.core.errors import DeviceMemoryError
 from brrr.course.experiments import experiment
-from brrr.course.sources.timers import TimedRun, run_point, run_variant
+from brrr.course.sources.timers import Timed, measure_point, measure_variant
 from brrr.timing import interleave, measure, measure_together
 from brrr.timing.activity import record_activity, split_by_marker
 from brrr.timing.calibration import calibration, pairs_s
@@ -178,7 +178,7 @@ def test_calibration_is_positive_and_kept() -> None:
 
 def test_out_of_memory_is_an_error_and_the_process_lives() -> None:
     with pytest.raises(DeviceMemoryError, match="needs"):
-        run_variant(experiment("matmul"), "gpu", {"size": 2**19})
+        measure_variant(experiment("matmul"), "gpu", {"size": 2**19})
     kept: list[torch.Tensor] = []
     with pytest.raises((DeviceMemoryError, torch.OutOfMemoryError)):
         measure(lambda: kept.append(torch.empty(2**30, device="cuda")), device="cuda", budget_s=5.0)
@@ -196,14 +196,14 @@ def test_interleaved_functions_on_the_gpu() -> None:
 
 def test_a_point_of_each_experiment() -> None:
     matmul = experiment("matmul")
-    found = run_point(matmul, ["cpu", "gpu-transfers", "gpu-first", "gpu"], {"size": 1024}, budget_s=0.05)
-    assert all(isinstance(run, TimedRun) for run in found.values()), found
+    found = measure_point(matmul, ["cpu", "gpu-transfers", "gpu-first", "gpu"], {"size": 1024}, budget_s=0.05)
+    assert all(isinstance(run, Timed) for run in found.values()), found
     timers = experiment("timers")
     for function in ("relu-64x1024", "spin-10us", "syncs", "mixed-20"):
         point = {"function": function, "cache": "hot"}
         names = [v.name for v in timers.variants if timers.has(v.name, point)]
-        runs = run_point(timers, names, point, budget_s=0.05)
-        wrong = {name: run for name, run in runs.items() if not isinstance(run, TimedRun)}
+        runs = measure_point(timers, names, point, budget_s=0.05)
+        wrong = {name: run for name, run in runs.items() if not isinstance(run, Timed)}
         assert not wrong, f"{function}: {wrong}"
 
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from brrr.core.errors import UnavailableError
+from brrr.core.errors import BrrrError, UnavailableError
 from brrr.core.measurement import Measurement
 from brrr.core.values import Badge, DeviceKind, Point, Value
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import quick
 
 if TYPE_CHECKING:
-    from brrr.course.sources.rows import Ran
+    from brrr.course.sources.rows import Timed
     from brrr.tracing.timeline import Timeline
 
 
@@ -69,14 +69,14 @@ class Live:
         kept = self._measured.setdefault((experiment.name, variant), {})
         if key not in kept:
             self._require("measure", experiment, variant)
-            from brrr.course.sources.timers import run_variant
+            from brrr.course.sources.timers import measure_variant
 
-            kept[key] = _with_error(run_variant(experiment, variant, full, budget_s=self.budget_s))
+            kept[key] = _with_error(measure_variant(experiment, variant, full, budget_s=self.budget_s))
         return kept[key]
 
     def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
         """Measure the variants that this machine has and that are not known yet, interleaved; keep what succeeds."""
-        from brrr.course.sources.timers import TimedRun, run_point
+        from brrr.course.sources.timers import measure_point
 
         full = experiment.point(**point)
         key = tuple(full.values())
@@ -84,8 +84,8 @@ class Live:
         missing = [v for v in wanted if key not in self.known(experiment, v)]
         if len(missing) < 2:
             return
-        for variant, found in run_point(experiment, missing, full, budget_s=self.budget_s).items():
-            if isinstance(found, TimedRun):
+        for variant, found in measure_point(experiment, missing, full, budget_s=self.budget_s).items():
+            if not isinstance(found, BrrrError):
                 self._measured.setdefault((experiment.name, variant), {})[key] = _with_error(found)
 
     def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
@@ -114,6 +114,6 @@ class Live:
             )
 
 
-def _with_error(ran: Ran) -> Measurement:
+def _with_error(timed: Timed) -> Measurement:
     """The measurement with the relative error that the check found."""
-    return replace(ran.measurement, error=ran.error)
+    return replace(timed.measurement, error=timed.error)

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
+import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from brrr.core import __version__
 from brrr.core.errors import RecordingError
-from brrr.core.files import JsonReader, digest, read_object, write_atomically
+from brrr.core.files import json_text, read_json, write_atomically
 from brrr.core.paths import FILE
-from brrr.core.values import Value
+from brrr.core.values import DeviceKind, Value
 
-# The file format's history, newest last. A reader reads its own version and all before it; a change of any key or
-# column makes a new version.
+# The format's history, newest last. A reader reads its own version and all before it. A change of any key makes a new
+# version; a new column of the CSVs does not, for columns are found by their names (brrr/course/sources/recording.py).
 #   1  first format: machine.json with the machine, its runs and a seal for each CSV; one CSV for each experiment.
 #   2  `peaks` may be the object that brrr/roofline/peaks/file.py describes; before, it was empty or held bare numbers.
 #   3  a CSV may have the column `peak_bytes`.
-FORMAT = 3
+#   4  the peaks stand in peaks.json, and each CSV ends in its own checksum: `peaks` and `seals` are gone. Each time of
+#      a CSV has its own column `_n`; before, one column `n` held the smallest of a row, so in files made of older ones
+#      that number stands for each time of the row: no more is known of them.
+FORMAT = 4
 DRIFT_LIMIT = 0.03
 """An anchor that differs from its first measurement by more than this is flagged."""
 
@@ -37,16 +44,14 @@ class Drift:
     field: str
     first_s: float
     now_s: float
+    drift: float = dataclasses.field(init=False)
+    flagged: bool = dataclasses.field(init=False)
 
-    @property
-    def drift(self) -> float:
-        """The relative change: 0.05 means 5 % slower than at first."""
-        return self.now_s / self.first_s - 1 if self.first_s else 0.0
-
-    @property
-    def flagged(self) -> bool:
-        """Whether the change is more than DRIFT_LIMIT, up or down."""
-        return abs(self.drift) > DRIFT_LIMIT
+    def __post_init__(self) -> None:
+        """The relative change, 0.05 where it is 5 % slower than at first; flagged if it is more than DRIFT_LIMIT."""
+        change = self.now_s / self.first_s - 1 if self.first_s else 0.0
+        object.__setattr__(self, "drift", round(change, 6))
+        object.__setattr__(self, "flagged", abs(change) > DRIFT_LIMIT)
 
 
 @dataclass(frozen=True)
@@ -81,11 +86,7 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class Machine:
-    """A device with its software, and the runs made on it. Runs share one recording only if both are the same.
-
-    `seals` holds, for each experiment, the digests that its CSV may have: the newest, and the one before it, because
-    two files cannot be replaced at one instant. `peaks` is what `brrr calibrate` found, as it stands in the file.
-    """
+    """A device with its software, and the runs made on it. Runs share one recording only if both are the same."""
 
     slug: str
     device: str
@@ -93,9 +94,7 @@ class Machine:
     driver: str
     cuda: str
     torch: str
-    peaks: Mapping[str, Any] = field(default_factory=dict)
     runs: tuple[RunInfo, ...] = ()
-    seals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def run(self, run_id: str) -> RunInfo | None:
         """The run of that id, None if there is none."""
@@ -106,11 +105,6 @@ class Machine:
         if self.run(run.id) is None:
             return replace(self, runs=(*self.runs, run))
         return replace(self, runs=tuple(run if old.id == run.id else old for old in self.runs))
-
-    def sealed(self, experiment: str, new: str, on_disk: str | None) -> Machine:
-        """The machine that accepts a CSV with the digest `new`, and the one on the disk if it was accepted before."""
-        before = [seal for seal in self.seals.get(experiment, ()) if seal == on_disk]
-        return replace(self, seals={**self.seals, experiment: tuple(dict.fromkeys((new, *before)))})
 
     def newest_first(self) -> list[str]:
         """The ids of the runs, the newest first."""
@@ -135,83 +129,42 @@ class Machine:
 
     def write(self, folder: Path) -> None:
         """Write `machine.json` into the folder, whole or not at all."""
-        write_atomically(folder / FILE, to_text(self))
+        write_atomically(folder / FILE, json_text(FORMAT, asdict(self)))
 
     @classmethod
     def read(cls, folder: Path) -> Machine:
         """Read and check `machine.json`; RecordingError names the file, the key and what is wrong."""
-        return from_object(read_object(folder / FILE))
+        missing = ". It says which machine the CSV files beside it come from"
+        return read_json(folder / FILE, cls, FORMAT, _older, missing)
 
 
-def to_text(machine: Machine) -> str:
-    """The text of `machine.json`; the last key is a checksum of all the others."""
-    content: dict[str, Any] = {"format": FORMAT, **asdict(machine)}
-    for run, info in zip(content["runs"], machine.runs, strict=True):
-        for anchor, drift in zip(run["anchors"], info.anchors, strict=True):
-            anchor.update(drift=round(drift.drift, 6), flagged=drift.flagged)
-    content["checksum"] = _checksum(content)
-    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+def _older(version: int, content: dict[str, Any]) -> dict[str, Any]:
+    return {key: content[key] for key in content if key not in ("peaks", "seals")}
 
 
-def _checksum(content: Mapping[str, Any]) -> str:
-    rest = {key: value for key, value in content.items() if key != "checksum"}
-    return digest(json.dumps(rest, sort_keys=True))
+def collect_environment(kind: DeviceKind) -> tuple[Machine, RunInfo]:
+    """This machine, and a new run on it; UnavailableError where CUDA is asked for and absent."""
+    from brrr.gpu.device import this_device
 
-
-def from_object(data: JsonReader) -> Machine:
-    """The machine from the JSON object, every key and type checked, then the checksum."""
-    version = data.integer("format")
-    if version > FORMAT:
-        data.fail(f"format is {version}, newer than {FORMAT}, which this brrr reads: update brrr (pip install -U brrr)")
-    if version < 1:
-        data.fail(f"format is {version}; expected 1 to {FORMAT}")
-    texts = {key: data.text(key) for key in ("slug", "device", "kind", "driver", "cuda", "torch")}
-    machine = Machine(
-        **texts,
-        peaks=_peaks(data.object("peaks")),
-        runs=tuple(_run(run) for run in data.objects("runs")),
-        seals=data.object("seals").mapping(JsonReader.texts),
-    )
-    checksum = data.text("checksum")
-    data.finish()
-    if checksum != _checksum(data.content):
-        data.fail("the checksum does not fit the content: the file was damaged or edited. Restore it, or record anew")
-    return machine
-
-
-def _peaks(data: JsonReader) -> Mapping[str, Any]:
-    """The measured peaks, checked and left as they are (`read_peaks` makes Peaks of them); bare numbers if old."""
-    if "format" not in data.content:
-        return data.mapping(JsonReader.number)
-    from brrr.roofline.peaks.file import from_object as peaks_from_object
-
-    peaks_from_object(data)
-    return data.content
-
-
-def _run(data: JsonReader) -> RunInfo:
+    device = this_device(kind)
+    driver, cuda, torch = (each or "" for each in (device.driver_version, device.cuda_version, device.torch_version))
+    now = datetime.now(UTC)
     run = RunInfo(
-        **{key: data.text(key) for key in ("id", "date", "brrr", "uuid", "triton", "python", "runtime", "cpu")},
-        cpu_cores=data.integer_or_none("cpu_cores"),
-        sm_clock_before_hz=data.number_or_none("sm_clock_before_hz"),
-        sm_clock_after_hz=data.number_or_none("sm_clock_after_hz"),
-        anchors=tuple(_drift(anchor) for anchor in data.objects("anchors")),
-        failed=tuple(_failure(failure) for failure in data.objects("failed")),
+        id=now.strftime("%Y%m%d-%H%M%S-%f")[:-3],
+        date=now.isoformat(timespec="seconds"),
+        brrr=__version__,
+        uuid=device.uuid or "",
+        triton=_version("triton") if kind == "cuda" else "",
+        python=platform.python_version(),
+        runtime=device.runtime,
+        cpu=device.cpu,
+        cpu_cores=device.cpu_count,
     )
-    data.finish()
-    return run
+    return Machine(device.slug, device.name, kind, driver, cuda, torch), run
 
 
-def _drift(data: JsonReader) -> Drift:
-    texts = {key: data.text(key) for key in ("experiment", "variant", "field")}
-    drift = Drift(**texts, point=data.point("point"), first_s=data.number("first_s"), now_s=data.number("now_s"))
-    data.ignore("drift", "flagged")  # written for a reader of the file; computed from the two times here
-    data.finish()
-    return drift
-
-
-def _failure(data: JsonReader) -> Failure:
-    texts = {key: data.text(key) for key in ("experiment", "variant", "error", "reason")}
-    failure = Failure(**texts, point=data.point("point"))
-    data.finish()
-    return failure
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""

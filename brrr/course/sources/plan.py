@@ -30,7 +30,7 @@ PHASES: tuple[Phase, ...] = ("anchor", "claim", "corner", "middle", "grid")
 CLAIM_BUDGET_S, GRID_BUDGET_S = 0.2, 0.03
 """Seconds that each variant is measured for at an anchor or a claim's point, and at any other point."""
 
-# A rough model, wrong by a factor of two or three at first; `Pace` then learns from what it sees.
+# A rough model, wrong by a factor of two or three at first; `DurationEstimator` then learns from what it sees.
 PREPARE_S = 0.1  # a variant's inputs, its check and its warm-up, where they are small
 FRESH_PROCESS_S = 8.0  # a first call needs a process of its own, which loads torch and makes a context
 CALLS = 4  # the check, the warm-up and two timed calls: what most points need at least
@@ -108,6 +108,14 @@ def prioritized(experiment: Experiment, *, quick: bool = False) -> list[tuple[di
         for key in keys:
             first.setdefault(key, phase)
     return [(dict(zip(names, key, strict=True)), phase) for key, phase in first.items()]
+
+
+def is_quick(experiment: Experiment, axis: str, value: Value) -> bool:
+    """Whether the small grid has this value: one of the axis's quick ones, or at most the largest of them."""
+    quick = experiment.axis(axis).quick
+    if not quick or value in quick:
+        return True
+    return not isinstance(value, str) and value <= max(number for number in quick if not isinstance(number, str))
 
 
 def _reversed_bits(index: int, count: int) -> int:
@@ -204,7 +212,7 @@ class _Watched(Mapping[tuple[Value, ...], Measurement]):
 
 
 @dataclass
-class Pace:
+class DurationEstimator:
     """Predicts the seconds of a step from FLOP and bytes over assumed rates, and learns from what was measured.
 
     `cores` is the number of CPU cores that the measured machine has.

@@ -17,10 +17,11 @@ from brrr.core.errors import ArgumentError, BrrrError, RecordingError, Unavailab
 from brrr.core.paths import FILE, recordings_root
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import quick
-from brrr.course.sources.plan import PHASES, Pace, Step, steps
-from brrr.course.sources.record_traces import record_traces
-from brrr.course.sources.recorder import Outcome, Recorder, Store, here
-from brrr.course.sources.rows import Ran
+from brrr.course.sources.folders import Store, convert
+from brrr.course.sources.machine import collect_environment
+from brrr.course.sources.plan import PHASES, DurationEstimator, Step, steps
+from brrr.course.sources.recorder import Outcome, Recorder, record_traces
+from brrr.course.sources.rows import Timed
 
 INTERRUPTED = 130
 """The exit status of a command that Ctrl-C ended."""
@@ -30,6 +31,9 @@ def main(argv: Sequence[str]) -> int:
     """`brrr record [EXPERIMENT...]`: 0 when it went well (points may be left), 2 for an error, 130 for Ctrl-C."""
     options = _parser().parse_args(argv)
     try:
+        if options.convert is not None:
+            print("\n".join(convert(options.convert)) or f"{options.convert}: has today's format")
+            return 0
         return _plan(options) if options.plan else _record(options)
     except BrrrError as error:
         print(error, file=sys.stderr)
@@ -53,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sizes", metavar="N,N", help="short for --only size=N,size=N")
     parser.add_argument("--only", metavar="NAME=VALUE,...", help="only these points: axes' names, or variant")
     parser.add_argument("--retry", action="store_true", help="try again what could not be measured in an earlier run")
+    parser.add_argument("--convert", type=Path, metavar="DIR", help="only turn a device's folder into today's format")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--resume", action="store_true", help="skip what is recorded already (this is the default)")
     how.add_argument("--fresh", action="store_true", help="set the old recording of this device aside and begin anew")
@@ -114,18 +119,18 @@ def _check_only(only: Mapping[str, Sequence[str]], experiments: Sequence[Experim
 
 def _plan(options: argparse.Namespace) -> int:
     experiments, found = _chosen(options)
-    pace = Pace()
+    estimator = DurationEstimator()
     try:
-        machine, _ = here(options.device)
+        machine, _ = collect_environment(options.device)
         folder = _root(options) / machine.slug
         if (folder / FILE).exists() and not options.fresh:
             store = Store(folder, machine, experiments)
             found = [left for step in found if (left := store.missing(step, retry=options.retry))]
             for e in experiments:
-                pace.learn_rows(e, store.rows(e))
+                estimator.learn_rows(e, store.rows(e))
     except UnavailableError as error:
         print(f"This machine cannot record with --device {options.device}: {error}\nPlanned as if nothing were there.")
-    print(plan_text(found, pace, options.minutes * 60))
+    print(plan_text(found, estimator, options.minutes * 60))
     return 0
 
 
@@ -135,17 +140,18 @@ def _root(options: argparse.Namespace) -> Path:
 
 def _record(options: argparse.Namespace) -> int:
     experiments, found = _chosen(options)
-    machine, run = here(options.device)
+    machine, run = collect_environment(options.device)
     folder = _root(options) / machine.slug
     if options.fresh and (aside := set_aside(folder, run.id)):
         print(f"The old recording is set aside as {aside}")
     store = Store(folder, machine, experiments)
-    recorder = Recorder(store, run, measure_now, Pace(), limit_s=options.minutes * 60, sm_clock_hz=_sm_clock_hz)
+    limit_s, estimator = options.minutes * 60, DurationEstimator()
+    recorder = Recorder(store, run, measure_now, estimator, limit_s=limit_s, sm_clock_hz=_sm_clock_hz)
     started_s = time.monotonic()
-    outcome = run_recorder(recorder, found, retry=options.retry)
+    outcome = record_steps(recorder, found, retry=options.retry)
     if outcome.interrupted:
         return INTERRUPTED
-    left_s = options.minutes * 60 - (time.monotonic() - started_s)
+    left_s = limit_s - (time.monotonic() - started_s)
     return INTERRUPTED if _trace(options, experiments, folder, left_s) else 0
 
 
@@ -158,13 +164,13 @@ def _trace(options: argparse.Namespace, experiments: Sequence[Experiment], folde
     return traced.interrupted
 
 
-def run_recorder(recorder: Recorder, found: Sequence[Step], *, retry: bool = False) -> Outcome:
+def record_steps(recorder: Recorder, found: Sequence[Step], *, retry: bool = False) -> Outcome:
     """Record with a progress bar, then print what was measured, what is left and what failed."""
     for e in {step.experiment.name: step.experiment for step in found}.values():
-        recorder.pace.learn_rows(e, recorder.store.rows(e))
+        recorder.estimator.learn_rows(e, recorder.store.rows(e))
     missing = [left for step in found if (left := recorder.store.missing(step, retry=retry))]
-    fitting = [step for found in missing if (step := recorder.pace.split(found, recorder.limit_s)[0])]
-    predicted = {str(step): recorder.pace.seconds(step) for step in fitting}
+    fitting = [step for found in missing if (step := recorder.estimator.split(found, recorder.limit_s)[0])]
+    predicted = {str(step): recorder.estimator.seconds(step) for step in fitting}
     minutes = sum(predicted.values()) / 60
     print(f"{len(fitting)} points to measure, {minutes:.1f} min predicted; writing to {recorder.store.folder}")
     with _progress(predicted) as on_step:
@@ -189,11 +195,11 @@ def _progress(predicted: Mapping[str, float]) -> Iterator[Callable[[Step], None]
         yield on_step
 
 
-def measure_now(step: Step) -> Mapping[str, Ran | BrrrError]:
+def measure_now(step: Step) -> Mapping[str, Timed | BrrrError]:
     """Measure all variants of a step on this machine, interleaved."""
-    from brrr.course.sources.timers import run_point
+    from brrr.course.sources.timers import measure_point
 
-    return run_point(step.experiment, step.variants, step.point, budget_s=step.budget_s)
+    return measure_point(step.experiment, step.variants, step.point, budget_s=step.budget_s)
 
 
 def set_aside(folder: Path, run_id: str) -> Path | None:
@@ -216,10 +222,10 @@ def _sm_clock_hz() -> float | None:
 # What `brrr record` prints: the plan before, the summary after.
 
 
-def plan_text(found: Sequence[Step], pace: Pace, limit_s: float) -> str:
+def plan_text(found: Sequence[Step], estimator: DurationEstimator, limit_s: float) -> str:
     """The predicted device minutes: a line for each experiment and phase, and the points too long for one run."""
-    parts = [pace.split(step, limit_s) for step in found]
-    fitting = [(step, pace.seconds(step)) for step, _ in parts if step is not None]
+    parts = [estimator.split(step, limit_s) for step in found]
+    fitting = [(step, estimator.seconds(step)) for step, _ in parts if step is not None]
     lines = []
     for name in dict.fromkeys(step.experiment.name for step, _ in fitting):
         for phase in PHASES:
@@ -229,7 +235,7 @@ def plan_text(found: Sequence[Step], pace: Pace, limit_s: float) -> str:
     total_s = sum(s for _, s in fitting)
     runs = -int(-total_s // limit_s)
     lines.append(f"{'together':<21} {len(fitting):>5} points {total_s / 60:>7.1f} min predicted, in about {runs} runs")
-    lines += [too_long(step, pace.seconds(step), limit_s) for _, step in parts if step is not None]
+    lines += [too_long(step, estimator.seconds(step), limit_s) for _, step in parts if step is not None]
     return "\n".join(lines)
 
 

@@ -2,101 +2,25 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 
-from brrr.core import __version__
-from brrr.core.errors import BrrrError, NotRecordedError, RecordingError
-from brrr.core.files import require_writable
+from brrr.core.errors import BrrrError
 from brrr.core.measurement import FIELDS, Field
-from brrr.core.paths import FILE
-from brrr.core.values import DeviceKind
+from brrr.core.values import DeviceKind, Point, Value
 from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.machine import Drift, Failure, Machine, RunInfo
-from brrr.course.sources.plan import Pace, Step
-from brrr.course.sources.recording import Recording
-from brrr.course.sources.rows import Ran, Row, check_row
+from brrr.course.sources.folders import Store
+from brrr.course.sources.machine import Drift, Failure, RunInfo
+from brrr.course.sources.plan import DurationEstimator, Step, is_quick
+from brrr.course.sources.rows import Row, Timed, check_row
+from brrr.course.sources.timers import FOLDER, file_name, trace_variant
+from brrr.tracing.files import write
+from brrr.tracing.timeline import Timeline
 
-Measure = Callable[[Step], Mapping[str, "Ran | BrrrError"]]
+Measure = Callable[[Step], Mapping[str, "Timed | BrrrError"]]
 """Measures all variants of a step, interleaved; a variant that cannot be measured gives its error instead."""
-
-LASTING = ("DeviceMemoryError", "UnavailableError", "WrongResultError")
-"""Failures that the next run would see again; any other may have been an accident, and is tried again."""
-
-
-class Store:
-    """The folder of one device while it is recorded: what is there, and every new row written at once."""
-
-    def __init__(self, folder: Path, machine: Machine, experiments: Sequence[Experiment]) -> None:
-        """Read what is there, and refuse to add to it what may not be joined."""
-        require_writable(folder)
-        there = any(folder.glob("*.csv")) or (folder / FILE).exists()
-        if there:
-            old = Machine.read(folder)
-            old.require_joinable(machine)
-            machine = old
-        self.folder, self.machine = folder, machine
-        self.recordings = {e.name: _read_or_empty(folder, e, machine) for e in experiments}
-        self._last_written = self._on_disk()
-
-    def rows(self, experiment: Experiment) -> tuple[Row, ...]:
-        """All rows of an experiment so far."""
-        return self.recordings[experiment.name].rows
-
-    def note(self, run: RunInfo) -> None:
-        """Write what is known of a run: when it begins, what failed, how it ends."""
-        self._require_alone()
-        self.machine = self.machine.with_run(run)
-        self.machine.write(self.folder)
-        self._last_written = self._on_disk()
-
-    def add(self, experiment: Experiment, rows: Sequence[Row]) -> None:
-        """Write finished rows: after this returns, no kill can lose them."""
-        self._require_alone()
-        grown = replace(self.recordings[experiment.name], machine=self.machine).added(rows)
-        written = grown.write(self.folder)
-        self.recordings[experiment.name], self.machine = written, written.machine
-        self._last_written = self._on_disk()
-
-    def missing(self, step: Step, *, retry: bool) -> Step | None:
-        """The step without what failed before (unless `retry`), None if nothing is left to measure.
-
-        Where one variant is missing, all of them are measured again, so that no ratio crosses two runs.
-        """
-        key = tuple(step.point.values())
-        there = {row.variant for row in self.rows(step.experiment) if row.point == key}
-        failed = set() if retry else {name for name in step.variants if self.failure(step, name)}
-        wanted = tuple(name for name in step.variants if name in there or name not in failed)
-        return replace(step, variants=wanted) if set(wanted) - there else None
-
-    def failure(self, step: Step, variant: str) -> Failure | None:
-        """Why a variant could not be measured at this point in an earlier run, if it is for a lasting reason."""
-        of_this = (step.experiment.name, variant, dict(step.point))
-        every = (f for run in self.machine.runs for f in run.failed if f.error in LASTING)
-        return next((f for f in every if (f.experiment, f.variant, dict(f.point)) == of_this), None)
-
-    def _on_disk(self) -> bytes | None:
-        path = self.folder / FILE
-        return path.read_bytes() if path.exists() else None
-
-    def _require_alone(self) -> None:
-        if self._on_disk() != self._last_written:
-            raise RecordingError(
-                f"{self.folder / FILE}: was changed by somebody else while this recording runs; "
-                "record into one folder from one process at a time"
-            )
-
-
-def _read_or_empty(folder: Path, experiment: Experiment, machine: Machine) -> Recording:
-    try:
-        return Recording.read(folder, experiment)
-    except NotRecordedError:
-        return Recording(experiment, machine)
 
 
 @dataclass
@@ -118,7 +42,7 @@ class Recorder:
     store: Store
     run: RunInfo
     measure: Measure
-    pace: Pace
+    estimator: DurationEstimator
     limit_s: float = 480.0
     sm_clock_hz: Callable[[], float | None] = lambda: None
     now_s: Callable[[], float] = time.monotonic
@@ -165,11 +89,11 @@ class Recorder:
     def _fitting(self, step: Step, elapsed_s: float, retry: bool) -> Step | None:
         """The step without the variants that no run can hold; None if nothing is left of it, or of the time."""
         again = self.store.missing(step, retry=retry) is None  # an anchor, measured for its drift
-        kept, too_slow = self.pace.split(step, self.limit_s)
+        kept, too_slow = self.estimator.split(step, self.limit_s)
         if too_slow is not None:
-            self.outcome.too_long.append((too_slow, self.pace.seconds(too_slow)))
+            self.outcome.too_long.append((too_slow, self.estimator.seconds(too_slow)))
             kept = kept if again or kept is None else self.store.missing(kept, retry=retry)
-        if kept is not None and elapsed_s + self.pace.seconds(kept) > self.limit_s:
+        if kept is not None and elapsed_s + self.estimator.seconds(kept) > self.limit_s:
             self.outcome.left.append(kept)
             return None
         return kept
@@ -180,22 +104,22 @@ class Recorder:
             found = self.measure(step)
         except BrrrError as error:
             found = dict.fromkeys(step.variants, error)
-        self.pace.learn(step, self.now_s() - started_s)
-        rows = [row for variant, ran in found.items() if (row := self._row(step, variant, ran)) is not None]
+        self.estimator.learn(step, self.now_s() - started_s)
+        rows = [row for variant, timed in found.items() if (row := self._row(step, variant, timed)) is not None]
         if rows:
             self.store.add(step.experiment, rows)
-            self.pace.learn_rows(step.experiment, rows)
+            self.estimator.learn_rows(step.experiment, rows)
             self._compare(step, rows)
         if self.run != self.store.machine.run(self.run.id):
             self.store.note(self.run)
         self.outcome.measured.append(step)
 
-    def _row(self, step: Step, variant: str, ran: Ran | BrrrError) -> Row | None:
+    def _row(self, step: Step, variant: str, timed: Timed | BrrrError) -> Row | None:
         """The row of a variant, None (and a failure noted) if it could not be measured or makes no sense."""
-        if isinstance(ran, BrrrError):
-            self._fail(step, variant, type(ran).__name__, str(ran))
+        if isinstance(timed, BrrrError):
+            self._fail(step, variant, type(timed).__name__, str(timed))
             return None
-        row = Row.of(step.point, variant, ran, self.run.id, self.store.machine.device)
+        row = Row.of(step.point, variant, timed, self.run.id, self.store.machine.device)
         try:
             check_row(row, step.experiment)
         except ValueError as error:
@@ -228,39 +152,83 @@ def _drifts(step: Step, first: Row, now: Row) -> Iterator[Drift]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# This machine, and a new run on it: what `machine.json` says of both.
+# The timelines that the experiments list, each in a file of its own.
+
+Tracer = Callable[[Experiment, str, Point], Timeline]
 
 
-def here(kind: DeviceKind) -> tuple[Machine, RunInfo]:
-    """This machine, and a new run on it; UnavailableError where CUDA is asked for and absent."""
-    from brrr.gpu.device import this_device
+@dataclass
+class TraceOutcome:
+    """What was traced, what is left for want of time, and what could not be traced and why."""
 
-    device = this_device(kind)
-    machine = Machine(
-        slug=device.slug,
-        device=device.name,
-        kind=kind,
-        driver=device.driver_version or "",
-        cuda=device.cuda_version or "",
-        torch=device.torch_version or "",
-    )
-    now = datetime.now(UTC)
-    run = RunInfo(
-        id=now.strftime("%Y%m%d-%H%M%S-%f")[:-3],
-        date=now.isoformat(timespec="seconds"),
-        brrr=__version__,
-        uuid=device.uuid or "",
-        triton=_version("triton") if kind == "cuda" else "",
-        python=platform.python_version(),
-        runtime=device.runtime,
-        cpu=device.cpu,
-        cpu_cores=device.cpu_count,
-    )
-    return machine, run
+    written: list[Path] = field(default_factory=list)
+    left: int = 0
+    failed: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def text(self) -> str:
+        """The outcome as lines; empty where there was nothing to do."""
+        lines = [f"{len(self.written)} timelines written."] if self.written else []
+        lines += [f"NOT TRACED {failure}" for failure in self.failed]
+        if self.left:
+            lines.append(f"{self.left} timelines are left; the same command goes on with them.")
+        return "\n".join(lines)
 
 
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return ""
+def wanted(
+    experiment: Experiment, kind: DeviceKind, only: Mapping[str, Sequence[str]], *, quick: bool = False
+) -> list[tuple[str, dict[str, Value]]]:
+    """The variants and points to trace on a device of this kind; `only` and `quick` as for the measurements.
+
+    A GPU machine traces its CPU's variants too; a machine without one the CPU's and the queue's.
+    """
+    if not set(only) <= {"variant", *(axis.name for axis in experiment.axes)}:
+        return []
+    kinds = ("cpu", "cuda") if kind == "cuda" else ("cpu", "cpu-queue")
+    listed = [(variant, experiment.point(**point)) for variant, point in experiment.traces]
+    return [
+        (variant, point)
+        for variant, point in listed
+        if experiment.variant(variant).device in kinds
+        and variant in only.get("variant", (variant,))
+        and all(str(value) in only.get(name, (str(value),)) for name, value in point.items())
+        and (not quick or all(is_quick(experiment, name, value) for name, value in point.items()))
+        and experiment.has(variant, point)
+    ]
+
+
+def record_traces(
+    experiments: Sequence[Experiment],
+    kind: DeviceKind,
+    folder: Path,
+    *,
+    only: Mapping[str, Sequence[str]] | None = None,
+    quick: bool = False,
+    limit_s: float = float("inf"),
+    tracer: Tracer = trace_variant,
+) -> TraceOutcome:
+    """Trace what is listed and not there yet, into `folder/traces`; what fails is noted, and the rest goes on.
+
+    A file is whole or not there at all. No trace begins after `limit_s` seconds.
+    """
+    outcome, start = TraceOutcome(), time.monotonic()
+    todo = [
+        (e, variant, point, path)
+        for e in experiments
+        for variant, point in wanted(e, kind, only or {}, quick=quick)
+        if not (path := folder / FOLDER / e.name / file_name(variant, point)).exists()
+    ]
+    for number, (e, variant, point, path) in enumerate(todo):
+        if time.monotonic() - start > limit_s:
+            outcome.left = len(todo) - number
+            break
+        try:
+            outcome.written.append(write(tracer(e, variant, point), path))
+        except BrrrError as error:
+            where = ", ".join(f"{name}={value}" for name, value in point.items())
+            outcome.failed.append(f"{e.name} {variant} at {where}: {error}")
+        except KeyboardInterrupt:
+            outcome.interrupted, outcome.left = True, len(todo) - number
+            break
+    return outcome

@@ -1,21 +1,18 @@
-"""One row of a recording: a variant at a point, its six times, and the rules that every row must keep."""
+"""A row of a recording: a variant at a point, its six times, and the rules that every row must keep."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from operator import attrgetter
+from typing import Any, get_args
 
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import FIELDS, Estimate, Field, Measurement
+from brrr.core.measurement import FIELDS, Cache, Estimate, Field, Measurement
 from brrr.core.values import Point, Value
 from brrr.counting.cost import Cost
 from brrr.course.nouns.experiment import Axis, Experiment
-
-REST = ("n", "kernels", "cache", "sm_clock_hz", "flop", "bytes", "error", "flags", "run")
-MEMORY = "peak_bytes"
-"""The last column of a file in which some row tells its memory; other files do without it."""
 
 SHORTEST_S, LONGEST_S = 1e-9, 1e4
 """Times outside are a slip of the unit: microseconds or nanoseconds written where seconds belong."""
@@ -28,20 +25,13 @@ MAY_BE_ZERO: frozenset[Field] = frozenset({"kernel_s", "busy_s", "span_s"})
 """A function that launches nothing has no device time."""
 
 
-class Ran(Protocol):
-    """What measuring one variant at one point gives (`brrr.course.sources.timers.Run`)."""
+@dataclass(frozen=True)
+class Timed:
+    """What measuring a variant at a point gives: the times, the cost, and the result's relative error."""
 
-    @property
-    def measurement(self) -> Measurement:
-        """The six times."""
-
-    @property
-    def cost(self) -> Cost:
-        """FLOP and bytes."""
-
-    @property
-    def error(self) -> float:
-        """The relative error against the reference."""
+    measurement: Measurement
+    cost: Cost
+    error: float
 
 
 @dataclass(frozen=True)
@@ -61,75 +51,115 @@ class Row:
         return (self.point, self.variant, self.measurement.cache, self.run)
 
     @classmethod
-    def of(cls, point: Point, variant: str, ran: Ran, run: str, device: str) -> Row:
-        """The row of a finished measurement: what a CSV cannot hold is left out, n is the smallest of the fields'.
+    def of(cls, point: Point, variant: str, timed: Timed, run: str, device: str) -> Row:
+        """The row of a finished measurement: what a CSV cannot hold is left out.
 
         The low end of an interval may reach below zero where the clock's tick is longer than the time; no time is
         negative, so it is cut there.
         """
-        found: Mapping[str, Estimate | None] = {name: ran.measurement.get(name) for name in FIELDS}
-        n = min((estimate.n for estimate in found.values() if estimate is not None), default=0)
         times: dict[str, Any] = {
-            name: None if e is None else Estimate(float(e.median), max(0.0, float(e.low)), float(e.high), n)
-            for name, e in found.items()
+            name: Estimate(float(e.median), max(0.0, float(e.low)), float(e.high), e.n)
+            for name in FIELDS
+            if (e := timed.measurement.get(name)) is not None
         }
-        kept = replace(ran.measurement, **times, device=device, kernel_times_from="", notes=(), samples={})
-        kept = replace(kept, error=float(ran.error))
-        cost = Cost(float(ran.cost.flop), float(ran.cost.bytes))
-        return cls(tuple(point.values()), variant, kept, cost, float(ran.error), run)
+        error, cost = float(timed.error), Cost(float(timed.cost.flop), float(timed.cost.bytes))
+        kept = replace(timed.measurement, **times, device=device, kernel_times_from="", notes=(), samples={})
+        return cls(tuple(point.values()), variant, replace(kept, error=error), cost, error, run)
 
 
-def columns(experiment: Experiment, *, memory: bool = False) -> tuple[str, ...]:
-    """The columns of the experiment's CSV, in order, with that of the memory or without."""
-    times = (f"{name}{end}" for name in FIELDS for end in ("", "_low", "_high"))
-    return (*(axis.name for axis in experiment.axes), "variant", *times, *REST, *([MEMORY] if memory else []))
+# ---------------------------------------------------------------------------------------------------------------------
+# The columns of a CSV: the axes, `variant`, four for each time, then these. To add one: the value in `Measurement`, a
+# line here, and whoever measures it.
 
 
-def to_cells(row: Row, *, memory: bool = False) -> list[str]:
-    """The row's cells as text, as `columns` orders them; a float is written so that reading gives the same float."""
-    m = row.measurement
-    cells = [_text(value) for value in row.point] + [row.variant]
+@dataclass(frozen=True)
+class Column:
+    """A column: the value of a `Row` that it holds, and its type; a tuple of texts has semicolons between.
+
+    A file does without an `optional` column where no row fills it, and one without it reads as empty.
+    """
+
+    where: str
+    kind: type
+    may_be_empty: bool = False
+    optional: bool = False
+
+    @property
+    def name(self) -> str:
+        """The header: the last word of where the value is."""
+        return self.where.rpartition(".")[2]
+
+
+COLUMNS = (
+    Column("measurement.kernels", int, may_be_empty=True),
+    Column("measurement.cache", str),
+    Column("measurement.sm_clock_hz", float, may_be_empty=True),
+    Column("cost.flop", float),
+    Column("cost.bytes", float),
+    Column("error", float),
+    Column("measurement.flags", tuple, may_be_empty=True),
+    Column("run", str),
+    Column("measurement.peak_bytes", int, may_be_empty=True, optional=True),
+)
+ENDS = {"": float, "_low": float, "_high": float, "_n": int}
+"""What follows a time's name in its four columns, and the types."""
+
+
+def columns(experiment: Experiment) -> dict[str, bool]:
+    """The columns of the experiment's CSV, in the order in which they are written; whether each must be there."""
+    times = [f"{name}{end}" for name in FIELDS for end in ENDS]
+    always = dict.fromkeys([axis.name for axis in experiment.axes] + ["variant", *times], True)
+    return {**always, **{column.name: not column.optional for column in COLUMNS}}
+
+
+def to_cells(row: Row, experiment: Experiment) -> dict[str, str]:
+    """The row's cells by column; a float is written so that reading gives the same float."""
+    cells: dict[str, Any] = dict(zip([axis.name for axis in experiment.axes], row.point, strict=True))
+    cells["variant"] = row.variant
     for name in FIELDS:
-        e = m.get(name)
-        cells += [_text(e.median), _text(e.low), _text(e.high)] if e is not None else ["", "", ""]
-    cells += [str(_smallest_n(m)), _text(m.kernels), m.cache, _text(m.sm_clock_hz)]
-    cells += [_text(row.cost.flop), _text(row.cost.bytes), _text(row.error), ";".join(m.flags), row.run]
-    return [*cells, _text(m.peak_bytes)] if memory else cells
+        e = row.measurement.get(name)
+        values = (None,) * len(ENDS) if e is None else (float(e.median), float(e.low), float(e.high), e.n)
+        cells |= {f"{name}{end}": value for end, value in zip(ENDS, values, strict=True)}
+    cells |= {column.name: attrgetter(column.where)(row) for column in COLUMNS}
+    return {name: _text(value) for name, value in cells.items()}
 
 
-def _text(value: Value | None) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else repr(float(value) if isinstance(value, float) else int(value))
+def _text(value: Value | tuple[str, ...] | None) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, tuple):
+        return ";".join(value)
+    return "" if value is None else repr(float(value) if isinstance(value, float) else int(value))
 
 
-def _smallest_n(m: Measurement) -> int:
-    return min((e.n for name in FIELDS if (e := m.get(name)) is not None), default=0)
+def from_cells(cells: Mapping[str, str], experiment: Experiment, device: str) -> Row:
+    """The row from its cells by column; ValueError says which column is wrong and why."""
+    point = tuple(_axis_value(axis, cells[axis.name]) for axis in experiment.axes)
+    found = {column.name: _value(column, cells.get(column.name, "")) for column in COLUMNS}
+    there = {column.name: found[column.name] for column in COLUMNS if column.where.startswith("measurement.")}
+    times: dict[str, Any] = {name: _estimate(cells, name) for name in FIELDS}
+    measurement = Measurement(**times, **there, device=device, error=found["error"])
+    return Row(point, cells["variant"], measurement, Cost(found["flop"], found["bytes"]), found["error"], found["run"])
 
 
-def from_cells(cells: Sequence[str], experiment: Experiment, device: str) -> Row:
-    """The row from its cells; ValueError says which column is wrong and why."""
-    names = columns(experiment, memory=len(cells) > len(columns(experiment)))
-    by_name = dict(zip(names, cells, strict=True))
-    point = tuple(_axis_value(axis, by_name[axis.name]) for axis in experiment.axes)
-    n = _whole(by_name, "n")
-    if n is None:
-        raise ValueError("n is empty; expected a whole number")
-    cache = by_name["cache"]
-    if cache not in ("hot", "cold"):
-        raise ValueError(f"cache is {cache!r}; expected hot or cold")
-    times: dict[str, Any] = {name: _estimate(by_name, name, n) for name in FIELDS}
-    measurement = Measurement(
-        **times,
-        kernels=_whole(by_name, "kernels"),
-        cache="hot" if cache == "hot" else "cold",
-        sm_clock_hz=_number(by_name, "sm_clock_hz"),
-        peak_bytes=_whole({MEMORY: "", **by_name}, MEMORY),
-        device=device,
-        flags=tuple(by_name["flags"].split(";")) if by_name["flags"] else (),
-    )
-    flop, moved, error = (_required(by_name, name) for name in ("flop", "bytes", "error"))
-    return Row(point, by_name["variant"], replace(measurement, error=error), Cost(flop, moved), error, by_name["run"])
+def _value(column: Column, cell: str) -> Any:
+    if column.kind is tuple:
+        return tuple(cell.split(";")) if cell else ()
+    value = _read(column.name, cell, column.kind)
+    if value is None and not column.may_be_empty:
+        raise ValueError(f"{column.name} is empty; expected {KINDS[column.kind]}")
+    return value
+
+
+KINDS: Mapping[type, str] = {int: "a whole number", float: "a number", str: "a text"}
+
+
+def _read(name: str, cell: str, kind: type) -> Any:
+    """The cell as a value of its kind, None where it is empty."""
+    try:
+        return kind(cell) if cell else None
+    except ValueError:
+        raise ValueError(f"{name} is {cell!r}; expected {KINDS[kind]}") from None
 
 
 def _axis_value(axis: Axis, cell: str) -> Value:
@@ -138,45 +168,19 @@ def _axis_value(axis: Axis, cell: str) -> Value:
         if cell not in values:
             raise ValueError(f"{axis.name} is {cell!r}; expected one of {', '.join(values)}")
         return values[cell]
-    try:
-        return int(cell) if axis.integer else float(cell)
-    except ValueError:
-        kind = "a whole number" if axis.integer else "a number"
-        raise ValueError(f"{axis.name} is {cell!r}; expected {kind}") from None
+    kind = int if axis.integer else float
+    if not cell:
+        raise ValueError(f"{axis.name} is ''; expected {KINDS[kind]}")
+    return _read(axis.name, cell, kind)  # type: ignore[no-any-return]
 
 
-def _number(cells: Mapping[str, str], name: str) -> float | None:
-    if not cells[name]:
-        return None
-    try:
-        return float(cells[name])
-    except ValueError:
-        raise ValueError(f"{name} is {cells[name]!r}; expected a number") from None
-
-
-def _required(cells: Mapping[str, str], name: str) -> float:
-    value = _number(cells, name)
-    if value is None:
-        raise ValueError(f"{name} is empty; expected a number")
-    return value
-
-
-def _whole(cells: Mapping[str, str], name: str) -> int | None:
-    if not cells[name]:
-        return None
-    try:
-        return int(cells[name])
-    except ValueError:
-        raise ValueError(f"{name} is {cells[name]!r}; expected a whole number") from None
-
-
-def _estimate(cells: Mapping[str, str], name: Field, n: int) -> Estimate | None:
-    median, low, high = (_number(cells, name + end) for end in ("", "_low", "_high"))
-    if median is None and low is None and high is None:
-        return None
-    if median is None or low is None or high is None:
-        raise ValueError(f"{name}: the median or one end of its interval is empty; expected all three or none")
-    return Estimate(median, low, high, n)
+def _estimate(cells: Mapping[str, str], name: Field) -> Estimate | None:
+    found = [_read(f"{name}{end}", cells[f"{name}{end}"], kind) for end, kind in ENDS.items()]
+    if None not in found:
+        return Estimate(*found)
+    if any(value is not None for value in found):
+        raise ValueError(f"{name}: the median, one end of its interval or n is empty; expected all four or none")
+    return None
 
 
 def check_row(row: Row, experiment: Experiment) -> None:
@@ -186,6 +190,8 @@ def check_row(row: Row, experiment: Experiment) -> None:
             axis.checked("row", value)
         except ArgumentError as error:
             raise ValueError(str(error).removeprefix("row: ")) from None
+        if axis.name == "cache" and value != row.measurement.cache:
+            raise ValueError(f"cache is {row.measurement.cache!r}; expected that of the point, {value!r}")
     if row.variant not in (names := [variant.name for variant in experiment.variants]):
         raise ValueError(f"variant is {row.variant!r}; expected one of {', '.join(names)}")
     _check_times(row.measurement)
@@ -218,15 +224,16 @@ def _check_estimate(name: Field, e: Estimate) -> None:
             "is it in another unit?"
         )
     if e.n < 1:
-        raise ValueError(f"n is {e.n}; expected at least 1")
+        raise ValueError(f"{name}_n is {e.n}; expected at least 1")
 
 
 def _check_rest(row: Row) -> None:
     m = row.measurement
-    if m.kernels is not None and m.kernels < 0:
-        raise ValueError(f"kernels is {m.kernels}; expected at least 0")
-    if m.peak_bytes is not None and m.peak_bytes < 0:
-        raise ValueError(f"{MEMORY} is {m.peak_bytes}; expected at least 0")
+    if m.cache not in get_args(Cache):
+        raise ValueError(f"cache is {m.cache!r}; expected hot or cold")
+    for name, count in (("kernels", m.kernels), ("peak_bytes", m.peak_bytes)):
+        if count is not None and count < 0:
+            raise ValueError(f"{name} is {count}; expected at least 0")
     if m.sm_clock_hz is not None and not LOWEST_HZ <= m.sm_clock_hz <= HIGHEST_HZ:
         raise ValueError(
             f"sm_clock_hz is {m.sm_clock_hz!r}; expected {LOWEST_HZ:g} to {HIGHEST_HZ:g} Hz: is it in another unit?"

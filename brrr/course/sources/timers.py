@@ -8,16 +8,15 @@ clock, for a function that works on several streams of its own, which no event p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from brrr.core.errors import BrrrError, DeviceMemoryError, UnavailableError
 from brrr.core.measurement import Estimate, Field, Measurement
 from brrr.core.values import Point
-from brrr.counting.cost import Cost
 from brrr.course.nouns.experiment import Experiment, Variant, Workload
 from brrr.course.sources.first_call import FreshCalls, fresh_calls
+from brrr.course.sources.rows import Timed
 from brrr.gpu.precision import float32_products
 from brrr.timing import interleave
 from brrr.timing import naive as naive_timers
@@ -27,32 +26,23 @@ from brrr.tracing.timeline import Timeline
 from brrr.tracing.tracer import trace
 
 
-@dataclass(frozen=True)
-class TimedRun:
-    """A measurement, the cost of what was run, and the relative error of its result."""
-
-    measurement: Measurement
-    cost: Cost
-    error: float
-
-
-def run_variant(experiment: Experiment, variant: str, point: Point, *, budget_s: float = 0.2) -> TimedRun:
+def measure_variant(experiment: Experiment, variant: str, point: Point, *, budget_s: float = 0.2) -> Timed:
     """Check the variant's result at the point, then time it.
 
     Raises what went wrong: WrongResultError, DeviceMemoryError, UnavailableError, ArgumentError.
     """
-    found = run_point(experiment, [variant], point, budget_s=budget_s)[variant]
+    found = measure_point(experiment, [variant], point, budget_s=budget_s)[variant]
     if isinstance(found, BrrrError):
         raise found
     return found
 
 
 @float32_products()  # whatever the user has set; a variant that wants TF32 asks for it
-def run_point(
+def measure_point(
     experiment: Experiment, variants: Sequence[str], point: Point, *, budget_s: float = 0.2
-) -> dict[str, TimedRun | BrrrError]:
+) -> dict[str, Timed | BrrrError]:
     """All variants of a point, those with the timer `measure` interleaved; an error of one does not stop the others."""
-    found: dict[str, TimedRun | BrrrError] = {}
+    found: dict[str, Timed | BrrrError] = {}
     ready: list[tuple[str, Workload, float, Sampler]] = []
     opened: dict[str, Workload] = {}
     fresh: dict[str, FreshCalls] = {}
@@ -67,7 +57,7 @@ def run_point(
             except Exception as error:
                 found[name] = as_brrr_error(error, f"{experiment.name} {name} at {dict(point)}")
                 continue
-            if isinstance(prepared, TimedRun):
+            if isinstance(prepared, Timed):
                 found[name] = prepared
             else:
                 ready.append((name, *prepared))
@@ -85,14 +75,14 @@ FRESH = ("first-call", "call-again")
 
 def _prepare(
     experiment: Experiment, variant: Variant, point: Point, budget_s: float, opened: dict[str, Workload]
-) -> TimedRun | tuple[Workload, float, Sampler]:
+) -> Timed | tuple[Workload, float, Sampler]:
     workload = _opened(experiment, variant, point, opened)
     run = Sampler(
         workload.run, _place(variant, workload), _cache_of(variant, point), budget_s, experiment.settle_s(point)
     )
     if variant.timer == "no-warm-up":  # its first call must be the timed one, so the check comes second
         samples = naive_timers.no_warm_up(workload.run, _wait_of(variant, workload))
-        return TimedRun(_reading(run, "latency_s", samples), workload.cost, workload.check())
+        return Timed(_reading(run, "latency_s", samples), workload.cost, workload.check())
     if variant.timer.startswith("measure"):
         run.profiler = variant.timer == "measure"
         run.on_device = run.gpu and variant.timer != "measure-host"
@@ -101,19 +91,19 @@ def _prepare(
             run.peak_bytes = int(workload.others["peak_bytes"]())
         return workload, error, run
     error = workload.check()
-    return TimedRun(TIMERS[variant.timer](variant, workload, run), workload.cost, error)
+    return Timed(TIMERS[variant.timer](variant, workload, run), workload.cost, error)
 
 
 def _fresh(
     experiment: Experiment, variant: Variant, point: Point, budget_s: float, calls: dict[str, FreshCalls]
-) -> TimedRun:
+) -> Timed:
     """The first call in fresh processes, or the one after it; variants with the same `work` share the processes."""
     key = variant.work or f"variant {variant.name}"
     if key not in calls:
         calls[key] = fresh_calls(experiment, variant, point, budget_s)
     times = calls[key].again if variant.timer == "call-again" else calls[key].first
     measurement = Measurement(latency_s=Estimate.of(times), device=variant.device, samples={"latency_s": times})
-    return TimedRun(measurement, calls[key].cost, calls[key].error)
+    return Timed(measurement, calls[key].cost, calls[key].error)
 
 
 def _opened(experiment: Experiment, variant: Variant, point: Point, opened: dict[str, Workload]) -> Workload:
@@ -124,18 +114,18 @@ def _opened(experiment: Experiment, variant: Variant, point: Point, opened: dict
     return opened[key]
 
 
-def _interleaved(ready: list[tuple[str, Workload, float, Sampler]]) -> dict[str, TimedRun | BrrrError]:
+def _interleaved(ready: list[tuple[str, Workload, float, Sampler]]) -> dict[str, Timed | BrrrError]:
     try:
         measurements = interleave([run for *_, run in ready])
         return {
-            name: TimedRun(measurement, workload.cost, error)
+            name: Timed(measurement, workload.cost, error)
             for (name, workload, error, _), measurement in zip(ready, measurements, strict=True)
         }
     except Exception as failure:
         if len(ready) == 1:
             return {ready[0][0]: as_brrr_error(failure, ready[0][0])}
         # One of them failed; measured apart, the others are not lost.
-        apart: dict[str, TimedRun | BrrrError] = {}
+        apart: dict[str, Timed | BrrrError] = {}
         for item in ready:
             item[-1].start_again()
             apart.update(_interleaved([item]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -58,12 +57,15 @@ def measured_peaks(source: Source, kind: Kind) -> Peaks | None:
     folder, name = getattr(source, "folder", None), ""
     if source.live:
         folder, name = _folder_here(kind)
-    path = Path(folder) / "machine.json" if isinstance(folder, Path) else None
-    if path is None or not path.is_file():
+    if folder is None:
         return None
-    peaks = _read(path.parent, path.stat().st_mtime_ns)
-    right = peaks is not None and peaks.kind == kind and name in ("", peaks.device)
-    return peaks if right else None
+    from brrr.roofline.peaks.file import find_peaks
+
+    try:
+        peaks = find_peaks(folder)
+    except BrrrError:
+        return None
+    return peaks if peaks is not None and peaks.kind == kind and name in ("", peaks.device) else None
 
 
 def _folder_here(kind: Kind) -> tuple[Path | None, str]:
@@ -76,14 +78,3 @@ def _folder_here(kind: Kind) -> tuple[Path | None, str]:
     except BrrrError:
         return None, ""
     return recordings_root() / here.slug, here.name
-
-
-@lru_cache(maxsize=8)
-def _read(folder: Path, changed: int) -> Peaks | None:
-    """The peaks in a folder, read again when its file has changed."""
-    from brrr.roofline.peaks.file import read_peaks
-
-    try:
-        return read_peaks(folder)
-    except BrrrError:
-        return None

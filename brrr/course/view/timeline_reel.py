@@ -49,7 +49,7 @@ class Reel:
 
     def _points_of(self, variant: str) -> tuple[dict[str, Value], ...]:
         """The points of a variant: those recorded; live, those listed that this machine can trace."""
-        from brrr.course.sources.record_traces import is_quick  # which itself imports this package
+        from brrr.course.sources.plan import is_quick
 
         if not self.source.live:
             return self.source.traced(self.experiment, variant)

@@ -1,157 +1,78 @@
-"""The `peaks` object of a recording's `machine.json`: written whole, and read key by key."""
+"""`peaks.json`: what `brrr calibrate` measured on a device, beside the recordings made on it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 from brrr.core.errors import ArgumentError, RecordingError
-from brrr.core.files import JsonReader, read_object
+from brrr.core.files import json_text, read_json, read_object, typed, write_atomically
 from brrr.core.paths import FILE, recorded_devices, recordings_root
-from brrr.roofline.peaks.peak import LIMITS, Curve, Kind, Peak, Sweep
 from brrr.roofline.peaks.peaks import RESOLUTION, Peaks
 
-# The history of the object, newest last; machine.json has a version of its own.
-#   1  first format: device, software and date; measured and assumed figures; measured curves; notes.
+# The history of the format, newest last.
+#   1  an object inside machine.json: device, software and date; measured and assumed figures; measured curves; notes.
 #   2  sweeps: a row is a line of text, its values and its nanoseconds with blanks between; "-" is the empty text.
-FORMAT = 2
-EMPTY = "-"
-TEXTS = ("device", "date", "brrr", "driver", "cuda", "torch")
-T = TypeVar("T")
+#   3  a file of its own, `peaks.json`. A curve's point is [place, figure]; a sweep has lists of rows and of seconds.
+FORMAT = 3
+PEAKS = "peaks.json"
 
 
-def to_object(peaks: Peaks) -> dict[str, Any]:
-    """The peaks as what JSON can hold; `from_object` reads it."""
-    return {
-        "format": FORMAT,
-        "kind": peaks.kind,
-        **{name: getattr(peaks, name) for name in TEXTS},
-        "measured": {name: _figure(peak) for name, peak in peaks.measured.items()},
-        "curves": {name: _curve(curve) for name, curve in peaks.curves.items()},
-        "assumed": {name: _figure(peak) for name, peak in peaks.assumed.items()},
-        "sweeps": {name: _sweep(sweep) for name, sweep in peaks.sweeps.items()},
-        "notes": list(peaks.notes),
-    }
-
-
-def _sweep(sweep: Sweep) -> dict[str, Any]:
-    rows = [
-        " ".join([*(str(value) or EMPTY for value in row), f"{time_s * 1e9:.0f}"])
-        for row, time_s in zip(sweep.rows, sweep.seconds, strict=True)
-    ]
-    return {"columns": list(sweep.columns), "conditions": dict(sweep.conditions), "rows": rows}
-
-
-def _figure(peak: Peak) -> dict[str, Any]:
-    return {
-        "value": peak.value,
-        "low": peak.low,
-        "high": peak.high,
-        "unit": peak.unit,
-        "kind": peak.kind,
-        "conditions": dict(peak.conditions),
-    }
-
-
-def _curve(curve: Curve) -> dict[str, Any]:
-    points = [{"at": place, **_figure(peak)} for place, peak in curve.points]
-    return {"axis": curve.axis, "conditions": dict(curve.conditions), "points": points}
-
-
-def from_object(data: JsonReader) -> Peaks:
-    """The peaks from their JSON object; RecordingError names the file, the field and what is wrong with it."""
-    version = data.integer("format")
-    if not 1 <= version <= FORMAT:
-        data.fail(f"{data.place}.format is {version}; this brrr reads 1 to {FORMAT}: update brrr (pip install -U brrr)")
-    texts = {name: data.text(name) for name in TEXTS}
-    measured, assumed = data.object("measured"), data.object("assumed")
-    peaks = Peaks(
-        **texts,
-        kind=_device_kind(data),
-        measured=measured.mapping(_reads(lambda each: _read_figure(each, "measured"))),
-        curves=data.object("curves").mapping(_reads(_read_curve)),
-        assumed=assumed.mapping(_reads(lambda each: _read_figure(each, "assumed"))),
-        sweeps=data.object("sweeps").mapping(_reads(_read_sweep)) if version > 1 else {},
-        notes=data.texts("notes"),
-    )
-    data.finish()
-    return peaks
-
-
-def _read_sweep(data: JsonReader) -> Sweep:
-    columns, conditions = data.texts("columns"), data.point("conditions")
-    rows, seconds = [], []
-    for place, line in enumerate(data.texts("rows")):
-        *values, nanoseconds = line.split(" ")
-        if len(values) != len(columns) or not nanoseconds.isdecimal():
-            data.fail(f"{data.place}.rows[{place}] is {line!r}; expected {', '.join(columns)} and nanoseconds")
-        rows.append(tuple(_value(value) for value in values))
-        seconds.append(int(nanoseconds) / 1e9)
-    data.finish()
-    try:
-        return Sweep(columns, tuple(rows), tuple(seconds), conditions)
-    except ArgumentError as error:
-        data.fail(f"{data.place}.{error.argument}: {error.value!r}; expected {error.expected}")
-
-
-def _value(text: str) -> int | str:
-    return int(text) if text.isdecimal() else "" if text == EMPTY else text
-
-
-def _device_kind(data: JsonReader) -> Literal["cuda", "cpu"]:
-    kind = data.text("kind")
-    if kind not in ("cuda", "cpu"):
-        data.fail(f"{data.place}.kind is {kind!r}; expected cuda or cpu")
-    return "cuda" if kind == "cuda" else "cpu"
-
-
-def _reads(read: Callable[[JsonReader], T]) -> Callable[[JsonReader, str], T]:
-    return lambda data, key: read(data.object(key))
-
-
-def _read_figure(data: JsonReader, kind: Kind, *others: str) -> Peak:
-    """A figure of this kind: one of another kind is refused, so that no file can mix them."""
-    value, low, high = (data.number(name) for name in ("value", "low", "high"))
-    unit, said, conditions = data.text("unit"), data.text("kind"), data.point("conditions")
-    data.ignore(*others)
-    data.finish()
-    if said != kind:
-        data.fail(f"{data.place}.kind is {said!r}; expected {kind!r}")
-    if unit not in LIMITS:
-        data.fail(f"{data.place}.unit is {unit!r}; expected one of {', '.join(LIMITS)}")
-    try:
-        return Peak(value, low, high, unit, kind, conditions)  # type: ignore[arg-type]
-    except ArgumentError as error:
-        data.fail(
-            f"{data.place}.{error.argument} is {error.value!r}; expected {error.expected}: is it in another unit?"
-        )
-
-
-def _read_curve(data: JsonReader) -> Curve:
-    axis, conditions = data.text("axis"), data.point("conditions")
-    points = tuple((each.number("at"), _read_figure(each, "measured", "at")) for each in data.objects("points"))
-    data.finish()
-    try:
-        return Curve(axis, points, conditions)
-    except ArgumentError as error:
-        data.fail(f"{data.place}.points: {error.value!r}; expected {error.expected}")
+def write(folder: Path, peaks: Peaks) -> Path:
+    """Write the peaks into a device's folder, whole or not at all; returns the file's path."""
+    write_atomically(folder / PEAKS, json_text(FORMAT, asdict(peaks)))
+    return folder / PEAKS
 
 
 def read_peaks(folder: Path | str) -> Peaks:
-    """The peaks in the `machine.json` of a device's folder of recordings.
-
-    RecordingError if the file is damaged, or holds no peaks.
-    """
-    path = Path(folder) / FILE
-    if not has_peaks(path.parent):
-        raise RecordingError(f"{path}: holds no peaks. {RESOLUTION}")
-    return from_object(read_object(path).object("peaks"))
+    """The peaks of a device's folder of recordings; RecordingError if the file is damaged, or there is none."""
+    found = find_peaks(folder)
+    if found is None:
+        raise RecordingError(f"{Path(folder) / PEAKS}: there are no peaks. {RESOLUTION}")
+    return found
 
 
-def has_peaks(folder: Path) -> bool:
-    """Whether the `machine.json` of a folder of recordings holds measured peaks."""
-    return "format" in read_object(folder / FILE).object("peaks").content
+def find_peaks(folder: Path | str) -> Peaks | None:
+    """As `read_peaks`, but None where there are none; a file is read once, and anew when it has changed."""
+    there = [Path(folder) / name for name in (PEAKS, FILE) if (Path(folder) / name).is_file()]
+    if not there:
+        return None
+    found = there[0].stat()
+    return _read(there[0], found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, modified_ns: int, size: int) -> Peaks | None:
+    """The arguments behind the first tell one state of the file from another."""
+    return read_json(path, Peaks, FORMAT) if path.name == PEAKS else within(path)
+
+
+def within(machine: Path) -> Peaks | None:
+    """The peaks inside a `machine.json`, as its formats 1 to 3 had them; None where it holds none."""
+    content = read_object(machine).get("peaks", {})
+    if "format" not in content:  # empty, or a few bare numbers
+        return None
+    try:
+        points = {name: [_point(**each) for each in curve["points"]] for name, curve in content["curves"].items()}
+        curves = {name: {**curve, "points": points[name]} for name, curve in content["curves"].items()}
+        sweeps = {name: _sweep(**sweep) for name, sweep in content.get("sweeps", {}).items()}
+        rest = {key: content[key] for key in content if key != "format"}
+        return typed(Peaks, {**rest, "curves": curves, "sweeps": sweeps}, "peaks")  # type: ignore[no-any-return]
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise RecordingError(f"{machine}: its peaks cannot be read: {error}") from None
+
+
+def _point(at: float, **figure: Any) -> tuple[float, dict[str, Any]]:
+    return at, figure
+
+
+def _sweep(columns: list[str], conditions: Any, rows: list[str]) -> dict[str, Any]:
+    cells = [row.split(" ") for row in rows]
+    values = [[int(cell) if cell.isdecimal() else "" if cell == "-" else cell for cell in row[:-1]] for row in cells]
+    seconds = [int(row[-1]) / 1e9 for row in cells]
+    return {"columns": columns, "conditions": conditions, "rows": values, "seconds": seconds}
 
 
 def recorded_peaks(device: str = "h200", root: Path | str | None = None) -> Peaks:
