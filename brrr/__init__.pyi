@@ -18,11 +18,11 @@ from .counting.mode import CostMode as CostMode
 from .counting.tracing import cost as cost
 from .course.lessons.checking import check as check
 from .course.lessons.claims_table import claims as claims
-from .course.lessons.compared import compare_values as compare_values
+from .course.lessons.comparing import compare_speedup as compare_speedup
+from .course.lessons.comparing import compare_values as compare_values
 from .course.lessons.comparison import compare as compare
 from .course.lessons.comparison import reachable as reachable
 from .course.lessons.guessing import guess as guess
-from .course.lessons.speedup_comparison import compare_speedup as compare_speedup
 from .course.nouns.experiment import Experiment as Experiment
 from .course.sources.live import Live as Live
 from .course.sources.recorded import Recorded as Recorded

@@ -12,10 +12,9 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Measurement
 from brrr.course.experiments import experiment
 from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises import ahead
-from brrr.course.lessons.exercises.ahead import waiting_ends
-from brrr.course.lessons.exercises.chatty import ROWS, WANTED, chatty
-from brrr.course.lessons.exercises.crossover import Bracket
+from brrr.course.lessons.exercises import lesson_03
+from brrr.course.lessons.exercises.lesson_01_crossover import Bracket
+from brrr.course.lessons.exercises.lesson_03 import ROWS, WANTED, chatty, waiting_ends
 from brrr.course.nouns.evidence import Evidence
 from brrr.timing.cpu_queue import CpuQueue
 
@@ -171,7 +170,7 @@ def test_one_side_alone_says_nothing(shares: dict[int, float]) -> None:
     ],
 )  # fmt: skip
 def test_the_mark(monkeypatch: pytest.MonkeyPatch, elements: Any, right: bool, hint: str) -> None:
-    monkeypatch.setattr(ahead, "source", lambda name=None: Shares(name or "cpu", "eager", GPU))
+    monkeypatch.setattr(lesson_03, "source", lambda name=None: Shares(name or "cpu", "eager", GPU))
     mark = check("03-ahead", elements=elements)
     assert mark.right is right and hint in mark.hint
     assert "badge of cpu" in mark.text or elements in ("many", True)
@@ -181,7 +180,7 @@ def test_the_recording_answers_where_this_session_cannot(monkeypatch: pytest.Mon
     def source(name: str | None = None) -> Any:
         return Shares(name, "eager", GPU) if name else Shares("cpu", "eager", {1024: 0.9})
 
-    monkeypatch.setattr(ahead, "source", source)
+    monkeypatch.setattr(lesson_03, "source", source)
     mark = check("03-ahead", elements=2**22)
     assert mark.right and "badge of recorded:h200" in mark.text
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises.chunks import time_of
-from brrr.course.lessons.exercises.pipeline import TRIALS, Machine, Trial, best
+from brrr.course.lessons.exercises.lesson_02b import TRIALS, Machine, Trial, best, time_of
 
 Schedule = Callable[..., Any]
 

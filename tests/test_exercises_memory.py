@@ -7,18 +7,18 @@ from collections.abc import Callable
 import pytest
 
 from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises import coalesce
-from brrr.course.lessons.exercises import share as shares
+from brrr.course.lessons.exercises import lesson_04b
+from brrr.course.lessons.exercises import lesson_04b as shares
 
 Place = Callable[[int, int], object]
 
 
 def reversed_stretch(thread: int, step: int) -> int:
     """Also coalesced: the stretches from behind, the threads turned round."""
-    return coalesce.NUMBERS - 1 - coalesce.coalesced(thread, step)
+    return lesson_04b.MATRIX_NUMBERS - 1 - lesson_04b.coalesced(thread, step)
 
 
-@pytest.mark.parametrize("place", [coalesce.coalesced, reversed_stretch])
+@pytest.mark.parametrize("place", [lesson_04b.coalesced, reversed_stretch])
 def test_neighbours_are_right(place: Place) -> None:
     mark = check("04b-mend", place=place)
     assert mark.right and "64 sectors" in mark.text
@@ -27,7 +27,7 @@ def test_neighbours_are_right(place: Place) -> None:
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        (coalesce.as_given, "512 sectors"),
+        (lesson_04b.as_given, "512 sectors"),
         (lambda thread, step: step * 32 + thread ^ 8, "64 sectors"),
         (lambda thread, step: (thread % 16) * 32 + thread // 16 + 2 * step, "256 sectors"),
         (lambda thread, step: thread, "read 16 times"),
@@ -45,9 +45,9 @@ def test_places_by_what_is_said(place: object, said: str) -> None:
 
 
 def test_sectors_by_hand() -> None:
-    assert coalesce.sectors(coalesce.coalesced) == coalesce.FEWEST == 512 * 4 // 32
-    assert coalesce.sectors(coalesce.as_given) == 32 * 16, "each thread its own sector, in each step"
-    assert coalesce.sectors(lambda thread, step: 4 + coalesce.coalesced(thread, step)) == 16 * 5, "crooked"
+    assert lesson_04b.sectors(lesson_04b.coalesced) == lesson_04b.FEWEST == 512 * 4 // 32
+    assert lesson_04b.sectors(lesson_04b.as_given) == 32 * 16, "each thread its own sector, in each step"
+    assert lesson_04b.sectors(lambda thread, step: 4 + lesson_04b.coalesced(thread, step)) == 16 * 5, "crooked"
 
 
 @pytest.mark.parametrize("piece", shares.PIECES)

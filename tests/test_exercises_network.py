@@ -9,7 +9,7 @@ import torch
 
 from brrr.core.errors import CaptureError
 from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises.capture import ToyGraph, careless
+from brrr.course.lessons.exercises.lesson_06 import ToyGraph, careless
 
 # ---- the toy graph ----
 

@@ -12,9 +12,9 @@ import torch
 from strassen_made_up import recording
 
 from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises import sign, strassen_crossover
-from brrr.course.lessons.exercises.sign import coefficients_of, expanded, in_words, wanted
-from brrr.course.lessons.exercises.strassen_crossover import Measured, fitted, measured, model_crossing
+from brrr.course.lessons.exercises import lesson_09_crossover, lesson_09_sign
+from brrr.course.lessons.exercises.lesson_09_crossover import Measured, fitted, measured, model_crossing
+from brrr.course.lessons.exercises.lesson_09_sign import coefficients_of, expanded, in_words, wanted
 from brrr.course.sources.recorded import Recorded
 from brrr.strassen.algebra.forms import STRASSEN
 from brrr.strassen.algebra.schedule import BLOCKS
@@ -87,7 +87,7 @@ def test_every_single_wrong_sign_is_found() -> None:
 def test_products_of_blocks_in_words() -> None:
     assert in_words(2 * wanted("11") - 3 * wanted("12")) == "2 A11 B11 - 3 A11 B12 + 2 A12 B21 - 3 A12 B22"
     assert in_words(np.zeros((4, 4), dtype=np.int64)) == "nothing"
-    assert sign.SEVENTH == 6
+    assert lesson_09_sign.SEVENTH == 6
 
 
 # ---- one crossing ----
@@ -144,8 +144,8 @@ def test_wrong_functions(recorded: Recorded, crossing: Any, said: str) -> None:
 
 def test_where_lines_cross_is_said_in_words() -> None:
     assert "never wins" in str(Measured(4096, None)) and "from the smallest" in str(Measured(None, 512))
-    assert strassen_crossover._note(2000.0, Measured(1024, 2048)) == ""
-    assert "miss it" in strassen_crossover._note(9000.0, Measured(1024, 2048))
+    assert lesson_09_crossover._note(2000.0, Measured(1024, 2048)) == ""
+    assert "miss it" in lesson_09_crossover._note(9000.0, Measured(1024, 2048))
 
 
 # ---- scaling ----

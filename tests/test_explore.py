@@ -21,9 +21,9 @@ from brrr.course.lessons.guessing import Guess, guess
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.sources import named as source_module
 from brrr.course.sources.recorded import Recorded
-from brrr.course.view import expected, explorer, job
-from brrr.course.view.choices import looks
-from brrr.course.view.covered import COVERED
+from brrr.course.view import explorer, measuring
+from brrr.course.view.arguments import looks
+from brrr.course.view.display import COVERED
 from brrr.course.view.explorer import explore, sweep_all
 
 GPU_LINES = ["transfers", "unsynchronized", "synchronized"]
@@ -409,7 +409,7 @@ def test_an_interrupt_stops_a_measurement_and_leaves_it_usable() -> None:
 
 
 def test_an_interrupt_between_two_measurements_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "BREATH_S", 1.0)
+    monkeypatch.setattr(measuring, "BREATH_S", 1.0)
     shown, source = live()
 
     async def press() -> None:
@@ -424,7 +424,7 @@ def test_an_interrupt_between_two_measurements_is_not_lost(monkeypatch: pytest.M
 
 
 def test_a_slow_point_on_a_cpu_asks_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expected, "_recorded", lambda *_: {})
+    monkeypatch.setattr(measuring, "_recorded", lambda *_: {})
     source = Synthetic(live=True, name="cpu")
     shown = explore("matmul", at={"size": 16}, lines=["cpu"], source=source)
     source.measure(shown.scene.experiment, "cpu", {"size": 16})
@@ -445,7 +445,7 @@ def test_a_quick_point_on_a_cpu_is_measured_at_once() -> None:
 
 
 def test_moving_the_slider_takes_the_confirmation_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expected, "_recorded", lambda *_: {})
+    monkeypatch.setattr(measuring, "_recorded", lambda *_: {})
     source = Synthetic(live=True, name="cpu")
     shown = explore("matmul", at={"size": 16384}, lines=["cpu"], source=source)
     shown.panel.measure.click()
@@ -456,14 +456,14 @@ def test_moving_the_slider_takes_the_confirmation_back(monkeypatch: pytest.Monke
 
 
 def test_expected_time_grows_with_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expected, "_recorded", lambda *_: {})
+    monkeypatch.setattr(measuring, "_recorded", lambda *_: {})
     source = Synthetic(live=True, name="cpu")
     found = explore("matmul", lines=["cpu"], source=source).scene.experiment
     known = source.measure(found, "cpu", {"size": 1024}).latency_s
     assert known is not None
-    said = expected.expected_s(found, source, ["cpu"], {"size": 8192})
-    assert said == pytest.approx(expected.CALLS * known.median * 512)
-    assert expected.expected_s(found, source, ["cpu"], {"size": 1024}) == 0
+    said = measuring.expected_s(found, source, ["cpu"], {"size": 8192})
+    assert said == pytest.approx(measuring.CALLS * known.median * 512)
+    assert measuring.expected_s(found, source, ["cpu"], {"size": 1024}) == 0
 
 
 # ---- the course's own source and errors ----

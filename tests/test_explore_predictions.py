@@ -27,8 +27,7 @@ from brrr.course.view import explorer
 from brrr.course.view.canvas import PREDICTED, SEVERAL
 from brrr.course.view.explorer import explore
 from brrr.course.view.predictions import time_of
-from brrr.course.view.predictions_table import as_bundle, as_panel, residual
-from brrr.course.view.table import table_of
+from brrr.course.view.words import as_bundle, as_panel, residual, table_of
 from brrr.gpu.device import this_device
 from brrr.roofline.peaks.peaks import Peaks
 from brrr.roofline.predicting import predict

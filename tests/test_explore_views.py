@@ -22,9 +22,9 @@ from brrr.course.nouns.experiment import Guide, Line, Variant
 from brrr.course.view import explorer, words
 from brrr.course.view.bars import BarCanvas, bar_frame, bars_of
 from brrr.course.view.explorer import Explorer, explore, sweep_all, sweepable
-from brrr.course.view.guides import ABOVE, hardware_of
-from brrr.course.view.published_panels import published_panels
-from brrr.course.view.words import parts_of
+from brrr.course.view.published import published_panels
+from brrr.course.view.quantities import ABOVE, hardware_of
+from brrr.course.view.stack import parts_of
 from brrr.drawing import style
 from brrr.gpu.datasheet import Hardware
 

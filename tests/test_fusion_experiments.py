@@ -18,7 +18,7 @@ import pytest
 import torch
 from formulas import Made
 
-import brrr.course.lessons.exercises.fuse as exercise_fuse
+import brrr.course.lessons.exercises.lesson_05 as exercise_fuse
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Estimate, Measurement
 from brrr.core.values import Point, Value
@@ -32,7 +32,7 @@ from brrr.course.experiments.fusion import work as fusion_work
 from brrr.course.experiments.remat import work as remat_work
 from brrr.course.experiments.sines import work as sines_work
 from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises.bytes import counted as exercise_cost
+from brrr.course.lessons.exercises.lesson_05 import counted as exercise_cost
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.timers import measure_point

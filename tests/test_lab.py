@@ -19,7 +19,7 @@ import pytest
 
 from brrr.cli import lab
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.course.lessons import copies
+from brrr.course.lessons import course
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -45,7 +45,7 @@ def edition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "solutions").mkdir(parents=True)
     for name in ("00_start_here", "01_async_timing", "01b_more", "solutions/01_async_timing"):
         (folder / f"{name}.ipynb").write_text(notebook(f"# {name}"), "utf-8")
-    monkeypatch.setattr(copies, "share", lambda name: tmp_path / name)
+    monkeypatch.setattr(course, "share", lambda name: tmp_path / name)
     return folder
 
 
@@ -58,7 +58,7 @@ def work(tmp_path: Path) -> Path:
 
 
 def test_all_lessons_are_copied_without_outputs(edition: Path, work: Path) -> None:
-    names = [path.name for path in copies.copy_lessons(edition, work)]
+    names = [path.name for path in course.copy_lessons(edition, work)]
     assert names == ["00_start_here.ipynb", "01_async_timing.ipynb", "01b_more.ipynb"]
     assert sorted(path.name for path in work.rglob("*")) == names, "no solution, nothing half-written"
     copy = json.loads((work / "01_async_timing.ipynb").read_text("utf-8"))
@@ -69,69 +69,103 @@ def test_all_lessons_are_copied_without_outputs(edition: Path, work: Path) -> No
     assert "the answer" in (edition / "01_async_timing.ipynb").read_text("utf-8"), "the edition keeps its outputs"
 
 
+def test_copies_of_an_older_edition_are_told_from_those_that_a_student_changed(edition: Path, work: Path) -> None:
+    course.copy_lessons(edition, work)
+    changed = json.loads((work / "00_start_here.ipynb").read_text("utf-8"))
+    changed["cells"][1]["source"] = ["mine\n", "too"]
+    (work / "00_start_here.ipynb").write_text(json.dumps(changed), "utf-8")
+    assert course.older_copies(edition, work) == []
+    (edition / "01b_more.ipynb").write_text(notebook("# better"), "utf-8")
+    (work / "01_async_timing.ipynb").write_text("no notebook")
+    assert course.older_copies(edition, work) == ["01b_more"]
+
+
+def test_a_copy_from_before_editions_were_kept_is_older_where_it_differs(edition: Path, work: Path) -> None:
+    work.mkdir(parents=True)
+    for name, text in (("00_start_here", "# 00_start_here"), ("01b_more", "# as it was")):
+        (work / f"{name}.ipynb").write_text(notebook(text), "utf-8")
+    assert course.older_copies(edition, work) == ["01b_more"]
+
+
+def test_lab_names_older_copies(
+    edition: Path, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(lab, "share", lambda name: edition)
+    monkeypatch.setattr(lab, "serve", lambda *_, **__: 0)
+    course.copy_lessons(edition, work)
+    assert lab.main(["--work", str(work)]) == 0
+    assert "Older" not in capsys.readouterr().out
+    (edition / "01b_more.ipynb").write_text(notebook("# better"), "utf-8")
+    assert lab.main(["--work", str(work)]) == 0
+    said = capsys.readouterr().out
+    assert "01b_more" in said and "brrr lab --fresh 01b" in said
+    assert lab.main(["--work", str(work), "--fresh", "01b"]) == 0
+    assert "Older" not in capsys.readouterr().out
+
+
 def test_copies_are_valid_notebooks(edition: Path, work: Path) -> None:
     import nbformat
 
-    for path in copies.copy_lessons(edition, work):
+    for path in course.copy_lessons(edition, work):
         nbformat.validate(nbformat.read(path, as_version=4))
 
 
 def test_a_copy_is_never_overwritten(edition: Path, work: Path) -> None:
-    copies.copy_lessons(edition, work)
+    course.copy_lessons(edition, work)
     (work / "00_start_here.ipynb").write_text("mine")
     (work / "01b_more.ipynb").unlink()
-    assert [path.name for path in copies.copy_lessons(edition, work)] == ["01b_more.ipynb"]
+    assert [path.name for path in course.copy_lessons(edition, work)] == ["01b_more.ipynb"]
     assert (work / "00_start_here.ipynb").read_text() == "mine"
-    assert copies.copy_lessons(edition, work) == []
+    assert course.copy_lessons(edition, work) == []
 
 
 @pytest.mark.parametrize("name", ["01", "01_async_timing", "01_async_timing.ipynb"])
 def test_fresh_sets_the_old_copy_aside(edition: Path, work: Path, name: str) -> None:
-    copies.copy_lessons(edition, work)
+    course.copy_lessons(edition, work)
     (work / "01_async_timing.ipynb").write_text("mine")
-    aside = copies.set_aside(name, work)
+    aside = course.set_aside(name, work)
     assert aside is not None
     assert aside.read_text() == "mine"
     assert re.fullmatch(r"01_async_timing\.\d{4}-\d\d-\d\d_\d{6}\.ipynb", aside.name)
-    assert [path.name for path in copies.copy_lessons(edition, work)] == ["01_async_timing.ipynb"]
+    assert [path.name for path in course.copy_lessons(edition, work)] == ["01_async_timing.ipynb"]
 
 
 def test_fresh_without_a_copy_does_nothing(edition: Path, work: Path) -> None:
-    assert copies.set_aside("01b", work) is None
+    assert course.set_aside("01b", work) is None
 
 
 def test_fresh_twice_in_a_second_loses_nothing(edition: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies.time, "strftime", lambda form: "2030-01-01_000000")
+    monkeypatch.setattr(course.time, "strftime", lambda form: "2030-01-01_000000")
     for text in ("first", "second"):
-        copies.copy_lessons(edition, work)
+        course.copy_lessons(edition, work)
         (work / "01_async_timing.ipynb").write_text(text)
         if text == "first":
-            copies.set_aside("01", work)
+            course.set_aside("01", work)
     with pytest.raises(UnavailableError, match="there already"):
-        copies.set_aside("01", work)
+        course.set_aside("01", work)
     assert sorted(path.read_text() for path in work.glob("01_*")) == ["first", "second"]
 
 
 @pytest.mark.parametrize("name", ["7", "", "1", "solutions", "../00_start_here"])
 def test_unknown_lesson_is_named_with_the_known(edition: Path, work: Path, name: str) -> None:
     with pytest.raises(ArgumentError, match="one of the lessons 00, 01, 01b") as caught:
-        copies.set_aside(name, work)
+        course.set_aside(name, work)
     assert repr(name) in str(caught.value)
 
 
 def test_work_that_cannot_be_written_says_what_to_do(edition: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UnavailableError, match=r"cannot write .*--work DIR"):
-        copies.copy_lessons(edition, tmp_path / "file" / "work")
+        course.copy_lessons(edition, tmp_path / "file" / "work")
 
 
 def test_a_course_without_lessons_says_so(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="no lessons in"):
-        copies.copy_lessons(tmp_path, tmp_path / "work")
+        course.copy_lessons(tmp_path, tmp_path / "work")
 
 
 def test_work_lies_in_the_repository() -> None:
-    assert copies.default_work() == ROOT / "work"
+    assert course.default_work() == ROOT / "work"
 
 
 def test_main_reports_an_error_and_fails(edition: Path, work: Path, capsys: pytest.CaptureFixture[str]) -> None:

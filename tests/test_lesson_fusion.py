@@ -12,12 +12,12 @@ import torch
 
 from brrr import claims, elementwise
 from brrr.core.errors import ArgumentError, NotRecordedError, UnavailableError
-from brrr.course.lessons import compared, triton_here
-from brrr.course.lessons import kernels_generated as generated_module
-from brrr.course.lessons.compared import compare_memory
-from brrr.course.lessons.exercises.strassen_crossover import first_available
+from brrr.course.lessons import codegen, triton_here
+from brrr.course.lessons import codegen as generated_module
+from brrr.course.lessons.codegen import WORKS, generated, recorded, write
+from brrr.course.lessons.comparing import compare_memory
+from brrr.course.lessons.comparison import first_available
 from brrr.course.lessons.guessing import guess
-from brrr.course.lessons.kernels_generated import WORKS, generated, recorded, write
 from brrr.course.sources.named import source
 from brrr.course.sources.recorded import Recorded
 
@@ -104,11 +104,11 @@ def test_memory_beside_time() -> None:
 
 def test_a_line_is_measured_beside_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = elementwise("y = 2 * x", x=torch.randn(2**12))
-    found = compared.against_copy(kernel)
+    found = codegen.against_copy(kernel)
     assert [row[0] for row in found.rows] == ["y = 2 * x", "a copy"]
     assert found.badge.startswith("LIVE") and "not one kernel" in found.text
     monkeypatch.setenv("BRRR_STATIC", "1")
-    assert not compared.against_copy(kernel).rows
+    assert not codegen.against_copy(kernel).rows
 
 
 # ---- Triton or its stand-in ----

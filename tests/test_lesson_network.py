@@ -18,7 +18,7 @@ from brrr.course.lessons.drawings.network_divide import ALONE, curves, in_words,
 from brrr.course.sources.machine import Machine
 from brrr.course.sources.plan import Step
 from brrr.course.sources.recorded import Recorded
-from brrr.course.view.network_table import Part, measured_parts, mlp_table, published_part
+from brrr.course.view.speedup_tables import Part, measured_parts, mlp_table, published_part
 
 PNG = b"\x89PNG"
 GPU = Machine("h200", "Synthetic H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+made.up")

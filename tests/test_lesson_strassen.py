@@ -16,7 +16,7 @@ from strassen_made_up import ERRORS, GROWTH, recording, time_and_error
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.course.experiments import experiment
 from brrr.course.experiments.strassen.frontier import chosen, frontier, sizes
-from brrr.course.lessons.drawings import DRAWINGS, drawing
+from brrr.course.lessons.drawings import drawing, drawings
 from brrr.course.lessons.drawings.layer_traffic import Layer, Waves, after, before
 from brrr.course.lessons.drawings.strassen_errors import errors
 from brrr.course.lessons.drawings.strassen_flow import A, B, Walk, result
@@ -24,8 +24,8 @@ from brrr.course.lessons.drawings.strassen_measured import FIRST, FIRST_ON_CPU, 
 from brrr.course.lessons.drawings.strassen_panel import rows
 from brrr.course.lessons.drawings.strassen_roofline import Roofs, measured
 from brrr.course.lessons.guessing import guess
-from brrr.course.lessons.published_gain import compare_published, counted_gain, published_gain
-from brrr.course.lessons.strassen_comparison import compare_fused, compare_growth
+from brrr.course.lessons.strassen_comparison import compare_errors as compare_growth
+from brrr.course.lessons.strassen_comparison import compare_fused, compare_published, counted_gain, published_gain
 from brrr.course.sources.named import source
 from brrr.course.sources.recorded import Recorded
 from brrr.course.view import explorer
@@ -48,7 +48,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 # ---- drawings ----
 
 
-@pytest.mark.parametrize("name", DRAWINGS)
+@pytest.mark.parametrize("name", drawings())
 def test_every_drawing_draws_at_both_ends_of_its_sliders(name: str, recorded: Recorded) -> None:
     made = drawing(name, source=recorded)
     for dial in made.dials:
@@ -60,7 +60,7 @@ def test_every_drawing_draws_at_both_ends_of_its_sliders(name: str, recorded: Re
 
 
 def test_moving_a_slider_changes_picture_and_text(recorded: Recorded) -> None:
-    for name in DRAWINGS:
+    for name in drawings():
         made = drawing(name, source=recorded)
         dial = made.dials[0]
         first = made.picture()

@@ -13,8 +13,8 @@ from brrr.core.measurement import Measurement
 from brrr.core.values import Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments.repeat import theory
+from brrr.course.lessons.comparing import compare_growth
 from brrr.course.lessons.comparison import Comparison
-from brrr.course.lessons.growth_comparison import compare_growth
 from brrr.course.lessons.guessing import Guess, guess
 from brrr.course.lessons.roofline_points import roofline_of
 from brrr.course.sources.machine import Machine
@@ -167,7 +167,7 @@ def test_a_sentence_where_there_is_no_roofline(source: Recorded, tmp_path: Path)
 
 def test_unknown_roofs_are_said(source: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     from brrr.course.lessons import roofline_points
-    from brrr.course.view.figures import Figures
+    from brrr.course.view.predictions import Figures
 
     monkeypatch.setattr(roofline_points, "figures_of", lambda *_: Figures("cuda"))
     found = roofline_of("repeat", ["cuda mul"], source=source, repeat=8, **LARGE)

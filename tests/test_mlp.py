@@ -29,7 +29,7 @@ from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.plan import DurationEstimator, prioritized, steps
 from brrr.course.sources.timers import measure_point
-from brrr.course.view import network_table
+from brrr.course.view import speedup_tables
 from brrr.gpu.datasheet import hardware
 from brrr.networks import WAYS, Way
 
@@ -370,7 +370,7 @@ def grid_source(**changed: Any) -> Any:
 
 
 def test_the_table_stands_beside_the_sources_own() -> None:
-    table = network_table.mlp_table(grid_source())
+    table = speedup_tables.mlp_table(grid_source())
     published, same, ours = table.parts
     assert published.badge.startswith("PUBLISHED · NVIDIA GTX 1070") and same.badge.startswith("RECORDED")
     assert len(published.rows()) == 28 and published.rows()[0] == (8, 128) and published.rows()[-1] == (1, 2)
@@ -381,44 +381,44 @@ def test_the_table_stands_beside_the_sources_own() -> None:
 
 
 def test_the_table_shows_its_numbers_as_text_and_coloured() -> None:
-    table = network_table.mlp_table(grid_source(), layers=8)
+    table = speedup_tables.mlp_table(grid_source(), layers=8)
     text, page = str(table), table._repr_html_()
     row = next(line for line in text.splitlines() if line.startswith("     8     2"))
     assert row.split()[2:8] == ["1.82", "1.81", "1.78", "1.53", "1.11", "1.03"]
     assert page.count("<table") == 3 and page.count("<caption") == 3
-    assert ">1.82</td>" in page and network_table.shade(1.82) in page
+    assert ">1.82</td>" in page and speedup_tables.shade(1.82) in page
     assert {line.split()[0] for line in text.splitlines() if line.startswith("    ") and "8" in line[:7]} == {"8"}
 
 
 def test_the_cpus_own_ways_are_shown_where_there_is_no_gpu_and_only_there() -> None:
     cpu: dict[str, Any] = {"cpu-module": EAGER, "cpu-numpy": of(EAGER, 2.0)}
-    assert all("NumPy" not in part.ways for part in network_table.mlp_table(grid_source(**cpu)).parts)
+    assert all("NumPy" not in part.ways for part in speedup_tables.mlp_table(grid_source(**cpu)).parts)
     alone: Any = Grid(cpu, ())
-    _, own = network_table.mlp_table(alone).parts
+    _, own = speedup_tables.mlp_table(alone).parts
     assert own.ways.keys() == {"NumPy"} and own.ways["NumPy"][8, 16, 128] == pytest.approx(2.0)
 
 
 def test_a_slower_way_is_shaded_otherwise() -> None:
-    assert network_table.shade(0.5).startswith(f"rgba({network_table.SLOWER}") and network_table.shade(100.0).endswith(
-        "0.65)"
-    )
+    assert speedup_tables.shade(0.5).startswith(f"rgba({speedup_tables.SLOWER}") and speedup_tables.shade(
+        100.0
+    ).endswith("0.65)")
 
 
 def test_the_table_says_what_is_missing() -> None:
     source: Any = Grid({}, ())
     with pytest.raises(NotRecordedError, match="brrr record mlp"):
-        network_table.mlp_table(source)
+        speedup_tables.mlp_table(source)
     with pytest.raises(ArgumentError, match="layers is 3"):
-        network_table.mlp_table(grid_source(), layers=3)
+        speedup_tables.mlp_table(grid_source(), layers=3)
     source.live = True
-    assert len(network_table.mlp_table(source).parts) == 1, "live, the published part stands alone at first"
+    assert len(speedup_tables.mlp_table(source).parts) == 1, "live, the published part stands alone at first"
 
 
 def test_the_table_as_a_command(tmp_path: Any, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
-    monkeypatch.setattr(network_table, "source_named", lambda name: grid_source())
-    assert network_table.main(["recorded:x", "--layers", "1"]) == 0
+    monkeypatch.setattr(speedup_tables, "source_named", lambda name: grid_source())
+    assert speedup_tables.main(["recorded:x", "--layers", "1"]) == 0
     assert "best()" in capsys.readouterr().out
-    assert network_table.main(["recorded:x", "--html", str(tmp_path / "t.html")]) == 0
+    assert speedup_tables.main(["recorded:x", "--html", str(tmp_path / "t.html")]) == 0
     assert (tmp_path / "t.html").read_text(encoding="utf-8").count("<table") == 3
-    monkeypatch.setattr(network_table, "source_named", lambda name: Grid({}, ()))
-    assert network_table.main([]) == 2
+    monkeypatch.setattr(speedup_tables, "source_named", lambda name: Grid({}, ()))
+    assert speedup_tables.main([]) == 2

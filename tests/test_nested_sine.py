@@ -23,8 +23,8 @@ from brrr.course.experiments.nested_sine.work import (
     uniform_error,
 )
 from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises import sines
-from brrr.course.lessons.exercises.sines import Rates
+from brrr.course.lessons.exercises import lesson_02
+from brrr.course.lessons.exercises.lesson_02 import Rates
 from brrr.course.nouns.claim import Verdict
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.sources.plan import DurationEstimator, steps
@@ -246,7 +246,7 @@ def test_from_so_many_sines_on_the_gpu_is_faster() -> None:
 
 @pytest.fixture
 def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sines, "source", lambda name: Made(AS_THE_SOURCE_SAW, SIZES))
+    monkeypatch.setattr(lesson_02, "source", lambda name: Made(AS_THE_SOURCE_SAW, SIZES))
 
 
 @pytest.mark.usefixtures("_measured")
@@ -272,6 +272,6 @@ def test_the_exercise_refuses_other_numbers(wrong: Any, hint: str) -> None:
 
 
 def test_without_a_measurement_the_exercise_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sines, "source", lambda name: Made({}, SIZES))
+    monkeypatch.setattr(lesson_02, "source", lambda name: Made({}, SIZES))
     with pytest.raises(Exception, match="no source here holds"):
         check("02-sines", sines=9)

@@ -25,8 +25,8 @@ from brrr.course.experiments.pseudo_linear import theory, work
 from brrr.course.experiments.pseudo_linear_flaws import work as flaws_work
 from brrr.course.lessons.checking import check
 from brrr.course.lessons.claims_table import claims
+from brrr.course.lessons.comparing import compare_speedup
 from brrr.course.lessons.guessing import forget, guess
-from brrr.course.lessons.speedup_comparison import compare_speedup
 from brrr.course.nouns.claim import Verdict
 from brrr.course.sources.machine import Machine
 from brrr.course.sources.plan import Step
@@ -417,7 +417,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_width_is_marked_by_the_recording(root: Path) -> None:
-    from brrr.course.lessons.exercises.width import transition
+    from brrr.course.lessons.exercises.lesson_03b import transition
 
     found = transition()
     low, high = int(found.low), int(found.high)

@@ -523,7 +523,7 @@ def test_installed_wheel_finds_its_data(wheel: Path, tmp_path: Path) -> None:
         borrowed + "\n"
     )  # a .pth inside it (our own editable install) stays unread
     code = (
-        "import json, brrr; from brrr.course.lessons.copies import default_work, lessons;"
+        "import json, brrr; from brrr.course.lessons.course import default_work, lessons;"
         "from brrr.core.paths import share;"
         "print(json.dumps([brrr.__file__, str(share('data')), str(default_work()),"
         " [path.name for path in lessons(share('notebooks'))]]))"

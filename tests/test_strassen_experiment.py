@@ -31,8 +31,10 @@ from brrr.course.sources.live import Live
 from brrr.course.sources.plan import DurationEstimator, steps
 from brrr.course.sources.rows import Row, columns, from_cells, to_cells
 from brrr.course.sources.timers import measure_point
+from brrr.course.view.speedup_tables import OVER_FUSION, OVER_PYTORCH, strassen_table
+from brrr.course.view.speedup_tables import published_strassen as published_part
+from brrr.course.view.speedup_tables import strassen_main as main
 from brrr.course.view.strassen_frontier_drawing import Spot, placed
-from brrr.course.view.strassen_table import OVER_FUSION, OVER_PYTORCH, main, published_part, strassen_table
 from brrr.gpu.datasheet import hardware
 from brrr.strassen.ways import Way
 
@@ -497,7 +499,7 @@ def test_the_published_figures_are_what_the_source_says_of_them() -> None:
 
 
 def test_the_table_as_a_command_and_without_data(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    from brrr.course.view import strassen_table as module
+    from brrr.course.view import speedup_tables as module
 
     monkeypatch.setattr(module, "source_named", lambda name: Networks())
     assert main(["recorded:x", "--layers", "8", "--html", str(tmp_path / "t.html")]) == 0

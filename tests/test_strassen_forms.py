@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from brrr.core.errors import ArgumentError
-from brrr.course.lessons.exercises.sign import check_form, check_sign, matrix_tensor, tensor, with_sign
+from brrr.course.lessons.exercises.lesson_09_sign import check_form, check_sign, matrix_tensor, tensor, with_sign
 from brrr.strassen import FORMS, Form, block_shape, coefficients
 from brrr.strassen.accuracy import amplification, bound, bound_growth, growth
 from brrr.strassen.algebra.forms import BALANCED, BASIS, form_of, in_basis

@@ -24,7 +24,7 @@ from brrr.course.sources.recorder import record_traces, wanted
 from brrr.course.sources.timers import FOLDER, file_name, trace_variant
 from brrr.course.view import explorer
 from brrr.course.view import timeline as view
-from brrr.course.view.covered import COVERED
+from brrr.course.view.display import COVERED
 from brrr.course.view.explorer import sweep_all
 from brrr.course.view.timeline import timeline
 from brrr.tracing import files

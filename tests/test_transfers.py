@@ -17,7 +17,7 @@ from brrr.course.experiments import experiment
 from brrr.course.experiments.transfers import LINK_LINES, both_bytes_per_s, link_bytes_per_s, work
 from brrr.course.experiments.transfers.work import random_bytes, spoilt, wrong_share
 from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises.road import LENGTHS, Factory, Goods, as_given, cost_of
+from brrr.course.lessons.exercises.lesson_02 import LENGTHS, Factory, Goods, as_given, cost_of
 from brrr.course.nouns.claim import Verdict
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.sources.recorded import Recorded

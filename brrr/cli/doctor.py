@@ -60,7 +60,6 @@ _SAID = {
     "partly live": "Partly live",
     "replayed": "Replayed from recordings",
     "problem": "Cannot be opened",
-    "to come": "To come",
 }
 
 

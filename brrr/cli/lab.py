@@ -20,7 +20,7 @@ from types import FrameType
 
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
 from brrr.core.paths import PACKAGE, share
-from brrr.course.lessons.copies import copy_lessons, default_work, set_aside
+from brrr.course.lessons.course import copy_lessons, default_work, older_copies, set_aside
 
 FIRST_LESSON = "00_start_here.ipynb"
 FIRST_PORT = 8888
@@ -44,6 +44,10 @@ def main(argv: Sequence[str]) -> int:
         copied = copy_lessons(share("notebooks"), work)
         if copied:
             print(f"New in {work}: {', '.join(path.name for path in copied)}")
+        if older := older_copies(share("notebooks"), work):
+            fresh = " ".join(f"--fresh {name.partition('_')[0]}" for name in older)
+            print(f"Older than the course, and yours to keep: {', '.join(older)}.")
+            print(f"For new ones beside them: brrr lab {fresh}")
         return serve(work, port=options.port, browser=not options.no_browser and can_show_browser(os.environ))
     except BrrrError as error:
         print(error, file=sys.stderr)

@@ -5,10 +5,13 @@ A type checker reads the same list, so that every public name is typed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from sys import modules
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # loading typing takes longer than all the rest of `import brrr`
+    from collections.abc import Callable
+    from typing import Any
 
 
 def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:

@@ -13,12 +13,7 @@
 # is your own copy.
 
 # %% tags=["setup"]
-from brrr import check
-from brrr import compare
-from brrr import doctor
-from brrr import explore
-from brrr import factory
-from brrr import guess
+from brrr import check, compare, doctor, explore, factory, guess
 
 # %% tags=["question"]
 factory()

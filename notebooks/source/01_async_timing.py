@@ -13,13 +13,7 @@
 # %% tags=["setup"]
 from statistics import median
 
-from brrr import check
-from brrr import claims
-from brrr import compare
-from brrr import explore
-from brrr import factory
-from brrr import guess
-from brrr import reachable
+from brrr import check, claims, compare, explore, factory, guess, reachable
 
 # %% tags=["question"]
 factory()

@@ -14,13 +14,7 @@
 # %% tags=["setup"]
 import numpy as np
 
-from brrr import check
-from brrr import claims
-from brrr import compare
-from brrr import explore
-from brrr import factory
-from brrr import guess
-from brrr import timeline
+from brrr import check, claims, compare, explore, factory, guess, timeline
 
 # %% tags=["question"]
 factory()

@@ -13,14 +13,7 @@
 # This lesson is for engineers. It builds on 01 (the queue) and 02 (the road, and pinned memory).
 
 # %% tags=["question"]
-from brrr import check
-from brrr import claims
-from brrr import compare_speedup
-from brrr import compare_values
-from brrr import explore
-from brrr import factory
-from brrr import guess
-from brrr import timeline
+from brrr import check, claims, compare_speedup, compare_values, explore, factory, guess, timeline
 
 factory()
 

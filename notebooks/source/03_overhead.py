@@ -14,14 +14,7 @@
 import torch
 from IPython.display import display
 
-from brrr import check
-from brrr import claims
-from brrr import compare
-from brrr import explore
-from brrr import factory
-from brrr import guess
-from brrr import scaling_test
-from brrr import timeline
+from brrr import check, claims, compare, explore, factory, guess, scaling_test, timeline
 
 factory("overhead")
 

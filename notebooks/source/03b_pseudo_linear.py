@@ -13,15 +13,7 @@
 # %% tags=["setup", "question"]
 from IPython.display import display
 
-from brrr import check
-from brrr import claims
-from brrr import compare_speedup
-from brrr import explore
-from brrr import factory
-from brrr import find_transition
-from brrr import guess
-from brrr import pays
-from brrr import reachable
+from brrr import check, claims, compare_speedup, explore, factory, find_transition, guess, pays, reachable
 
 factory()
 

@@ -14,19 +14,8 @@
 import torch
 from IPython.display import display
 
-from brrr import array
-from brrr import check
-from brrr import claims
-from brrr import compare_speedup
-from brrr import cost
-from brrr import explore
-from brrr import factory
-from brrr import guess
-from brrr import predict
-from brrr import reachable
-from brrr.course.lessons.growth_comparison import compare_growth
-from brrr.course.lessons.roofline_points import roofline_of
-from brrr.drawing.generations import ridge_by_generation
+from brrr import array, check, claims, compare_speedup, cost, explore, factory, guess, predict, reachable
+from brrr.course import compare_growth, ridge_by_generation, roofline_of
 
 factory("memory")
 

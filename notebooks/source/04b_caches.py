@@ -12,13 +12,8 @@
 # it many times slower?**
 
 # %% tags=["setup", "question"]
-from brrr import check
-from brrr import claims
-from brrr import explore
-from brrr import factory
-from brrr import guess
-from brrr import reachable
-from brrr.course.lessons.growth_comparison import compare_growth
+from brrr import check, claims, explore, factory, guess, reachable
+from brrr.course import compare_growth
 
 factory("memory")
 

@@ -13,18 +13,8 @@
 # %% tags=["setup", "question"]
 from IPython.display import display
 
-from brrr import array
-from brrr import check
-from brrr import claims
-from brrr import compare_speedup
-from brrr import cost
-from brrr import explore
-from brrr import factory
-from brrr import guess
-from brrr import predict
-from brrr import reachable
-from brrr.course.experiments.cos_cos.work import cos_cos
-from brrr.course.lessons.exercises.strassen_crossover import first_available
+from brrr import array, check, claims, compare_speedup, cost, explore, factory, guess, predict, reachable
+from brrr.course import cos_cos, first_available
 
 factory("memory")
 

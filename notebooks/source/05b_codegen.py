@@ -14,21 +14,8 @@
 import torch
 from IPython.display import display
 
-from brrr import LineError
-from brrr import check
-from brrr import claims
-from brrr import compare_speedup
-from brrr import elementwise
-from brrr import explore
-from brrr import factory
-from brrr import guess
-from brrr import reachable
-from brrr.course.lessons.kernels_generated import generated
-from brrr.course.lessons.exercises.strassen_crossover import first_available
-from brrr.course.lessons.compared import against_copy
-from brrr.course.lessons.compared import compare_memory
-from brrr.course.lessons.triton_here import tl
-from brrr.course.lessons.triton_here import triton
+from brrr import LineError, check, claims, compare_speedup, elementwise, explore, factory, guess, reachable
+from brrr.course import against_copy, compare_memory, first_available, generated, tl, triton
 
 factory("memory")
 

@@ -13,20 +13,8 @@
 # %% tags=["setup", "question"]
 from IPython.display import display
 
-from brrr import check
-from brrr import claims
-from brrr import compare
-from brrr import compare_speedup
-from brrr import explore
-from brrr import factory
-from brrr import guess
-from brrr import reachable
-from brrr import timeline
-from brrr.course.experiments.mlp import BATCHES
-from brrr.course.experiments.mlp import BETWEEN_BATCHES
-from brrr.course.view.network_table import mlp_table
-from brrr.course.lessons.exercises.strassen_crossover import first_available
-from brrr.course.lessons.drawings import drawing
+from brrr import check, claims, compare, compare_speedup, explore, factory, guess, reachable, timeline
+from brrr.course import drawing, first_available, mlp_table
 
 factory("overhead")
 
@@ -56,7 +44,7 @@ g = guess("8 layers, batch 16, hidden 256: faster than nn.Sequential by a factor
 # %% tags=["run"]
 rewrites = dict.fromkeys(["pycuda", "pycuda fused"], "module")
 rewrites = first_available("mlp", rewrites, dict.fromkeys(["cpu numpy", "cpu functional"], "cpu module"))
-at, grid = reachable("mlp", layers=8, batch=16, hidden=256), {"batch": BATCHES}
+at, grid = reachable("mlp", layers=8, batch=16, hidden=256), {"batch": (2, 4, 8, 16, 32, 64, 128)}
 explore("mlp", at=at, sliders=["hidden", "batch", "layers"], values=grid, show={"speedup": rewrites}, unlock=g)
 
 # %% tags=["compare"]
@@ -99,7 +87,7 @@ ways = first_available("mlp", ways, ["cpu module", "cpu functional", "cpu script
 r = guess("Which one takes the least time a call?", options=ways)
 
 # %% tags=["run"]
-narrow = {"batch": BETWEEN_BATCHES, "hidden": (128, 256, 512, 1024)}
+narrow = {"batch": (2, 16, 128), "hidden": (128, 256, 512, 1024)}
 explore("mlp", at=at, sliders=["hidden", "batch"], values=narrow, lines=ways, show="ladder", predict=True, unlock=r)
 
 # %% tags=["compare"]
@@ -132,7 +120,7 @@ timeline("mlp", variants=["module", "pycuda-fused", "graph"], at=at)
 gains = ["graph", "pycuda graph", "compile", "max autotune"]
 cpu_gains = dict.fromkeys(["cpu functional", "cpu script", "cpu numpy", "cpu best"], "cpu module")
 gains = first_available("mlp", dict.fromkeys(gains, "module"), cpu_gains)
-wider, few = reachable("mlp", layers=8, batch=16, hidden=512), {"batch": BETWEEN_BATCHES}
+wider, few = reachable("mlp", layers=8, batch=16, hidden=512), {"batch": (2, 16, 128)}
 explore("mlp", at=wider, sliders=["hidden", "batch", "layers"], values=few, show={"speedup": gains})
 
 # %% [markdown] tags=["your-turn"]

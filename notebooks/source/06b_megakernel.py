@@ -13,21 +13,8 @@
 # %% tags=["setup", "question"]
 from IPython.display import display
 
-from brrr import check
-from brrr import claims
-from brrr import compare_speedup
-from brrr import explore
-from brrr import factory
-from brrr import guess
-from brrr import reachable
-from brrr import timeline
-from brrr.core import units
-from brrr.course.experiments.mlp import BATCHES
-from brrr.kernels.megakernel.plan import H200
-from brrr.kernels.megakernel.plan import Network
-from brrr.kernels.megakernel.time import plan
-from brrr.kernels.megakernel.time import predicted_s
-from brrr.course.lessons.exercises.strassen_crossover import first_available
+from brrr import check, claims, compare_speedup, explore, factory, guess, reachable, timeline
+from brrr.course import first_available, megakernel_plan
 
 factory("overhead")
 
@@ -50,7 +37,7 @@ g = guess("8 layers, batch 16, hidden 256: faster than the CUDA Graph by a facto
 # %% tags=["run"]
 fewer = dict.fromkeys(["megakernel", "megakernel graph", "triton graph"], "graph")
 fewer = first_available("mlp", fewer, {"queue graph": "queue module"})
-at, grid = reachable("mlp", layers=8, batch=16, hidden=256), {"batch": BATCHES}
+at, grid = reachable("mlp", layers=8, batch=16, hidden=256), {"batch": (2, 4, 8, 16, 32, 64, 128)}
 explore("mlp", at=at, sliders=["hidden", "batch", "layers"], values=grid, show={"speedup": fewer}, unlock=g)
 
 # %% tags=["compare"]
@@ -84,12 +71,7 @@ compare_speedup(g, "mlp", fewer, **at)
 
 # %% tags=["explain"]
 for hidden in (128, 256, 512, 1024, 2048, 4096):
-    network = Network(layers=8, batch=16, hidden=hidden)
-    made = plan(network, H200)
-    how = "through the L2 cache" if made.wide else "in a cluster"
-    groups = f"{made.clusters(16):>2} groups of {made.cluster:>2} blocks, joined {how:<20} rows a group: {made.rows}"
-    time = units.seconds(predicted_s(made, network, H200))
-    print(f"hidden {hidden:>4}: {groups}  PREDICTED on an H200: {time}")
+    print(megakernel_plan(layers=8, batch=16, hidden=hidden))
 
 # %% [markdown] tags=["explain"]
 # On wide layers with many rows, all this waiting is little beside the product. There it matters whose product is the

@@ -14,17 +14,8 @@
 # %% tags=["setup", "question"]
 from IPython.display import display
 
-from brrr import check
-from brrr import claims
-from brrr import compare_speedup
-from brrr import explore
-from brrr import factory
-from brrr import guess
-from brrr import reachable
-from brrr.course.view.strassen_table import strassen_table
-from brrr.course.lessons.exercises.strassen_crossover import first_available
-from brrr.course.lessons.drawings import drawing
-from brrr.course.lessons.published_gain import compare_published
+from brrr import check, claims, compare_speedup, explore, factory, guess, reachable
+from brrr.course import compare_published, drawing, first_available, strassen_table
 
 factory("compute")
 

@@ -14,20 +14,9 @@
 import torch
 from IPython.display import display
 
-from brrr import check
-from brrr import claims
-from brrr import compare_speedup
-from brrr import explore
-from brrr import factory
-from brrr import guess
-from brrr import reachable
-from brrr.course.lessons.exercises.strassen_crossover import first_available
-from brrr.course.lessons.drawings import drawing
-from brrr.course.lessons.strassen_comparison import compare_fused
-from brrr.course.lessons.strassen_comparison import compare_growth
-from brrr.strassen import explain
-from brrr.strassen import fuse
-from brrr.strassen import matmul
+from brrr import check, claims, compare_speedup, explore, factory, guess, reachable
+from brrr.course import compare_errors, compare_fused, drawing, first_available
+from brrr.strassen import explain, fuse, matmul
 
 factory("compute")
 
@@ -53,7 +42,7 @@ g = guess(
 drawing("strassen-panel", unlock=g, level=2)
 
 # %% tags=["compare"]
-compare_growth(g, level=2)
+compare_errors(g, level=2)
 
 # %% [markdown] tags=["explain"]
 # Each level takes an eighth of the products away and adds to the passes over memory; each multiplies the buffers of its sums

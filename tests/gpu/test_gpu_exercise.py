@@ -9,7 +9,7 @@ from statistics import median
 import pytest
 
 from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises.timer import WORK_S, CudaBusy
+from brrr.course.lessons.exercises.lesson_01_timer import WORK_S, CudaBusy
 
 Call, Sync, Clock = Callable[[], None], Callable[[], None], Callable[[], float]
 

@@ -11,7 +11,7 @@ from brrr.core.errors import BrrrError, UnavailableError
 from brrr.core.values import Value
 from brrr.course.experiments import experiment
 from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises.capture import careless
+from brrr.course.lessons.exercises.lesson_06 import careless
 from brrr.course.sources.timers import measure_point
 
 MLP = experiment("mlp")

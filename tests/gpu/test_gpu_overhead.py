@@ -15,7 +15,7 @@ from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.values import Value
 from brrr.course.experiments import experiment
 from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises.chatty import chatty
+from brrr.course.lessons.exercises.lesson_03 import chatty
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.scaling import scaling_test
 from brrr.course.sources.timers import Timed, measure_point

@@ -6,41 +6,15 @@ import linecache
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from types import EllipsisType
 from typing import Any, Literal
 
 from brrr.core.errors import ArgumentError
+from brrr.course.lessons import registered
 from brrr.course.view.display import message_html
 
 Status = Literal["right", "wrong", "not answered"]
 _COLOUR = {"right": "right", "wrong": "wrong", "not answered": "open"}
-
-EXERCISES: Mapping[str, str] = {
-    "00-orders": "brrr.course.lessons.exercises.orders:grade",
-    "01-timer": "brrr.course.lessons.exercises.timer:grade",
-    "01-crossover": "brrr.course.lessons.exercises.crossover:grade",
-    "02-road": "brrr.course.lessons.exercises.road:grade",
-    "02-sines": "brrr.course.lessons.exercises.sines:grade",
-    "02b-pipeline": "brrr.course.lessons.exercises.pipeline:grade",
-    "02b-chunks": "brrr.course.lessons.exercises.chunks:grade",
-    "03-chatty": "brrr.course.lessons.exercises.chatty:grade",
-    "03-ahead": "brrr.course.lessons.exercises.ahead:grade",
-    "03b-mend": "brrr.course.lessons.exercises.benchmark:grade",
-    "03b-width": "brrr.course.lessons.exercises.width:grade",
-    "04-slips": "brrr.course.lessons.exercises.slips:grade",
-    "04b-mend": "brrr.course.lessons.exercises.coalesce:grade",
-    "04b-share": "brrr.course.lessons.exercises.share:grade",
-    "05-bytes": "brrr.course.lessons.exercises.bytes:grade",
-    "05-fuse": "brrr.course.lessons.exercises.fuse:grade",
-    "06-fuse": "brrr.course.lessons.exercises.bias_relu:grade",
-    "06-capture": "brrr.course.lessons.exercises.capture:grade",
-    "06b-floor": "brrr.course.lessons.exercises.barriers:grade",
-    "09-sign": "brrr.course.lessons.exercises.sign:grade",
-    "09-crossover": "brrr.course.lessons.exercises.strassen_crossover:grade",
-    "09b-scaling": "brrr.course.lessons.exercises.scaling:grade",
-}
-"""Each exercise, and the `module:function` that marks it; the function's keyword arguments are the answers it takes."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +49,19 @@ class Mark:
         return message_html(_COLOUR[self.status], self._title, self._lines())
 
 
+@dataclass(frozen=True)
+class Exercise:
+    """An exercise of a module in exercises/, found by that; the arguments of `grade` are the answers that it marks."""
+
+    name: str
+    grade: Callable[..., Mark]
+
+
+def exercises(lesson: str = "") -> dict[str, Exercise]:
+    """The exercises of a lesson (those of 09 lie in lesson_09*.py), or of all, by name."""
+    return registered(Exercise, "exercises", f"lesson_{lesson}*")
+
+
 def check(exercise: str, /, **answers: Any) -> Mark:
     """Mark an exercise; `...` stands for an answer that is not there yet.
 
@@ -84,10 +71,11 @@ def check(exercise: str, /, **answers: Any) -> Mark:
     An exception in the student's own code is shown with its line and does not stop the notebook. ArgumentError for an
     exercise that does not exist, or an answer under another name.
     """
-    if exercise not in EXERCISES:
-        raise ArgumentError("check", "exercise", exercise, f"one of {', '.join(EXERCISES)}")
-    module, _, name = EXERCISES[exercise].partition(":")
-    grade: Callable[..., Mark] = getattr(import_module(module), name)
+    number = exercise.partition("-")[0]
+    found = exercises(number).get(exercise) if number.isalnum() else None  # it becomes part of a pattern
+    if found is None:
+        raise ArgumentError("check", "exercise", exercise, f"one of {', '.join(sorted(exercises()))}")
+    grade = found.grade
     _names_fit(exercise, grade, answers)
     open_ones = [name for name, answer in answers.items() if isinstance(answer, EllipsisType)]
     if open_ones:

@@ -12,10 +12,10 @@ from matplotlib import rc_context
 
 from brrr.core.values import Badge
 from brrr.course.view import words
-from brrr.course.view.guides import label
-from brrr.course.view.kept_figure import Blit
+from brrr.course.view.canvas import Blit
+from brrr.course.view.quantities import label
 from brrr.course.view.scene import Scene
-from brrr.course.view.words import Part, part_label, parts_of, stacked
+from brrr.course.view.stack import Part, part_label, parts_of, stacked
 from brrr.drawing import style as plots
 
 _ROW, _MOST_ROWS_IN_HEIGHT = 37, 8  # CSS pixels for a row; more rows than these make the figure taller

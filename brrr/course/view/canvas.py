@@ -9,16 +9,74 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
+from textwrap import fill
 from typing import Any, Literal
 
 from matplotlib import rc_context
-from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 from PIL import Image
 
 from brrr.core.values import Badge, Value
-from brrr.course.view.kept_figure import Blit
-from brrr.course.view.published_panels import PublishedPanel
+from brrr.course.view.published import BELOW, PublishedPanel, draw_published
 from brrr.drawing import style
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What every kept figure does: draw on a canvas that stays, and encode it as a small PNG.
+
+_COLOURS = 256
+
+
+class Blit:
+    """A figure on a canvas, a palette of its colours, and the picture as a PNG.
+
+    `redraws` counts how often the whole figure was drawn: a slider's step is to do without.
+    """
+
+    def __init__(self) -> None:
+        self._canvas: Any = None  # matplotlib leaves it untyped
+        self._figure: Any = None
+        self._palette: Image.Image | None = None
+        self.redraws = 0
+
+    def new_figure(self, height: float) -> None:
+        """Begin anew, with an empty figure of that height in CSS pixels."""
+        self.redraws += 1
+        self._figure = style.figure(height=round(height))
+        self._canvas = self._figure.canvas
+
+    def whole(self) -> Image.Image:
+        """What is drawn now, without copying it."""
+        size = self._canvas.get_width_height()
+        return Image.frombuffer("RGBA", size, self._canvas.buffer_rgba(), "raw", "RGBA", 0, 1)
+
+    def new_palette(self) -> Image.Image:
+        """What is drawn now, reduced to the 256 colours that suit it best; later pictures are reduced to the same."""
+        picture = self.whole().convert("RGB")
+        self._palette = picture.quantize(_COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+        return self._palette
+
+    def reduced(self, picture: Image.Image) -> Image.Image:
+        """A picture in the colours of the palette."""
+        return picture.quantize(palette=self._palette, dither=Image.Dither.NONE)
+
+    def encoded(self, picture: Image.Image | None = None) -> bytes:
+        """A PNG of the picture, or of what is drawn now, packed as lightly as it goes: it travels a local socket."""
+        stream = BytesIO()
+        ready = picture if picture is not None else self.reduced(self.whole().convert("RGB"))
+        ready.save(stream, format="png", compress_level=1)
+        return stream.getvalue()
+
+    def draw_message(self, axes: Any, message: str) -> None:
+        """A text in a box in the middle of the axes, for what could not be shown."""
+        box = {"boxstyle": "round,pad=0.6", "facecolor": "#fff8e6", "edgecolor": "#d4a72c"}
+        with rc_context(style.STYLE):
+            text = axes.text(
+                0.5, 0.5, fill(message, 78), transform=axes.transAxes, ha="center", va="center",
+                fontsize=9.5, bbox=box, animated=True, zorder=9,
+            )  # fmt: skip
+        axes.draw_artist(text)
+        text.remove()
+
 
 _STRIP = 26  # pixels to each side of the marked place: half a marker, its edge and the guide line
 _ROWS_WITHIN = 4  # rows of the legend that find room in a figure of the usual height
@@ -235,60 +293,3 @@ def _with_gaps(curve: Curve, places: Sequence[float]) -> tuple[list[float], list
     """The line over all places of the axis, broken where it has no point."""
     known = dict(zip(curve.xs, curve.ys, strict=True))
     return list(places), [known.get(x, float("nan")) for x in places]
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Draws the published panels below a live one: smaller, each with its own badge and axes, in ink instead of colours.
-
-BELOW = 236
-"""The height of the row of published panels, in CSS pixels."""
-_LOOKS = (
-    {"color": style.FAINT, "marker": "o", "linestyle": "-"},
-    {"color": style.INK, "marker": "s", "linestyle": "-"},
-)  # no live line looks so: these have no colour
-_LEFT, _RIGHT, _BETWEEN = 0.118, 0.975, 0.075  # shares of the width
-_MOST_TICKS = 8
-_TOP, _FOOT = 34, 44  # CSS pixels for the badge above and the ticks below
-
-
-def draw_published(
-    on: Any, panels: Sequence[PublishedPanel], share: float, xlim: tuple[float, float], ylim: tuple[float, float]
-) -> None:
-    """One panel beside the other under the live one, which has the upper `share` of the figure.
-
-    All have the live panel's limits (wider along x, where a published point lies outside), so that shapes can be
-    compared by eye.
-    """
-    if not panels:
-        return
-    width = (_RIGHT - _LEFT - _BETWEEN * (len(panels) - 1)) / len(panels)
-    pixel = (1 - share) / BELOW
-    xs = [x for panel in panels for curve in panel.curves for x in curve.xs]
-    wide = (min(xlim[0], min(xs) / 1.2), max(xlim[1], max(xs) * 1.2))
-    for number, panel in enumerate(panels):
-        left = _LEFT + number * (width + _BETWEEN)
-        axes = style.axes(on, left, _FOOT * pixel, left + width, 1 - share - _TOP * pixel)
-        _draw_panel(axes, panel, wide, ylim, panel.y_label if number == 0 else "")
-
-
-def _draw_panel(
-    axes: Any, panel: PublishedPanel, xlim: tuple[float, float], ylim: tuple[float, float], y_label: str
-) -> None:
-    with rc_context(style.STYLE):
-        axes.set_xscale("log")
-        axes.set_xlim(*xlim)
-        axes.set_ylim(*ylim)
-        style.value_axis(axes, "x", "")
-        axes.yaxis.set_major_locator(LogLocator(10, numticks=_MOST_TICKS))
-        axes.set_ylabel(y_label, fontsize=8.5)
-        axes.yaxis.set_label_coords(-0.2, 0.5)
-        ticks = list(panel.curves[0].xs)[::2]
-        axes.xaxis.set_major_locator(FixedLocator(ticks))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_xticklabels([style.readable(x) for x in ticks])
-        axes.tick_params(labelsize=8)
-        axes.set_xlabel(panel.x_label, fontsize=8.5, labelpad=1)
-        axes.set_title(panel.badge, fontsize=8.5, color=style.FAINT, loc="left", pad=6)
-        for look, curve in zip(_LOOKS, panel.curves, strict=False):
-            axes.plot(curve.xs, curve.ys, label=curve.label, linewidth=1.4, markersize=4, **look)
-        axes.legend(fontsize=8, loc="upper left", handlelength=1.8, labelspacing=0.2, borderaxespad=0.2)

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from html import escape
+from typing import Any, Protocol
 
 ACCENT = {"right": "#009E73", "wrong": "#D55E00", "open": "#0072B2"}
 """Okabe-Ito colours of the bar beside a message; the word beside it says the same, for who cannot tell them apart."""
@@ -66,3 +67,55 @@ def table_text(header: Sequence[str], rows: Sequence[Sequence[str]], caption: st
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in (header, *rows)]
     return "\n".join([*(line.rstrip() for line in lines), *([caption] if caption else [])])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What waits for a guess: a figure that shows a cover until the answer is given.
+
+COVERED = "Covered: give your guess above to uncover."
+
+
+class Lock(Protocol):
+    """What `unlock=` takes: a guess, which knows whether it was answered and calls back when it is."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether the answer was given."""
+
+    def on_answer(self, call: Any, /) -> None:
+        """Call `call(guess)` once the answer is given."""
+
+
+class Covered:
+    """Base of what `unlock=` covers; a subclass has a `panel`, whose `root` is the widget that the cover turns into."""
+
+    def __init__(self, unlock: Lock | None) -> None:
+        self._unlock = unlock
+        self._panel: Any = None
+        self._root: Any = None
+
+    @property
+    def panel(self) -> Any:
+        """The widgets, made when first asked for."""
+        raise NotImplementedError
+
+    @property
+    def covered(self) -> bool:
+        """Whether it waits for a guess."""
+        return self._unlock is not None and not self._unlock.answered
+
+    def _shown(self) -> Any:
+        """The root widget: the panel, or the cover that turns into it. While covered, no data is in any widget."""
+        if self._root is None:
+            if self.covered and self._unlock is not None:
+                from brrr.course.view.panel import cover
+
+                self._root = cover()
+                self._unlock.on_answer(lambda *_: self._uncover())
+            else:
+                self._root = self.panel.root
+        return self._root
+
+    def _uncover(self) -> None:
+        if self._root is not None:
+            self._root.children = (self.panel.root,)

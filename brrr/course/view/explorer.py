@@ -14,14 +14,12 @@ from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Source
 from brrr.course.sources.named import source as source_named
 from brrr.course.view import words
-from brrr.course.view.arguments import Show, slider_names, view_of
-from brrr.course.view.choices import snap
-from brrr.course.view.covered import COVERED, Covered, Lock
-from brrr.course.view.display import static
-from brrr.course.view.predictions import Foreseen
-from brrr.course.view.predictions_table import as_bundle, as_sentence
+from brrr.course.view.arguments import Show, slider_names, snap, view_of
+from brrr.course.view.display import COVERED, Covered, Lock, static
+from brrr.course.view.predictions import LinePrediction as Foreseen
 from brrr.course.view.scene import Row, Scene
-from brrr.course.view.words import Part, stacked
+from brrr.course.view.stack import Part, stacked
+from brrr.course.view.words import as_bundle, as_sentence
 
 
 class Explorer(Covered):
@@ -140,7 +138,7 @@ class Explorer(Covered):
         """The figure as a picture with its alternative text; ArgumentError while covered."""
         if self.covered:
             raise ArgumentError("Explorer.picture", "unlock", "unanswered guess", "an answered one")
-        from brrr.course.view.pictures import png_of
+        from brrr.course.view.panel import png_of
         from brrr.drawing.style import WIDTH, Picture
 
         foreseen = f" {as_sentence(self.scene)}" if self.predictions else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from brrr.core.errors import BrrrError
@@ -16,11 +17,81 @@ from brrr.core.values import Point, Value
 from brrr.course.nouns.experiment import Experiment, Line, Variant
 from brrr.course.nouns.source import Source
 from brrr.course.view.arguments import View
-from brrr.course.view.figures import Figures, figures_of, what_to_run
-from brrr.course.view.quantities import quantity
+from brrr.course.view.quantities import hardware_of, quantity
 
 if TYPE_CHECKING:
+    from brrr.gpu.datasheet import Hardware
+    from brrr.roofline.peaks.peaks import Peaks
     from brrr.roofline.prediction import Prediction
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Which figures of a machine an explorer predicts with: its measured peaks, else its datasheet, else none.
+
+Kind = Literal["cuda", "cpu"]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What is known of a device: `known` is what `brrr.predict` takes for it, `origin` where its figures come from."""
+
+    kind: Kind
+    known: Peaks | Hardware | None = None
+    device: str = ""
+    origin: str = ""
+    measured: bool = False
+
+
+def figures_of(source: Source, experiment: Experiment, kind: Kind) -> Figures:
+    """The figures of a source's GPU or CPU; a CPU has no datasheet."""
+    peaks = measured_peaks(source, kind)
+    if peaks is not None:
+        also = " and assumed" if peaks.assumed else ""
+        return Figures(kind, peaks, peaks.device, f"measured {peaks.date[:10]}{also}", measured=True)
+    hardware = hardware_of(source, experiment) if kind == "cuda" else None
+    if hardware is None:
+        return Figures(kind)
+    return Figures(kind, hardware, hardware.name, "datasheet and assumed")
+
+
+def what_to_run(source: Source, figures: Figures) -> str:
+    """What to do where no peaks were measured; nothing where they were."""
+    if figures.measured:
+        return ""
+    what = "GPU" if figures.kind == "cuda" else "CPU"
+    if source.live:
+        device = " --device cpu" if figures.kind == "cpu" else ""
+        return f"No peaks of this {what} are kept here: run `brrr calibrate{device}`."
+    return f"No peaks of that machine's {what} are recorded; `brrr calibrate` measures them there."
+
+
+def measured_peaks(source: Source, kind: Kind) -> Peaks | None:
+    """The peaks kept for a source's machine, None where there are none: of another device, or in a damaged file."""
+    folder, name = getattr(source, "folder", None), ""
+    if source.live:
+        folder, name = _folder_here(kind)
+    if folder is None:
+        return None
+    from brrr.roofline.peaks.file import find_peaks
+
+    try:
+        peaks = find_peaks(folder)
+    except BrrrError:
+        return None
+    return peaks if peaks is not None and peaks.kind == kind and name in ("", peaks.device) else None
+
+
+def _folder_here(kind: Kind) -> tuple[Path | None, str]:
+    """Where this machine's recordings are kept, and the name of its device; None where it has no such device."""
+    from brrr.core.paths import recordings_root
+    from brrr.gpu.device import this_device
+
+    try:
+        here = this_device(kind)
+    except BrrrError:
+        return None, ""
+    return recordings_root() / here.slug, here.name
+
 
 MOST_OPERATORS = 5000
 """A loop of so many operators is long enough to predict its period."""
@@ -28,7 +99,7 @@ QUEUE = "The toy accelerator's queue costs more than is predicted."
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class LinePrediction:
     """One line at one point: the predicted time in seconds, what limits it, and what was measured; None if unknown.
 
     >>> Foreseen("relu", "relu", 2e-6, "memory", Estimate(2.1e-6, 2e-6, 2.2e-6, 9)).residual
@@ -107,18 +178,18 @@ class Predictions:
         found = self.at(variant.name, point)
         return None if found is None else time_of(found, variant, line.field)
 
-    def row(self, line: Line, point: Point) -> Foreseen:
+    def row(self, line: Line, point: Point) -> LinePrediction:
         """A line at a point: predicted, its bound, measured."""
         time = self.time_s(line, point)
         found = self.at(line.variant, point) if time is not None else None
         key = tuple(point[axis.name] for axis in self.experiment.axes)
         measured = self.source.known(self.experiment, line.variant).get(key)
         estimate = measured.get(line.field) if measured is not None else None
-        return Foreseen(line.name, line.label, time, found.bound if found is not None else "", estimate)
+        return LinePrediction(line.name, line.label, time, found.bound if found is not None else "", estimate)
 
     def along_x(self, line: Line, view: View, points: Iterable[Point]) -> list[tuple[Value, float]]:
         """What a line's predictions are in the quantity of a view (a time, a rate, a ratio), as (x, height)."""
-        made = quantity(self.experiment, cast(Source, _Foretold(self, points)), view)
+        made = quantity(self.experiment, cast(Source, _PredictedSource(self, points)), view)
         place = [axis.name for axis in self.experiment.axes].index(view.x)
         return [(key[place], each.median) for key, each in made.points(line).items()]
 
@@ -162,7 +233,7 @@ def time_of(prediction: Prediction, variant: Variant, field: Field) -> float | N
     return prediction.period_s
 
 
-class _Time:
+class _PredictedTimes:
     """What a prediction looks like to whoever asks a measurement for its fields."""
 
     def __init__(self, prediction: Prediction, variant: Variant) -> None:
@@ -173,7 +244,7 @@ class _Time:
         return None if time is None else Estimate(time, time, time, 1)
 
 
-class _Foretold:
+class _PredictedSource:
     """A source of predicted times at given points: what turns measured times into rates and ratios takes these too."""
 
     def __init__(self, predictions: Predictions, points: Iterable[Point]) -> None:
@@ -182,7 +253,7 @@ class _Foretold:
     def __getattr__(self, name: str) -> object:
         return getattr(self._predictions.source, name)
 
-    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], _Time]:
+    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], _PredictedTimes]:
         ran = experiment.variant(variant)
         found = {tuple(point.values()): self._predictions.at(variant, point) for point in self._points}
-        return {key: _Time(each, ran) for key, each in found.items() if each is not None}
+        return {key: _PredictedTimes(each, ran) for key, each in found.items() if each is not None}

@@ -10,12 +10,12 @@ from brrr.core.measurement import Estimate
 from brrr.core.values import Value
 from brrr.course.nouns.experiment import Axis, Experiment, Line
 from brrr.course.nouns.source import Source
-from brrr.course.view.arguments import View
-from brrr.course.view.choices import available, looks, slider_values, snap
-from brrr.course.view.guides import Guides, label
-from brrr.course.view.predictions import Foreseen, Predictions, together
-from brrr.course.view.published_panels import PublishedPanel, published_panels
-from brrr.course.view.quantities import Points, quantity
+from brrr.course.view.arguments import View, available, looks, slider_values, snap
+from brrr.course.view.predictions import LinePrediction as Foreseen
+from brrr.course.view.predictions import Predictions, together
+from brrr.course.view.published import PublishedPanel, published_panels
+from brrr.course.view.quantities import Points, label, quantity
+from brrr.course.view.quantities import ReferenceLines as Guides
 
 if TYPE_CHECKING:
     from brrr.course.view.canvas import Curve, Frame

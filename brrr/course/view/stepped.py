@@ -12,8 +12,7 @@ import ipywidgets as widgets
 from brrr.core.errors import ArgumentError
 from brrr.core.values import Value
 from brrr.course.view import explorer
-from brrr.course.view.covered import COVERED, Covered, Lock
-from brrr.course.view.display import static
+from brrr.course.view.display import COVERED, Covered, Lock, static
 from brrr.course.view.panel import CSS, FULL, Named, html, live_region
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ class Drawing(Covered):
     def panel(self) -> Any:
         """The widgets, made when first asked for."""
         if self._panel is None:
-            self._panel = Panel(self)
+            self._panel = DrawingPanel(self)
         return self._panel
 
     def move(self, name: str, value: Value) -> None:
@@ -147,7 +146,7 @@ class Drawing(Covered):
 # The widgets of a drawing: its sliders, its text line and its picture.
 
 
-class Panel:
+class DrawingPanel:
     """The widgets over a `Drawing`; every change of one ends in `refresh`.
 
     `failures` keeps what a callback raised without meaning to, for a test to raise again: Jupyter only logs it.

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from brrr.core import units
 from brrr.core.measurement import Estimate
-from brrr.course.experiments.judging import stand_in
+from brrr.core.values import Value
 from brrr.course.nouns.experiment import Line
-from brrr.course.view.guides import ABOVE, label
+from brrr.course.view.display import table_html, table_text
+from brrr.course.view.predictions import LinePrediction as Foreseen
+from brrr.course.view.published import PublishedPanel
+from brrr.course.view.quantities import ABOVE, label
+from brrr.course.view.scene import Row, Scene
+from brrr.course.view.stack import stacked
+from brrr.drawing import style
 
 if TYPE_CHECKING:
     from brrr.course.view.scene import Scene
@@ -151,80 +158,172 @@ def alt(scene: Scene) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# A stack: what each rung adds to the one before, as parts that together make the dearest.
+# The predictions below a figure: for each line its time, what limits it, and measured over predicted.
+
+HEADER = ("line", "PREDICTED", "bound", "measured", "residual")
+_WIDTHS = (48, 14, 12, 14, 12)  # per cent: the same wherever the sliders stand
+_NOTHING = "–"
+_RESIDUAL = "Residual: measured over predicted."
 
 
-@dataclass(frozen=True)
-class Part:
-    """One part of a stack: from `start` to `end`, in the unit of the figure, with its share of the whole.
+def cells(row: Foreseen) -> tuple[str, str, str, str, str]:
+    """One line's row, as text.
 
-    `low` and `high` bound the difference by the widest interval that the two times allow; `note` says what a reader
-    must know: a rung that is not slower than the one before, or one that was not measured.
+    >>> cells(Foreseen("relu", "relu", 2e-6, "memory", None))
+    ('relu', '2 µs', 'memory', '–', '–')
     """
-
-    line: str
-    label: str
-    start: float
-    end: float
-    low: float
-    high: float
-    share: float
-    note: str = ""
-
-    @property
-    def value(self) -> float:
-        """How much it adds."""
-        return self.end - self.start
+    predicted = _NOTHING if row.predicted_s is None else units.seconds(row.predicted_s)
+    measured = _NOTHING if row.measured is None else units.seconds(row.measured.median)
+    return row.label, predicted, row.bound or _NOTHING, measured, residual(row.residual)
 
 
-Rung = tuple[str, str, Estimate | None]
-"""A line's name, its part's label, and its time at the point if it is there."""
+def residual(share: float | None) -> str:
+    """Measured over predicted in whole per cent, tiny ones with a digit; as a factor from ten on.
 
-
-def parts_of(rungs: Sequence[Rung]) -> list[Part]:
-    """The parts of rungs from the cheapest to the dearest; a rung below the highest so far adds nothing, and says so.
-
-    >>> a, b = Estimate(2.0, 1.9, 2.1, 9), Estimate(5.0, 4.8, 5.2, 9)
-    >>> [(part.label, part.value, part.share) for part in parts_of([("a", "launch", a), ("b", "dispatch", b)])]
-    [('launch', 2.0, 0.4), ('dispatch', 3.0, 0.6)]
+    >>> residual(1.047), residual(0.0123), residual(12.3), residual(None)
+    ('105 %', '1 %', '12.3x', '–')
     """
-    highest = Estimate(0.0, 0.0, 0.0, 1)
-    made: list[Part] = []
-    missing: list[str] = []
-    whole = max((time.median for _, _, time in rungs if time), default=0.0)
-    for line, name, time in rungs:
-        if time is None:
-            missing.append(name)
-            continue
-        top = max(highest.median, time.median)
-        note = _note(name, missing, time, highest)
-        low, high = max(0.0, time.low - highest.high), max(0.0, time.high - highest.low)
-        share = (top - highest.median) / whole if whole else 0.0
-        made.append(Part(line, name, highest.median, top, low, high, share, note))
-        highest = time if time.median >= highest.median else highest
-        missing = []
-    return made
+    if share is None:
+        return _NOTHING
+    if share < 0.1:
+        return units.percent(share, 1)
+    return units.ratio(share) if share >= 10 else f"{100 * share:.0f} %"
 
 
-def _note(label: str, missing: Sequence[str], time: Estimate, highest: Estimate) -> str:
-    inside = f"{label} contains what was not measured: {'; '.join(missing)}." if missing else ""
-    if time.median >= highest.median:
-        return inside
-    if time.high >= highest.low:
-        said = f"{label} is shown as zero: its difference is negative, within the noise."
-    else:
-        said = f"{label} is shown as zero: with it the call was faster than without, by more than the noise."
-    return f"{inside} {said}".strip()
+def origin(scene: Scene) -> str:
+    """What stands below the table: the badge of the predictions, and what is missing."""
+    said = scene.predictions.origin(scene.experiment.line(name) for name in scene.on)
+    return f"{said} {_RESIDUAL}" if scene.predicts else said
 
 
-def stacked(scene: Scene) -> list[Part]:
-    """The parts of a scene's stack where its sliders stand."""
-    here, lines = scene.here(), {line.name for line in scene.lines}
-    rungs = [stand_in(name, lines) or name for name in scene.view.parts]  # the source may lack some
-    return parts_of([(name, part_label(scene, name), here.get(name)) for name in rungs])
+def as_panel(scene: Scene) -> str:
+    """The table as the panel shows it, with columns of fixed widths; empty while predictions are off.
+
+    Where no figures of the devices are known, only what to run.
+    """
+    if not scene.predictions.on:
+        return ""
+    columns = "".join(f"<col style='width:{width}%'>" for width in _WIDTHS)
+    head = "".join(f"<th scope='col'{_side(place)}>{escape(title)}</th>" for place, title in enumerate(HEADER))
+    body = "".join(_row(scene.looks[row.line], cells(row)) for row in scene.foreseen)
+    said = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(origin(scene)))
+    below = f"<div class='brrr-origin'>{said}</div>"
+    if not scene.predicts:
+        return below
+    return f"<table><colgroup>{columns}</colgroup><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
 
 
-def part_label(scene: Scene, line: str) -> str:
-    """What a line's part is called: as `show` names it."""
-    parts = scene.view.parts
-    return parts.get(line) or parts.get(line.removeprefix("queue ")) or scene.experiment.line(line).label
+def _row(look: int, texts: Sequence[str]) -> str:
+    from brrr.drawing import style  # it imports matplotlib
+
+    colour = style.look(look)["color"]
+    shown = "inherit" if colour == "#000000" else colour
+    mark = f"<span style='color:{shown}' aria-hidden='true'>{style.glyph(look)}</span> "
+    first = f"<th scope='row' title='{escape(texts[0], quote=True)}'>{mark}{escape(texts[0])}</th>"
+    rest = "".join(f"<td{_side(place)}>{escape(text)}</td>" for place, text in enumerate(texts[1:], start=1))
+    return f"<tr>{first}{rest}</tr>"
+
+
+def _side(place: int) -> str:
+    return "" if place in (0, 2) else " class='brrr-number'"
+
+
+def as_bundle(scene: Scene) -> dict[str, str]:
+    """The table for an edition that is read: as HTML, and as text."""
+    rows = [cells(row) for row in scene.foreseen]
+    if not rows:
+        return {"text/markdown": origin(scene), "text/plain": origin(scene)}
+    return {
+        "text/html": table_html(HEADER, rows, f"At {place(scene)}. {origin(scene)}"),
+        "text/plain": table_text(HEADER, rows, f"At {place(scene)}. {origin(scene)}"),
+    }
+
+
+def as_sentence(scene: Scene) -> str:
+    """The same in words, for the picture's alternative text."""
+    said = [
+        f"{row.label}: {units.seconds(row.predicted_s)}, {row.bound}"
+        + (f", measured over predicted {residual(row.residual)}" if row.residual is not None else "")
+        for row in scene.foreseen
+        if row.predicted_s is not None
+    ]
+    return f"Predicted: {'; '.join(said)}." if said else "Predicted: nothing."
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The data table below a figure: its numbers with their intervals, and the theoretical and published ones.
+
+_MARK = "above the limit"  # in a cell; the caption says what it means
+
+
+def table_of(scene: Scene) -> str:
+    """What the figure shows as HTML tables: its own numbers, then the published ones of other machines."""
+    made = {"lines": _line_table, "ladder": _ladder_table, "stack": _stack_table}[scene.view.form]
+    header, rows = made(scene)
+    caption = f"{scene.y_label}: median (95 % interval). {scene.source_said}"
+    if scene.view.form != "lines":
+        caption = f"{place(scene)}. {caption}"
+    if any(_MARK in cell for row in rows for cell in row):
+        caption = f"{ABOVE.capitalize()}. {caption}"
+    return table_html(header, rows, caption) + "".join(_published_table(panel) for panel in scene.published)
+
+
+Table = tuple[Sequence[str], list[Sequence[str]]]
+
+
+def _line_table(scene: Scene) -> Table:
+    """A row for each value along x; the theoretical lines and the predictions behind the measured ones."""
+    data = {name: {row[0]: row for row in rows} for name, rows in scene.data.items()}
+    guides = {name: dict(rows) for name, rows in scene.guide_data.items()}
+    foreseen = {f"PREDICTED {scene.experiment.line(n).label}": dict(rows) for n, rows in scene.predicted_data.items()}
+    guides |= {name: heights for name, heights in foreseen.items() if heights}
+    rows: list[Sequence[str]] = []
+    for x in scene.values[scene.view.x]:
+        cells = [_cell(scene, name, data[name].get(x)) for name in scene.on]
+        heights = [_height(scene, guides[name].get(x)) for name in guides]
+        if any(cells):
+            rows.append([style.readable(x), *cells, *heights])
+    header = [scene.x_axis.name, *(scene.experiment.line(name).label for name in scene.on), *guides]
+    return header, rows
+
+
+def _cell(scene: Scene, name: str, row: Row | None) -> str:
+    if row is None:
+        return ""
+    x, middle, low, high = row
+    beside = f", {_MARK}" if is_above(scene, name, middle, **{scene.view.x: x}) else ""
+    return f"{scene.quantity.short(middle)} ({scene.quantity.between(low, high)}){beside}"
+
+
+def _height(scene: Scene, height: float | None) -> str:
+    return "" if height is None else scene.quantity.short(height)
+
+
+def _ladder_table(scene: Scene) -> Table:
+    """A row for each bar, and its ratio to the smallest; then the theoretical values."""
+    here = scene.here()
+    smallest = min((e.median for e in here.values()), default=1.0)
+    x: Value = scene.point[scene.view.x]
+    rows: list[Sequence[str]] = []
+    for name, e in here.items():
+        cell = _cell(scene, name, (x, e.median, e.low, e.high))
+        rows.append([scene.experiment.line(name).label, cell, units.ratio(e.median / smallest)])
+    rows += [[name, value, ""] for name, value, _ in readings(scene)[len(here) :]]
+    return ["line", scene.y_label, "over the smallest"], rows
+
+
+def _stack_table(scene: Scene) -> Table:
+    """A row for each part, with the interval of the difference and its share of the whole."""
+    short, between = scene.quantity.short, scene.quantity.between
+    rows: list[Sequence[str]] = []
+    for part in stacked(scene):
+        said = f"{short(part.value)} ({between(part.low, part.high)})"
+        rows.append([part.label, said, share(part.share), scene.experiment.line(part.line).label])
+    return ["part", scene.y_label, "share", "up to the line"], rows
+
+
+def _published_table(panel: PublishedPanel) -> str:
+    xs = sorted({x for curve in panel.curves for x in curve.xs})
+    found = [dict(zip(curve.xs, curve.ys, strict=True)) for curve in panel.curves]
+    rows = [[style.readable(x), *(units.ratio(c[x]) if x in c else "" for c in found)] for x in xs]
+    return table_html([panel.x_label, *(c.label for c in panel.curves)], rows, f"{panel.y_label}. {panel.badge}")

@@ -10,8 +10,7 @@
 # %% tags=["setup"]
 from statistics import median
 
-from brrr import check
-from brrr import explore
+from brrr import check, explore
 
 # %% [markdown]
 # ## Mend the timer

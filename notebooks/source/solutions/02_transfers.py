@@ -12,8 +12,7 @@ from math import ceil
 
 import numpy as np
 
-from brrr import check
-from brrr import explore
+from brrr import check, explore
 
 # %% [markdown]
 # ## When does the way pay?

@@ -10,8 +10,7 @@
 # %% tags=["setup"]
 import torch
 
-from brrr import check
-from brrr import explore
+from brrr import check, explore
 
 # %% [markdown]
 # ## Make it quiet

@@ -8,9 +8,7 @@
 # # 03b · Why is the layer without a matrix product not faster? The answers
 
 # %% tags=["setup"]
-from brrr import check
-from brrr import find_transition
-from brrr import pays
+from brrr import check, find_transition, pays
 
 # %% [markdown]
 # ## Mend the benchmark

@@ -11,8 +11,7 @@
 import torch
 
 from brrr import check
-from brrr.course.lessons.triton_here import tl
-from brrr.course.lessons.triton_here import triton
+from brrr.course import tl, triton
 
 # %% [markdown]
 # ## Fuse three operators in Triton

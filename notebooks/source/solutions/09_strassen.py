@@ -9,8 +9,7 @@
 
 # %% tags=["setup"]
 from brrr import check
-from brrr.course.experiments import experiment
-from brrr.course.sources.named import source
+from brrr.course import first_available
 
 # %% [markdown]
 # ## One sign, one sum
@@ -49,5 +48,5 @@ def crossing(classical, strassen):
     return (b_level - b) / (a - a_level) if a > a_level else float("inf")
 
 
-on_gpu = "sgemm" in source().variants(experiment("strassen"))
+on_gpu = first_available("strassen", ["sgemm"], ["cpu sgemm"]) == ["sgemm"]
 check("09-crossover", sizes=(1024, 4096) if on_gpu else (512, 1024), crossing=crossing)

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
+from dataclasses import dataclass
 
 from brrr.core.errors import ArgumentError
 from brrr.core.values import Value
+from brrr.course.lessons import registered
 from brrr.course.nouns.source import Source
 from brrr.course.sources.named import source as source_named
-from brrr.course.view.covered import Lock
+from brrr.course.view.display import Lock
 from brrr.course.view.stepped import Drawing
 
-DRAWINGS: Mapping[str, str] = {
-    "strassen-flow": "brrr.course.lessons.drawings.strassen_flow:drawing",
-    "strassen-tiles": "brrr.course.lessons.drawings.strassen_tiles:drawing",
-    "strassen-bytes": "brrr.course.lessons.drawings.strassen_bytes:drawing",
-    "strassen-roofline": "brrr.course.lessons.drawings.strassen_roofline:drawing",
-    "strassen-frontier": "brrr.course.lessons.drawings.strassen_frontier:drawing",
-    "strassen-panel": "brrr.course.lessons.drawings.strassen_panel:drawing",
-    "strassen-errors": "brrr.course.lessons.drawings.strassen_errors:drawing",
-    "mlp-divide": "brrr.course.lessons.drawings.network_divide:drawing",
-}
-"""Each drawing, and the `module:function` that makes it from a source, a start and a guess."""
 
-Make = Callable[[Source, Mapping[str, Value], Lock | None], Drawing]
+@dataclass(frozen=True)
+class LessonDrawing:
+    """A drawing of a module in this folder, found by that: `make` makes it from a source, a start and a guess."""
+
+    name: str
+    make: Callable[[Source, Mapping[str, Value], Lock | None], Drawing]
+
+
+def drawings() -> dict[str, LessonDrawing]:
+    """All drawings by name."""
+    return registered(LessonDrawing, "drawings")
 
 
 def drawing(name: str, /, *, unlock: Lock | None = None, source: Source | str | None = None, **at: Value) -> Drawing:
@@ -36,9 +36,7 @@ def drawing(name: str, /, *, unlock: Lock | None = None, source: Source | str | 
     unlock: a guess; the drawing stays covered until it is answered. source: for those that show measurements too.
     ArgumentError for a drawing, slider or value that does not exist.
     """
-    if name not in DRAWINGS:
-        raise ArgumentError("drawing", "name", name, f"one of {', '.join(DRAWINGS)}")
-    module, _, function = DRAWINGS[name].partition(":")
-    make: Make = getattr(import_module(module), function)
-    origin = source if source is not None and not isinstance(source, str) else source_named(source)
-    return make(origin, at, unlock)
+    there = drawings()
+    if name not in there:
+        raise ArgumentError("drawing", "name", name, f"one of {', '.join(there)}")
+    return there[name].make(source_named(source) if source is None or isinstance(source, str) else source, at, unlock)

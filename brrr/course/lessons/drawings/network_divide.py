@@ -18,8 +18,9 @@ from brrr.core.values import Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments.mlp import BATCHES, HIDDEN, LAYERS
 from brrr.course.experiments.mlp.ratios import divide
+from brrr.course.lessons.drawings import LessonDrawing
 from brrr.course.nouns.evidence import Evidence
-from brrr.course.view.network_table import Part, measured_gains, measured_parts, on_grid, published_part
+from brrr.course.view.speedup_tables import Part, measured_gains, measured_parts, on_grid, published_part
 from brrr.course.view.stepped import Dial, Drawing
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from brrr.course.nouns.source import Source
-    from brrr.course.view.covered import Lock
+    from brrr.course.view.display import Lock
     from brrr.drawing.style import Picture
 
 ALONE = "fused, both in a CUDA Graph"
@@ -47,6 +48,9 @@ def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Dra
     dials = (Dial("batch", "batch (rows)", BATCHES, start=16), Dial("layers", "layers", LAYERS, start=LAYERS[-1]))
     badge = " | ".join(part.badge for part in parts)
     return Drawing(dials, partial(draw, parts=parts, limits=limits(parts)), at, badge=badge, unlock=unlock)
+
+
+DRAWING = LessonDrawing("mlp-divide", drawing)
 
 
 def own_part(source: Source) -> Part:

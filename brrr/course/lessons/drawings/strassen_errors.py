@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 from brrr.core import units
 from brrr.core.values import Value
+from brrr.course.lessons.drawings import LessonDrawing
 from brrr.course.view.stepped import Dial, Drawing
 from brrr.strassen.algebra.forms import BALANCED, FORMS
 
 if TYPE_CHECKING:
     from brrr.course.nouns.source import Source
-    from brrr.course.view.covered import Lock
+    from brrr.course.view.display import Lock
     from brrr.drawing.style import Picture
 
 KINDS = ("normal", "uniform", "integer", "badly scaled rows", "badly scaled inside")
@@ -36,6 +37,9 @@ def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Dra
     """Two sliders: the kind of inputs, and the scaling."""
     return Drawing((Dial("inputs", "inputs", KINDS), Dial("scaling", "scaling", SCALINGS)), draw, at, badge=BADGE,
                    unlock=unlock)  # fmt: skip
+
+
+DRAWING = LessonDrawing("strassen-errors", drawing)
 
 
 @lru_cache(maxsize=64)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from brrr.core.values import Value
+from brrr.course.lessons.drawings import LessonDrawing
 from brrr.course.view.stepped import Dial, Drawing
 from brrr.strassen.algebra.forms import STRASSEN, Form
 from brrr.strassen.algebra.schedule import BLOCKS, Step, signed_sum
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from brrr.course.nouns.source import Source
-    from brrr.course.view.covered import Lock
+    from brrr.course.view.display import Lock
     from brrr.drawing.style import Picture
 
 _WIDE, _HIGH = 760, 502
@@ -37,6 +38,9 @@ def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Dra
     """One slider: how many steps were made."""
     last = len(Walk(0).steps)
     return Drawing((Dial("step", "step", tuple(range(last + 1))),), draw, at, badge=BADGE, unlock=unlock)
+
+
+DRAWING = LessonDrawing("strassen-flow", drawing)
 
 
 def text(walk: Walk) -> str:

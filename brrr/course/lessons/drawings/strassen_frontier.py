@@ -12,12 +12,13 @@ from brrr.core.values import Value
 from brrr.course.experiments.strassen.frontier import frontier
 from brrr.course.experiments.strassen.ratios import clocks_note
 from brrr.course.experiments.strassen.ways import short
+from brrr.course.lessons.drawings import LessonDrawing
 from brrr.course.lessons.drawings.strassen_measured import described, fullest, nothing_measured, sizes_with_errors
 from brrr.course.view.stepped import Dial, Drawing
 
 if TYPE_CHECKING:
     from brrr.course.nouns.source import Source
-    from brrr.course.view.covered import Lock
+    from brrr.course.view.display import Lock
     from brrr.drawing.style import Picture
 
 SIDES = ("as they come", "prepared")
@@ -30,6 +31,9 @@ def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Dra
         raise nothing_measured(source)
     dials = (Dial("size", "size", tuple(there), start=fullest(source, there)), Dial("right", "right sides", SIDES))
     return Drawing(dials, partial(draw, source=source), at, badge=str(source.badge(described())), unlock=unlock)
+
+
+DRAWING = LessonDrawing("strassen-frontier", drawing)
 
 
 def draw(settings: Mapping[str, Value], source: Source) -> Picture:

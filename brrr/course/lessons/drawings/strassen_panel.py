@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from brrr.core import units
 from brrr.core.values import Value
 from brrr.course.experiments.strassen.ratios import clocks_note
+from brrr.course.lessons.drawings import LessonDrawing
 from brrr.course.lessons.drawings.strassen_measured import (
     Seen,
     described,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from brrr.course.nouns.source import Source
-    from brrr.course.view.covered import Lock
+    from brrr.course.view.display import Lock
     from brrr.drawing.style import Picture
 
 LEVELS = (0, 1, 2, 3)
@@ -49,6 +50,9 @@ def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Dra
     limits = _limits(source, there, kinds)
     made = partial(draw, source=source, limits=limits)
     return Drawing(dials, made, at, badge=str(source.badge(described())), unlock=unlock)
+
+
+DRAWING = LessonDrawing("strassen-panel", drawing)
 
 
 def rows(source: Source, kind: str, size: int) -> dict[int, tuple[Seen, float, float]]:

@@ -16,8 +16,9 @@ from brrr.core.values import Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments.strassen.ratios import fastest
 from brrr.course.experiments.strassen.ways import MEASURED, line_name
+from brrr.course.lessons.drawings import LessonDrawing
 from brrr.course.nouns.evidence import Evidence
-from brrr.course.view.guides import hardware_of
+from brrr.course.view.quantities import hardware_of
 from brrr.course.view.stepped import Dial, Drawing
 from brrr.gpu.datasheet import Hardware, hardware
 from brrr.strassen.ways import Way
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from brrr.course.nouns.source import Source
-    from brrr.course.view.covered import Lock
+    from brrr.course.view.display import Lock
     from brrr.drawing.style import Picture
 
 LEVELS = (0, 1, 2, 3)
@@ -52,6 +53,9 @@ def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Dra
     gpu, there = gpu_of(source)
     badge = f"DATASHEET {gpu.name}" + (f"; points {there}" if there else "")
     return Drawing(dials, partial(draw, source=source), at, badge=badge, unlock=unlock)
+
+
+DRAWING = LessonDrawing("strassen-roofline", drawing)
 
 
 def gpu_of(source: Source) -> tuple[Hardware, str]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from brrr.core import units
 from brrr.core.values import Value
-from brrr.course.lessons.drawings.layer_traffic import TILE, Waves, after, before
+from brrr.course.lessons.drawings import LessonDrawing
+from brrr.course.lessons.drawings.layer_traffic import GPUS, TILE, Waves, after, before
 from brrr.course.view.stepped import Dial, Drawing
 from brrr.gpu.datasheet import hardware
 
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from brrr.course.nouns.source import Source
-    from brrr.course.view.covered import Lock
+    from brrr.course.view.display import Lock
     from brrr.drawing.style import Picture
 
-GPUS = {"gtx-1070": "GTX 1070", "h200": "H200"}
 BATCHES = (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 HIDDEN = (512, 1024, 2048, 4096, 8192, 16384)
 BADGE = "COUNTED, not measured: tiles of at most 128 × 128, all at one rate"
@@ -38,6 +38,9 @@ def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Dra
         Dial("hidden", "hidden size", HIDDEN, start=4096),
     )
     return Drawing(dials, draw, at, badge=BADGE, unlock=unlock)
+
+
+DRAWING = LessonDrawing("strassen-tiles", drawing)
 
 
 def pair(settings: Mapping[str, Value]) -> tuple[Waves, Waves]:
