@@ -15,7 +15,7 @@ from brrr.core.paths import PACKAGE
 from brrr.timing.calibration import Calibration
 from brrr.timing.device_times import reconciled
 
-SOURCES = sorted((PACKAGE / "kernels").glob("*.cu"))
+SOURCES = sorted(PACKAGE.rglob("*.cu"))
 ARCHES = ("sm_75", "sm_90")
 NVCC = shutil.which("nvcc")
 NVRTC = importlib.util.find_spec("cuda") is not None and importlib.util.find_spec("cuda.bindings") is not None

@@ -19,7 +19,7 @@ from brrr.kernels.megakernel.megakernel import checked_network, packed, supports
 from brrr.kernels.megakernel.plan import H200, LARGEST_INPUT, MOST_WARPS, Gpu, Network, make_plan
 from brrr.kernels.megakernel.time import plan, predicted_s
 
-KERNELS, NVCC = PACKAGE / "kernels", shutil.which("nvcc")
+KERNELS, NVCC = PACKAGE / "kernels/megakernel", shutil.which("nvcc")
 SMALL = Gpu(232448, {8: 16, 4: 32, 2: 66, 1: 132})
 # ---- the plan ----
 

@@ -15,7 +15,7 @@ from brrr.core.paths import PACKAGE
 from brrr.kernels.megakernel.megakernel import packed
 from brrr.kernels.megakernel.plan import H200, Plan, make_plan
 
-KERNELS, HERE = PACKAGE / "kernels", Path(__file__).resolve().parent
+KERNELS, HERE = PACKAGE / "kernels/megakernel", Path(__file__).resolve().parent
 GXX = shutil.which("g++")
 CASES = [
     # layers, batch, hidden, cluster, rows, tile_rows, tile_quads, k_warps, slots, depth, adjacent
@@ -177,7 +177,7 @@ def test_a_slot_that_goes_from_warp_to_warp_is_found_out(tmp_path: Path, monkeyp
 def test_a_kernel_that_does_not_wait_is_found_out(
     old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = (PACKAGE / "kernels/megakernel/megakernel.cu").read_text(encoding="utf-8")
+    source = (KERNELS / "megakernel.cu").read_text(encoding="utf-8")
     assert old in source
     (tmp_path / "megakernel.cu").write_text(source.replace(old, new), encoding="utf-8")
     monkeypatch.setattr("test_megakernel_host.KERNELS", tmp_path)

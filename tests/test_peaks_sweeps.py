@@ -39,6 +39,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (16 * LITTLE, 32 * LITTLE))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(gpu_times, "own_times", timed)
+    monkeypatch.setattr(gpu_operators, "SHARE_S", 600.0)
     monkeypatch.setattr(gpu_operators, "MANY", 3)
     monkeypatch.setattr(gpu_operators, "FEW", 2)
     monkeypatch.setattr(gpu_products, "COUNTS", {"bfloat16": 40, "float32": 30, "tf32": 20, "float64": 20})

@@ -24,7 +24,7 @@ from brrr.strassen.gemm.sgemm import TILINGS, Tiling
 from brrr.strassen.products import batched, prepared_batched
 from tests.interpreter import interpreted_cases
 
-HERE, KERNELS = Path(__file__).resolve().parent, PACKAGE / "kernels"
+HERE, KERNELS = Path(__file__).resolve().parent, PACKAGE / "strassen/gemm"
 GXX = shutil.which("g++")
 needs_gxx = pytest.mark.skipif(GXX is None, reason="the emulation needs g++")
 

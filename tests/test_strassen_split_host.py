@@ -16,7 +16,7 @@ from brrr.strassen.split.product_plan import Tiling, chosen, problem, rounds
 from brrr.strassen.split.splits import Terms
 from brrr.strassen.split.splitting import split
 
-KERNELS, HERE = PACKAGE / "kernels", Path(__file__).resolve().parent
+KERNELS, HERE = PACKAGE / "strassen/split", Path(__file__).resolve().parent
 GXX, NVCC = shutil.which("g++"), shutil.which("nvcc")
 TILINGS = {
     "": Tiling(),

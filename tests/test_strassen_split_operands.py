@@ -19,7 +19,7 @@ from brrr.strassen.split.operands import Operands, Source, operand, operands
 from brrr.strassen.split.splits import Part, Terms, empty_terms, prepared_splits
 from brrr.strassen.split.splitting import split
 
-KERNELS, HERE = PACKAGE / "kernels", Path(__file__).resolve().parent
+KERNELS, HERE = PACKAGE / "strassen/split", Path(__file__).resolve().parent
 GXX, NVCC = shutil.which("g++"), shutil.which("nvcc")
 needs_gxx = pytest.mark.skipif(GXX is None, reason="the emulation is compiled by g++")
 

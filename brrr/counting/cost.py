@@ -8,6 +8,13 @@ from itertools import groupby
 
 from brrr.core import units
 
+ITEMSIZE = {
+    "float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1,
+    "complex128": 16, "complex64": 8,
+    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
+}  # fmt: skip
+"""Bytes of an element, by torch's name of its type."""
+
 
 @dataclass(frozen=True, slots=True)
 class Matmul:

@@ -14,12 +14,9 @@ from torch.utils import _pytree
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
+from brrr.counting.cost import ITEMSIZE
+from brrr.gpu import GPU
 
-ITEMSIZE = {
-    "float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1,
-    "complex128": 16, "complex64": 8,
-    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
-}  # fmt: skip
 _SHORT = {"fp64": "float64", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8_e4m3fn"}
 
 
@@ -96,7 +93,7 @@ def device_around(fn: Any, leaves: Iterable[Any]) -> torch.device:
     for tensor in (*_pytree.tree_leaves(list(leaves)), *held(fn)):
         if isinstance(tensor, torch.Tensor):
             return tensor.device
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(GPU if torch.cuda.is_available() else "cpu")
 
 
 def held(value: Any, depth: int = 3) -> Iterator[torch.Tensor]:

@@ -18,6 +18,7 @@ from brrr.counting.conventions import counted, dtype_of
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.counting.regions import covered_by, region_of
 from brrr.counting.traffic import Access, Traffic, amount, is_view, storage_key, traffic_of
+from brrr.gpu import is_gpu
 
 
 class CostMode(TorchDispatchMode):
@@ -198,7 +199,7 @@ def prepared(func: Any, args: Any, kwargs: Any) -> torch.Tensor | None:
     tensor cannot take a real storage, and stays empty, which means that they do not; then each weight is read from
     where it lies. The state of dropout is kept for the whole process: it has to be real, for the layers that run later.
     """
-    if func is _SET and isinstance(args[0], FakeTensor) and args[1].device.type == "cuda":
+    if func is _SET and isinstance(args[0], FakeTensor) and is_gpu(args[1].device):
         return args[0]
     if func is _DROPOUT_STATE:
         with unset_fake_temporarily():

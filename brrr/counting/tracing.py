@@ -19,6 +19,7 @@ from brrr.core.errors import ArgumentError, BrrrError, TraceError, UnavailableEr
 from brrr.counting.cost import Cost
 from brrr.counting.description import Description, device_around
 from brrr.counting.mode import CostMode
+from brrr.gpu import is_gpu
 
 
 def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool = False) -> Cost:
@@ -181,7 +182,7 @@ def _present(device: str) -> torch.device:
         found = torch.device(device)
     except RuntimeError:
         raise ArgumentError("array", "device", device, '"cpu" or "cuda"') from None
-    if found.type == "cuda" and not torch.cuda.is_available():
+    if is_gpu(found) and not torch.cuda.is_available():
         raise UnavailableError(f"cost: device={device!r}, but there is no GPU here; leave it out to count on the CPU")
     return found
 

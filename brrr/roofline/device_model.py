@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NoReturn
+from typing import NoReturn
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.values import Processor
+from brrr.gpu import GPU, is_gpu
 from brrr.gpu.datasheet import Hardware, find_hardware, hardware
 from brrr.roofline.peaks.peak import Curve, Kind, Peak
 from brrr.roofline.peaks.peaks import MissingPeakError, Peaks, datasheet_peaks
@@ -41,7 +43,7 @@ class DeviceModel:
     """
 
     device: str
-    kind: Literal["cuda", "cpu"]
+    kind: Processor
     origin: str
     figures: Mapping[str, Peak]
     curves: Mapping[str, Curve] = field(default_factory=dict)
@@ -67,14 +69,14 @@ class DeviceModel:
     @classmethod
     def of_datasheet(cls, hardware: Hardware) -> DeviceModel:
         """On a datasheet: bandwidth and arithmetic; launches and host costs are assumed."""
-        kind: Literal["cuda", "cpu"] = "cpu" if hardware.compute_capability is None else "cuda"
+        kind: Processor = "cpu" if hardware.compute_capability is None else GPU
         figures = {**assumed_launches(kind), **datasheet_peaks(hardware.name)}
         return cls(hardware.name, kind, "datasheet", figures, sm_count=hardware.sm_count)
 
     @property
     def is_gpu(self) -> bool:
         """Whether work is issued by one clock and done by another."""
-        return self.kind == "cuda"
+        return is_gpu(self.kind)
 
     def has(self, name: str) -> bool:
         """Whether there is a figure or a curve of that name."""
@@ -111,7 +113,7 @@ class DeviceModel:
 
 def _sm_count(peaks: Peaks) -> int | None:
     """The multiprocessors of a GPU without a datasheet here, if it is the one in hand."""
-    if peaks.kind != "cuda":  # and torch need not be loaded
+    if not is_gpu(peaks.kind):  # and torch need not be loaded
         return None
     import torch
 
@@ -137,13 +139,13 @@ _CPU_S = {
 }  # fmt: skip
 
 
-def assumed_launches(kind: Literal["cuda", "cpu"]) -> Mapping[str, Peak]:
+def assumed_launches(kind: Processor) -> Mapping[str, Peak]:
     """Host costs, kernel floor and gaps where nothing was measured.
 
     >>> print(assumed_launches("cuda")["host.pointwise"])
     5 µs
     """
-    times = _GPU_S if kind == "cuda" else _CPU_S
+    times = _GPU_S if is_gpu(kind) else _CPU_S
     return {name: Peak.stated(time_s, "s", "assumed", what=_WHAT) for name, time_s in times.items()}
 
 
@@ -168,7 +170,7 @@ def model_of(device: Where) -> DeviceModel:
         return DeviceModel.measured(device)
     if isinstance(device, Hardware):
         return DeviceModel.of_datasheet(device)
-    if device is None or device == "cuda":
+    if device is None or is_gpu(device):
         return DeviceModel.measured(_peaks_here(device))
     if not isinstance(device, str):
         raise ArgumentError("predict", "device", device, "a device's name, Peaks, or None for this machine")
@@ -205,16 +207,16 @@ def _recorded(slug: str) -> Peaks | None:
     return find_peaks(root / slug) if slug in recorded_devices(root) else None
 
 
-def _peaks_here(device: Literal["cuda"] | str | None) -> Peaks:
+def _peaks_here(device: object) -> Peaks:
     """The peaks of the machine in hand, where they were measured on it."""
     from brrr.gpu.device import cuda_problem, this_device
 
     problem = cuda_problem()
-    if device == "cuda" and problem:
+    if device is not None and problem:
         raise UnavailableError(
             f"predict: device is 'cuda', but CUDA does not work here: {problem}. Name a device instead, such as 'h200'"
         )
-    here = this_device("cpu" if problem else "cuda")
+    here = this_device("cpu" if problem else GPU)
     found = _recorded(here.slug)
     if found is None or found.device != here.name:
         raise MissingPeakError(

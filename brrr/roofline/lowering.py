@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from brrr.counting.cost import Cost, Form, OperatorCost
-from brrr.counting.description import ITEMSIZE
+from brrr.counting.cost import ITEMSIZE, Cost, Form, OperatorCost
 
 RMS = ("pow", "mean", "add", "rsqrt", "mul")
 CAST = "_to_copy"

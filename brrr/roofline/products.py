@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from brrr.counting.cost import Matmul
-from brrr.counting.description import ITEMSIZE
+from brrr.counting.cost import ITEMSIZE, Matmul
 
 Tile = tuple[int, int]
 

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from brrr.counting.cost import Form, Matmul, OperatorCost
-from brrr.counting.description import ITEMSIZE
+from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
 from brrr.roofline.peaks.peak import Sweep
 from brrr.roofline.peaks.peaks import Peaks
 from brrr.roofline.products import Speeds, best_tiling, family_name, misalignment

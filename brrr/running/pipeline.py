@@ -14,16 +14,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, get_args
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
+from brrr.core.values import DeviceKind
+from brrr.gpu import GPU, free_bytes, is_gpu, tensors_on
 from brrr.running.lanes import CudaLane, Lane, PlainLane, ThreadLane
 
 BUFFERS = 3
 """One for each lane to work in. On an H200 with balanced lanes two gave 1.9x over serial, three 2.7x, more no more."""
-
-Where = Literal["cuda", "cpu", "cpu-queue"]
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Pipeline:
         *,
         chunks: int | None = None,
         buffers: int = BUFFERS,
-        device: Where | None = None,
+        device: DeviceKind | None = None,
         pinned: bool = True,
         lanes: tuple[Lane, Lane, Lane] | None = None,
     ) -> None:
@@ -87,7 +87,7 @@ class Pipeline:
 
         self.compute, self.elements, self.dtype = compute, whole("elements", elements), dtype or torch.float32
         self.device = _device(device)
-        self.pinned = pinned and self.device == "cuda"
+        self.pinned = pinned and is_gpu(self.device)
         self.chunk_elements = chunk_elements(self.elements, chunks, self.dtype.itemsize)
         self.chunks = math.ceil(self.elements / self.chunk_elements)
         self.buffers = whole("buffers", buffers)
@@ -115,7 +115,7 @@ class Pipeline:
             slot = self._slots[self._next]
             self._next = (self._next + 1) % self.buffers
             self._issue(slot, source, target)
-        if self.device == "cuda" and slot is not None:
+        if is_gpu(self.device) and slot is not None:
             self._join(slot.free)
 
     def synchronize(self) -> None:
@@ -154,13 +154,13 @@ class Pipeline:
         """The buffers, ready for lanes other than the stream that they were allocated on."""
         import torch
 
-        place = "cuda" if self.device == "cuda" else "cpu"
+        place = tensors_on(self.device)
         _refuse_too_large(self.device_bytes, place)
         try:
             found = [torch.empty(self.chunk_elements, dtype=self.dtype, device=place) for _ in range(self.buffers)]
         except torch.OutOfMemoryError as error:
             raise DeviceMemoryError(_too_large(self.device_bytes, "less", place)) from error
-        if self.device == "cuda":
+        if is_gpu(self.device):
             self._hand_over(found)
         yield from found
 
@@ -216,37 +216,32 @@ def host_array(elements: int, dtype: Any = None, *, pinned: bool = True) -> Any:
         ) from error
 
 
-def _device(device: Where | None) -> Where:
+def _device(device: DeviceKind | None) -> DeviceKind:
     from brrr.gpu.device import cuda_problem
 
-    if device not in (None, "cuda", "cpu", "cpu-queue"):
+    if device not in (None, *get_args(DeviceKind)):
         raise ArgumentError("Pipeline", "device", device, "'cuda', 'cpu' or 'cpu-queue'")
     if device in ("cpu", "cpu-queue"):
         return device
     problem = cuda_problem()
-    if problem and device == "cuda":
+    if problem and device:
         raise UnavailableError(f"Pipeline: device is 'cuda', and {problem}; 'cpu-queue' shows the same schedule here")
-    return "cpu" if problem else "cuda"
+    return "cpu" if problem else GPU
 
 
-def _lanes(device: Where) -> tuple[Lane, Lane, Lane]:
-    kind: Callable[[], Lane] = {"cuda": CudaLane, "cpu-queue": ThreadLane, "cpu": PlainLane}[device]
+def _lanes(device: DeviceKind) -> tuple[Lane, Lane, Lane]:
+    kind: Callable[[], Lane] = {GPU: CudaLane, "cpu-queue": ThreadLane, "cpu": PlainLane}[device]
     return kind(), kind(), kind()
 
 
 def _refuse_too_large(needed_bytes: int, place: str) -> None:
-    import psutil
-    import torch
-
-    free = torch.cuda.mem_get_info()[0] if place == "cuda" else psutil.virtual_memory().available
-    if place == "cuda":  # what the allocator keeps for later is free too
-        free += torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+    free = free_bytes(place)
     if needed_bytes > free:
         raise DeviceMemoryError(_too_large(needed_bytes, units.nbytes(free), place))
 
 
 def _too_large(needed_bytes: int, free: str, place: str) -> str:
-    where = "GPU" if place == "cuda" else "CPU"
+    where = "GPU" if is_gpu(place) else "CPU"
     return (
         f"Pipeline: the buffers need {units.nbytes(needed_bytes)} and {free} is free on the {where}; "
         "use more chunks, or fewer buffers"

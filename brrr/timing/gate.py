@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from brrr.gpu import GPU
 from brrr.gpu.nvrtc import I64, PTR, U32, U64, probe_kernel
 
 ONE = (1, 1, 1)
@@ -73,9 +74,9 @@ class Eviction:
         import torch
 
         self.words = max(1, 2 * l2_bytes // 16)
-        self._dirty = torch.zeros(self.words * 4, dtype=torch.int32, device="cuda")
-        self._clean = torch.zeros(self.words * 4, dtype=torch.int32, device="cuda")
-        self._sink = torch.zeros(1, dtype=torch.int32, device="cuda")
+        self._dirty = torch.zeros(self.words * 4, dtype=torch.int32, device=GPU)
+        self._clean = torch.zeros(self.words * 4, dtype=torch.int32, device=GPU)
+        self._sink = torch.zeros(1, dtype=torch.int32, device=GPU)
         self._grid = (torch.cuda.get_device_properties().multi_processor_count * 4, 1, 1)
 
     def __call__(self) -> None:
@@ -109,7 +110,7 @@ def timer_tick_s(count: int = 2000) -> float:
     """The median step of the GPU's global timer in seconds, measured inside a kernel."""
     import torch
 
-    out = torch.zeros(count, dtype=torch.int64, device="cuda")
+    out = torch.zeros(count, dtype=torch.int64, device=GPU)
     probe_kernel("brrr_ticks")(ONE, ONE, (out.data_ptr(), PTR), (count, U32))
     return float(out.diff().double().median()) * 1e-9
 
@@ -118,7 +119,7 @@ def sm_clock_hz(duration_s: float = 50e-6) -> float:
     """The SM clock as a kernel sees it just now: cycles over elapsed time, within a tick in `duration_s`."""
     import torch
 
-    out = torch.zeros(3, dtype=torch.int64, device="cuda")
+    out = torch.zeros(3, dtype=torch.int64, device=GPU)
     spin(duration_s, out)
     start, end, cycles = out.tolist()
     return float(cycles) / (float(end - start) * 1e-9)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.gpu import GPU
 from brrr.timing.activity import ATTEMPTS, SETTLE_S, detaching_cupti
 from brrr.timing.cpu_queue import CpuQueue, Ticket
 from brrr.tracing.kineto import CALL, LOOP, Loop, Raw, raw_events, settled, spans_of
@@ -20,17 +21,17 @@ INSTEAD = "Recorded timelines can be looked at without a profiler."
 
 
 def profiled_loop(
-    fn: Callable[[], Any], wait: Callable[[], None], calls: int, *, cuda: bool
+    fn: Callable[[], Any], wait: Callable[[], None], calls: int, *, gpu: bool
 ) -> tuple[tuple[Span, ...], float]:
     """Run the loop under the profiler: its spans, and its seconds there.
 
     On a GPU a kernel of our own goes first, outside the loop: a recording that lacks even this one failed, and is
     made again; one that has nothing else belongs to a function that launches nothing.
     """
-    _require_profiler(cuda)
-    for _ in range(ATTEMPTS if cuda else 1):
-        events, seconds = _session(fn, wait, calls, cuda)
-        if not cuda or any(event.sort == "device" for event in events):
+    _require_profiler(gpu)
+    for _ in range(ATTEMPTS if gpu else 1):
+        events, seconds = _session(fn, wait, calls, gpu)
+        if not gpu or any(event.sort == "device" for event in events):
             break
         time.sleep(SETTLE_S)  # the last session's detaching was still under way, and this one recorded nothing
     else:
@@ -39,7 +40,7 @@ def profiled_loop(
             f"using CUPTI (nsys, ncu, a debugger): end it and trace again. {INSTEAD}"
         )
     spans = spans_of(events)
-    if cuda and not any(span.on_device for span in spans):
+    if gpu and not any(span.on_device for span in spans):
         raise ArgumentError(
             "trace", "fn", fn, f"a function that launches work on the GPU; in {calls} calls nothing ran there",
             "Is it a function of the CPU, or are its tensors there? Then trace it with device='cpu'",
@@ -47,7 +48,7 @@ def profiled_loop(
     return spans, seconds
 
 
-def _require_profiler(cuda: bool) -> None:
+def _require_profiler(gpu: bool) -> None:
     import torch
     from torch.profiler import ProfilerActivity, supported_activities
 
@@ -56,7 +57,7 @@ def _require_profiler(cuda: bool) -> None:
             "trace: another session of torch's profiler is running in this process, and only one can. "
             f"Leave its `with` block (or call its stop()), then trace again. {INSTEAD}"
         )
-    needed = ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU
+    needed = ProfilerActivity.CUDA if gpu else ProfilerActivity.CPU
     if needed not in supported_activities():
         raise UnavailableError(
             f"trace: this build of torch ({torch.__version__}) has no profiler for {needed.name}. Install one that "
@@ -64,25 +65,25 @@ def _require_profiler(cuda: bool) -> None:
         )
 
 
-def _session(fn: Callable[[], Any], wait: Callable[[], None], calls: int, cuda: bool) -> tuple[list[Raw], float]:
+def _session(fn: Callable[[], Any], wait: Callable[[], None], calls: int, gpu: bool) -> tuple[list[Raw], float]:
     """One session of the profiler: its events, and the loop's seconds."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if gpu else [])]
     session: Any = profile(activities=activities, acc_events=True)
     with detaching_cupti():
         _start(session)
         try:
-            if cuda:
-                torch.ones(8, device="cuda")
+            if gpu:
+                torch.ones(8, device=GPU)
             fn()  # the profiler's own first steps are slow, and stay out of the loop with this call
             wait()
             seconds = _marked_loop(fn, wait, calls)
         finally:
             with without_chatter():
                 session.stop()
-            if cuda:
+            if gpu:
                 torch.cuda.synchronize()  # CUPTI leaves at the next call into CUDA, on a thread of its own
                 time.sleep(SETTLE_S)
     return raw_events(session.profiler.kineto_results), seconds

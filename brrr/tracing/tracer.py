@@ -10,6 +10,7 @@ from typing import Any
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.measurement import median
 from brrr.core.values import DeviceKind
+from brrr.gpu import is_gpu
 from brrr.timing import checked, no_collection
 from brrr.timing.cpu_queue import CpuQueue, Place, name_of, wait_for
 from brrr.timing.host_times import HostTimes
@@ -131,7 +132,7 @@ class Loop:
             return traced_loop(self.fn, self.place, calls)
         from brrr.tracing.recording import profiled_loop
 
-        return profiled_loop(self.fn, self.wait, calls, cuda=self.place == "cuda")
+        return profiled_loop(self.fn, self.wait, calls, gpu=is_gpu(self.place))
 
 
 def _checked(fn: Any, calls: Any, device: Any) -> Place:
@@ -147,7 +148,7 @@ def _checked(fn: Any, calls: Any, device: Any) -> Place:
 
 
 def _kind(place: Place) -> DeviceKind:
-    return "cpu-queue" if isinstance(place, CpuQueue) else "cuda" if place == "cuda" else "cpu"
+    return "cpu-queue" if isinstance(place, CpuQueue) else place
 
 
 def _torch_version() -> str:

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 
 from brrr.core import __version__
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.values import Processor
+from brrr.gpu import GPU, is_gpu
 from brrr.gpu.precision import float32_products
 from brrr.roofline.calibrate.part import Findings, Part, run_parts
 from brrr.roofline.peaks.peak import Curve, Peak
@@ -19,7 +21,7 @@ from brrr.roofline.peaks.peaks import MissingPeakError, Peaks
 
 __all__ = ["Curve", "MissingPeakError", "Peak", "Peaks", "calibrate"]
 
-QUICK_S = {"cpu": 6.0, "cuda": 10.0}
+QUICK_S = {"cpu": 6.0, GPU: 10.0}
 """What a quick calibration takes at most, once torch is loaded and what a GPU's first use costs is paid."""
 
 
@@ -51,8 +53,8 @@ def calibrate(
     return measured_peaks(chosen, seconds, quick=quick, progress=progress or _silent)
 
 
-def _chosen(device: str | None) -> str:
-    if device not in (None, "cuda", "cpu"):
+def _chosen(device: str | None) -> Processor:
+    if device not in (None, *QUICK_S):
         raise ArgumentError(
             "calibrate", "device", device, "'cuda', 'cpu' or None", "None takes the GPU if there is one"
         )
@@ -61,35 +63,35 @@ def _chosen(device: str | None) -> str:
     from brrr.gpu.device import cuda_problem
 
     problem = cuda_problem()
-    if device == "cuda" and problem:
+    if device and problem:
         raise UnavailableError(
             f"calibrate: device is 'cuda', but CUDA does not work here: {problem}. The recorded peaks are there "
             "instead: brrr.roofline.peaks.file.recorded_peaks('h200'); or calibrate the CPU: device='cpu'"
         )
-    return "cpu" if problem else "cuda"
+    return "cpu" if problem else GPU
 
 
 def _silent(part: str) -> None:
     """Nobody wants to know how far it is."""
 
 
-def measured_peaks(device: str, budget_s: float, *, quick: bool, progress: Callable[[str], None]) -> Peaks:
+def measured_peaks(device: Processor, budget_s: float, *, quick: bool, progress: Callable[[str], None]) -> Peaks:
     """Run all parts of the device's calibration within the budget."""
     import torch  # its loading is not the device's doing, and so not in the budget
 
     assert torch is not None
     from brrr.gpu.device import this_device
 
-    if device == "cuda":
+    if is_gpu(device):
         _require_compiler()
         if quick:  # whose few seconds the first uses would take up
             _first_uses()
     found = Findings(time.perf_counter() + budget_s, quick)
-    here = this_device("cuda" if device == "cuda" else "cpu")
+    here = this_device(device)
     run_parts(_parts(device), found, progress)
     return Peaks(
         device=here.name,
-        kind="cuda" if device == "cuda" else "cpu",
+        kind=device,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         brrr=__version__,
         driver=here.driver_version or "",
@@ -124,14 +126,14 @@ def _first_uses() -> None:
     from brrr.timing.calibration import calibration
 
     calibration(torch.cuda.current_device())
-    x = torch.ones(64, 64, device="cuda")
+    x = torch.ones(64, 64, device=GPU)
     own_times([lambda: torch.relu(x)])
     torch.matmul(x, x)
     torch.cuda.synchronize()
 
 
 def _parts(device: str) -> Sequence[Part]:
-    if device == "cuda":
+    if is_gpu(device):
         from brrr.roofline.calibrate.gpu import PARTS as gpu_parts
 
         return gpu_parts

@@ -11,6 +11,7 @@ import torch
 
 from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
+from brrr.gpu import GPU, synchronize
 from brrr.gpu.nvrtc import F32, I32, PTR, kernel
 from brrr.roofline.calibrate import host_cost, part
 from brrr.roofline.calibrate.cpu import Recurrence
@@ -18,7 +19,6 @@ from brrr.roofline.calibrate.gpu_bandwidth import measure_bandwidth
 from brrr.roofline.calibrate.gpu_operators import sweep_operators
 from brrr.roofline.calibrate.gpu_products import sweep_products
 from brrr.roofline.calibrate.gpu_times import clock_conditions, gated, own_times
-from brrr.roofline.calibrate.host_cost import waiting
 from brrr.roofline.calibrate.part import Findings, Part, issue_estimate, loop_estimate, measure_products, said
 from brrr.roofline.peaks.peak import Curve, Peak
 from brrr.running.graphs import capture
@@ -49,7 +49,7 @@ def chains(name: str, dtype: torch.dtype, *, addition: bool) -> Chains:
     """The kernel `brrr_<name>` on all multiprocessors; with an addition a step is 2 FLOP, else 1."""
     blocks = BLOCKS_A_MULTIPROCESSOR * torch.cuda.get_device_properties().multi_processor_count
     count = blocks * BLOCK * CHAINS
-    ends = torch.empty(count, dtype=dtype, device="cuda")
+    ends = torch.empty(count, dtype=dtype, device=GPU)
     run = kernel("roofline/calibrate/peaks.cu", f"brrr_{name}", torch.cuda.current_device())
     recurrence = Recurrence.over(STEPS, addition=addition)
     numbers = (recurrence.factor, F32), (recurrence.addend, F32), (STEPS // STEPS_A_ROUND, I32)
@@ -60,7 +60,7 @@ def chains(name: str, dtype: torch.dtype, *, addition: bool) -> Chains:
     def check() -> None:
         ends.fill_(torch.nan)
         call()
-        starts = 0.5 + torch.arange(count, device="cuda").remainder(1024).double() / 2048
+        starts = 0.5 + torch.arange(count, device=GPU).remainder(1024).double() / 2048
         part.close(ends, recurrence.end(starts), LIMITS[dtype], f"brrr_{name}")
 
     return Chains(call, check, float(recurrence.flop_a_step) * STEPS * count)
@@ -99,7 +99,7 @@ LONGEST_GAP_S = 10e-6
 def measure_floor(found: Findings) -> None:
     """`kernel.floor`, an empty kernel's own time, and `kernel.pointwise`, that of torch's operator on one element."""
     nothing = kernel("roofline/calibrate/peaks.cu", "brrr_nothing", torch.cuda.current_device())
-    x = torch.rand(1, device="cuda")
+    x = torch.rand(1, device=GPU)
     part.close(torch.relu(x), x, 1e-6, "relu")
     calls = (lambda: nothing((1, 1, 1), (32, 1, 1))), (lambda: torch.relu(x))
     times = own_times(calls) or own_times(calls)
@@ -134,11 +134,11 @@ def measure_replay(found: Findings) -> None:
     points = []
     seconds = min(0.2, found.left_s / 3 / len(NODES))
     for nodes in NODES:
-        x = torch.rand(64, device="cuda")
+        x = torch.rand(64, device=GPU)
         graph = capture(lambda given, nodes=nodes: _relus(given, nodes), x)
         graph.output.fill_(torch.nan)
         part.close(graph.replay(), x, 1e-6, "a replayed chain of relu")
-        issued = issue_estimate(graph.replay, waiting("cuda"), seconds)
+        issued = issue_estimate(graph.replay, synchronize, seconds)
         points.append((float(nodes), Peak.time(issued, kernels=nodes)))
     found.curves["graph-replay"] = Curve("kernels", tuple(points), {"by": "torch.cuda.CUDAGraph.replay, relu of 64"})
     found.measured["host.graph-replay"] = replace(
@@ -151,7 +151,7 @@ def measure_between_replays(found: Findings) -> None:
 
     The host is through long before; what a loop takes beyond the kernel's own time lies between two graphs.
     """
-    x = torch.rand(BUSY_ELEMENTS, device="cuda")
+    x = torch.rand(BUSY_ELEMENTS, device=GPU)
     graph = capture(torch.relu, x)
     graph.output.fill_(torch.nan)
     part.same(graph.replay(), lambda first, last: x[first:last], "a replayed relu")
@@ -159,7 +159,7 @@ def measure_between_replays(found: Findings) -> None:
     if own is None:
         found.note("gap.replay: not measured, since there is no profiler that tells the kernel's own time")
         return
-    period = loop_estimate(graph.replay, min(0.2, found.left_s / 4), waiting("cuda"))
+    period = loop_estimate(graph.replay, min(0.2, found.left_s / 4), synchronize)
     gap_s = period.median - own[0].median
     if not 0 < gap_s < LONGEST_GAP_S:
         found.note(f"gap.replay: left out: it came out as {gap_s:.3g} s")
@@ -204,7 +204,8 @@ def products(found: Findings) -> None:
             continue
         try:
             sizes = QUICK_SIZES if found.quick else SIZES
-            measure_products(dtype, sizes, "cuda", _timed, found, share_s=share_s, by=_BY.get(dtype, "torch.matmul"))
+            by = _BY.get(dtype, "torch.matmul")
+            measure_products(dtype, sizes, GPU, _timed, found, share_s=share_s, by=by, conditions=clock_conditions)
         except WrongResultError:
             raise
         except Exception as error:  # this torch, or this GPU, lacks the call, or the memory does not suffice
@@ -230,12 +231,12 @@ def bandwidth(found: Findings) -> None:
 
 def host(found: Findings) -> None:
     """What each class of operators costs the host."""
-    host_cost.measure_host("cuda", found)
+    host_cost.measure_host(GPU, found)
 
 
 def compiled(found: Findings) -> None:
     """What calling a compiled function costs the host; compiling it takes a while."""
-    host_cost.measure_compiled("cuda", found)
+    host_cost.measure_compiled(GPU, found)
 
 
 PARTS = (

@@ -10,6 +10,7 @@ import torch
 
 from brrr.core.measurement import Estimate
 from brrr.core.values import Value
+from brrr.gpu import GPU
 from brrr.gpu.nvrtc import F32, PTR, U32, Kernel, kernel
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.gpu_times import clock_conditions, times_of
@@ -57,7 +58,7 @@ class Streams:
     """
 
     def __init__(self, largest_bytes: int) -> None:
-        self.arena = torch.empty(largest_bytes // 4, device="cuda").normal_()
+        self.arena = torch.empty(largest_bytes // 4, device=GPU).normal_()
         properties = torch.cuda.get_device_properties()
         self._multiprocessors = properties.multi_processor_count
         self._kernels = {kind: _kernel(f"brrr_stream_{kind}") for kind in KINDS}
@@ -87,7 +88,7 @@ class Streams:
         return Stream(kind, set_bytes, set_bytes * passes, blocks, launch, check)
 
     def _read(self, parts: torch.Tensor, blocks: int, sizes: Any, passes: int) -> Any:
-        (source,), sums = parts, torch.zeros(blocks * BLOCK // 32, dtype=torch.int32, device="cuda")
+        (source,), sums = parts, torch.zeros(blocks * BLOCK // 32, dtype=torch.int32, device=GPU)
         launch = self._launch("read", blocks, (source.data_ptr(), PTR), (sums.data_ptr(), PTR), *sizes)
 
         def check() -> None:
@@ -148,7 +149,7 @@ def _kernel(name: str) -> Kernel:
 
 def _numbers(first: int, last: int) -> torch.Tensor:
     """PEDESTAL + first, PEDESTAL + first + 1, ... as 32-bit words, which wrap round."""
-    numbers = torch.arange(first, last, dtype=torch.int64, device="cuda") + PEDESTAL
+    numbers = torch.arange(first, last, dtype=torch.int64, device=GPU) + PEDESTAL
     return ((numbers + 2**31) % 2**32 - 2**31).to(torch.int32)
 
 

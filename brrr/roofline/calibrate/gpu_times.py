@@ -11,7 +11,7 @@ import torch
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Estimate
 from brrr.core.values import Value
-from brrr.gpu import clocks
+from brrr.gpu import GPU, clocks
 from brrr.roofline.calibrate.part import Findings, said
 from brrr.roofline.peaks.peak import Sweep, whole_nanoseconds
 from brrr.timing.activity import kernel_sum_s, record_activity, split_by_marker
@@ -163,7 +163,7 @@ def pool(nbytes: int, dtype: torch.dtype) -> torch.Tensor:
     They are of both signs, and their mean is not zero, so that no sum of them is small by accident.
     """
     itemsize = torch.empty((), dtype=dtype).element_size()
-    return torch.randn(nbytes // itemsize, device="cuda", dtype=dtype).add_(0.25)
+    return torch.randn(nbytes // itemsize, device=GPU, dtype=dtype).add_(0.25)
 
 
 def taken(from_pool: torch.Tensor, shape: Sequence[int], *, end: bool = False) -> torch.Tensor:

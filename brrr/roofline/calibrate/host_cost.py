@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from brrr.core.measurement import Estimate, median
+from brrr.gpu import is_gpu, waiting
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.part import Findings, issue_beside
 from brrr.roofline.figures import REFERENCE
@@ -93,7 +94,7 @@ def operators(device: str) -> list[Operator]:
 
 def _products(device: str) -> list[Operator]:
     """The classes of matrix products."""
-    side = PRODUCT_SIDE if device == "cuda" else SIDE
+    side = PRODUCT_SIDE if is_gpu(device) else SIDE
     x, y = (torch.rand(side, side, device=device) + 0.5 for _ in range(2))
     linear = nn.Linear(side, side, bias=False, device=device)
     with torch.no_grad():
@@ -105,11 +106,6 @@ def _products(device: str) -> list[Operator]:
         Operator("addmm", lambda: torch.addmm(row, x, y), added, "torch.addmm(row, x, y)", side=side),
         Operator("linear", lambda: linear(x), a @ b.T, "nn.Linear without bias", side=side),
     ]
-
-
-def waiting(device: str) -> Callable[[], None] | None:
-    """What waits for the device; None on a CPU."""
-    return torch.cuda.synchronize if device == "cuda" else None
 
 
 def reference_call(device: str) -> Callable[[], Any]:
@@ -157,7 +153,7 @@ def measure_compiled(device: str, found: Findings) -> None:
     x = torch.rand(SIDE, SIDE, device=device)
     one, _ = _compiled_cost(_one_kernel, x, device, found)
     found.measured["host.compiled"] = Peak.time(one, operator="torch.compile of relu(x) + 1", elements=SIDE * SIDE)
-    if device == "cuda":
+    if is_gpu(device):
         wide = torch.rand(PRODUCT_SIDE, PRODUCT_SIDE, device=device)  # sums over 8 are unrolled, and all become one
         more, kernels = _compiled_cost(_several_kernels, wide, device, found)
         _further_kernel(one, more, kernels, found)

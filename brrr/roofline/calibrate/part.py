@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -244,7 +244,15 @@ def _fp8(a: torch.Tensor, b: torch.Tensor) -> Product:
 
 
 def measure_products(
-    dtype: str, sizes: Sequence[int], device: str, timed: Timer, found: Findings, *, share_s: float, by: str
+    dtype: str,
+    sizes: Sequence[int],
+    device: str,
+    timed: Timer,
+    found: Findings,
+    *,
+    share_s: float,
+    by: str,
+    conditions: Callable[[], Mapping[str, Value]] = dict,
 ) -> None:
     """The rates of one data type by size, in the curve `matmul.<dtype>`; what would take too long is left out."""
     points: list[tuple[float, Peak]] = []
@@ -257,7 +265,7 @@ def measure_products(
             estimate = _timed(product(dtype, size, device), dtype, timed)
             last_s, last = estimate.median, size
             unit: Unit = "IOP/s" if dtype == "int8" else "FLOP/s"
-            points.append((size, Peak.rate(2.0 * size**3, estimate, unit, **_clock(device))))
+            points.append((size, Peak.rate(2.0 * size**3, estimate, unit, **conditions())))
     if points:
         found.curves[f"matmul.{dtype}"] = Curve("size", tuple(points), {"by": by, "data": "random", "cache": "hot"})
 
@@ -266,11 +274,3 @@ def _timed(made: Product, dtype: str, timed: Timer) -> Estimate:
     error = product_error(made.a, made.b)(made.call())
     require(error <= LIMITS[dtype], f"a {dtype} product of {len(made.a)} (relative error {error:.2g})")
     return timed(made.call)
-
-
-def _clock(device: str) -> dict[str, Value]:
-    if device != "cuda":
-        return {}
-    from brrr.roofline.calibrate.gpu_times import clock_conditions
-
-    return clock_conditions()

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError
+from brrr.core.values import Processor
 from brrr.gpu.datasheet import Hardware, find_hardware
 from brrr.roofline.peaks.peak import Curve, Peak, Sweep
 
@@ -41,7 +41,7 @@ class Peaks:
     """
 
     device: str
-    kind: Literal["cuda", "cpu"]
+    kind: Processor
     date: str
     brrr: str = ""
     driver: str = ""
