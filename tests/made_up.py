@@ -13,9 +13,9 @@ from brrr.counting.cost import Cost
 from brrr.course.experiments import experiment
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.folders import Store
-from brrr.course.sources.machine import Machine, RunInfo
 from brrr.course.sources.plan import DurationEstimator, Step, steps
 from brrr.course.sources.recorder import Outcome, Recorder
+from brrr.course.sources.recording import Machine, RunInfo
 from brrr.course.sources.rows import Timed
 
 ERROR = 1e-7

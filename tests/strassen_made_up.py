@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from made_up import MadeUpRun, estimate, record
+from made_up import estimate, record
 
 from brrr.core.measurement import Measurement
 from brrr.core.values import Value
 from brrr.counting.cost import Cost
 from brrr.course.experiments.strassen.ways import way_of
 from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.machine import Machine
 from brrr.course.sources.plan import Step
+from brrr.course.sources.recording import Machine
+from brrr.course.sources.rows import Timed
 from brrr.strassen.workspace import Traffic
 
 GPU = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+made.up")
@@ -52,18 +53,18 @@ def _of(name: str, variant: str, point: Mapping[str, Value]) -> tuple[float, flo
     return share * layers * (5e-6 + 2 * batch * hidden**2 / 40e12 + 4 * hidden**2 / 4e12), 4e-7
 
 
-def run(described: Experiment, variant: str, point: Mapping[str, Value]) -> MadeUpRun:
+def run(described: Experiment, variant: str, point: Mapping[str, Value]) -> Timed:
     """A variant at a point."""
     seconds, error = _of(described.name, variant, point)
     cost = described.cost_at(variant, point) or Cost(1e6, 1e6)
     each = estimate(seconds)
     if described.variant(variant).device != "cuda":
-        return MadeUpRun(Measurement(host_s=each, period_s=each, latency_s=each), cost, error)
+        return Timed(Measurement(host_s=each, period_s=each, latency_s=each), cost, error)
     busy = Measurement(kernel_s=each, busy_s=each, span_s=each, period_s=each, latency_s=each, kernels=3)
-    return MadeUpRun(replace(busy, host_s=estimate(5e-6)), cost, error)
+    return Timed(replace(busy, host_s=estimate(5e-6)), cost, error)
 
 
-def measure(step: Step) -> dict[str, MadeUpRun]:
+def measure(step: Step) -> dict[str, Timed]:
     """A measurer for the recorder."""
     return {variant: run(step.experiment, variant, step.point) for variant in step.variants}
 

@@ -16,6 +16,7 @@ from brrr.course.lessons.claims_table import claims
 from brrr.course.nouns.claim import Claim, Verdict
 from brrr.course.sources.live import Live
 from brrr.course.sources.recorded import Recorded
+from brrr.course.sources.rows import Timed
 
 MATMUL = experiment("matmul")
 
@@ -155,7 +156,7 @@ def test_a_size_called_once_does_not_decide_whether_the_lie_is_flat(tmp_path: Pa
 
     def measure(step: Any, flags: tuple[str, ...]) -> dict[str, Any]:
         runs = dict(made_up.measure(step))
-        if step.point == {"size": 32768} and isinstance(run := runs.get("gpu"), made_up.MadeUpRun):
+        if step.point == {"size": 32768} and isinstance(run := runs.get("gpu"), Timed):
             slow = dataclasses.replace(run.measurement, host_s=made_up.estimate(60e-6), flags=flags)
             runs["gpu"] = dataclasses.replace(run, measurement=slow)
         return runs

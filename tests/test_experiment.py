@@ -27,7 +27,7 @@ from brrr.course.experiments import NAMES, experiment
 from brrr.course.nouns.claim import Claim, Status, Verdict, band_verdict, not_above, not_below, opposite, ratio_verdict
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant, Workload
-from brrr.course.sources.named import source
+from brrr.course.sources import source
 
 MATMUL = experiment("matmul")
 SIZE = Axis("size", (1, 2, 4, 100, 1024))
@@ -547,7 +547,7 @@ def loaded_by(code: str) -> set[str]:
 LIGHT = [
     "import brrr",
     "import brrr.course.sources.record, brrr.course.sources.recorded, brrr.course.lessons.claims_table",
-    "import brrr.course.sources.named, brrr.course.sources.live",
+    "import brrr.course.sources, brrr.course.sources.live",
     "from brrr.course.experiments import NAMES, experiment; [experiment(name) for name in NAMES]",
 ]
 

@@ -16,15 +16,15 @@ import pytest
 from synthetic import Synthetic
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
+from brrr.course import sources as source_module
 from brrr.course.experiments import experiment as experiment_named
 from brrr.course.lessons.guessing import Guess, guess
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
-from brrr.course.sources import named as source_module
 from brrr.course.sources.recorded import Recorded
-from brrr.course.view import explorer, measuring
+from brrr.course.view import display, measuring
 from brrr.course.view.arguments import looks
-from brrr.course.view.display import COVERED
-from brrr.course.view.explorer import explore, sweep_all
+from brrr.course.view.display import COVERED, sweep_all
+from brrr.course.view.explorer import explore
 
 GPU_LINES = ["transfers", "unsynchronized", "synchronized"]
 
@@ -69,7 +69,7 @@ class Lock:
 def displayed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What was displayed, as pairs of data and metadata."""
     found: list[Any] = []
-    monkeypatch.setattr(explorer, "_display", lambda data, metadata=None: found.append((data, metadata)))
+    monkeypatch.setattr(display, "publish", lambda data, metadata=None: found.append((data, metadata)))
     return found
 
 
@@ -477,7 +477,8 @@ def test_without_recordings_the_error_says_what_there_is(tmp_path: Path, monkeyp
 
 def test_sweep_all_counts_the_explorers_of_a_session() -> None:
     code = (
-        "from brrr.course.view.explorer import explore, sweep_all\n"
+        "from brrr.course.view.display import sweep_all\n"
+        "from brrr.course.view.explorer import explore\n"
         "kept = [explore('matmul', source='recorded:h200') for _ in range(2)]\n"
         "print(sweep_all())"
     )

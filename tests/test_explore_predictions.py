@@ -18,12 +18,12 @@ from brrr.cli.calibrate import write_peaks
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Cost
 from brrr.counting.description import array
+from brrr.course import sources as source_module
 from brrr.course.experiments import NAMES
 from brrr.course.experiments import experiment as experiment_named
 from brrr.course.lessons.guessing import guess
 from brrr.course.nouns.experiment import Experiment, PredictedRun
-from brrr.course.sources import named as source_module
-from brrr.course.view import explorer
+from brrr.course.view import display, explorer
 from brrr.course.view.canvas import PREDICTED, SEVERAL
 from brrr.course.view.explorer import explore
 from brrr.course.view.predictions import time_of
@@ -275,7 +275,7 @@ def test_what_is_drawn_is_in_the_unit_of_the_view(asked: Any) -> None:
     assert [y for _, y in rates] == pytest.approx([4.0 * 64 * x / y for x, y in times])
     gains = asked(show={"speedup": {"prepared": "module"}}).scene
     assert [y for _, y in gains.predicted_data["prepared"]] == pytest.approx([1.0] * len(views.WIDTHS))
-    assert gains.foreseen[0].predicted_s == dict(times)[1024]  # the table tells times, whatever is drawn
+    assert gains.predicted_here[0].predicted_s == dict(times)[1024]  # the table tells times, whatever is drawn
     assert asked(show="ladder").scene.predicted_data == {}
 
 
@@ -422,7 +422,7 @@ print("torch" in sys.modules)
 def test_the_edition_that_is_read_has_the_table_behind_the_picture(asked: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Any] = []
     monkeypatch.setenv("BRRR_STATIC", "1")
-    monkeypatch.setattr(explorer, "_display", lambda data, metadata=None: found.append(data))
+    monkeypatch.setattr(display, "publish", lambda data, metadata=None: found.append(data))
     asked(lines=["prepared"])._ipython_display_()
     assert ["image/png" in data for data in found] == [False, True, False]
     assert "PREDICTED · NVIDIA H200 SXM" in found[2]["text/plain"]

@@ -19,9 +19,10 @@ from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate
 from brrr.core.values import Point
 from brrr.course.nouns.experiment import Guide, Line, Variant
-from brrr.course.view import explorer, words
+from brrr.course.view import display, explorer, words
 from brrr.course.view.bars import BarCanvas, bar_frame, bars_of
-from brrr.course.view.explorer import Explorer, explore, sweep_all, sweepable
+from brrr.course.view.display import sweep_all
+from brrr.course.view.explorer import Explorer, explore
 from brrr.course.view.published import published_panels
 from brrr.course.view.quantities import ABOVE, hardware_of
 from brrr.course.view.stack import parts_of
@@ -516,7 +517,7 @@ VIEWS = ["rate", "ladder", "stack", {"ladder": "rate"}, {"stack": views.PARTS}, 
 @pytest.mark.parametrize("show", VIEWS, ids=str)
 def test_every_view_is_static_on_demand(show: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Any] = []
-    monkeypatch.setattr(explorer, "_display", lambda data, metadata=None: found.append((data, metadata)))
+    monkeypatch.setattr(display, "publish", lambda data, metadata=None: found.append((data, metadata)))
     monkeypatch.setenv("BRRR_STATIC", "1")
     e = shown(show=show)
     e._ipython_display_()
@@ -545,7 +546,7 @@ def test_covered_views_tell_nothing() -> None:
 
 
 def test_what_else_has_sliders_is_swept_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brrr.course.view.explorer.explorers", set())  # those of other tests are not this one's
+    monkeypatch.setattr("brrr.course.view.display.shown", set())  # those of other tests are not this one's
 
     class Timeline:
         covered = False
@@ -555,7 +556,6 @@ def test_what_else_has_sliders_is_swept_too(monkeypatch: pytest.MonkeyPatch) -> 
             self.swept += 1
 
     made = Timeline()
-    sweepable.add(made)
-    assert sweep_all() == len(sweepable)
+    display.shown.add(made)  # type: ignore[arg-type]
+    assert sweep_all() == len(display.shown)
     assert made.swept == 1
-    sweepable.discard(made)

@@ -12,8 +12,7 @@ from brrr.__main__ import main
 from brrr.core.errors import RecordingError
 from brrr.course.experiments import experiment
 from brrr.course.sources.folders import join
-from brrr.course.sources.machine import Machine
-from brrr.course.sources.recording import Recording
+from brrr.course.sources.recording import Machine, Recording
 from brrr.course.sources.timers import FOLDER as TRACES
 
 MATMUL = experiment("matmul")

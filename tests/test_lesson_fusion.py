@@ -18,7 +18,7 @@ from brrr.course.lessons.codegen import WORKS, generated, recorded, write
 from brrr.course.lessons.comparing import compare_memory
 from brrr.course.lessons.comparison import first_available
 from brrr.course.lessons.guessing import guess
-from brrr.course.sources.named import source
+from brrr.course.sources import source
 from brrr.course.sources.recorded import Recorded
 
 # ---- the kernel that torch.compile wrote ----

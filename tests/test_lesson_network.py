@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up import MadeUpRun, estimate, record
+from made_up import ERROR, estimate, record
 
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Measurement
@@ -15,9 +15,10 @@ from brrr.course.experiments.mlp import BATCHES, HIDDEN, LAYERS
 from brrr.course.experiments.published import mlp_speedups
 from brrr.course.lessons.drawings import drawing
 from brrr.course.lessons.drawings.network_divide import ALONE, curves, in_words, limits
-from brrr.course.sources.machine import Machine
 from brrr.course.sources.plan import Step
 from brrr.course.sources.recorded import Recorded
+from brrr.course.sources.recording import Machine
+from brrr.course.sources.rows import Timed
 from brrr.course.view.speedup_tables import Part, measured_parts, mlp_table, published_part
 
 PNG = b"\x89PNG"
@@ -26,15 +27,15 @@ VARIANTS = ("module", "graph", "pycuda", "pycuda-fused", "pycuda-graph", "megake
 GAIN = {"pycuda": 1.5, "pycuda-fused": 2.0, "pycuda-graph": 1.25}
 
 
-def run(variant: str, batch: int, hidden: int) -> MadeUpRun:
+def run(variant: str, batch: int, hidden: int) -> Timed:
     """The rewrite gains up to hidden 1024 and on the source's batches; beyond, nothing does."""
     gain = GAIN.get(variant, 1.0) if hidden <= 1024 and batch in BATCHES else 1.0
     time = estimate(1e-4 / gain)
     kept = Measurement(host_s=time, kernel_s=time, busy_s=time, span_s=time, period_s=time, latency_s=time, kernels=1)
-    return MadeUpRun(kept, Cost(1e6, 1e6))
+    return Timed(kept, Cost(1e6, 1e6), ERROR)
 
 
-def measure(step: Step) -> dict[str, MadeUpRun]:
+def measure(step: Step) -> dict[str, Timed]:
     """A measurer for the recorder."""
     return {each: run(each, int(step.point["batch"]), int(step.point["hidden"])) for each in step.variants}
 

@@ -26,9 +26,9 @@ from brrr.course.lessons.drawings.strassen_roofline import Roofs, measured
 from brrr.course.lessons.guessing import guess
 from brrr.course.lessons.strassen_comparison import compare_errors as compare_growth
 from brrr.course.lessons.strassen_comparison import compare_fused, compare_published, counted_gain, published_gain
-from brrr.course.sources.named import source
+from brrr.course.sources import source
 from brrr.course.sources.recorded import Recorded
-from brrr.course.view import explorer
+from brrr.course.view import display
 from brrr.course.view.stepped import Dial, Drawing
 from brrr.course.view.strassen_frontier_drawing import strassen_frontier
 from brrr.drawing import style
@@ -91,7 +91,7 @@ def test_errors_of_drawings() -> None:
 
 
 def test_a_raising_slider_is_kept_for_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explorer, "sweepable", set())  # no other test's sweep shall meet this one
+    monkeypatch.setattr(display, "shown", set())  # no other test's sweep shall meet this one
 
     def draw(settings: object) -> Picture:
         if settings == {"n": 2}:

@@ -23,9 +23,9 @@ from brrr.course.experiments.strides import work as strides_work
 from brrr.course.experiments.unary import work as unary_work
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.machine import Machine
 from brrr.course.sources.plan import Step
 from brrr.course.sources.recorded import Recorded
+from brrr.course.sources.recording import Machine
 from brrr.course.sources.timers import Timed, measure_point
 from brrr.gpu.datasheet import hardware
 
@@ -42,13 +42,13 @@ def on_cpu(described: Experiment) -> list[str]:
 def recorded(root: Path, described: Experiment, seconds: Seconds, only: dict[str, list[str]] | None = None) -> Recorded:
     """A recording of a made-up GPU."""
 
-    def measure(step: Step) -> dict[str, made_up.MadeUpRun]:
+    def measure(step: Step) -> dict[str, Timed]:
         found = {}
         for variant in step.variants:
             time, cost = made_up.estimate(seconds(variant, step.point)), described.cost_at(variant, step.point)
             assert cost is not None
             m = Measurement(host_s=time, period_s=time, latency_s=time, busy_s=time, kernel_s=time, span_s=time)
-            found[variant] = made_up.MadeUpRun(m, cost)
+            found[variant] = Timed(m, cost, made_up.ERROR)
         return found
 
     made_up.record(root, H200, only, names=(described.name,), measure=measure)

@@ -17,9 +17,10 @@ from brrr.course.lessons.comparing import compare_growth
 from brrr.course.lessons.comparison import Comparison
 from brrr.course.lessons.guessing import Guess, guess
 from brrr.course.lessons.roofline_points import roofline_of
-from brrr.course.sources.machine import Machine
 from brrr.course.sources.plan import Step
 from brrr.course.sources.recorded import Recorded
+from brrr.course.sources.recording import Machine
+from brrr.course.sources.rows import Timed
 from brrr.course.view.explorer import Explorer, explore
 from brrr.drawing.generations import GROUPS, SERIES, ridge, ridge_by_generation
 from brrr.gpu.datasheet import datasheets, hardware
@@ -42,14 +43,14 @@ def seconds(variant: str, point: Mapping[str, Value]) -> float:
 def source(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     root = Path(tmp_path_factory.mktemp("recordings"))
 
-    def measure(step: Step) -> dict[str, made_up.MadeUpRun]:
+    def measure(step: Step) -> dict[str, Timed]:
         found = {}
         for variant in step.variants:
             cost = REPEAT.cost_at(variant, step.point)
             assert cost is not None
             time = made_up.estimate(seconds(variant, step.point))
             m = Measurement(host_s=time, period_s=time, latency_s=time, busy_s=time, kernel_s=time, span_s=time)
-            found[variant] = made_up.MadeUpRun(m, cost)
+            found[variant] = Timed(m, cost, made_up.ERROR)
         return found
 
     only = {"elements": [str(2**26)], "dtype": ["float32"]}

@@ -51,7 +51,7 @@ def test_the_command_prints_and_keeps_them(tmp_path: Path, capsys: pytest.Captur
     assert main(["--device", "cpu", "--quick", "--out", str(tmp_path)]) == 0
     out, err = capsys.readouterr()
     assert "Peaks of" in out and "working set" in out and "measuring: bandwidth" in err
-    assert str(tmp_path / "cpu" / "machine.json") in out
+    assert str(tmp_path / "cpu" / "peaks.json") in out
     assert read_peaks(tmp_path / "cpu").kind == "cpu"
 
 

@@ -1,32 +1,35 @@
-"""Peaks in machine.json: what is written reads the same; what is damaged is refused, with file and field named."""
+"""peaks.json: what is written reads the same; what is damaged is refused, with file and field named."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import made_up
 import pytest
 from peaks_made_up import gpu_peaks
+from test_recording import make_older
 
 from brrr.cli.calibrate import write_peaks
 from brrr.core.errors import ArgumentError, RecordingError
 from brrr.core.paths import share
 from brrr.course.experiments import experiment
-from brrr.course.sources.folders import Store
-from brrr.course.sources.machine import Machine
-from brrr.course.sources.recording import Recording
-from brrr.roofline.peaks.file import FORMAT, read_peaks, recorded_peaks, slug_of
+from brrr.course.sources.folders import Store, convert
+from brrr.course.sources.recording import Machine, Recording
+from brrr.roofline.peaks import file
+from brrr.roofline.peaks.file import FORMAT, find_peaks, read_peaks, recorded_peaks, slug_of
+from brrr.roofline.peaks.peak import Sweep
+from brrr.roofline.peaks.peaks import Peaks
 
 PEAKS = replace(gpu_peaks(), device=made_up.GPU.device)
 
 
 def test_what_is_written_reads_the_same(tmp_path: Path) -> None:
     path = write_peaks(tmp_path / "h200", PEAKS)
-    assert path.name == "machine.json" and read_peaks(tmp_path / "h200") == PEAKS
+    assert path.name == "peaks.json" and read_peaks(tmp_path / "h200") == PEAKS
     again = replace(PEAKS, date="2001-01-01", assumed={}, notes=())
     write_peaks(tmp_path / "h200", again)
     assert read_peaks(tmp_path / "h200") == again
@@ -44,14 +47,14 @@ def test_peaks_live_with_a_recording_and_outlive_the_next_run(writable_root: Pat
 
 def test_peaks_of_another_machine_are_not_put_beside_a_recording(writable_root: Path) -> None:
     for other in (replace(PEAKS, torch="9.9"), replace(PEAKS, device="NVIDIA H100"), replace(PEAKS, kind="cpu")):
-        before = (writable_root / "h200" / "machine.json").read_bytes()
+        before = {path: path.read_bytes() for path in (writable_root / "h200").iterdir()}
         with pytest.raises(RecordingError, match="cannot be joined"):
             write_peaks(writable_root / "h200", other)
-        assert (writable_root / "h200" / "machine.json").read_bytes() == before
+        assert {path: path.read_bytes() for path in (writable_root / "h200").iterdir()} == before
 
 
 def test_a_recording_without_peaks_says_what_to_run(synthetic_root: Path) -> None:
-    with pytest.raises(RecordingError, match=r"machine\.json: holds no peaks\. Run brrr\.calibrate"):
+    with pytest.raises(RecordingError, match=r"peaks\.json: there are no peaks\. Run brrr\.calibrate"):
         read_peaks(synthetic_root / "h200")
 
 
@@ -62,20 +65,63 @@ def test_recorded_peaks_go_by_the_devices_short_name(writable_root: Path) -> Non
         recorded_peaks("h300", writable_root)
 
 
-def older(path: Path, peaks: dict[str, object]) -> None:
-    """The file as the first format had it, its checksum made anew."""
-    from brrr.course.sources.machine import _checksum
+def test_peaks_are_read_once_and_anew_when_the_file_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_peaks(tmp_path, PEAKS)
+    first = find_peaks(tmp_path)
+    monkeypatch.setattr(file, "read_json", lambda *args: pytest.fail("read twice"))
+    assert find_peaks(tmp_path) is first
+    monkeypatch.undo()
+    again = replace(PEAKS, notes=("measured once more",))
+    write_peaks(tmp_path, again)
+    assert find_peaks(tmp_path) == again
+    (tmp_path / "peaks.json").unlink()
+    assert find_peaks(tmp_path) is None
 
-    content = {**json.loads(path.read_text()), "format": 1, "peaks": peaks}
-    path.write_text(json.dumps({**content, "checksum": _checksum(content)}))
+
+SWEEP = Sweep(("operator", "form", "m"), (("aten.sum", "", 4096), ("aten.sum", "rows", 7)), (2.048e-6, 1.5e-3), {})
+
+
+def older(peaks: Peaks, version: int) -> dict[str, Any]:
+    """The object inside machine.json, as formats 1 and 2 had it."""
+    content = json.loads(json.dumps(asdict(peaks)))
+    for curve in content["curves"].values():
+        curve["points"] = [{"at": at, **figure} for at, figure in curve["points"]]
+    for sweep in content["sweeps"].values():
+        pairs = zip(sweep["rows"], sweep.pop("seconds"), strict=True)
+        sweep["rows"] = [" ".join([*(str(v) or "-" for v in row), f"{time_s * 1e9:.0f}"]) for row, time_s in pairs]
+    if version == 1:
+        del content["sweeps"]
+    return {"format": version, **content}
 
 
 @pytest.mark.parametrize("peaks", [{}, {"memory_bytes_per_s": 4.1e12}])
-def test_files_of_the_first_format_stay_readable(writable_root: Path, peaks: dict[str, object]) -> None:
-    older(writable_root / "h200" / "machine.json", peaks)
-    assert Machine.read(writable_root / "h200").peaks == peaks
+def test_a_folder_of_the_first_format_may_have_no_peaks(writable_root: Path, peaks: dict[str, object]) -> None:
+    make_older(writable_root / "h200", peaks)
+    assert find_peaks(writable_root / "h200") is None
     write_peaks(writable_root / "h200", PEAKS)
     assert read_peaks(writable_root / "h200") == PEAKS
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_peaks_inside_machine_json_read_and_get_a_file_of_their_own(writable_root: Path, version: int) -> None:
+    folder = writable_root / "h200"
+    peaks = replace(PEAKS, sweeps={"operators": SWEEP} if version == 2 else {})
+    make_older(folder, older(peaks, version))
+    assert read_peaks(folder) == peaks
+    assert any(line.startswith("peaks.json: ") for line in convert(folder))
+    assert read_peaks(folder) == peaks and "peaks" not in json.loads((folder / "machine.json").read_text())
+    assert recorded_peaks("h200", writable_root) == peaks
+
+
+@pytest.mark.parametrize("line", ["aten.sum rows 7", "aten.sum rows 7 1.5", "aten.sum  7 1500 3", "aten.sum rows 7 0"])
+def test_damage_inside_machine_json_is_named(writable_root: Path, line: str) -> None:
+    content = older(replace(PEAKS, sweeps={"operators": SWEEP}), 2)
+    content["sweeps"]["operators"]["rows"][1] = line
+    make_older(writable_root / "h200", content)
+    with pytest.raises(RecordingError, match=r"machine\.json: its peaks cannot be read: .*(operators|1\.5)"):
+        read_peaks(writable_root / "h200")
 
 
 def test_the_course_recordings_still_read() -> None:
@@ -86,26 +132,38 @@ def test_the_course_recordings_still_read() -> None:
 Spoil = Callable[[dict[str, Any]], object]
 
 WRONG: list[tuple[Spoil, str]] = [
-    (lambda p: p.update(format=FORMAT + 1), f"peaks.format is {FORMAT + 1}; this brrr reads 1 to {FORMAT}"),
-    (lambda p: p.update(format="1"), "peaks.format is '1'; expected a whole number"),
-    (lambda p: p.update(kind="tpu"), "peaks.kind is 'tpu'; expected cuda or cpu"),
-    (lambda p: p.pop("curves"), "peaks.curves is missing"),
-    (lambda p: p.update(colour="red"), "peaks.colour is not a known key"),
-    (lambda p: p["measured"]["gap.stream"].update(value="1 us"), "peaks.measured.gap.stream.value is '1 us'"),
-    (lambda p: p["measured"]["gap.stream"].update(value=1e6), "expected 1e-10 to 1000 s: is it in another unit?"),
-    (lambda p: p["measured"]["gap.stream"].update(low=1.0), "peaks.measured.gap.stream.low and high"),
-    (lambda p: p["measured"]["gap.stream"].update(unit="ms"), "peaks.measured.gap.stream.unit is 'ms'"),
-    (lambda p: p["measured"]["gap.stream"].update(kind="datasheet"), "kind is 'datasheet'; expected 'measured'"),
-    (lambda p: p["measured"]["gap.stream"].update(spread=1), "peaks.measured.gap.stream.spread is not a known key"),
+    (
+        lambda p: p.update(format=FORMAT + 1),
+        f"format is {FORMAT + 1}; expected 1 to {FORMAT}: newer than",
+    ),
+    (lambda p: p.update(format="1"), "format is '1'; expected a whole number"),
+    (lambda p: p.update(kind="tpu"), "kind is 'tpu'; expected one of cuda, cpu"),
+    (lambda p: p.pop("curves"), "curves is missing"),
+    (lambda p: p.update(colour="red"), "colour is not a known key"),
+    (lambda p: p["measured"]["gap.stream"].update(value="1 us"), "measured.gap.stream.value is '1 us'"),
+    (
+        lambda p: p["measured"]["gap.stream"].update(value=1e6),
+        "gap.stream.value is 1000000.0; expected 1e-10 to 1000 s",
+    ),
+    (lambda p: p["measured"]["gap.stream"].update(low=1.0), "measured.gap.stream.low and high"),
+    (lambda p: p["measured"]["gap.stream"].update(unit="ms"), "measured.gap.stream.unit is 'ms'"),
+    (
+        lambda p: p["measured"]["gap.stream"].update(kind="datasheet"),
+        "gap.stream is 'datasheet'; expected a measured",
+    ),
+    (lambda p: p["measured"]["gap.stream"].update(spread=1), "measured.gap.stream.spread is not a known key"),
     (lambda p: p["measured"]["gap.stream"]["conditions"].update(on=None), "conditions.on is None"),
-    (lambda p: p["measured"].update(more=3), "peaks.measured.more is 3; expected an object"),
-    (lambda p: p["assumed"]["kernel.floor"].update(kind="measured"), "peaks.assumed.kernel.floor.kind is 'measured'"),
-    (lambda p: p["curves"]["copy"].update(points=[]), "peaks.curves.copy.points: []"),
+    (lambda p: p["measured"].update(more=3), "measured.more is 3; expected an object"),
+    (
+        lambda p: p["assumed"]["kernel.floor"].update(kind="measured"),
+        "assumed kernel.floor is 'measured'; expected",
+    ),
+    (lambda p: p["curves"]["copy"].update(points=[]), "curves.copy.points is []; expected at least one"),
     (lambda p: p["curves"]["copy"]["points"].reverse(), "above zero and rising"),
-    (lambda p: p["curves"]["copy"]["points"][1].pop("at"), "peaks.curves.copy.points[1].at is missing"),
-    (lambda p: p["curves"]["copy"]["points"][1].update(unit="s"), "peaks.curves.copy.points[1].value"),
-    (lambda p: p["curves"]["copy"].pop("axis"), "peaks.curves.copy.axis is missing"),
-    (lambda p: p.update(notes="none"), "peaks.notes is 'none'; expected a list of texts"),
+    (lambda p: p["curves"]["copy"]["points"][1].pop(0), "curves.copy.points[1] is [{"),
+    (lambda p: p["curves"]["copy"]["points"][1][1].update(unit="s"), "curves.copy.points[1][1].value"),
+    (lambda p: p["curves"]["copy"].pop("axis"), "curves.copy.axis is missing"),
+    (lambda p: p.update(notes="none"), "notes is 'none'; expected a list"),
     (lambda p: p.update(date="2001-01-01"), "the checksum does not fit"),
 ]
 
@@ -114,7 +172,7 @@ WRONG: list[tuple[Spoil, str]] = [
 def test_wrong_peaks_are_refused_by_name(tmp_path: Path, spoil: Spoil, message: str) -> None:
     path = write_peaks(tmp_path, PEAKS)
     content = json.loads(path.read_text())
-    spoil(content["peaks"])
+    spoil(content)
     path.write_text(json.dumps(content))
     with pytest.raises(RecordingError) as caught:
         read_peaks(tmp_path)

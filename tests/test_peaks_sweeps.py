@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -151,24 +152,27 @@ def test_a_sweep_round_trips_through_the_file(tmp_path: Path) -> None:
     assert "sweep: 2 operators, 2.05 µs to 1.5 ms" in str(peaks)
 
 
-def test_a_file_of_the_first_format_has_no_sweeps(tmp_path: Path) -> None:
-    from brrr.core.files import JsonReader
-    from brrr.roofline.peaks.file import from_object, to_object
+DAMAGED = [
+    (
+        lambda sweep: sweep["rows"].append(["aten.sum", 7]),
+        r"operators\.rows is \('aten.sum', 7\); expected a value",
+    ),
+    (lambda sweep: sweep["rows"].append(["aten.sum", None, 7]), r"operators\.rows\[2\]\[1\] is None"),
+    (lambda sweep: sweep["seconds"].append(2e-6), r"operators\.seconds is 3; expected one for each of 2 rows"),
+    (lambda sweep: sweep["seconds"].__setitem__(0, 0.0), r"operators\.seconds is 0.0; expected 1e-08 to 1000 s"),
+]
 
-    content = {**to_object(gpu_peaks()), "format": 1}
-    del content["sweeps"]
-    assert from_object(JsonReader(tmp_path, "peaks", content)) == gpu_peaks()
 
-
-@pytest.mark.parametrize("line", ["aten.sum rows 7", "aten.sum rows 7 1.5", "aten.sum  7 1500 3", "aten.sum rows 7 0"])
-def test_damaged_rows_are_refused_by_place(tmp_path: Path, line: str) -> None:
-    from brrr.core.files import JsonReader
-    from brrr.roofline.peaks.file import from_object, to_object
-
-    content = to_object(replace(gpu_peaks(), sweeps={"operators": SWEPT}))
-    content["sweeps"]["operators"]["rows"][1] = line
-    with pytest.raises(RecordingError, match=r"peaks\.sweeps\.operators\.(rows\[1\]|seconds)"):
-        from_object(JsonReader(tmp_path, "peaks", content))
+@pytest.mark.parametrize(("damage", "message"), DAMAGED, ids=[message for _, message in DAMAGED])
+def test_damaged_rows_are_refused_by_place(
+    tmp_path: Path, damage: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    path = write_peaks(tmp_path, replace(gpu_peaks(), sweeps={"operators": SWEPT}))
+    content = json.loads(path.read_text())
+    damage(content["sweeps"]["operators"])
+    path.write_text(json.dumps(content))
+    with pytest.raises(RecordingError, match=message):
+        read_peaks(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import brrr
 from brrr.core.errors import BrrrError
 from brrr.core.values import Point
 from brrr.course.experiments import experiment
-from brrr.course.sources.timers import run_point
+from brrr.course.sources.timers import measure_point
 from brrr.gpu.precision import float32_products, in_full_precision
 from brrr.networks import Weights, best
 from brrr.networks.network import Network
@@ -150,7 +150,7 @@ def test_a_network_multiplies_as_it_says(setting: str) -> None:
     ("mlp", ["cpu-module", "cpu-functional"], {"layers": 1, "batch": 2, "hidden": 128}),
 ])  # fmt: skip
 def test_experiments(setting: str, name: str, variants: list[str], point: Point) -> None:
-    found = run_point(experiment(name), variants, point, budget_s=0.005)
+    found = measure_point(experiment(name), variants, point, budget_s=0.005)
     assert {variant: str(ran) for variant, ran in found.items() if isinstance(ran, BrrrError)} == {}
 
 

@@ -527,8 +527,8 @@ def test_made_up_times_are_refused_before_anything_is_predicted(monkeypatch: pyt
 
 
 def test_a_recording_without_peaks_says_what_to_run(tmp_path: Path) -> None:
-    from brrr.course.sources.machine import Machine
     from brrr.course.sources.recorded import Recorded
+    from brrr.course.sources.recording import Machine
 
     (tmp_path / "h200").mkdir()
     Machine("h200", "NVIDIA H200", "cuda", "", "", "").write(tmp_path / "h200")

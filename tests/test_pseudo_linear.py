@@ -28,9 +28,9 @@ from brrr.course.lessons.claims_table import claims
 from brrr.course.lessons.comparing import compare_speedup
 from brrr.course.lessons.guessing import forget, guess
 from brrr.course.nouns.claim import Verdict
-from brrr.course.sources.machine import Machine
 from brrr.course.sources.plan import Step
 from brrr.course.sources.recorded import Recorded
+from brrr.course.sources.recording import Machine
 from brrr.course.sources.timers import Timed, measure_point
 from brrr.gpu.datasheet import hardware
 
@@ -249,9 +249,9 @@ def test_the_stages_lose_one_flaw_after_the_other() -> None:
 
 def gpu(
     step: Step, *, peak: float = 50e12, bandwidth: float = 4.2e12, host_s: float = 5e-6, exact: bool = True
-) -> dict[str, made_up.MadeUpRun | BrrrError]:
+) -> dict[str, Timed | BrrrError]:
     """A GPU with a peak, a bandwidth, and a time for each order: eager pseudo is two of them."""
-    runs: dict[str, made_up.MadeUpRun | BrrrError] = {}
+    runs: dict[str, Timed | BrrrError] = {}
     for name in step.variants:
         cost = step.experiment.cost_at(name, step.point) or Cost(1, 1)
         eager = step.experiment.name == "pseudo_linear_flaws" or name == "pseudo-eager"
@@ -266,7 +266,7 @@ def gpu(
             continue
         times = {field: made_up.estimate(busy) for field in ("busy_s", "span_s", "kernel_s")}
         measured = Measurement(**times, period_s=made_up.estimate(period), host_s=made_up.estimate(host_s * orders))
-        runs[name] = made_up.MadeUpRun(measured, cost)
+        runs[name] = Timed(measured, cost, made_up.ERROR)
     return runs
 
 

@@ -32,12 +32,11 @@ from brrr.course.experiments import experiment
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.sources import record
 from brrr.course.sources.folders import Store
-from brrr.course.sources.machine import Machine
 from brrr.course.sources.plan import PHASES, DurationEstimator, Step, claimed_points, prioritized, steps
 from brrr.course.sources.record import summary
 from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.recording import Recording
-from brrr.course.sources.rows import Row
+from brrr.course.sources.recording import Machine, Recording
+from brrr.course.sources.rows import Row, Timed
 
 MATMUL = experiment("matmul")
 SIZES = MATMUL.axis("size").values
@@ -153,13 +152,13 @@ def run_for(root: Path, limit_s: float, run_id: str, machine: Machine = GPU, slo
     """Record until the limit, each point taking five seconds of a made-up clock; returns the steps measured."""
     clock = Clock()
 
-    def measure(step: Step) -> dict[str, made_up.MadeUpRun | BrrrError]:
+    def measure(step: Step) -> dict[str, Timed | BrrrError]:
         clock.seconds += 5
         return made_up.measure(step, slower)
 
     info = made_up.run_info(run_id, f"2000-01-0{run_id[-1]}")
-    pace = DurationEstimator(16)
-    outcome = made_up.record(root, machine, run=info, measure=measure, pace=pace, limit_s=limit_s, now_s=clock)
+    options = {"estimator": DurationEstimator(16), "limit_s": limit_s, "now_s": clock}
+    outcome = made_up.record(root, machine, run=info, measure=measure, **options)
     assert clock.seconds <= limit_s
     return outcome.measured
 
@@ -180,7 +179,7 @@ def test_runs_stop_at_their_limit_and_go_on_where_they_stopped(tmp_path: Path) -
 
 
 class Stubborn(DurationEstimator):
-    """A pace that goes on believing in one slow core, whatever it sees: a made-up measurer takes no time."""
+    """An estimator that goes on believing in one slow core, whatever it sees: a made-up measurer takes no time."""
 
     def learn(self, step: Step, taken_s: float) -> None:
         pass
@@ -190,7 +189,7 @@ class Stubborn(DurationEstimator):
 
 
 def test_a_point_that_no_run_can_hold_is_left_out_and_said(tmp_path: Path) -> None:
-    outcome = made_up.record(tmp_path, CPU, limit_s=60.0, pace=Stubborn(1))
+    outcome = made_up.record(tmp_path, CPU, limit_s=60.0, estimator=Stubborn(1))
     too_long = [step.point["size"] for step, _ in outcome.too_long]
     assert 32768 in too_long
     assert 32768 not in sizes(tmp_path, "cpu", "cpu")
@@ -198,14 +197,14 @@ def test_a_point_that_no_run_can_hold_is_left_out_and_said(tmp_path: Path) -> No
 
 
 def test_a_slow_variant_does_not_keep_the_fast_ones_from_being_measured(tmp_path: Path) -> None:
-    outcome = made_up.record(tmp_path, GPU, limit_s=60.0, pace=Stubborn(1), now_s=lambda: 0.0)
+    outcome = made_up.record(tmp_path, GPU, limit_s=60.0, estimator=Stubborn(1), now_s=lambda: 0.0)
     assert {step.variants for step, _ in outcome.too_long} == {("cpu",)}
     assert sizes(tmp_path) == list(SIZES)
     assert sizes(tmp_path, "gpu-transfers") == list(SIZES)
     assert 32768 not in sizes(tmp_path, "cpu")
-    again = made_up.record(tmp_path, GPU, limit_s=60.0, pace=Stubborn(1), run=made_up.run_info("run-2"))
+    again = made_up.record(tmp_path, GPU, limit_s=60.0, estimator=Stubborn(1), run=made_up.run_info("run-2"))
     assert [step for step in again.measured if step.phase != "anchor"] == []
-    longer = made_up.record(tmp_path, GPU, pace=DurationEstimator(1), run=made_up.run_info("run-3", "2000-01-03"))
+    longer = made_up.record(tmp_path, GPU, estimator=DurationEstimator(1), run=made_up.run_info("run-3", "2000-01-03"))
     assert 32768 in [step.point["size"] for step in longer.measured]
     assert sizes(tmp_path, "cpu") == list(SIZES)
     recorded = Recorded("h200", tmp_path)
@@ -215,7 +214,7 @@ def test_a_slow_variant_does_not_keep_the_fast_ones_from_being_measured(tmp_path
 def test_a_finished_recording_is_not_touched(writable_root: Path) -> None:
     before = {path: path.read_bytes() for path in (writable_root / "h200").iterdir()}
 
-    def measure(step: Step) -> dict[str, made_up.MadeUpRun | BrrrError]:
+    def measure(step: Step) -> dict[str, Timed | BrrrError]:
         raise AssertionError(f"{step} is there already")
 
     outcome = made_up.record(writable_root, GPU, run=made_up.run_info("run-2"), measure=measure)
@@ -233,7 +232,7 @@ def test_all_variants_of_a_point_are_measured_together_even_if_one_was_missing(t
 
 
 def test_control_c_keeps_what_is_finished(tmp_path: Path) -> None:
-    def measure(step: Step) -> dict[str, made_up.MadeUpRun | BrrrError]:
+    def measure(step: Step) -> dict[str, Timed | BrrrError]:
         if step.phase == "grid":
             raise KeyboardInterrupt
         return made_up.measure(step)
@@ -331,7 +330,7 @@ def test_damaged_files_are_refused_before_anything_is_measured(writable_root: Pa
 def test_two_recordings_at_once_into_one_folder_are_refused(tmp_path: Path) -> None:
     first = made_up.recorder(tmp_path, GPU)
 
-    def measure(step: Step) -> dict[str, made_up.MadeUpRun | BrrrError]:
+    def measure(step: Step) -> dict[str, Timed | BrrrError]:
         if step.phase == "grid":
             GPU.with_run(made_up.run_info("run-9")).write(tmp_path / "h200")
         return made_up.measure(step)
@@ -362,7 +361,7 @@ def test_an_anchor_that_drifts_is_flagged(tmp_path: Path, slower: float, flagged
 
 
 def failing(error: BrrrError, at: Sequence[int] = (32768,)) -> object:
-    def measure(step: Step) -> dict[str, made_up.MadeUpRun | BrrrError]:
+    def measure(step: Step) -> dict[str, Timed | BrrrError]:
         found = made_up.measure(step)
         return {**found, "gpu": error} if step.point["size"] in at else found
 
@@ -397,7 +396,7 @@ def test_a_failure_that_may_have_been_an_accident_is_tried_again(tmp_path: Path)
 
 
 def test_a_measurer_that_raises_fails_its_point_only(tmp_path: Path) -> None:
-    def measure(step: Step) -> dict[str, made_up.MadeUpRun | BrrrError]:
+    def measure(step: Step) -> dict[str, Timed | BrrrError]:
         if step.point["size"] == 64:
             raise DeviceMemoryError("needs too much")
         return made_up.measure(step)
@@ -409,14 +408,12 @@ def test_a_measurer_that_raises_fails_its_point_only(tmp_path: Path) -> None:
 
 
 def test_a_measurement_that_makes_no_sense_is_listed_and_not_written(tmp_path: Path) -> None:
-    def measure(step: Step) -> dict[str, made_up.MadeUpRun | BrrrError]:
-        found: dict[str, made_up.MadeUpRun | BrrrError] = dict(made_up.measure(step))
+    def measure(step: Step) -> dict[str, Timed | BrrrError]:
+        found: dict[str, Timed | BrrrError] = dict(made_up.measure(step))
         if step.point["size"] == 4096:
-            found["gpu"] = made_up.MadeUpRun(
-                Measurement(kernel_s=made_up.estimate(5e5)), MATMUL.cost_at("gpu", step.point)
-            )
+            found["gpu"] = Timed(Measurement(kernel_s=made_up.estimate(5e5)), MATMUL.cost_at("gpu", step.point), 0.0)
         if step.point["size"] == 2048:
-            found["gpu"] = made_up.MadeUpRun(Measurement(), MATMUL.cost_at("gpu", step.point))
+            found["gpu"] = Timed(Measurement(), MATMUL.cost_at("gpu", step.point), 0.0)
         return found
 
     outcome = made_up.record(tmp_path, GPU, measure=measure)
@@ -427,7 +424,7 @@ def test_a_measurement_that_makes_no_sense_is_listed_and_not_written(tmp_path: P
     assert sizes(tmp_path) == [size for size in SIZES if size not in (2048, 4096)]
 
 
-def never(step: Step) -> dict[str, made_up.MadeUpRun | BrrrError]:
+def never(step: Step) -> dict[str, Timed | BrrrError]:
     raise AssertionError("nothing may be measured here")
 
 
@@ -462,11 +459,11 @@ def on_made_up_gpu(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
     measured: list[Step] = []
     runs = iter(range(1, 100))
 
-    def measure_now(step: Step) -> dict[str, made_up.MadeUpRun | BrrrError]:
+    def measure_now(step: Step) -> dict[str, Timed | BrrrError]:
         measured.append(step)
         return made_up.measure(step)
 
-    monkeypatch.setattr(record, "here", lambda kind: (GPU, made_up.run_info(f"run-{next(runs)}")))
+    monkeypatch.setattr(record, "collect_environment", lambda kind: (GPU, made_up.run_info(f"run-{next(runs)}")))
     monkeypatch.setattr(record, "measure_now", measure_now)
     monkeypatch.setattr(record, "_sm_clock_hz", lambda: None)
     return measured
@@ -514,7 +511,7 @@ def test_the_plan_needs_no_gpu(
     def absent(kind: str) -> None:
         raise UnavailableError("there is no NVIDIA GPU")
 
-    monkeypatch.setattr(record, "here", absent)
+    monkeypatch.setattr(record, "collect_environment", absent)
     assert record.main(["--plan", "matmul", "--out", str(tmp_path)]) == 0
     assert "Planned as if nothing were there" in capsys.readouterr().out
     assert record.main(["matmul", "--out", str(tmp_path)]) == 2

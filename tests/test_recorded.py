@@ -12,10 +12,11 @@ from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
 from brrr.core.paths import recorded_devices
 from brrr.course.experiments import experiment
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
-from brrr.course.sources.named import source
+from brrr.course.sources import source
 from brrr.course.sources.recorded import Recorded
 from brrr.course.sources.recording import Recording
 from brrr.course.sources.rows import Row
+from tools.prediction.experiment import EXPERIMENT as PREDICTION
 
 MATMUL = experiment("matmul")
 
@@ -109,6 +110,7 @@ def test_the_newest_run_is_shown(writable_root: Path) -> None:
     old = Recording.read(here, MATMUL)
     newer = dataclasses.replace(old, machine=old.machine.with_run(again))
     slow = made_up.made_up(MATMUL, "gpu", {"size": 64}, slower=2.0)
+    newer.machine.write(here)
     newer.added([Row.of({"size": 64}, "gpu", slow, "run-2", "Synthetic H200")]).write(here)
     recorded = Recorded("h200", writable_root)
     assert recorded.known(MATMUL, "gpu")[(64,)].kernel_s == slow.measurement.kernel_s
@@ -123,6 +125,7 @@ def test_an_older_run_that_is_listed_last_is_not_the_newest(writable_root: Path)
     old = Recording.read(here, MATMUL)
     earlier = dataclasses.replace(old, machine=old.machine.with_run(made_up.run_info("run-0", "1999-01-01")))
     slow = made_up.made_up(MATMUL, "gpu", {"size": 64}, slower=2.0)
+    earlier.machine.write(here)
     earlier.added([Row.of({"size": 64}, "gpu", slow, "run-0", "Synthetic H200")]).write(here)
     assert Recorded("h200", writable_root).rows(MATMUL, "gpu")[(64,)].run == "run-1"
 
@@ -165,6 +168,7 @@ def categories_root(tmp_path: Path) -> Path:
             ran = dataclasses.replace(ran, measurement=dataclasses.replace(ran.measurement, cache=cache))  # type: ignore[arg-type]
             point = {"function": function, "cache": cache, "share": 0.5}
             rows.append(Row.of(point, "right", ran, "run-1", machine.device))
+    machine.write(here)
     Recording(CATEGORIES, machine, tuple(rows)).write(here)
     return tmp_path
 
@@ -204,7 +208,8 @@ def test_the_courses_own_recordings_read_and_are_checked(monkeypatch: pytest.Mon
     for device in recorded_devices():
         recorded = Recorded(device)
         for name in recorded.experiments():
-            assert recorded.variants(experiment(name))
-            assert str(recorded.badge(experiment(name))).startswith("RECORDED · ")
+            found = PREDICTION if name == PREDICTION.name else experiment(name)
+            assert recorded.variants(found)
+            assert str(recorded.badge(found)).startswith("RECORDED · ")
             read += 1
     print(f"{read} recordings of {', '.join(recorded_devices()) or 'no device'} read")

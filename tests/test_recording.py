@@ -6,9 +6,10 @@ import dataclasses
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import made_up
 import pytest
@@ -17,14 +18,15 @@ from hypothesis import strategies as st
 
 from brrr.core import files
 from brrr.core.errors import NotRecordedError, RecordingError
-from brrr.core.files import digest
+from brrr.core.files import digest, typed
 from brrr.core.measurement import FIELDS, Estimate, Measurement
 from brrr.counting.cost import Cost
 from brrr.course.experiments import experiment
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
-from brrr.course.sources.machine import FORMAT, Drift, Failure, Machine
-from brrr.course.sources.recording import Recording, to_text
-from brrr.course.sources.rows import Row, columns
+from brrr.course.sources import rows as rows_module
+from brrr.course.sources.folders import convert
+from brrr.course.sources.recording import FORMAT, Drift, Failure, Machine, Recording, seal_of
+from brrr.course.sources.rows import COLUMNS, Column, Row, Timed, columns
 
 MATMUL = experiment("matmul")
 MIXED = Experiment(
@@ -48,21 +50,20 @@ words = st.text(st.characters(exclude_characters=";").filter(str.isprintable), m
 
 
 @st.composite
-def estimates(draw: st.DrawFn, n: int) -> Estimate | None:
+def estimates(draw: st.DrawFn) -> Estimate | None:
     if draw(st.booleans()):
         return None
     low, median, high = sorted(draw(st.tuples(seconds, seconds, seconds)))
-    return Estimate(median, draw(st.sampled_from([low, 0.0])), high, n)
+    return Estimate(median, draw(st.sampled_from([low, 0.0])), high, draw(st.integers(1, 10**6)))
 
 
 @st.composite
 def rows(draw: st.DrawFn) -> Row:
-    n = draw(st.integers(1, 10**6))
-    times = {name: draw(estimates(n)) for name in FIELDS}
+    times = {name: draw(estimates()) for name in FIELDS}
     if times["busy_s"] and times["span_s"] and times["busy_s"].low > times["span_s"].high:
         times["busy_s"], times["span_s"] = times["span_s"], times["busy_s"]
     if not any(times.values()):
-        times["host_s"] = Estimate(1e-6, 1e-6, 1e-6, n)
+        times["host_s"] = Estimate(1e-6, 1e-6, 1e-6, 3)
     measurement = Measurement(
         **times,  # type: ignore[arg-type]
         kernels=draw(st.none() | st.integers(0, 10**6)),
@@ -82,7 +83,6 @@ machines = st.builds(
     lambda text, date, number: dataclasses.replace(
         made_up.GPU,
         driver=text,
-        peaks={"memory_bytes_per_s": 4.1e12},
         runs=(
             dataclasses.replace(made_up.run_info("r1", date), runtime=text, sm_clock_before_hz=number),
             dataclasses.replace(
@@ -108,17 +108,58 @@ def folder() -> Iterator[Path]:
 @given(machines, st.lists(rows(), max_size=6, unique_by=lambda row: row.key))
 def test_what_is_written_reads_exactly_the_same(machine: Machine, some: list[Row]) -> None:
     with folder() as here:
-        written = Recording(MIXED, machine, tuple(some)).write(here)
+        machine.write(here)
+        Recording(MIXED, machine, tuple(some)).write(here)
         again = Recording.read(here, MIXED)
     assert again.rows == tuple(some)
-    assert again.machine == written.machine
+    assert again.machine == machine
 
 
 def test_columns_stand_in_the_order_of_the_format() -> None:
-    names = columns(MIXED)
-    assert names[:7] == ("size", "share", "function", "variant", "host_s", "host_s_low", "host_s_high")
-    assert names[-9:] == ("n", "kernels", "cache", "sm_clock_hz", "flop", "bytes", "error", "flags", "run")
-    assert columns(MIXED, memory=True) == (*names, "peak_bytes")
+    names = list(columns(MIXED))
+    assert names[:8] == ["size", "share", "function", "variant", "host_s", "host_s_low", "host_s_high", "host_s_n"]
+    assert names[-9:] == ["kernels", "cache", "sm_clock_hz", "flop", "bytes", "error", "flags", "run", "peak_bytes"]
+    assert [name for name, must in columns(MIXED).items() if not must] == ["peak_bytes"]
+
+
+def test_columns_are_found_by_their_header(writable_root: Path) -> None:
+    path = writable_root / "h200" / "matmul.csv"
+    before = Recording.read(path.parent, MATMUL)
+    cells = cells_of(path)
+    write_cells(path, [row[::-1] for row in cells])
+    assert path.read_text().startswith("run,")
+    assert Recording.read(path.parent, MATMUL).rows == before.rows
+
+
+@dataclasses.dataclass(frozen=True)
+class WithJoules(Measurement):
+    """A measurement of a later brrr."""
+
+    joules: float | None = None
+
+
+def test_a_column_is_added_in_the_measurement_and_in_the_list(
+    writable_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a contributor edits: brrr/core/measurement.py, brrr/course/sources/rows.py, and what measures it."""
+    here = writable_root / "h200"
+    before = Recording.read(here, MATMUL)
+    more = Column("measurement.joules", float, may_be_empty=True, optional=True)
+    monkeypatch.setattr(rows_module, "Measurement", WithJoules)
+    monkeypatch.setattr(rows_module, "COLUMNS", (*COLUMNS, more))
+    old = Recording.read(here, MATMUL)
+    assert {row.measurement.joules for row in old.rows} == {None}  # type: ignore[attr-defined]
+    measured = dataclasses.replace(old.rows[0].measurement, joules=0.25)  # type: ignore[call-arg]
+    timed = Timed(measured, Cost(1, 1), 0.0)
+    old.added([Row.of({"size": 77}, "cpu", timed, "run-1", made_up.GPU.device)]).write(here)
+    assert cells_of(here / "matmul.csv")[0][-1] == "joules"
+    again = Recording.read(here, MATMUL).rows
+    assert [row.measurement.joules for row in again] == [None] * len(old.rows) + [0.25]  # type: ignore[attr-defined]
+    monkeypatch.undo()
+    with pytest.raises(RecordingError, match=r"matmul\.csv: wrong columns \(unknown: 'joules'\)"):
+        Recording.read(here, MATMUL)  # a brrr that does not know it says so
+    before.write(here)
+    assert Recording.read(here, MATMUL).rows == before.rows
 
 
 def test_only_a_file_with_memory_in_it_has_a_column_of_it(writable_root: Path) -> None:
@@ -133,12 +174,13 @@ def test_only_a_file_with_memory_in_it_has_a_column_of_it(writable_root: Path) -
     assert dataclasses.replace(again[0].measurement, peak_bytes=None) == before.rows[0].measurement
 
 
-def test_a_row_keeps_what_the_csv_can_hold_and_cuts_the_interval_at_zero() -> None:
+def test_a_row_keeps_each_times_own_n_and_cuts_the_interval_at_zero() -> None:
     measured = Measurement(
         host_s=Estimate(1e-8, -4e-8, 6e-8, 7), latency_s=Estimate(1.0, 1.0, 1.0, 3), notes=("said",), device="somewhere"
     )
-    row = Row.of({"size": 1}, "cpu", made_up.MadeUpRun(measured, Cost(2, 12), 0.0), "r1", "Synthetic H200")
-    assert row.measurement.host_s == Estimate(1e-8, 0.0, 6e-8, 3)
+    row = Row.of({"size": 1}, "cpu", Timed(measured, Cost(2, 12), 0.0), "r1", "Synthetic H200")
+    assert row.measurement.host_s == Estimate(1e-8, 0.0, 6e-8, 7)
+    assert row.measurement.latency_s == Estimate(1.0, 1.0, 1.0, 3)
     assert (row.measurement.notes, row.measurement.device) == ((), "Synthetic H200")
 
 
@@ -175,7 +217,7 @@ def damage(draw: st.DrawFn) -> Callable[[bytes], bytes]:
     return change
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damage(), st.sampled_from(["matmul.csv", "machine.json"]))
 def test_any_damage_reads_equal_or_is_refused_by_name(
     synthetic_root: Path, change: Callable[[bytes], bytes], name: str
@@ -196,18 +238,22 @@ def test_any_damage_reads_equal_or_is_refused_by_name(
 
 
 def cells_of(path: Path) -> list[list[str]]:
-    return [line.split(",") for line in path.read_text().splitlines()]
+    """The header and the rows, without the seal."""
+    return [line.split(",") for line in path.read_text().splitlines()[:-1]]
 
 
 def write_cells(path: Path, cells: list[list[str]]) -> None:
-    path.write_text("".join(",".join(row) + "\n" for row in cells))
+    """Such cells, with a seal that fits."""
+    table = "".join(",".join(row) + "\n" for row in cells)
+    path.write_text(table + seal_of(table))
 
 
 WRONG_CELLS = [
     ("latency_s", "abc", "latency_s is 'abc'; expected a number"),
     ("latency_s", "nan", "expected finite numbers"),
     ("host_s_high", "inf", "expected finite numbers"),
-    ("latency_s", "", "latency_s: the median or one end of its interval is empty"),
+    ("latency_s", "", "latency_s: the median, one end of its interval or n is empty"),
+    ("latency_s_n", "", "latency_s: the median, one end of its interval or n is empty"),
     ("latency_s_low", "999", "outside its interval"),
     ("latency_s_low", "-1e-6", "latency_s_low is -1e-06; expected at least 0"),
     ("sm_clock_hz", "1980", "expected 1e+07 to 1e+10 Hz: is it in another unit?"),
@@ -217,9 +263,9 @@ WRONG_CELLS = [
     ("size", "", "size is ''; expected a whole number"),
     ("variant", "gpuu", "variant is 'gpuu'; expected one of cpu, gpu-transfers"),
     ("cache", "warm", "cache is 'warm'; expected hot or cold"),
-    ("n", "0", "n is 0; expected at least 1"),
-    ("n", "", "n is empty"),
-    ("n", "3.5", "n is '3.5'; expected a whole number"),
+    ("latency_s_n", "0", "latency_s_n is 0; expected at least 1"),
+    ("host_s_n", "3.5", "host_s_n is '3.5'; expected a whole number"),
+    ("cache", "", "cache is empty; expected a text"),
     ("kernels", "-1", "kernels is -1; expected at least 0"),
     ("flop", "nan", "flop is nan"),
     ("flop", "", "flop is empty"),
@@ -276,19 +322,19 @@ def test_the_same_point_twice_is_refused(writable_root: Path) -> None:
         Recording.read(path.parent, MATMUL)
 
 
-def without_column(cells: list[list[str]], name: str) -> list[list[str]]:
-    at = cells[0].index(name)
-    return [row[:at] + row[at + 1 :] for row in cells]
-
-
 SPOILT_FILES: list[tuple[Callable[[str], str], str]] = [
     (lambda text: "", "is empty"),
     (lambda text: text[:-1], "is truncated: the last line does not end"),
-    (lambda text: text[: text.rindex(",", 0, -20)] + "\n", "is truncated: it has"),
-    (lambda text: text[: text.rindex("\n", 0, -1) + 1], "rows are missing, were edited"),
+    (lambda text: text[: text.rindex(",", 0, text.rindex("#"))] + "\n", "is truncated: it has"),
+    (lambda text: text[: text.rindex("#")], "is truncated: its last line, with a checksum, is not there"),
+    (
+        lambda text: text[: text.rindex("\n", 0, text.rindex("#") - 1) + 1] + text[text.rindex("#") :],
+        "rows are missing",
+    ),
     (lambda text: text.replace("\n1024,", "\n1024,9,", 1), "is wrong: it has 31 of 29 columns"),
     (lambda text: text.replace("latency_s,", "latency_us,", 1), "missing: latency_s; unknown: 'latency_us'"),
-    (lambda text: text.replace("host_s,host_s_low", "host_s_low,host_s", 1), "in another order"),
+    (lambda text: text.replace("host_s,host_s_low", "host_s_low,host_s", 1), "outside its interval"),
+    (lambda text: text.replace("host_s,host_s_low", "host_s,host_s", 1), "missing: host_s_low; twice: host_s"),
     (lambda text: text.replace(",run\n", ",run,more\n", 1), "unknown: 'more'"),
     (lambda text: text.replace("cpu", '"cpu', 1), "is no CSV"),
     (lambda text: "\ufeff" + text, "missing: size"),
@@ -299,13 +345,13 @@ SPOILT_FILES: list[tuple[Callable[[str], str], str]] = [
 @pytest.mark.parametrize(("spoil", "message"), SPOILT_FILES)
 def test_a_spoilt_file_is_refused(writable_root: Path, spoil: Callable[[str], str], message: str) -> None:
     path = writable_root / "h200" / "matmul.csv"
-    text = path.read_text()
+    text, width = path.read_text(), len(cells_of(path)[0])
     assert spoil(text) != text
     path.write_text(spoil(text))
     with pytest.raises(RecordingError) as caught:
         Recording.read(path.parent, MATMUL)
     assert str(path) in str(caught.value)
-    assert message.replace("31 of 29", f"{len(columns(MATMUL)) + 1} of {len(columns(MATMUL))}") in str(caught.value)
+    assert message.replace("31 of 29", f"{width + 1} of {width}") in str(caught.value)
 
 
 def test_bytes_that_are_no_text_are_refused(writable_root: Path) -> None:
@@ -318,9 +364,8 @@ def test_bytes_that_are_no_text_are_refused(writable_root: Path) -> None:
 def test_an_edited_number_is_refused_though_it_reads_well(writable_root: Path) -> None:
     path = writable_root / "h200" / "matmul.csv"
     cells = cells_of(path)
-    at = cells[0].index("flop")
-    cells[1][at] = repr(float(cells[1][at]) + 1)
-    write_cells(path, cells)
+    flop = cells[1][cells[0].index("flop")]
+    path.write_text(path.read_text().replace(f",{flop},", f",{float(flop) + 1!r},", 1))
     with pytest.raises(RecordingError, match="not those that `brrr record` wrote last"):
         Recording.read(path.parent, MATMUL)
 
@@ -334,15 +379,14 @@ def edit_machine(path: Path, **changes: object) -> None:
 
 
 WRONG_MACHINES = [
-    ({"format": FORMAT + 1}, f"newer than {FORMAT}, which this brrr reads: update brrr"),
+    ({"format": FORMAT + 1}, f"format is {FORMAT + 1}; expected 1 to {FORMAT}: newer than this brrr reads, update it"),
     ({"format": 0}, "format is 0; expected 1"),
     ({"format": "1"}, "format is '1'; expected a whole number"),
     ({"device": 7}, "device is 7; expected a text"),
-    ({"runs": {}}, "runs is {}; expected a list of objects"),
+    ({"runs": {}}, "runs is {}; expected a list"),
     ({"runs": [3]}, "runs[0] is 3; expected an object"),
     ({"runs": [{}]}, "runs[0].id is missing"),
-    ({"peaks": {"flop_per_s": "fast"}}, "peaks.flop_per_s is 'fast'; expected a finite number"),
-    ({"seals": {"matmul": "x"}}, "seals.matmul is 'x'; expected a list of texts"),
+    ({"seals": {}}, "seals is not a known key"),
     ({"colour": "red"}, "colour is not a known key"),
     ({"torch": "9.9"}, "the checksum does not fit"),
 ]
@@ -413,34 +457,6 @@ def test_a_bad_row_is_not_written(writable_root: Path) -> None:
     assert {path: path.read_bytes() for path in (writable_root / "h200").iterdir()} == before
 
 
-def test_a_kill_between_the_two_files_leaves_a_recording_that_reads(
-    writable_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """machine.json goes first; if the CSV then never comes, the one before it is still accepted."""
-    here = writable_root / "h200"
-    recording = Recording.read(here, MATMUL)
-    extra = dataclasses.replace(recording.rows[0], point=(77,))
-
-    def killed(path: Path, text: str) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("brrr.course.sources.recording.write_atomically", killed)
-    with pytest.raises(KeyboardInterrupt):
-        recording.added([extra]).write(here)
-    monkeypatch.undo()
-    again = Recording.read(here, MATMUL)
-    assert again.rows == recording.rows
-    assert digest(to_text(again)) in again.machine.seals["matmul"]
-    monkeypatch.setattr("brrr.course.sources.recording.write_atomically", killed)
-    with pytest.raises(KeyboardInterrupt):  # killed at the same moment once more, with other rows
-        again.added([dataclasses.replace(extra, point=(78,))]).write(here)
-    monkeypatch.undo()
-    again = Recording.read(here, MATMUL)
-    assert again.rows == recording.rows
-    assert len(again.added([extra]).write(here).machine.seals["matmul"]) == 2
-    assert Recording.read(here, MATMUL).rows == (*recording.rows, extra)
-
-
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.csv"
     files.write_atomically(path, "old")
@@ -453,3 +469,145 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
         files.write_atomically(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+# ---------------------------------------------------------------- older formats
+
+
+def make_older(folder: Path, peaks: object = ()) -> dict[str, str]:
+    """The folder as format 3 had it: one `n` in a row, the seals and the peaks in machine.json. Returns the seals."""
+    seals = {}
+    for path in folder.glob("*.csv"):
+        header, *rows = cells_of(path)
+        names = [name for name in header if not name.endswith("_s_n")]
+        names.insert(names.index("kernels"), "n")
+        lines = [names]
+        for cells in rows:
+            row = dict(zip(header, cells, strict=True))
+            row["n"] = str(min(int(row[f"{name}_n"]) for name in FIELDS if row[name]))
+            lines.append([row[name] for name in names])
+        path.write_text("".join(",".join(cells) + "\n" for cells in lines))
+        seals[path.stem] = [digest(path.read_text())]
+    machine = folder / "machine.json"
+    content = {**json.loads(machine.read_text()), "format": 3, "peaks": dict(peaks), "seals": seals}  # type: ignore[call-overload]
+    del content["checksum"]
+    machine.write_text(json.dumps({**content, "checksum": digest(json.dumps(content, sort_keys=True))}))
+    return {name: seal for name, (seal,) in seals.items()}
+
+
+def test_a_folder_of_an_older_format_reads_and_becomes_todays(writable_root: Path) -> None:
+    here = writable_root / "h200"
+    before = Recording.read(here, MATMUL)
+    texts = {path.name: path.read_text() for path in here.iterdir()}
+    make_older(here)
+    again = Recording.read(here, MATMUL)
+    assert (again.rows, again.machine) == (before.rows, before.machine)
+    lines = convert(here)
+    assert lines[0].startswith(f"matmul.csv: {len(before.rows)} rows, ") and lines[-1].startswith("machine.json: ")
+    assert {path.name: path.read_text() for path in here.iterdir()} == texts
+    assert convert(here) == []
+
+
+def test_the_smallest_n_of_a_row_stands_for_each_of_its_times(writable_root: Path) -> None:
+    here = writable_root / "h200"
+    before = Recording.read(here, MATMUL)
+    measured = dataclasses.replace(before.rows[0].measurement, latency_s=Estimate(1e-3, 1e-3, 1e-3, 7))
+    rows = (dataclasses.replace(before.rows[0], measurement=measured), *before.rows[1:])
+    dataclasses.replace(before, rows=rows).write(here)
+    make_older(here)
+    [kept, *_] = Recording.read(here, MATMUL).rows
+    times = [kept.measurement.get(name) for name in FIELDS]
+    assert {each.n for each in times if each} == {7} and measured.host_s and measured.host_s.n == 40
+
+
+def test_recording_goes_on_in_a_folder_of_an_older_format(writable_root: Path) -> None:
+    make_older(writable_root / "h200")
+    made_up.record(writable_root, made_up.GPU, run=made_up.run_info("run-2"))
+    content = json.loads((writable_root / "h200" / "machine.json").read_text())
+    assert content["format"] == FORMAT and "latency_s_n" in (writable_root / "h200" / "matmul.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [(",hot,", ",warm,", r"row \d+ .*cache is 'warm'"), ("e-06,", "e-05,", r"outside its interval|were edited"),
+     ("\n1024,", "\n1024,9,", r"row \d+ .*is wrong"), (",n,", ",m,", "unknown: 'm'"), (",40,", ",39,", "were edited")],
+)  # fmt: skip
+def test_damage_in_an_older_file_is_named_and_not_converted(
+    writable_root: Path, old: str, new: str, message: str
+) -> None:
+    path = writable_root / "h200" / "matmul.csv"
+    make_older(path.parent)
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(RecordingError, match=message) as caught:
+        Recording.read(path.parent, MATMUL)
+    assert str(path) in str(caught.value)
+    before = {each: each.read_bytes() for each in path.parent.iterdir()}
+    with pytest.raises(RecordingError, match=r"matmul\.csv: "):
+        convert(path.parent)
+    assert {each: each.read_bytes() for each in path.parent.iterdir()} == before
+
+
+def test_a_killed_conversion_reads_and_goes_on(writable_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = writable_root / "h200"
+    before = Recording.read(here, MATMUL)
+    make_older(here)
+
+    def killed(self: Machine, folder: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Machine, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        convert(here)
+    monkeypatch.undo()
+    assert Recording.read(here, MATMUL).rows == before.rows
+    assert [line.partition(":")[0] for line in convert(here)] == ["machine.json"]
+    assert Recording.read(here, MATMUL).rows == before.rows
+
+
+# ---------------------------------------------------------------- JSON as types
+
+
+@dataclasses.dataclass(frozen=True)
+class Inner:
+    share: float
+    kind: Literal["a", "b"] = "a"
+
+
+@dataclasses.dataclass(frozen=True)
+class Outer:
+    name: str
+    count: int | None
+    inner: tuple[Inner, ...]
+    pair: tuple[int, Inner]
+    named: Mapping[str, int | float | str]
+
+
+WHOLE = {"name": "n", "count": None, "inner": [{"share": 1, "kind": "b"}], "pair": [1, {"share": 0.5, "kind": "a"}],
+         "named": {"x": 1, "y": "z"}}  # fmt: skip
+
+
+def test_an_object_becomes_a_dataclass() -> None:
+    expected = Outer("n", None, (Inner(1, "b"),), (1, Inner(0.5)), {"x": 1, "y": "z"})
+    assert typed(Outer, WHOLE) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": 1}, "name is 1; expected a text"),
+        ({"count": True}, "count is True; expected a whole number"),
+        ({"count": 1.0}, "count is 1.0; expected a whole number"),
+        ({"inner": [{"share": 1, "kind": "b"}, {"share": "1"}]}, "inner[1].kind is missing"),
+        ({"inner": [{"share": float("nan"), "kind": "b"}]}, "inner[0].share is nan; expected a finite number"),
+        ({"inner": [{"share": 1, "kind": "c"}]}, "inner[0].kind is 'c'; expected one of a, b"),
+        ({"pair": [1]}, "pair is [1]; expected 2 values"),
+        ({"named": {"x": None}}, "named.x is None; expected a whole number or a finite number or a text"),
+        ({"named": []}, "named is []; expected an object"),
+        ({"more": 1}, "more is not a known key"),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_place(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=r"expected|missing|known") as caught:
+        typed(Outer, {**WHOLE, **change})
+    assert str(caught.value).startswith(message)

@@ -30,9 +30,9 @@ from brrr.course.experiments.repeat import work as checks
 from brrr.course.experiments.repeat.claims import measured_knee
 from brrr.course.lessons.claims_table import claims
 from brrr.course.nouns.evidence import Evidence
-from brrr.course.sources.machine import Machine
 from brrr.course.sources.plan import Step
 from brrr.course.sources.recorded import Recorded
+from brrr.course.sources.recording import Machine
 from brrr.course.sources.timers import Timed, measure_point
 from brrr.gpu.datasheet import hardware
 
@@ -317,14 +317,14 @@ def source(
         fused_s = max(cost.bytes / bandwidth, cost.flop / top)
         return max(fused_s, eager * cost.eager_bytes / bandwidth) if "eager" in variant else fused_s
 
-    def measure(step: Step) -> dict[str, made_up.MadeUpRun]:
+    def measure(step: Step) -> dict[str, Timed]:
         found = {}
         for variant in step.variants:
             time = made_up.estimate(seconds(variant, step.point))
             cost = REPEAT.cost_at(variant, step.point)
             assert cost is not None
             m = Measurement(host_s=time, period_s=time, latency_s=time, busy_s=time, kernel_s=time, span_s=time)
-            found[variant] = made_up.MadeUpRun(m, cost)
+            found[variant] = Timed(m, cost, made_up.ERROR)
         return found
 
     only = {"elements": [str(2**26)], "dtype": ["float32"]}

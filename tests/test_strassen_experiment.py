@@ -199,8 +199,8 @@ def test_an_error_is_kept_live_and_in_a_recording() -> None:
     ran = measure_point(STRASSEN, ["cpu-sgemm"], {"size": 64}, budget_s=0.01)["cpu-sgemm"]
     assert not isinstance(ran, BrrrError)
     row = Row.of({"size": 64}, "cpu-sgemm", ran, "run", "a CPU")
-    again = from_cells(to_cells(row), STRASSEN, "a CPU")
-    assert len(to_cells(row)) == len(columns(STRASSEN))
+    again = from_cells(to_cells(row, STRASSEN), STRASSEN, "a CPU")
+    assert list(to_cells(row, STRASSEN)) == list(columns(STRASSEN))
     assert again.measurement.error == row.measurement.error == ran.error
 
 

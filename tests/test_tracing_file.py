@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brrr.core.errors import ArgumentError, RecordingError
+from brrr.core.files import _checksum
 from brrr.tracing import files
-from brrr.tracing.files import LIMIT_BYTES, _checksum, text_of
+from brrr.tracing.files import LIMIT_BYTES, text_of
 from brrr.tracing.kineto import settled
 from brrr.tracing.spans import HOST_LANES, KINDS, LAUNCH, Span
 from brrr.tracing.timeline import Timeline
@@ -98,16 +99,16 @@ def change_in(key: str, place: int, value: Any) -> Callable[[dict[str, Any]], No
 DAMAGES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (change("format", 2), "format is 2.*update"),
     (change("format", 0), "format is 0; expected 1"),
-    (change("what", "table"), "what is 'table'; expected 'timeline'"),
+    (change("what", "table"), "what is 'table'; expected one of timeline"),
     (change("kind", "tpu"), "kind is 'tpu'; expected one of cuda, cpu, cpu-queue"),
     (change("calls", 0), "calls is 0; expected at least 1"),
     (change("period_s", 0), "period_s is 0; expected a time above 0"),
     (change("profiled_period_s", 1e9), "profiled_period_s is 1000000000.0"),
     (change("device", 7), "device is 7; expected a text"),
-    (change("names", ["a", 3]), r"names is \['a', 3\]; expected a list of texts"),
-    (change("kinds", ["magic"]), "kinds holds 'magic'"),
-    (change("lane", [0, 1.5]), r"lane is \[0, 1.5\]; expected a list of whole numbers"),
-    (lambda content: content["call"].pop(), "call has 40 entries; expected 41"),
+    (change("names", ["a", 3]), r"names\[1\] is 3; expected a text"),
+    (change("kinds", ["magic"]), r"kinds\[0\] is 'magic'; expected one of"),
+    (change("lane", [0, 1.5]), r"lane\[1\] is 1.5; expected a whole number"),
+    (lambda content: content["call"].pop(), "call is '40 long'; expected 41 values, as lane has"),
     (lambda content: content.pop("cause"), "cause is missing"),
     (change("extra", 1), "extra is not a known key"),
     (change_in("lane", 2, 9), r"lane\[2\] is 9; expected 0 to 3"),

@@ -15,17 +15,16 @@ import pytest
 import timelines
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, RecordingError, UnavailableError
+from brrr.course import sources as source_module
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
-from brrr.course.sources import named as source_module
 from brrr.course.sources import record
 from brrr.course.sources.live import Live
 from brrr.course.sources.recorded import Recorded
 from brrr.course.sources.recorder import record_traces, wanted
 from brrr.course.sources.timers import FOLDER, file_name, trace_variant
-from brrr.course.view import explorer
+from brrr.course.view import display
 from brrr.course.view import timeline as view
-from brrr.course.view.display import COVERED
-from brrr.course.view.explorer import sweep_all
+from brrr.course.view.display import COVERED, sweep_all
 from brrr.course.view.timeline import timeline
 from brrr.tracing import files
 from brrr.tracing.timeline import Timeline
@@ -72,7 +71,7 @@ def root(writable_root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def displayed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
-    monkeypatch.setattr(explorer, "_display", lambda data, metadata=None: found.append((data, metadata)))
+    monkeypatch.setattr(display, "publish", lambda data, metadata=None: found.append((data, metadata)))
     return found
 
 
@@ -167,30 +166,30 @@ def test_it_shows_what_was_recorded(root: Path, matmul: Experiment) -> None:
 def test_the_slider_moves_over_the_traced_points(root: Path, matmul: Experiment) -> None:
     shown = timeline("matmul", variant="gpu", at={"size": 400}, source="recorded:h200")
     assert [value for _, value in shown.sliders["size"].options] == list(SIZES)
-    assert shown.reel.point == {"size": 512} and "runs ahead by up to 9 calls" in shown.text
+    assert shown.selection.point == {"size": 512} and "runs ahead by up to 9 calls" in shown.text
     before = shown.panel.image.value
     shown.set(size=50)
-    assert shown.reel.point == {"size": 64} and shown.sliders["size"].value == 64
+    assert shown.selection.point == {"size": 64} and shown.sliders["size"].value == 64
     assert "size n 64" in shown.panel.text.value and shown.panel.image.value != before
 
 
 def test_lanes_do_not_jump(root: Path, matmul: Experiment) -> None:
     shown = timeline("matmul", variant="gpu", source="recorded:h200")
-    assert shown.reel.lanes == ("python", "operator", "launch", "stream 1")
+    assert shown.selection.lanes == ("python", "operator", "launch", "stream 1")
     shown.set(size=512)  # its timeline has no operators
     assert shown.timeline is not None and "operator" not in shown.timeline.lanes
-    assert shown.reel.lanes == ("python", "operator", "launch", "stream 1")
+    assert shown.selection.lanes == ("python", "operator", "launch", "stream 1")
 
 
 def test_variants_to_choose_from(root: Path, matmul: Experiment) -> None:
     shown = timeline("matmul", at={"size": 512}, source="recorded:h200")
-    assert shown.reel.variants == ("gpu", "gpu-transfers")
+    assert shown.selection.variants == ("gpu", "gpu-transfers")
     assert shown.panel.variants.layout.display == "flex"
     shown.panel.variants.value = "gpu-transfers"
-    assert shown.reel.point == {"size": 64} == {"size": shown.sliders["size"].value}
+    assert shown.selection.point == {"size": 64} == {"size": shown.sliders["size"].value}
     assert matmul.variant("gpu-transfers").label in shown.text and not shown.panel.failures
     one = timeline("matmul", variants=["gpu-transfers"], source="recorded:h200")
-    assert one.reel.variants == ("gpu-transfers",) and one.panel.variants.layout.display == "none"
+    assert one.selection.variants == ("gpu-transfers",) and one.panel.variants.layout.display == "none"
 
 
 def test_a_cover_waits_for_the_guess(root: Path, matmul: Experiment, displayed: list[Any]) -> None:
@@ -240,7 +239,7 @@ def test_an_experiment_that_was_not_recorded_says_so_too(
 
 def test_live_it_traces_the_first_point_and_the_others_on_the_button(matmul: Experiment) -> None:
     shown = timeline("matmul", variant="gpu", source="cpu")
-    assert shown.reel.variants == ("queue", "cpu"), "the queue stands in for the GPU"
+    assert shown.selection.variants == ("queue", "cpu"), "the queue stands in for the GPU"
     assert shown.timeline is None, "nothing is traced before it is shown"
     panel = shown.panel
     assert shown.timeline is not None and panel.trace.layout.display == "none"
@@ -261,11 +260,11 @@ def test_what_cannot_be_traced_becomes_the_text(matmul: Experiment, monkeypatch:
     def refuse(*_: object) -> Timeline:
         raise UnavailableError("trace: another session is running")
 
-    monkeypatch.setattr(shown.reel.source, "timeline", refuse)
-    monkeypatch.setattr(shown.reel.source, "traced", lambda *_: ())
+    monkeypatch.setattr(shown.selection.source, "timeline", refuse)
+    monkeypatch.setattr(shown.selection.source, "traced", lambda *_: ())
     panel.trace.click()
     assert "another session is running" in panel.text.value and not panel.failures
-    monkeypatch.setattr(shown.reel.source, "timeline", lambda *_: 1 / 0)
+    monkeypatch.setattr(shown.selection.source, "timeline", lambda *_: 1 / 0)
     panel.trace.click()
     assert "ZeroDivisionError" in panel.text.value
     with pytest.raises(ZeroDivisionError):
@@ -276,19 +275,20 @@ def test_a_quick_grid_is_small(matmul: Experiment, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("BRRR_QUICK", "1")
     quick = max(n for n in matmul.axis("size").quick if not isinstance(n, str))
     shown = timeline("matmul", variant="queue", source="cpu")
-    assert all(value <= quick for value in shown.reel.values if value is not None)  # type: ignore[operator]
+    assert all(value <= quick for value in shown.selection.values if value is not None)  # type: ignore[operator]
 
 
 def test_a_sweep_of_the_session_moves_it_too(root: Path, matmul: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explorer, "sweepable", set())
-    monkeypatch.setattr(explorer, "explorers", set())
+    monkeypatch.setattr(display, "shown", set())
     shown = timeline("matmul", source="recorded:h200")
     seen: list[tuple[str, object]] = []
-    png = shown.reel.png
-    monkeypatch.setattr(shown.reel, "png", lambda: (seen.append((shown.reel.variant, shown.reel.value)), png())[1])
+    png = shown.selection.png
+    monkeypatch.setattr(
+        shown.selection, "png", lambda: (seen.append((shown.selection.variant, shown.selection.value)), png())[1]
+    )
     assert sweep_all() == 1
     assert {("gpu", 8), ("gpu", 512), ("gpu-transfers", 8), ("gpu-transfers", 64)} <= set(seen)
-    assert (shown.reel.variant, shown.reel.value) == ("gpu", 8)
+    assert (shown.selection.variant, shown.selection.value) == ("gpu", 8)
 
 
 def test_two_axes_one_held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -306,12 +306,12 @@ def test_two_axes_one_held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     for variant, point in traces:
         files.write(timelines.host_bound(), tmp_path / "h200" / FOLDER / "grid" / file_name(variant, point))
     shown = timeline("grid", at={"how": "two"}, source=source)
-    assert shown.reel.point == {"size": 1, "how": "two"} and list(shown.sliders) == ["size"]
+    assert shown.selection.point == {"size": 1, "how": "two"} and list(shown.sliders) == ["size"]
     along = timeline("grid", at={"size": 3, "how": "two"}, source=source)
-    assert along.reel.point == {"size": 2, "how": "two"} or along.reel.point == {"size": 4, "how": "two"}
+    assert along.selection.point == {"size": 2, "how": "two"} or along.selection.point == {"size": 4, "how": "two"}
     other = timeline("grid", at={"size": 4}, source=source)
-    assert list(other.sliders) == ["how"] and other.reel.values == ("one", "two")
-    assert other.set(how="two").reel.point == {"size": 4, "how": "two"}
+    assert list(other.sliders) == ["how"] and other.selection.values == ("one", "two")
+    assert other.set(how="two").selection.point == {"size": 4, "how": "two"}
     other.sweep()
 
 

@@ -16,16 +16,17 @@ from brrr.core.measurement import Estimate, Measurement
 from brrr.core.values import Badge, Point, Value
 from brrr.counting.cost import Cost
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
-from brrr.course.sources.bisection import (
+from brrr.course.sources.recorded import Recorded
+from brrr.course.sources.rows import Timed
+from brrr.course.sources.transition import (
     Answer,
     SameAnswer,
     Search,
+    find_transition,
     numbers_between,
+    pays,
     values_between,
-    whole_numbers_between,
 )
-from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.transition import find_transition, pays
 
 WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096, 6144, 8192, 16384, 24576)
 TOY = Experiment(
@@ -130,9 +131,9 @@ def test_an_open_stretch_is_closed_in_from_both_sides(place: int, half: int, log
     def ask(value: float) -> Answer:
         return None if abs(value - place) <= half else value < place
 
-    search = Search(ask, whole_numbers_between(1.1, log=log), 12)
+    search = Search(ask, numbers_between(1.1, log=log, whole=True), 12)
     try:
-        low, high, below = search.run(1, 1000)
+        low, high, below = search.bracket(1, 1000)
     except SameAnswer:
         assert place <= half + 1 or place + half >= 1000
         return
@@ -152,8 +153,8 @@ def test_an_open_value_is_asked_once_more_and_only_live() -> None:
         asked.append(("again", value))
         return value < 40
 
-    search = Search(ask, whole_numbers_between(1.1), 12, again)
-    low, high, _ = search.run(1, 1024)
+    search = Search(ask, numbers_between(1.1, whole=True), 12, again)
+    low, high, _ = search.bracket(1, 1024)
     assert asked.count(("again", 32)) == 1
     assert [name for name, _ in asked].count("again") == 1
     assert low < 40 <= high <= 1.1 * low
@@ -162,25 +163,25 @@ def test_an_open_value_is_asked_once_more_and_only_live() -> None:
 
 def test_a_second_change_outside_the_bracket_is_told() -> None:
     for change_back in (range(2, 6), range(500, 2000)):  # below the bracket, and above it
-        search = Search(lambda x, back=change_back: (x < 100) is not (x in back), whole_numbers_between(1.1), 12)
-        low, high, _ = search.run(1, 10000)
+        search = Search(lambda x, back=change_back: (x < 100) is not (x in back), numbers_between(1.1, whole=True), 12)
+        low, high, _ = search.bracket(1, 10000)
         assert low < 100 <= high
         assert not search.monotone
 
 
 def test_ends_that_agree_are_refused_with_the_side() -> None:
     with pytest.raises(SameAnswer, match="yes at 1 and at 8"):
-        Search(lambda x: True, values_between([1, 2, 8]), 5).run(1, 8)
+        Search(lambda x: True, values_between([1, 2, 8]), 5).bracket(1, 8)
     with pytest.raises(SameAnswer, match="no clear answer at 1"):
-        Search(lambda x: None, values_between([1, 2, 8]), 9).run(1, 8)
+        Search(lambda x: None, values_between([1, 2, 8]), 9).bracket(1, 8)
 
 
 def test_the_next_value_is_between_or_none() -> None:
-    assert whole_numbers_between(1.0)(3, 4) is None
-    assert whole_numbers_between(1.0)(3, 5) == 4
-    assert whole_numbers_between(1.1, log=False)(0, 100) == 50
-    assert numbers_between(1.1)(1.0, 4.0) == 2.0
-    assert numbers_between(1.1)(1.0, 1.05) is None
+    assert numbers_between(1.0, whole=True)(3, 4) is None
+    assert numbers_between(1.0, whole=True)(3, 5) == 4
+    assert numbers_between(1.1, log=False, whole=True)(0, 100) == 50
+    assert numbers_between(1.1, whole=False)(1.0, 4.0) == 2.0
+    assert numbers_between(1.1, whole=False)(1.0, 1.05) is None
 
 
 # ---- the predicate ----
@@ -277,7 +278,7 @@ def _like_a_gpu(step: made_up.Step) -> dict[str, object]:
         period = max(12e-6, kernels + 1e-6) if name == "pseudo-eager" else max(4e-6, kernels)
         period = period if "pseudo" in name else max(6e-6, cost.flop / 5e13)
         times = made_up.estimate(period)
-        runs[name] = made_up.MadeUpRun(Measurement(period_s=times, latency_s=times, host_s=times), cost)
+        runs[name] = Timed(Measurement(period_s=times, latency_s=times, host_s=times), cost, made_up.ERROR)
     return runs
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from brrr.core.errors import BrrrError
 from brrr.core.files import require_writable
 from brrr.core.paths import FILE, recordings_root
-from brrr.course.sources.machine import Machine
+from brrr.course.sources.recording import Machine
 from brrr.roofline.calibrate import calibrate
 from brrr.roofline.peaks.file import slug_of, write
 from brrr.roofline.peaks.peaks import Peaks

@@ -17,9 +17,8 @@ LESSONS = sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))
 SOLUTIONS = sorted((NOTEBOOKS / "solutions").glob("[0-9]*.ipynb"))
 
 KEEP = """
-import brrr.course.view.explorer
-brrr.course.view.explorer.explorers = set()  # keeps them: nbval forgets the result of a cell
-brrr.course.view.explorer.sweepable = set()
+import brrr.course.view.display
+brrr.course.view.display.shown = set()  # keeps them: nbval forgets the result of a cell
 """
 
 ANSWER_ALL = """
@@ -33,8 +32,8 @@ for asked in [value for value in list(globals().values()) if isinstance(value, G
 """
 
 SWEEP = """
-from brrr.course.view.explorer import explorers, sweepable, sweep_all
-assert not any(each.covered for each in [*explorers, *sweepable])
+from brrr.course.view.display import shown, sweep_all
+assert not any(each.covered for each in shown)
 swept = sweep_all()
 assert swept == {count}, f"{{swept}} explorers were swept; the lesson has {count}"
 """

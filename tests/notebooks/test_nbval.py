@@ -29,7 +29,7 @@ def test_lesson_runs_its_sliders_move_and_its_answers_are_right(lesson: Path, la
 
 
 EXPLORES = 'from brrr.course.view.explorer import explore\nexplore("matmul", source="cpu")'
-HIDES = EXPLORES + "\nfrom brrr.course.view.explorer import explorers\nexplorers.clear()"
+HIDES = EXPLORES + "\nfrom brrr.course.view.display import shown\nshown.clear()"
 RAISES = "from brrr.course.view.panel import Panel\nPanel._on_slider = lambda *_: 1 / 0"
 WRONG = 'from brrr.course.lessons.checking import check\ncheck("00-orders", microseconds=1200)'
 

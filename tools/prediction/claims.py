@@ -22,7 +22,7 @@ from brrr.course.nouns.claim import Claim, Status, Verdict
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Source
-from brrr.course.sources.named import source as source_named
+from brrr.course.sources import source as source_named
 from tools.prediction.cases import KINDS, Kind
 
 if TYPE_CHECKING:

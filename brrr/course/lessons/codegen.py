@@ -23,7 +23,7 @@ from brrr.core.paths import recordings_root
 from brrr.core.values import Badge, DeviceKind
 from brrr.course.lessons.comparison import Comparison
 from brrr.course.nouns.source import quick
-from brrr.course.sources.named import source
+from brrr.course.sources import source
 from brrr.course.view.display import static
 from brrr.kernels.elementwise.kernel import Elementwise
 

@@ -19,7 +19,7 @@ from brrr.course.lessons.comparison import Comparison, measured_at, reachable, t
 from brrr.course.lessons.guessing import Guess
 from brrr.course.nouns.experiment import Experiment, Line
 from brrr.course.nouns.source import Source
-from brrr.course.sources.named import source as default_source
+from brrr.course.sources import source as default_source
 from brrr.course.view.predictions import Predictions
 
 _Place = dict[str, Value]

@@ -16,7 +16,7 @@ from brrr.course.lessons.answers import Answer, Choice, Quantity, Ranking
 from brrr.course.lessons.guessing import Guess
 from brrr.course.nouns.experiment import Axis, Experiment, Line
 from brrr.course.nouns.source import Source
-from brrr.course.sources.named import source as default_source
+from brrr.course.sources import source as default_source
 from brrr.course.view.display import message_html, table_html, table_text
 
 TIE = 1.1

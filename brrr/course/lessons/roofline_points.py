@@ -14,7 +14,7 @@ from brrr.course.experiments.judging import stand_in
 from brrr.course.lessons.comparison import Comparison, reachable, time_at
 from brrr.course.nouns.experiment import Experiment, Line
 from brrr.course.nouns.source import Source
-from brrr.course.sources.named import source as default_source
+from brrr.course.sources import source as default_source
 from brrr.course.view.predictions import figures_of
 from brrr.drawing.roofline import roofline_plot
 

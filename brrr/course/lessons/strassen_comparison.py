@@ -12,7 +12,7 @@ from brrr.course.lessons.drawings.strassen_measured import Seen, described, kind
 from brrr.course.lessons.drawings.strassen_panel import rows
 from brrr.course.lessons.guessing import Guess
 from brrr.course.nouns.source import Source
-from brrr.course.sources.named import source as default_source
+from brrr.course.sources import source as default_source
 from brrr.gpu.datasheet import hardware
 
 if TYPE_CHECKING:

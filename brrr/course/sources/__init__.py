@@ -1,1 +1,47 @@
-"""Where measurements come from and where they go: live sources, recordings, the recorder."""
+"""Where measurements come from and where they go: live sources, recordings, the recorder; a source by its name."""
+
+from __future__ import annotations
+
+import os
+
+from brrr.core.errors import ArgumentError
+from brrr.core.values import DeviceKind
+from brrr.course.nouns.source import Source
+
+_live: dict[str, Source] = {}
+"""The live sources of this session: what one cell measured, the next one knows."""
+
+
+def source(name: str | None = None) -> Source:
+    """The source of that name: `recorded:h200`, `cuda` or `cpu`; None asks `BRRR_SOURCE`, then looks for a GPU.
+
+    >>> source("recorded:h200").live
+    False
+    """
+    name = name or os.environ.get("BRRR_SOURCE") or _default_name()
+    kind, _, device = name.partition(":")
+    if kind == "recorded":
+        from brrr.course.sources.recorded import Recorded
+
+        return Recorded(device or "h200")
+    if name in ("cuda", "cpu"):
+        from brrr.course.sources.live import Live
+
+        live: DeviceKind = "cuda" if name == "cuda" else "cpu"
+        if name not in _live:
+            _live[name] = Live(live)
+        return _live[name]
+    raise ArgumentError("source", "name", name, "recorded:DEVICE, cuda or cpu", _recordings_hint())
+
+
+def _default_name() -> str:
+    from brrr.gpu.device import default_device_kind
+
+    return "cuda" if default_device_kind() == "cuda" else "recorded:h200"
+
+
+def _recordings_hint() -> str:
+    from brrr.core.paths import recorded_devices
+
+    devices = ", ".join(f"recorded:{device}" for device in recorded_devices())
+    return f"Recordings here: {devices or 'none'}"

@@ -25,9 +25,8 @@ from brrr.core.files import read_object, require_writable, write_atomically
 from brrr.core.measurement import FIELDS
 from brrr.core.paths import FILE
 from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.machine import FORMAT, Failure, Machine, RunInfo
 from brrr.course.sources.plan import Step
-from brrr.course.sources.recording import Recording, parted, seal_of
+from brrr.course.sources.recording import FORMAT, Failure, Machine, Recording, RunInfo, parted, seal_of
 from brrr.course.sources.rows import Row
 from brrr.course.sources.timers import FOLDER as TRACES
 from brrr.roofline.peaks import file as peaks_file

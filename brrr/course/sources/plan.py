@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import ItemsView, Iterator, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Literal
@@ -24,6 +24,8 @@ from brrr.course.sources.rows import Row
 if TYPE_CHECKING:
     from brrr.tracing.timeline import Timeline
 
+Key = tuple[Value, ...]
+"""A point's values in the order of the axes."""
 Phase = Literal["anchor", "claim", "corner", "middle", "grid"]
 PHASES: tuple[Phase, ...] = ("anchor", "claim", "corner", "middle", "grid")
 
@@ -98,8 +100,8 @@ def prioritized(experiment: Experiment, *, quick: bool = False) -> list[tuple[di
     phases: list[tuple[Phase, list[tuple[Value, ...]]]] = [
         ("anchor", [key for key in anchors if not quick or key in grid]),
         ("claim", [key for key in claimed_points(experiment) if not quick or key in grid]),
-        ("corner", _corners(experiment, quick)),
-        ("middle", _middles(experiment, quick)),
+        ("corner", _of_axes(experiment, quick, lambda values: (values[0], values[-1]))),
+        ("middle", _of_axes(experiment, quick, lambda values: (values[len(values) // 2],))),
         ("grid", spread),
     ]
     names = [axis.name for axis in experiment.axes]
@@ -124,19 +126,12 @@ def _reversed_bits(index: int, count: int) -> int:
     return int(f"{index:0{bits}b}"[::-1], 2)
 
 
-def _corners(experiment: Experiment, quick: bool) -> list[tuple[Value, ...]]:
-    """Both ends of every axis that has ends; a category has none, so all of its values are taken."""
+def _of_axes(experiment: Experiment, quick: bool, pick: Callable[[Sequence[Value]], Sequence[Value]]) -> list[Key]:
+    """What `pick` takes of every axis, in all combinations; of a category, which has no order, all values are taken."""
     axes = [(axis.quick or axis.values if quick else axis.values, axis.scale) for axis in experiment.axes]
     if all(scale == "category" for _, scale in axes):
         return []
-    return list(product(*(values if scale == "category" else (values[0], values[-1]) for values, scale in axes)))
-
-
-def _middles(experiment: Experiment, quick: bool) -> list[tuple[Value, ...]]:
-    axes = [(axis.quick or axis.values if quick else axis.values, axis.scale) for axis in experiment.axes]
-    if all(scale == "category" for _, scale in axes):
-        return []
-    return list(product(*(values if scale == "category" else (values[len(values) // 2],) for values, scale in axes)))
+    return list(product(*(values if scale == "category" else pick(values) for values, scale in axes)))
 
 
 def claimed_points(experiment: Experiment) -> list[tuple[Value, ...]]:

@@ -18,9 +18,9 @@ from brrr.core.paths import FILE, recordings_root
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import quick
 from brrr.course.sources.folders import Store, convert
-from brrr.course.sources.machine import collect_environment
 from brrr.course.sources.plan import PHASES, DurationEstimator, Step, steps
 from brrr.course.sources.recorder import Outcome, Recorder, record_traces
+from brrr.course.sources.recording import collect_environment
 from brrr.course.sources.rows import Timed
 
 INTERRUPTED = 130

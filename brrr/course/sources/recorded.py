@@ -12,8 +12,7 @@ from brrr.core.measurement import Measurement
 from brrr.core.paths import recorded_devices, recordings_root
 from brrr.core.values import Badge, Point, Value
 from brrr.course.nouns.experiment import Axis, Experiment
-from brrr.course.sources.machine import Machine
-from brrr.course.sources.recording import Recording
+from brrr.course.sources.recording import Machine, Recording
 from brrr.course.sources.rows import Row
 from brrr.tracing.files import read
 

@@ -12,8 +12,8 @@ from brrr.core.measurement import FIELDS, Field
 from brrr.core.values import DeviceKind, Point, Value
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.folders import Store
-from brrr.course.sources.machine import Drift, Failure, RunInfo
 from brrr.course.sources.plan import DurationEstimator, Step, is_quick
+from brrr.course.sources.recording import Drift, Failure, RunInfo
 from brrr.course.sources.rows import Row, Timed, check_row
 from brrr.course.sources.timers import FOLDER, file_name, trace_variant
 from brrr.tracing.files import write

@@ -193,7 +193,7 @@ def _bytes_of(function: Callable[[], Any]) -> float:
 def _of_experiment(name: str, batch: int, factor: int, variant: str, source: str | Source | None) -> Scaling:
     """The same judgement on an experiment's pair of variants, `NAME` and `NAME-double`, from a source."""
     from brrr.course.experiments import experiment
-    from brrr.course.sources.named import source as source_named
+    from brrr.course.sources import source as source_named
 
     found = experiment(name)
     pair = _pair(found, variant)

@@ -12,7 +12,6 @@ from brrr.core.values import Value
 from brrr.course.experiments.judging import stand_in
 from brrr.course.nouns.experiment import Axis, Experiment, Line
 from brrr.course.nouns.source import Source
-from brrr.course.view.published import published_panels
 
 MOST_SLIDERS = 3
 Show = str | Mapping[str, str | Mapping[str, str]]
@@ -135,8 +134,12 @@ def _kept(found: Experiment, values: Mapping[str, Sequence[Value]] | None) -> di
 
 def _with_panels(view: View) -> View:
     """The view, if its published panels exist and are of what it shows."""
+    if not view.published:
+        return view
+    from brrr.course.view.published import published_panels
+
     published_panels(view.published)
-    if view.published and view.shows not in ("ratio", "speedup"):
+    if view.shows not in ("ratio", "speedup"):
         hint = 'The published tables are speed-ups: show={"speedup": {LINE: BASE}} stands above them.'
         raise ArgumentError("explore", "published", view.published, "nothing, where times or rates are shown", hint)
     return view

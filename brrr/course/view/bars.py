@@ -198,6 +198,29 @@ _ROOM = 1.04
 _FIRST = 2.0  # on a log scale the shortest bar ends at this factor from its start
 
 
+class SceneBars:
+    """A scene as bars: `show` what a slider may leave standing, then `png` at each step."""
+
+    def __init__(self) -> None:
+        self._canvas = BarCanvas()
+        self._frame: BarFrame | None = None
+
+    @property
+    def redraws(self) -> int:
+        """How often everything was drawn anew."""
+        return self._canvas.redraws
+
+    def show(self, scene: Scene) -> None:
+        """Take over the scene's axes and rows."""
+        self._frame = bar_frame(scene)
+        self._canvas.show(self._frame)
+
+    def png(self, scene: Scene) -> bytes:
+        """The picture where the sliders stand."""
+        assert self._frame is not None  # `show` came first
+        return self._canvas.draw(*bars_of(scene, self._frame), words.in_figure(scene))
+
+
 def bar_frame(scene: Scene) -> BarFrame:
     """All that stands still while a slider moves: the rows' names, the axis and its limits, the badge."""
     stack = scene.view.form == "stack"

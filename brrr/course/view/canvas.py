@@ -11,14 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from textwrap import fill
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from matplotlib import rc_context
 from PIL import Image
 
 from brrr.core.values import Badge, Value
-from brrr.course.view.published import BELOW, PublishedPanel, draw_published
 from brrr.drawing import style
+
+if TYPE_CHECKING:
+    from brrr.course.view.published import PublishedPanel
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What every kept figure does: draw on a canvas that stays, and encode it as a small PNG.
@@ -78,6 +80,8 @@ class Blit:
         text.remove()
 
 
+BELOW = 236
+"""The height of the row of published panels, in CSS pixels."""
 _STRIP = 26  # pixels to each side of the marked place: half a marker, its edge and the guide line
 _ROWS_WITHIN = 4  # rows of the legend that find room in a figure of the usual height
 PREDICTED = "PREDICTED, in the line's colour (grey: several)"
@@ -197,7 +201,12 @@ class Canvas(Blit):
             style.draw_predicted(self._axes, [], [], SEVERAL, PREDICTED)
         style.legend(self._axes)
         style.stamp(self._figure, frame.badge, 1 - frame.share + 9 / frame.height)
-        draw_published(self._figure, frame.published, frame.share, self._axes.get_xlim(), frame.limits)
+        if frame.published:
+            from brrr.course.view.published import draw_published
+
+            draw_published(
+                self._figure, frame.published, frame.share, 1 / frame.height, self._axes.get_xlim(), frame.limits
+            )
         self._guide = self._axes.axvline(frame_start(frame), color=style.FAINT, linewidth=1, animated=True)
         self._canvas.draw()
         self._empty = self._canvas.copy_from_bbox(self._figure.bbox)

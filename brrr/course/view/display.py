@@ -1,12 +1,18 @@
-"""How a result shows itself in a notebook: one small HTML table in the theme's own colours, and the same as text."""
+"""How a result shows itself in a notebook: small HTML tables, the same as text, and what has sliders or a cover."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
+
+from brrr.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from brrr.drawing.style import Picture
 
 ACCENT = {"right": "#009E73", "wrong": "#D55E00", "open": "#0072B2"}
 """Okabe-Ito colours of the bar beside a message; the word beside it says the same, for who cannot tell them apart."""
@@ -70,7 +76,7 @@ def table_text(header: Sequence[str], rows: Sequence[Sequence[str]], caption: st
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What waits for a guess: a figure that shows a cover until the answer is given.
+# What has sliders, and may wait for a guess: a cover stands in its place until the answer is given.
 
 COVERED = "Covered: give your guess above to uncover."
 
@@ -86,29 +92,71 @@ class Lock(Protocol):
         """Call `call(guess)` once the answer is given."""
 
 
-class Covered:
-    """Base of what `unlock=` covers; a subclass has a `panel`, whose `root` is the widget that the cover turns into."""
+class Shown:
+    """Base of what a cell shows: a text line, a picture and a panel of sliders, covered by `unlock=` until the guess.
+
+    A subclass has `_text`, `_picture` and `_make_panel`; it shows itself as the last expression of a cell.
+    """
 
     def __init__(self, unlock: Lock | None) -> None:
         self._unlock = unlock
         self._panel: Any = None
         self._root: Any = None
+        shown.add(self)
 
-    @property
-    def panel(self) -> Any:
-        """The widgets, made when first asked for."""
+    def _text(self) -> str:
+        """The text line."""
         raise NotImplementedError
+
+    def _picture(self) -> Picture:
+        """The picture with its alternative text."""
+        raise NotImplementedError
+
+    def _make_panel(self) -> Any:
+        """The widgets, a `Panel`."""
+        raise NotImplementedError
+
+    def _outputs(self) -> Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """What stands behind the text line in the edition that is read, as data with metadata."""
+        yield self.picture()._repr_mimebundle_()
 
     @property
     def covered(self) -> bool:
         """Whether it waits for a guess."""
         return self._unlock is not None and not self._unlock.answered
 
-    def _shown(self) -> Any:
-        """The root widget: the panel, or the cover that turns into it. While covered, no data is in any widget."""
+    @property
+    def text(self) -> str:
+        """The text line; while covered, only the request for a guess."""
+        return COVERED if self.covered else self._text()
+
+    def picture(self) -> Picture:
+        """The picture with its alternative text; ArgumentError while covered."""
+        if self.covered:
+            raise ArgumentError(f"{type(self).__name__}.picture", "unlock", "unanswered guess", "an answered one")
+        return self._picture()
+
+    @property
+    def panel(self) -> Any:
+        """All widgets, made when first asked for."""
+        if self._panel is None:
+            self._panel = self._make_panel()
+        return self._panel
+
+    @property
+    def sliders(self) -> dict[str, Any]:
+        """The sliders by name."""
+        return dict(self.panel.sliders)
+
+    def sweep(self) -> None:
+        """Move every slider to both ends and back, and raise what any callback raised: for tests of a notebook."""
+        self.panel.sweep()
+
+    def _root_widget(self) -> Any:
+        """The panel, or the cover that turns into it. While covered, no data is in any widget."""
         if self._root is None:
             if self.covered and self._unlock is not None:
-                from brrr.course.view.panel import cover
+                from brrr.course.view.widgets import cover
 
                 self._root = cover()
                 self._unlock.on_answer(lambda *_: self._uncover())
@@ -119,3 +167,35 @@ class Covered:
     def _uncover(self) -> None:
         if self._root is not None:
             self._root.children = (self.panel.root,)
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _ipython_display_(self) -> None:
+        if not static():
+            publish({**dict(self._root_widget()._repr_mimebundle_()), "text/plain": self.text})
+            return
+        outputs = [] if self.covered else list(self._outputs())  # for the edition that is read; a cover stays a cover
+        publish({"text/plain": self.text, "text/markdown": self.text})
+        for data, metadata in outputs:
+            publish(data, metadata)
+
+
+shown: WeakSet[Shown] = WeakSet()
+"""All that has sliders in this session, for `sweep_all`."""
+
+
+def publish(data: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> None:
+    """Send an output to the notebook, in all its forms."""
+    from IPython import display
+
+    send: Any = display.display
+    send(dict(data), metadata=dict(metadata or {}), raw=True)
+
+
+def sweep_all() -> int:
+    """Sweep all that has sliders in this session; returns how many there were. A lesson's tests end with it."""
+    found = list(shown)
+    for each in found:
+        each.sweep()
+    return len(found)

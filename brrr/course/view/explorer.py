@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError, BrrrError
 from brrr.core.values import Value
 from brrr.course.experiments import experiment as experiment_named
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Source
-from brrr.course.sources.named import source as source_named
+from brrr.course.sources import source as source_named
 from brrr.course.view import words
 from brrr.course.view.arguments import Show, slider_names, snap, view_of
-from brrr.course.view.display import COVERED, Covered, Lock, static
-from brrr.course.view.predictions import LinePrediction as Foreseen
+from brrr.course.view.display import Lock, Shown
+from brrr.course.view.predictions import LinePrediction
 from brrr.course.view.scene import Row, Scene
-from brrr.course.view.stack import Part, stacked
-from brrr.course.view.words import as_bundle, as_sentence
+
+if TYPE_CHECKING:
+    from brrr.course.view.stack import Part
+    from brrr.drawing.style import Picture
 
 
-class Explorer(Covered):
+class Explorer(Shown):
     """What `explore` returns; it shows itself as the last expression of a cell.
 
     `text` is the line in front of the figure, `data` what is drawn, `guides` the theoretical lines, `parts` those of a
@@ -36,12 +37,6 @@ class Explorer(Covered):
         self._scene, self._names = scene, tuple(sliders)
         self._at, self._lines = dict(at), lines
         self._given_source = scene.source
-        explorers.add(self)
-
-    @property
-    def text(self) -> str:
-        """The text line; while covered, only the request for a guess."""
-        return COVERED if self.covered else words.text(self.scene)
 
     @property
     def data(self) -> dict[str, list[Row]]:
@@ -59,12 +54,12 @@ class Explorer(Covered):
     @property
     def parts(self) -> list[Part]:
         """The parts of a stack where the sliders stand; [] for other figures, and if covered."""
-        return stacked(self.scene) if self.scene.view.form == "stack" and not self.covered else []
+        return words.stack_of(self.scene) if self.scene.view.form == "stack" and not self.covered else []
 
     @property
-    def predictions(self) -> list[Foreseen]:
+    def predictions(self) -> list[LinePrediction]:
         """For each line its predicted time where the sliders stand, its bound, its residual; [] if covered or off."""
-        return [] if self.covered else self.scene.foreseen
+        return [] if self.covered else self.scene.predicted_here
 
     @property
     def scene(self) -> Scene:
@@ -73,19 +68,25 @@ class Explorer(Covered):
         assert isinstance(found, Scene)
         return found
 
-    @property
-    def panel(self) -> Any:
-        """The widgets, made when first asked for."""
-        if self._panel is None:
-            from brrr.course.view.panel import Panel
+    def _text(self) -> str:
+        return words.text(self.scene)
 
-            self._panel = Panel(self._scene, self._names, sources_here(self._given_source), self._choose)
-        return self._panel
+    def _picture(self) -> Picture:
+        from brrr.course.view.panel import png_of
+        from brrr.drawing.style import WIDTH, Picture
 
-    @property
-    def sliders(self) -> dict[str, Any]:
-        """The sliders by the names of their axes."""
-        return dict(self.panel.sliders)
+        predicted = f" {words.as_sentence(self.scene)}" if self.predictions else ""
+        return Picture(png_of(self.scene), f"{words.alt(self.scene)}. {self.text}{predicted}", WIDTH)
+
+    def _make_panel(self) -> Any:
+        from brrr.course.view.panel import ExplorerPanel
+
+        return ExplorerPanel(self._scene, self._names, sources_here(self._given_source), self._choose)
+
+    def _outputs(self) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        yield from super()._outputs()
+        if self.scene.predictions.on:
+            yield words.as_bundle(self.scene), {}
 
     def set(self, **values: Value) -> Explorer:
         """Move sliders, each to the value nearest to the one given.
@@ -100,66 +101,11 @@ class Explorer(Covered):
             self.sliders[name].value = snap(axis, self.scene.values[name], value)
         return self
 
-    def sweep(self) -> None:
-        """Move every slider to both ends and back, and raise what any callback raised: for tests of a notebook."""
-        panel = self.panel
-        for slider in panel.sliders.values():
-            before = slider.value
-            for end in (slider.options[0][1], slider.options[-1][1], before):
-                slider.value = end
-        if panel.failures:
-            raise panel.failures[0]
-
     def _choose(self, name: str) -> Scene:
         chosen = self._given_source if name == self._given_source.name else source_named(name)
         before = self.scene
         at = {**self._at, **_kept(before, chosen)}
         return Scene(before.experiment, chosen, at, self._lines, before.view, before.predictions.on)
-
-    def __repr__(self) -> str:
-        return self.text
-
-    def _ipython_display_(self) -> None:
-        if static():
-            self._show_static()
-        else:
-            bundle = dict(self._shown()._repr_mimebundle_())
-            _display({**bundle, "text/plain": self.text})
-
-    def _show_static(self) -> None:
-        """Text and picture only, for the edition that is read; a cover stays a cover."""
-        _display({"text/plain": self.text, "text/markdown": self.text})
-        if not self.covered:
-            _display(*self.picture()._repr_mimebundle_())
-            if self.scene.predictions.on:
-                _display(as_bundle(self.scene))
-
-    def picture(self) -> Any:
-        """The figure as a picture with its alternative text; ArgumentError while covered."""
-        if self.covered:
-            raise ArgumentError("Explorer.picture", "unlock", "unanswered guess", "an answered one")
-        from brrr.course.view.panel import png_of
-        from brrr.drawing.style import WIDTH, Picture
-
-        foreseen = f" {as_sentence(self.scene)}" if self.predictions else ""
-        return Picture(png_of(self.scene), f"{words.alt(self.scene)}. {words.text(self.scene)}{foreseen}", WIDTH)
-
-
-class Sweepable(Protocol):
-    """What `sweep_all` moves: anything with sliders."""
-
-    @property
-    def covered(self) -> bool:
-        """Whether it waits for a guess."""
-
-    def sweep(self) -> None:
-        """Move every slider to its ends and raise what a callback raised."""
-
-
-explorers: WeakSet[Explorer] = WeakSet()
-"""The explorers of this session, for `sweep_all`."""
-sweepable: WeakSet[Sweepable] = WeakSet()
-"""What else has sliders: `sweepable.add(self)` in its constructor, and `sweep_all` moves it too."""
 
 
 def explore(
@@ -235,21 +181,6 @@ def _snapped(found: Experiment, source: Source, axis: str, value: Value) -> tupl
     """The one value that an axis without a slider takes: the source's nearest, so that the limits fit what is shown."""
     there = source.values(found, axis)
     return (snap(found.axis(axis), there, value),) if value in there or found.axis(axis).scale != "category" else ()
-
-
-def _display(data: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> None:
-    from IPython import display
-
-    publish: Any = display.display
-    publish(dict(data), metadata=dict(metadata or {}), raw=True)
-
-
-def sweep_all() -> int:
-    """Sweep all that has sliders in this session; returns how many there were. A lesson's tests end with it."""
-    found: list[Sweepable] = [*explorers, *sweepable]
-    for each in found:
-        each.sweep()
-    return len(found)
 
 
 def _kept(before: Scene, chosen: Source) -> dict[str, Value]:

@@ -7,36 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
-from traitlets import Unicode
 
 from brrr.core import units
 from brrr.core.errors import BrrrError
 from brrr.core.values import Value
 from brrr.course.view import words
-from brrr.course.view.bars import BarCanvas, BarFrame, bar_frame, bars_of
 from brrr.course.view.canvas import Canvas
-from brrr.course.view.measuring import ASK_ABOVE_S, Job, Slice, expected_s
 from brrr.course.view.scene import Scene
-from brrr.course.view.words import as_panel, in_figure, table_of
+from brrr.course.view.widgets import Panel, button, html, live_region
 from brrr.drawing import style
-from brrr.drawing import style as plots
 
-# ---------------------------------------------------------------------------------------------------------------------
-# A scene's picture, whatever its form: lines over x, or bars at the sliders' point.
+if TYPE_CHECKING:
+    from brrr.course.view.bars import SceneBars
+    from brrr.course.view.measuring import Job, Slice
 
 
-class ScenePicture:
-    """Draws a scene: `show` what a slider may leave standing, then `png` at each step.
+class SceneLines:
+    """A scene's lines over x: `show` what a slider may leave standing, then `png` at each step."""
 
-    `redraws` counts how often everything was drawn anew.
-    """
-
-    def __init__(self, scene: Scene) -> None:
-        self._bars: BarFrame | None = None
-        self._canvas: Canvas | BarCanvas = BarCanvas() if scene.view.is_bars else Canvas()
+    def __init__(self) -> None:
+        self._canvas = Canvas()
 
     @property
     def redraws(self) -> int:
@@ -45,65 +38,52 @@ class ScenePicture:
 
     def show(self, scene: Scene) -> None:
         """Take over the scene's axes and lines."""
-        if isinstance(self._canvas, BarCanvas):
-            self._bars = bar_frame(scene)
-            self._canvas.show(self._bars)
-        else:
-            self._canvas.show(scene.frame(), scene.curves())
+        self._canvas.show(scene.frame(), scene.curves())
 
     def png(self, scene: Scene) -> bytes:
         """The picture where the sliders stand."""
-        if isinstance(self._canvas, BarCanvas):
-            assert self._bars is not None  # `show` came first
-            return self._canvas.draw(*bars_of(scene, self._bars), in_figure(scene))
         return self._canvas.mark(*scene.marks(), words.in_figure(scene))
+
+
+def kept_picture(scene: Scene) -> SceneLines | SceneBars:
+    """What draws a scene's form: lines over x, or bars at the sliders' point."""
+    if not scene.view.is_bars:
+        return SceneLines()
+    from brrr.course.view.bars import SceneBars
+
+    return SceneBars()
 
 
 def png_of(scene: Scene) -> bytes:
     """The picture of a scene, drawn once."""
-    drawn = ScenePicture(scene)
+    drawn = kept_picture(scene)
     drawn.show(scene)
     return drawn.png(scene)
 
 
-class Panel:
-    """One explorer's widgets over a `Scene`; every change of a widget ends in `refresh`.
+class ExplorerPanel(Panel):
+    """One explorer's widgets over a `Scene`."""
 
-    `failures` keeps what a callback raised without meaning to, for a test to raise again: Jupyter only logs it.
-    """
-
-    def __init__(self, scene: Scene, sliders: Sequence[str], sources: Sequence[tuple[str, str]],
-                 choose: Callable[[str], Scene]) -> None:  # fmt: skip
-        self.scene, self._names, self._choose = scene, tuple(sliders), choose
-        self.failures: list[BaseException] = []
-        self._canvas = ScenePicture(scene)
-        self._quiet = False
+    def __init__(
+        self, scene: Scene, sliders: Sequence[str], sources: Sequence[tuple[str, str]], choose: Callable[[str], Scene]
+    ) -> None:
+        super().__init__()
+        self.scene, self._choose = scene, choose
+        self._canvas = kept_picture(scene)
         self._job: Job | None = None
         self._confirmed: object = None
-        self._make_widgets(sources)
-        self._fill()
-
-    # -- building --------------------------------------------------------------------------------------------------
-
-    def _make_widgets(self, sources: Sequence[tuple[str, str]]) -> None:
-        self.badge = html("brrr-badge")
-        self.source = widgets.Dropdown(
-            options=list(sources), value=self.scene.source.name, description="source",
-            style={"description_width": "initial"}, layout={"width": "max-content"},
-        )  # fmt: skip
-        self.source.observe(self._guarded(self._on_source), "value")
-        self.sliders: dict[str, Any] = {name: self._slider(name) for name in self._names}
-        self.text = html("brrr-text")
-        self.image = Named(format="png", layout={**FULL, "object_fit": "contain"})
-        self.image.add_class("brrr-figure")
+        self.source = self._choice("source", list(sources), self._on_source, value=scene.source.name)
+        self.sliders = {name: self._axis_slider(name) for name in sliders}
         self.lines = widgets.HBox([], layout={"flex_flow": "row wrap", "max_width": f"{style.WIDTH}px"})
         self.lines.add_class("brrr-lines")
         self._make_buttons()
         head = widgets.HBox([self.source, self.badge], layout={"flex_flow": "row wrap", "align_items": "center"})
-        children = [widgets.HTML(CSS, layout={"display": "none"}), head, *self.sliders.values(), self.text, self.image]
         asked = widgets.HBox([self.show_table, self.show_predictions])
-        self.root = widgets.VBox([*children, self.predicted, self.lines, self.measuring, asked, self.table])
-        self.root.add_class("brrr-explorer")
+        below = (self.predicted, self.lines, self.measuring, asked, self.table)
+        self._build(head, *self.sliders.values(), self.text, self.image, *below)
+        self._fill()
+
+    # -- building --------------------------------------------------------------------------------------------------
 
     def _make_buttons(self) -> None:
         self.measure = button("Measure", "measure every line shown, at the sliders' values", "primary")
@@ -130,32 +110,24 @@ class Panel:
         self.show_predictions.observe(self._guarded(lambda change: self._on_predictions(change["new"])), "value")
         self.predicted = html("brrr-predicted")
 
-    def _slider(self, name: str) -> Any:
+    def _axis_slider(self, name: str) -> Any:
         title = self.scene.experiment.axis(name).title
-        slider = widgets.SelectionSlider(
-            options=self._options(name), value=self.scene.point[name],
-            description=title.split(" (")[0], tooltip=title, continuous_update=True,
-            style={"description_width": "initial"}, layout=FULL,
-        )  # fmt: skip
-        slider.observe(self._guarded(lambda change: self._on_slider(name, change["new"])), "value")
-        return slider
+        return self._slider(
+            title, self._options(name), self.scene.point[name], lambda value: self._on_slider(name, value)
+        )
 
     def _options(self, name: str) -> list[tuple[str, Value]]:
         return [(style.readable(value), value) for value in self.scene.values[name]]
 
     def _fill(self) -> None:
         """Put the scene's values, lines and badge into the widgets: at the start, and for a new source."""
-        self._quiet = True
-        try:
+        with self._silently():
             for name, slider in self.sliders.items():
                 slider.options = self._options(name)
                 slider.value = self.scene.point[name]
             stack = self.scene.view.form == "stack"  # its parts are made of all its lines
             self.lines.children = [] if stack else [self._checkbox(line.name, line.label) for line in self.scene.lines]
-        finally:
-            self._quiet = False
-        badge = escape(self.scene.source_said)
-        self.badge.value = f"<span class='brrr-chip'>{badge}</span>"
+        self._show_badge(self.scene.source_said)
         self.image.tooltip = words.alt(self.scene)
         self.show_predictions.layout.display = "flex" if self.scene.predictions.possible else "none"
         self._show_measuring()
@@ -173,20 +145,6 @@ class Panel:
 
     # -- reacting --------------------------------------------------------------------------------------------------
 
-    def _guarded(self, react: Callable[[Any], object]) -> Callable[[Any], None]:
-        """A callback that keeps what it raises and says so in the text line, instead of falling silent."""
-
-        def call(event: Any) -> None:
-            if self._quiet:
-                return
-            try:
-                react(event)
-            except Exception as error:
-                self.failures.append(error)
-                self.text.value = live_region(escape(f"{type(error).__name__}: {error}"))
-
-        return call
-
     def _on_slider(self, name: str, value: Any) -> None:
         self.scene.move(name, value)
         if name != self.scene.view.x and not self.scene.view.is_bars:
@@ -203,14 +161,13 @@ class Panel:
         self._canvas.show(self.scene)
         self.refresh()
 
-    def _on_source(self, change: Any) -> None:
+    def _on_source(self, name: str) -> None:
         self._stop()
         try:
-            self.scene = self._choose(change["new"])
+            self.scene = self._choose(name)
         except BrrrError as unavailable:  # the one before stays, and its name goes back into the list
-            self._quiet = True
-            self.source.value = self.scene.source.name
-            self._quiet = False
+            with self._silently():
+                self.source.value = self.scene.source.name
             self._say(str(unavailable))
             return
         self._fill()
@@ -219,12 +176,12 @@ class Panel:
         """The picture first, for it is what the eye waits for, then the text line and the table."""
         self.image.value = self._canvas.png(self.scene)
         self.text.value = said_html(self.scene)
-        self.predicted.value = as_panel(self.scene)
+        self.predicted.value = words.as_panel(self.scene)
         if self.show_table.value:
             self._fill_table()
 
     def _fill_table(self) -> None:
-        self.table.value = table_of(self.scene) if self.show_table.value else ""
+        self.table.value = words.table_of(self.scene) if self.show_table.value else ""
 
     # -- measuring -------------------------------------------------------------------------------------------------
 
@@ -242,10 +199,14 @@ class Panel:
         return list(dict.fromkeys(line.variant for line in shown + bases))
 
     def _slices_here(self) -> list[Slice]:
+        from brrr.course.view.measuring import Slice
+
         point = dict(self.scene.point)
         return [Slice(v, point) for v in self._variants() if self.scene.experiment.has(v, point)]
 
     def _slices_all(self) -> list[Slice]:
+        from brrr.course.view.measuring import Slice
+
         x = self.scene.view.x
         points = [{**self.scene.point, x: value} for value in self.scene.values[x]]
         slices = [Slice(v, p) for p in points for v in self._variants() if self.scene.experiment.has(v, p)]
@@ -256,6 +217,8 @@ class Panel:
 
     def _press(self, slices: list[Slice]) -> None:
         """Start measuring, or ask first where it would take long on a CPU."""
+        from brrr.course.view.measuring import ASK_ABOVE_S, expected_s
+
         scene = self.scene
         wanted = [(s.variant, tuple(s.point.values())) for s in slices]
         if scene.source.name == "cpu" and self._confirmed != wanted:
@@ -269,6 +232,8 @@ class Panel:
         self._run(slices)
 
     def _run(self, slices: list[Slice]) -> None:
+        from brrr.course.view.measuring import Job
+
         self.scene.message = ""
         self.progress.max, self.progress.value = max(1, len(slices)), 0
         self._job = Job(self.scene.experiment, self.scene.source, slices, self._on_step, self._on_end)
@@ -305,55 +270,6 @@ class Panel:
         self.refresh()
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What the explorer's panel is built of: its style, its text line, its cover, and small widgets.
-
-CSS = f"""<style>
-.brrr-explorer {{ max-width: {plots.WIDTH + 24}px; }}
-.brrr-explorer .widget-inline-hbox .widget-label, .brrr-explorer .widget-label {{ color: inherit; }}
-.brrr-badge .brrr-chip {{ border: 1px solid currentColor; border-radius: 999px; padding: 1px 10px; font-size: 85%; }}
-.brrr-said {{ line-height: 1.5; min-height: 4.5em; max-width: {plots.WIDTH}px; white-space: normal; }}
-.brrr-said b {{ white-space: nowrap; }}
-.brrr-figure {{ background: {plots.PAPER}; border-radius: 8px; height: auto !important; max-width: 100%;
-  overflow: clip !important;
-  outline: 1px solid rgba(128, 128, 128, .35); }}
-body[data-jp-theme-light="false"] .brrr-figure, body.vscode-dark .brrr-figure {{
-  filter: invert(.93) hue-rotate(180deg); /* dark paper, and hues kept: red stays red */ }}
-.brrr-lines .widget-checkbox {{ width: auto; margin-right: 14px; }}
-.brrr-lines .widget-html {{ margin: 0 2px; }}
-.brrr-predicted table {{ table-layout: fixed; width: 100%; max-width: {plots.WIDTH}px; border-collapse: collapse;
-  line-height: 1.5; font-variant-numeric: tabular-nums; }}
-.brrr-predicted th, .brrr-predicted td {{ text-align: left; padding: 0 10px 0 0; white-space: nowrap; overflow: hidden;
-  text-overflow: ellipsis; }}
-.brrr-predicted tbody th {{ font-weight: 400; }}
-.brrr-predicted thead th {{ font-weight: 600; border-bottom: 1px solid rgba(128, 128, 128, .5); }}
-.brrr-predicted .brrr-number {{ text-align: right; }}
-.brrr-predicted .brrr-origin {{ font-size: 85%; opacity: .8; line-height: 1.5; max-width: {plots.WIDTH}px; }}
-.brrr-table {{ overflow-x: auto; max-width: {plots.WIDTH}px; }}
-.brrr-table table {{ font-variant-numeric: tabular-nums; line-height: 1.5; }}
-.brrr-table td {{ white-space: nowrap; }}
-.brrr-cover {{ border: 1px dashed currentColor; border-radius: 8px; padding: 2.2em 1em; text-align: center;
-  opacity: .8; max-width: {plots.WIDTH}px; }}
-</style>"""
-
-FULL = {"width": "100%", "max_width": f"{plots.WIDTH}px"}
-
-
-class Named(widgets.Image):  # type: ignore[misc]  # ipywidgets is untyped
-    """An image whose tooltip is its name for a screen reader (an Image has no alternative text of its own).
-
-    The front end reads `description` to place a tooltip, and an Image without one fails there.
-    """
-
-    description = Unicode("").tag(sync=True)
-
-
-def cover() -> Any:
-    """What stands in an explorer's place until the guess is given: no number, no line."""
-    text = "<div class='brrr-cover' role='status'>Give your guess above to uncover.</div>"
-    return widgets.VBox([widgets.HTML(CSS + text)])
-
-
 def about(seconds: float) -> str:
     if seconds == float("inf"):
         return "an unknown time on this machine, perhaps long"
@@ -366,17 +282,3 @@ def said_html(scene: Scene) -> str:
     said = "; ".join(f"{escape(label)}: <b>{escape(value)}</b>{escape(beside)}" for label, value, beside in readings)
     where, remark = escape(words.place(scene)), escape(words.remark(scene))
     return live_region(f"At {where}{': ' if said else ''}{said}. {remark}")
-
-
-def live_region(html: str) -> str:
-    return f"<div class='brrr-said' role='status' aria-live='polite'>{html}</div>"
-
-
-def html(css_class: str) -> Any:
-    made = widgets.HTML("")
-    made.add_class(css_class)
-    return made
-
-
-def button(name: str, tooltip: str, style: str = "") -> Any:
-    return widgets.Button(description=name, tooltip=tooltip, button_style=style, layout={"width": "max-content"})

@@ -78,8 +78,6 @@ def _curve(label: str, table: str) -> PublishedCurve:
 # ---------------------------------------------------------------------------------------------------------------------
 # Draws the published panels below a live one: smaller, each with its own badge and axes, in ink instead of colours.
 
-BELOW = 236
-"""The height of the row of published panels, in CSS pixels."""
 _LOOKS = (
     {"color": style.FAINT, "marker": "o", "linestyle": "-"},
     {"color": style.INK, "marker": "s", "linestyle": "-"},
@@ -90,9 +88,14 @@ _TOP, _FOOT = 34, 44  # CSS pixels for the badge above and the ticks below
 
 
 def draw_published(
-    on: Any, panels: Sequence[PublishedPanel], share: float, xlim: tuple[float, float], ylim: tuple[float, float]
+    on: Any,
+    panels: Sequence[PublishedPanel],
+    share: float,
+    pixel: float,
+    xlim: tuple[float, float],
+    ylim: tuple[float, float],
 ) -> None:
-    """One panel beside the other under the live one, which has the upper `share` of the figure.
+    """One panel beside the other under the live one, which has the upper `share` of the figure; `pixel` is a pixel's.
 
     All have the live panel's limits (wider along x, where a published point lies outside), so that shapes can be
     compared by eye.
@@ -100,7 +103,6 @@ def draw_published(
     if not panels:
         return
     width = (_RIGHT - _LEFT - _BETWEEN * (len(panels) - 1)) / len(panels)
-    pixel = (1 - share) / BELOW
     xs = [x for panel in panels for curve in panel.curves for x in curve.xs]
     wide = (min(xlim[0], min(xs) / 1.2), max(xlim[1], max(xs) * 1.2))
     for number, panel in enumerate(panels):

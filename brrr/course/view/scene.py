@@ -11,14 +11,12 @@ from brrr.core.values import Value
 from brrr.course.nouns.experiment import Axis, Experiment, Line
 from brrr.course.nouns.source import Source
 from brrr.course.view.arguments import View, available, looks, slider_values, snap
-from brrr.course.view.predictions import LinePrediction as Foreseen
-from brrr.course.view.predictions import Predictions, together
-from brrr.course.view.published import PublishedPanel, published_panels
-from brrr.course.view.quantities import Points, label, quantity
-from brrr.course.view.quantities import ReferenceLines as Guides
+from brrr.course.view.predictions import LinePrediction, Predictions, together
+from brrr.course.view.quantities import Points, ReferenceLines, label, quantity
 
 if TYPE_CHECKING:
     from brrr.course.view.canvas import Curve, Frame
+    from brrr.course.view.published import PublishedPanel
 
 Row = tuple[Value, float, float, float]
 """One point of a line: where it is on the x axis, then median, low and high."""
@@ -48,8 +46,8 @@ class Scene:
         self.on = [line.name for line in self.lines if all_on or line.shown] or [line.name for line in self.lines[:1]]
         self.values = slider_values(experiment, source, self.lines, view.keep)
         names = [line.name for line in self.lines]
-        self.guides = Guides(experiment, source, self.quantity.guide_view, self.values, names)
-        self.published: tuple[PublishedPanel, ...] = published_panels(view.published)
+        self.guides = ReferenceLines(experiment, source, self.quantity.guide_view, self.values, names)
+        self.published = _published(view.published)
         self.predictions = Predictions(experiment, source, predict)
         self.looks = looks(experiment, self.lines)
         self.point = {axis.name: self._start(axis, at) for axis in experiment.axes}
@@ -133,7 +131,7 @@ class Scene:
         return self.predictions.on and self.predictions.known(self.experiment.line(name) for name in self.on)
 
     @property
-    def foreseen(self) -> list[Foreseen]:
+    def predicted_here(self) -> list[LinePrediction]:
         """For each line switched on, what is predicted where the sliders stand, and what was measured."""
         if not self.predicts:
             return []
@@ -229,6 +227,14 @@ class Scene:
         positive = [bound for bound in bounds if 0 < bound < math.inf]
         near = 1.0 if self.predictions.on else _NEAR  # predictions may lie beyond what was measured: room for them
         return _round_limits(min(positive) / _ROOM, max(positive) * _ROOM, near)
+
+
+def _published(name: str) -> tuple[PublishedPanel, ...]:
+    if not name:
+        return ()
+    from brrr.course.view.published import published_panels
+
+    return published_panels(name)
 
 
 def _round_limits(low: float, high: float, near: float = _NEAR) -> tuple[float, float]:

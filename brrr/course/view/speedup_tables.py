@@ -21,7 +21,7 @@ from brrr.course.experiments.mlp.ratios import Key, times
 from brrr.course.experiments.published import mlp_speedups
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.source import Source
-from brrr.course.sources.named import source as source_named
+from brrr.course.sources import source as source_named
 
 Gains = Mapping[Key, float]
 THEIRS = {"overhead": "three kernels a layer", "fusion": "bias and ReLU fused"}

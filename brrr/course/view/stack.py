@@ -1,4 +1,4 @@
-"""TODO: docstring of brrr.course.view.stack."""
+"""A stack: what each rung adds to the one before, as parts that together make the dearest."""
 
 from __future__ import annotations
 
@@ -11,10 +11,6 @@ from brrr.course.experiments.judging import stand_in
 
 if TYPE_CHECKING:
     from brrr.course.view.scene import Scene
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# A stack: what each rung adds to the one before, as parts that together make the dearest.
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from brrr.course.experiments.strassen.frontier import Place, checked_size, chose
 from brrr.course.experiments.strassen.ratios import clocks_note
 from brrr.course.experiments.strassen.ways import CPU, accuracy_of, short, way_of
 from brrr.course.nouns.source import Source
-from brrr.course.sources.named import source as source_named
+from brrr.course.sources import source as source_named
 from brrr.drawing import style
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""A scene in words: the text line in front of the figure, and the figure's alternative text."""
+"""A scene in words and numbers: the text line, the alternative text, the table of predictions and the data table."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from brrr.core.measurement import Estimate
 from brrr.core.values import Value
 from brrr.course.nouns.experiment import Line
 from brrr.course.view.display import table_html, table_text
-from brrr.course.view.predictions import LinePrediction as Foreseen
-from brrr.course.view.published import PublishedPanel
+from brrr.course.view.predictions import LinePrediction
 from brrr.course.view.quantities import ABOVE, label
 from brrr.course.view.scene import Row, Scene
-from brrr.course.view.stack import stacked
-from brrr.drawing import style
 
 if TYPE_CHECKING:
-    from brrr.course.view.scene import Scene
+    from brrr.course.view.published import PublishedPanel
+    from brrr.course.view.stack import Part
 
 _CHARTS = {
     "lines": "Line chart of {what} against {x}.",
@@ -36,6 +34,13 @@ def place(scene: Scene) -> str:
     return ", ".join(f"{name} {readable(value)}" for name, value in scene.point.items())
 
 
+def stack_of(scene: Scene) -> list[Part]:
+    """The parts of a scene's stack where its sliders stand."""
+    from brrr.course.view.stack import stacked  # no other form needs it
+
+    return stacked(scene)
+
+
 class Reading(NamedTuple):
     """One of the values that the text line names: of what, the value, and what is said behind it."""
 
@@ -48,7 +53,7 @@ def readings(scene: Scene) -> list[Reading]:
     """Each line's value where the slider stands (of a stack: each part's), then the theoretical lines there."""
     short = scene.quantity.short
     if scene.view.form == "stack":
-        return [Reading(part.label, f"{short(part.value)}, {share(part.share)}") for part in stacked(scene)]
+        return [Reading(part.label, f"{short(part.value)}, {share(part.share)}") for part in stack_of(scene)]
     said = [_reading(scene, scene.experiment.line(name), estimate) for name, estimate in scene.here().items()]
     heights = [(label(guide), scene.guides.at(guide, scene.point)) for guide in scene.guides.drawn]
     return said + [Reading(name, short(height)) for name, height in heights if height is not None]
@@ -107,7 +112,7 @@ def _comparison(scene: Scene, here: Mapping[str, Estimate]) -> str:
 
 
 def _stack_remark(scene: Scene) -> str:
-    parts = stacked(scene)
+    parts = stack_of(scene)
     if not parts:
         return ""
     dearest = max(scene.here().items(), key=lambda item: item[1].median)[0]
@@ -166,10 +171,10 @@ _NOTHING = "–"
 _RESIDUAL = "Residual: measured over predicted."
 
 
-def cells(row: Foreseen) -> tuple[str, str, str, str, str]:
+def cells(row: LinePrediction) -> tuple[str, str, str, str, str]:
     """One line's row, as text.
 
-    >>> cells(Foreseen("relu", "relu", 2e-6, "memory", None))
+    >>> cells(LinePrediction("relu", "relu", 2e-6, "memory", None))
     ('relu', '2 µs', 'memory', '–', '–')
     """
     predicted = _NOTHING if row.predicted_s is None else units.seconds(row.predicted_s)
@@ -205,7 +210,7 @@ def as_panel(scene: Scene) -> str:
         return ""
     columns = "".join(f"<col style='width:{width}%'>" for width in _WIDTHS)
     head = "".join(f"<th scope='col'{_side(place)}>{escape(title)}</th>" for place, title in enumerate(HEADER))
-    body = "".join(_row(scene.looks[row.line], cells(row)) for row in scene.foreseen)
+    body = "".join(_row(scene.looks[row.line], cells(row)) for row in scene.predicted_here)
     said = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(origin(scene)))
     below = f"<div class='brrr-origin'>{said}</div>"
     if not scene.predicts:
@@ -230,7 +235,7 @@ def _side(place: int) -> str:
 
 def as_bundle(scene: Scene) -> dict[str, str]:
     """The table for an edition that is read: as HTML, and as text."""
-    rows = [cells(row) for row in scene.foreseen]
+    rows = [cells(row) for row in scene.predicted_here]
     if not rows:
         return {"text/markdown": origin(scene), "text/plain": origin(scene)}
     return {
@@ -244,7 +249,7 @@ def as_sentence(scene: Scene) -> str:
     said = [
         f"{row.label}: {units.seconds(row.predicted_s)}, {row.bound}"
         + (f", measured over predicted {residual(row.residual)}" if row.residual is not None else "")
-        for row in scene.foreseen
+        for row in scene.predicted_here
         if row.predicted_s is not None
     ]
     return f"Predicted: {'; '.join(said)}." if said else "Predicted: nothing."
@@ -275,14 +280,16 @@ def _line_table(scene: Scene) -> Table:
     """A row for each value along x; the theoretical lines and the predictions behind the measured ones."""
     data = {name: {row[0]: row for row in rows} for name, rows in scene.data.items()}
     guides = {name: dict(rows) for name, rows in scene.guide_data.items()}
-    foreseen = {f"PREDICTED {scene.experiment.line(n).label}": dict(rows) for n, rows in scene.predicted_data.items()}
-    guides |= {name: heights for name, heights in foreseen.items() if heights}
+    predicted = {f"PREDICTED {scene.experiment.line(n).label}": dict(rows) for n, rows in scene.predicted_data.items()}
+    guides |= {name: heights for name, heights in predicted.items() if heights}
+    from brrr.drawing.style import readable
+
     rows: list[Sequence[str]] = []
     for x in scene.values[scene.view.x]:
         cells = [_cell(scene, name, data[name].get(x)) for name in scene.on]
         heights = [_height(scene, guides[name].get(x)) for name in guides]
         if any(cells):
-            rows.append([style.readable(x), *cells, *heights])
+            rows.append([readable(x), *cells, *heights])
     header = [scene.x_axis.name, *(scene.experiment.line(name).label for name in scene.on), *guides]
     return header, rows
 
@@ -316,14 +323,16 @@ def _stack_table(scene: Scene) -> Table:
     """A row for each part, with the interval of the difference and its share of the whole."""
     short, between = scene.quantity.short, scene.quantity.between
     rows: list[Sequence[str]] = []
-    for part in stacked(scene):
+    for part in stack_of(scene):
         said = f"{short(part.value)} ({between(part.low, part.high)})"
         rows.append([part.label, said, share(part.share), scene.experiment.line(part.line).label])
     return ["part", scene.y_label, "share", "up to the line"], rows
 
 
 def _published_table(panel: PublishedPanel) -> str:
+    from brrr.drawing.style import readable
+
     xs = sorted({x for curve in panel.curves for x in curve.xs})
     found = [dict(zip(curve.xs, curve.ys, strict=True)) for curve in panel.curves]
-    rows = [[style.readable(x), *(units.ratio(c[x]) if x in c else "" for c in found)] for x in xs]
+    rows = [[readable(x), *(units.ratio(c[x]) if x in c else "" for c in found)] for x in xs]
     return table_html([panel.x_label, *(c.label for c in panel.curves)], rows, f"{panel.y_label}. {panel.badge}")

@@ -9,7 +9,7 @@ from brrr.core.errors import ArgumentError
 from brrr.core.values import Value
 from brrr.course.lessons import registered
 from brrr.course.nouns.source import Source
-from brrr.course.sources.named import source as source_named
+from brrr.course.sources import source as source_named
 from brrr.course.view.display import Lock
 from brrr.course.view.stepped import Drawing
 

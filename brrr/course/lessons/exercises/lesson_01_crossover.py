@@ -15,7 +15,7 @@ from brrr.course.lessons.checking import Exercise, Mark
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Source
-from brrr.course.sources.named import source
+from brrr.course.sources import source
 
 RECORDING = "recorded:h200"
 

@@ -266,7 +266,7 @@ class CudaBusy:
 @contextmanager
 def device() -> Iterator[Clocked]:
     """The GPU if the lesson's source is one, else the CPU queue."""
-    from brrr.course.sources.named import source
+    from brrr.course.sources import source
 
     if source().name == "cuda":
         from brrr.gpu.device import this_device

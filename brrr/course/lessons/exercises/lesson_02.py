@@ -18,7 +18,7 @@ from brrr.course.experiments.judging import Curve, curve
 from brrr.course.experiments.nested_sine import SINES
 from brrr.course.lessons.checking import Exercise, Mark, ask
 from brrr.course.nouns.evidence import Evidence
-from brrr.course.sources.named import source
+from brrr.course.sources import source
 
 if TYPE_CHECKING:
     import numpy as np

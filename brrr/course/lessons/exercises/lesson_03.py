@@ -15,7 +15,7 @@ from brrr.course.experiments.run_ahead import HIDDEN, hidden_from, idle_share
 from brrr.course.lessons.checking import Exercise, Mark, ask
 from brrr.course.lessons.exercises.lesson_01_crossover import Bracket
 from brrr.course.nouns.evidence import Evidence
-from brrr.course.sources.named import source
+from brrr.course.sources import source
 
 if TYPE_CHECKING:
     import torch
@@ -117,7 +117,7 @@ def _error(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 def _on_gpu() -> bool:
-    from brrr.course.sources.named import source
+    from brrr.course.sources import source
 
     return source().name == "cuda"
 

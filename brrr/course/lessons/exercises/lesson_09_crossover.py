@@ -20,7 +20,7 @@ from brrr.course.lessons.checking import Exercise, Mark, ask
 from brrr.course.lessons.comparison import first_available, time_at
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.source import Source
-from brrr.course.sources.named import source
+from brrr.course.sources import source
 
 PAIRS = (("sgemm", "sgemm strassen 1"), ("cpu sgemm", "cpu sgemm strassen 1"))
 """The classical line and the one with a level, both sides' additions in its time: on a GPU, and on a CPU."""

@@ -1,0 +1,154 @@
+"""What every panel of widgets is built of: its style, its sliders, its text line, its picture, and its cover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from html import escape
+from typing import Any
+
+import ipywidgets as widgets
+from traitlets import Unicode
+
+from brrr.core.values import Value
+from brrr.drawing import style as plots
+
+CSS = f"""<style>
+.brrr-explorer {{ max-width: {plots.WIDTH + 24}px; }}
+.brrr-explorer .widget-inline-hbox .widget-label, .brrr-explorer .widget-label {{ color: inherit; }}
+.brrr-badge .brrr-chip {{ border: 1px solid currentColor; border-radius: 999px; padding: 1px 10px; font-size: 85%; }}
+.brrr-said {{ line-height: 1.5; min-height: 4.5em; max-width: {plots.WIDTH}px; white-space: normal; }}
+.brrr-said b {{ white-space: nowrap; }}
+.brrr-figure {{ background: {plots.PAPER}; border-radius: 8px; height: auto !important; max-width: 100%;
+  overflow: clip !important;
+  outline: 1px solid rgba(128, 128, 128, .35); }}
+body[data-jp-theme-light="false"] .brrr-figure, body.vscode-dark .brrr-figure {{
+  filter: invert(.93) hue-rotate(180deg); /* dark paper, and hues kept: red stays red */ }}
+.brrr-lines .widget-checkbox {{ width: auto; margin-right: 14px; }}
+.brrr-lines .widget-html {{ margin: 0 2px; }}
+.brrr-predicted table {{ table-layout: fixed; width: 100%; max-width: {plots.WIDTH}px; border-collapse: collapse;
+  line-height: 1.5; font-variant-numeric: tabular-nums; }}
+.brrr-predicted th, .brrr-predicted td {{ text-align: left; padding: 0 10px 0 0; white-space: nowrap; overflow: hidden;
+  text-overflow: ellipsis; }}
+.brrr-predicted tbody th {{ font-weight: 400; }}
+.brrr-predicted thead th {{ font-weight: 600; border-bottom: 1px solid rgba(128, 128, 128, .5); }}
+.brrr-predicted .brrr-number {{ text-align: right; }}
+.brrr-predicted .brrr-origin {{ font-size: 85%; opacity: .8; line-height: 1.5; max-width: {plots.WIDTH}px; }}
+.brrr-table {{ overflow-x: auto; max-width: {plots.WIDTH}px; }}
+.brrr-table table {{ font-variant-numeric: tabular-nums; line-height: 1.5; }}
+.brrr-table td {{ white-space: nowrap; }}
+.brrr-cover {{ border: 1px dashed currentColor; border-radius: 8px; padding: 2.2em 1em; text-align: center;
+  opacity: .8; max-width: {plots.WIDTH}px; }}
+</style>"""
+
+FULL = {"width": "100%", "max_width": f"{plots.WIDTH}px"}
+
+
+class Named(widgets.Image):  # type: ignore[misc]  # ipywidgets is untyped
+    """An image whose tooltip is its name for a screen reader (an Image has no alternative text of its own).
+
+    The front end reads `description` to place a tooltip, and an Image without one fails there.
+    """
+
+    description = Unicode("").tag(sync=True)
+
+
+def cover() -> Any:
+    """What stands in an explorer's place until the guess is given: no number, no line."""
+    text = "<div class='brrr-cover' role='status'>Give your guess above to uncover.</div>"
+    return widgets.VBox([widgets.HTML(CSS + text)])
+
+
+class Panel:
+    """Widgets with one text line and one picture; every change of one ends in `refresh`.
+
+    `failures` keeps what a callback raised without meaning to, for a test to raise again: Jupyter only logs it.
+    """
+
+    def __init__(self) -> None:
+        self.failures: list[BaseException] = []
+        self.sliders: dict[str, Any] = {}
+        self.badge, self.text = html("brrr-badge"), html("brrr-text")
+        self.image = Named(format="png", layout={**FULL, "object_fit": "contain"})
+        self.image.add_class("brrr-figure")
+        self._quiet = False
+
+    def refresh(self) -> None:
+        """Show what is chosen now."""
+        raise NotImplementedError
+
+    def _build(self, *parts: Any) -> None:
+        """Put the parts under each other, as `root`."""
+        self.root = widgets.VBox([widgets.HTML(CSS, layout={"display": "none"}), *parts])
+        self.root.add_class("brrr-explorer")
+
+    def _slider(
+        self, title: str, options: Sequence[tuple[str, Value]], value: Value, react: Callable[[Any], object]
+    ) -> Any:
+        """A slider over named values; `react` takes the new one."""
+        made = widgets.SelectionSlider(
+            options=options, value=value, description=title.split(" (")[0], tooltip=title,
+            style={"description_width": "initial"}, layout=dict(FULL),
+        )  # fmt: skip
+        made.observe(self._guarded(lambda change: react(change["new"])), "value")
+        return made
+
+    def _choice(
+        self, title: str, options: Sequence[tuple[str, str]], react: Callable[[Any], object], **more: Any
+    ) -> Any:
+        """A list to choose from; `react` takes the new choice."""
+        made = widgets.Dropdown(
+            options=options, description=title, style={"description_width": "initial"}, layout={"width": "max-content"},
+            **more,
+        )  # fmt: skip
+        made.observe(self._guarded(lambda change: react(change["new"])), "value")
+        return made
+
+    def _guarded(self, react: Callable[[Any], object]) -> Callable[[Any], None]:
+        """A callback that keeps what it raises and says so in the text line, instead of falling silent."""
+
+        def call(event: Any) -> None:
+            if self._quiet:
+                return
+            try:
+                react(event)
+            except Exception as error:
+                self.failures.append(error)
+                self.text.value = live_region(escape(f"{type(error).__name__}: {error}"))
+
+        return call
+
+    @contextmanager
+    def _silently(self) -> Iterator[None]:
+        """Change widgets without a callback."""
+        self._quiet = True
+        try:
+            yield
+        finally:
+            self._quiet = False
+
+    def _show_badge(self, badge: object) -> None:
+        self.badge.value = f"<span class='brrr-chip'>{escape(str(badge))}</span>" if badge else ""
+
+    def sweep(self) -> None:
+        """Every slider to both ends and back; raises what a callback raised."""
+        for slider in self.sliders.values():
+            before = slider.value
+            for end in (slider.options[0][1], slider.options[-1][1], before):
+                slider.value = end
+        if self.failures:
+            raise self.failures[0]
+
+
+def live_region(html: str) -> str:
+    return f"<div class='brrr-said' role='status' aria-live='polite'>{html}</div>"
+
+
+def html(css_class: str) -> Any:
+    made = widgets.HTML("")
+    made.add_class(css_class)
+    return made
+
+
+def button(name: str, tooltip: str, style: str = "") -> Any:
+    return widgets.Button(description=name, tooltip=tooltip, button_style=style, layout={"width": "max-content"})
