@@ -21,7 +21,7 @@ from brrr.course.experiments import experiment as experiment_named
 from brrr.course.lessons.guessing import Guess, guess
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.sources.recorded import Recorded
-from brrr.course.view import display, measuring
+from brrr.course.view import display, explorer, measuring
 from brrr.course.view.arguments import looks
 from brrr.course.view.display import COVERED, sweep_all
 from brrr.course.view.explorer import explore

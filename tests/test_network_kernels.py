@@ -324,15 +324,15 @@ def test_code_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("BRRR_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(nvrtc, "compiler", lambda: "NVRTC 13.0")
     monkeypatch.setattr(nvrtc, "compile_cubin", lambda *args: compiled.append(args[2]) or b"\x7fELF code")
-    assert nvrtc.kept_cubin("kernels/bias_relu.cu", "sm_90") == nvrtc.kept_cubin("kernels/bias_relu.cu", "sm_90")
+    assert nvrtc.machine_code("kernels/bias_relu.cu", "sm_90") == nvrtc.machine_code("kernels/bias_relu.cu", "sm_90")
     assert compiled == ["sm_90"]
-    nvrtc.kept_cubin("kernels/bias_relu.cu", "sm_75")
+    nvrtc.machine_code("kernels/bias_relu.cu", "sm_75")
     assert compiled == ["sm_90", "sm_75"]
     files = list((tmp_path / "cache" / "kernels").iterdir())
     assert len(files) == 2
     for each in files:
         each.write_bytes(b"cut off")
-    nvrtc.kept_cubin("kernels/bias_relu.cu", "sm_90")
+    nvrtc.machine_code("kernels/bias_relu.cu", "sm_90")
     assert compiled == ["sm_90", "sm_75", "sm_90"], "a damaged file is compiled anew"
 
 
@@ -341,7 +341,7 @@ def test_a_disk_that_refuses_costs_nothing_but_the_keeping(monkeypatch: pytest.M
     monkeypatch.setenv("BRRR_CACHE", str(tmp_path / "file"))
     monkeypatch.setattr(nvrtc, "compiler", lambda: "NVRTC 13.0")
     monkeypatch.setattr(nvrtc, "compile_cubin", lambda *_: b"\x7fELF code")
-    assert nvrtc.kept_cubin("kernels/bias_relu.cu", "sm_90") == b"\x7fELF code"
+    assert nvrtc.machine_code("kernels/bias_relu.cu", "sm_90") == b"\x7fELF code"
 
 
 # --- Triton -----------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from brrr.core.measurement import Estimate
 from brrr.roofline.calibrate import calibrate, cpu, part
 from brrr.roofline.calibrate.cpu import Recurrence
 from brrr.roofline.calibrate.host_cost import LIMIT, operators
-from brrr.roofline.calibrate.part import Findings, Product, measure_products
+from brrr.roofline.calibrate.part import Findings, ReadyProduct, measure_products
 from brrr.roofline.peaks.file import read_peaks
 from brrr.roofline.peaks.peaks import Peaks
 
@@ -137,9 +137,9 @@ def test_products_are_right(dtype: str) -> None:
 
 @pytest.mark.parametrize("error", [1e-4, 1.0, float("nan")])
 def test_a_wrong_product_is_found(error: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    def spoilt(dtype: str, size: int, device: str) -> Product:
+    def spoilt(dtype: str, size: int, device: str) -> ReadyProduct:
         a, b = torch.randn(size, size), torch.randn(size, size)
-        return Product(lambda: a @ b + error * size**0.5 * torch.randn(size, size), a, b)
+        return ReadyProduct(lambda: a @ b + error * size**0.5 * torch.randn(size, size), a, b)
 
     monkeypatch.setattr(part, "product", spoilt)
     with pytest.raises(WrongResultError, match="a fp32 product of 64"):

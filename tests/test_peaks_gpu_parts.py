@@ -144,7 +144,7 @@ def findings(quick: bool = False) -> Findings:
 
 def test_all_parts_but_those_that_need_graphs_and_a_compiler(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        gpu.host_cost, "issue_beside", lambda call, other, wait, seconds: (made_up_gated(call), made_up_gated(other))
+        gpu.host_cost, "issue_estimates", lambda calls, wait, seconds: [made_up_gated(call) for call in calls]
     )
     found, told = findings(), []
     elsewhere = ("graph-replay", "gap between replays", "host.compiled", "sweep of products", "sweep of operators")
@@ -227,7 +227,7 @@ def test_without_a_profiler_small_sets_and_the_floor_are_not_measured(
 def test_what_a_gpu_lacks_is_a_note(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (7, 5))
 
-    def lacking(dtype: str, size: int, device: str) -> part.Product:
+    def lacking(dtype: str, size: int, device: str) -> part.ReadyProduct:
         if dtype == "int8":
             raise RuntimeError("no such kernel\nand more")
         return product(dtype, size, device)

@@ -16,7 +16,7 @@ from brrr.counting.description import array
 from brrr.roofline.lowering import fused
 from brrr.roofline.peaks.peak import Curve
 from brrr.roofline.peaks.peaks import MissingPeakError, Peaks
-from brrr.roofline.predicting import Launch, period_s, predict, schedule, span_s
+from brrr.roofline.predicting import Issued, period_s, predict, schedule, span_s
 from brrr.roofline.products import Speeds, alignment, best_tiling, family_name, product_s, tilings
 
 
@@ -219,19 +219,19 @@ def test_tf32_is_asked_for() -> None:
 
 def test_three_operators_by_hand() -> None:
     """Issued at 2, 3, 7. The first runs 2 to 6; the second waits for it, and the gap: 6.5 to 7.5; the third 8 to 9."""
-    steps = [Launch(2, 4), Launch(1, 1), Launch(4, 1)]
+    steps = [Issued(2, 4), Issued(1, 1), Issued(4, 1)]
     assert [tuple(m) for m in schedule(steps, 0.5)] == [(2, 2, 6), (3, 6.5, 7.5), (7, 8.0, 9.0)]
     assert period_s(steps, 1, 0.5) == 9 and span_s(steps, 0.5) == 7
 
 
 def test_a_device_that_waits_has_no_gap() -> None:
     """Issued at 2 and 10: the second starts at once."""
-    assert [tuple(m) for m in schedule([Launch(2, 1), Launch(8, 1)], 0.5)] == [(2, 2, 3), (10, 10, 11)]
+    assert [tuple(m) for m in schedule([Issued(2, 1), Issued(8, 1)], 0.5)] == [(2, 2, 3), (10, 10, 11)]
 
 
 def test_a_view_costs_the_host_alone() -> None:
-    launches = [Launch(2, 1), Launch(3, None), Launch(1, 1)]
-    assert [tuple(m) for m in schedule(launches)] == [
+    operators = [Issued(2, 1), Issued(3, None), Issued(1, 1)]
+    assert [tuple(m) for m in schedule(operators)] == [
         (2, 2, 3),
         (5, 5, 5),
         (6, 6, 7),

@@ -12,7 +12,7 @@ from rooflines import cpu, gpu, pointwise, product, view
 from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.roofline.lowering import fused
 from brrr.roofline.peaks.peaks import short
-from brrr.roofline.predicting import Launch, period_s, predict, schedule, span_s
+from brrr.roofline.predicting import Issued, period_s, predict, schedule, span_s
 from brrr.roofline.prediction import RIDGE, bound_of
 from brrr.roofline.products import Speeds, family_of, product_s
 from brrr.roofline.terms import OperatorTime
@@ -21,7 +21,7 @@ sizes = st.floats(1.0, 1e9)
 rates = st.floats(1e9, 1e13)
 curves = st.dictionaries(sizes, rates, min_size=1, max_size=6).map(lambda found: curve(dict(sorted(found.items()))))
 times = st.floats(1e-8, 1e-3)
-steps = st.lists(st.builds(Launch, times, times | st.none()), min_size=1, max_size=20)
+steps = st.lists(st.builds(Issued, times, times | st.none()), min_size=1, max_size=20)
 operators = st.lists(
     st.builds(pointwise, sizes, st.floats(0, 1e10)) | st.builds(view) | st.builds(product, *[st.integers(1, 3000)] * 3),
     min_size=1, max_size=12,
@@ -59,7 +59,7 @@ def test_a_larger_working_set_is_never_faster(nbytes: float, one: float, two: fl
 
 
 @given(steps, st.integers(1, 5), times)
-def test_a_loop_takes_at_least_either_clock(chain: list[Launch], calls: int, gap: float) -> None:
+def test_a_loop_takes_at_least_either_clock(chain: list[Issued], calls: int, gap: float) -> None:
     period = period_s(chain, calls, gap)
     assert period >= sum(step.host_s for step in chain) * (1 - 1e-9)
     assert period >= span_s(chain, gap) * (1 - 1e-9)
@@ -67,7 +67,7 @@ def test_a_loop_takes_at_least_either_clock(chain: list[Launch], calls: int, gap
 
 
 @given(steps, times)
-def test_nothing_starts_before_it_may(chain: list[Launch], gap: float) -> None:
+def test_nothing_starts_before_it_may(chain: list[Issued], gap: float) -> None:
     free = float("-inf")
     for step, moment in zip(chain, schedule(chain, gap), strict=True):
         assert moment.start_s >= moment.issued_s

@@ -363,9 +363,9 @@ def test_the_kernel_goes_to_other_streams_by_another_library(
 
     monkeypatch.setattr(bias_relu, "prepared", refused)
     monkeypatch.setattr(bias_relu, "check", lambda *_: None)
-    monkeypatch.setattr(bias_relu, "_function", lambda name, index: name)
-    monkeypatch.setattr("brrr.gpu.prepared.PreparedLaunch", Launch)
-    monkeypatch.setattr("brrr.kernels.megakernel.gpu.raw_stream", lambda index: 11)
+    monkeypatch.setattr(bias_relu, "function", lambda source, name, index: name)
+    monkeypatch.setattr(bias_relu, "PreparedLaunch", Launch)
+    monkeypatch.setattr(bias_relu, "raw_stream", lambda index: 11)
     lying = torch.ones(4, 8)
     y: Any = SimpleNamespace(
         shape=lying.shape, device=SimpleNamespace(index=0), dtype=lying.dtype, numel=lying.numel,
@@ -380,6 +380,6 @@ def test_the_kernel_goes_to_other_streams_by_another_library(
     def missing(*_: object) -> None:
         raise ImportError("no module named cuda")
 
-    monkeypatch.setattr(bias_relu, "_function", missing)
+    monkeypatch.setattr(bias_relu, "function", missing)
     with pytest.raises(UnavailableError, match="cuda-bindings is not here"):
         bias_relu.prepared_here(operation, y, b)

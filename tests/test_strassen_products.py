@@ -18,6 +18,7 @@ import torch
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.paths import PACKAGE
 from brrr.gpu import cublas
+from brrr.gpu.prepared import fastest
 from brrr.strassen import products as fastest_product
 from brrr.strassen.gemm import sgemm
 from brrr.strassen.gemm.sgemm import TILINGS, Tiling
@@ -136,20 +137,22 @@ def test_the_emulation_finds_a_mistake(tmp_path: Path, change: tuple[str, str]) 
     assert not error(found, wanted_of(left, right, True)) < 5e-7
 
 
-def test_the_fastest_is_kept() -> None:
-    fastest_product.forget()
-    times = {"library": 1.0, "ours": 0.9, "hardly faster": 0.895}
-    asked: list[float] = []
+def test_the_fastest_is_found_and_what_is_refused_is_passed_over() -> None:
+    times = {"library": 1.0, "hardly faster": 0.985, "ours": 0.9, "slower than that": 0.97}
+    asked: list[tuple[str, float]] = []
 
-    def seconds(run: Any) -> float:
-        asked.append(run())
-        return asked[-1]
+    def seconds(name: str, least: float) -> float:
+        asked.append((name, least))
+        if name not in times:
+            raise UnavailableError(name)
+        return times[name]
 
-    ways = {name: (lambda taken=taken: taken) for name, taken in times.items()}
-    assert fastest_product.fastest("a shape", ways, seconds) == "ours" and len(asked) == 3
-    assert fastest_product.fastest("a shape", ways, seconds) == "ours" and len(asked) == 3
-    assert fastest_product.fastest("another", {"library": ways["library"]}, seconds) == "library"
-    fastest_product.forget()
+    assert fastest(["missing", *times], seconds, 0.98, (UnavailableError,)) == "ours"
+    assert asked[:2] == [("missing", math.inf), ("library", math.inf)]
+    assert [least for _, least in asked[2:]] == [0.98, 0.98, 0.9]
+    assert fastest(["missing"], seconds, 0.98, (UnavailableError,)) is None
+    with pytest.raises(UnavailableError):
+        fastest(["missing"], seconds)
 
 
 def test_auto_tries_a_shape_once_and_never_while_a_graph_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:

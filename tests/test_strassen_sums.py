@@ -12,11 +12,12 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.gpu.nvrtc import source_text
 from brrr.strassen.algebra import reference
 from brrr.strassen.algebra.forms import FORMS
 from brrr.strassen.algebra.shapes import buffer_shape, products_shape
 from brrr.strassen.passes import sums
-from brrr.strassen.passes.launch import job_source
+from brrr.strassen.passes.launch import SOURCE
 from brrr.strassen.passes.plan import TUNINGS, Job
 
 NVCC = shutil.which("nvcc")
@@ -162,7 +163,7 @@ JOBS = jobs()
 def compiled(job: Job, arch: str, folder: Path) -> str:
     """What the assembler says of registers."""
     source = folder / "job.cu"
-    source.write_text(job_source(job, job.tuning()), encoding="utf-8")
+    source.write_text(job.text(job.tuning()) + source_text(SOURCE), encoding="utf-8")
     command = [str(NVCC), f"-arch={arch}", "-std=c++17", "-cubin", "--Werror", "all-warnings"]
     done = subprocess.run(
         [*command, "-Xptxas", "-v", "-o", str(folder / "job.cubin"), str(source)],
@@ -202,7 +203,7 @@ def test_every_kernel_compiles_for_turing(name: str, tmp_path: Path) -> None:
 
 
 def test_a_job_that_differs_has_another_text() -> None:
-    texts = {job_source(job, job.tuning()) for job in JOBS.values()}
+    texts = {job.text(job.tuning()) for job in JOBS.values()}
     assert len(texts) == len(JOBS)
 
 

@@ -14,10 +14,11 @@ import pytest
 import torch
 
 from brrr.core.paths import PACKAGE
+from brrr.gpu.nvrtc import source_text
 from brrr.strassen.algebra.shapes import buffer_shape, products_shape
 from brrr.strassen.passes import launch as dispatch
 from brrr.strassen.passes import sums
-from brrr.strassen.passes.launch import SOURCE, Arguments, arguments_of, job_source
+from brrr.strassen.passes.launch import SOURCE, Arguments, arguments_of
 from brrr.strassen.passes.plan import Tuning, edge_of, launch_size
 from brrr.strassen.passes.work import Work, run_in_torch
 
@@ -42,7 +43,7 @@ class Region(ctypes.Structure):
 
 def compiled(work: Work, tuning: Tuning, folder: Path) -> Any:
     """The very text that the GPU gets, compiled for the CPU; each access goes by the list of what may be touched."""
-    text = job_source(work.job(tuning.vector), replace(tuning, streamed=3))
+    text = work.job(tuning.vector).text(replace(tuning, streamed=3)) + source_text(SOURCE)
     name = f"sums{abs(hash(text))}"
     library = folder / f"{name}.so"
     if not library.exists():

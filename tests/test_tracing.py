@@ -18,7 +18,7 @@ from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.timing.cpu_queue import CpuQueue
 from brrr.tracing.spans import gaps, length, together, union
 from brrr.tracing.timeline import Timeline
-from brrr.tracing.tracer import Loop, trace
+from brrr.tracing.tracer import TracedLoop, trace
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)).map(lambda x: (x[0], x[0] + x[1])), max_size=8)
 
@@ -187,7 +187,7 @@ def test_the_idle_share_of_a_queue_is_what_was_put_there() -> None:
 
 def test_the_number_of_calls_follows_their_length() -> None:
     def fitting(call_s: float) -> int:
-        loop = Loop(lambda: None, "cpu")
+        loop = TracedLoop(lambda: None, "cpu")
         loop.call_s = call_s
         return loop.fitting()
 

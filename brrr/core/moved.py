@@ -50,7 +50,7 @@ class Moved:
             warnings.warn(f"{old}.{name} is {now} now; the old name goes with the next release", DeprecationWarning, 2)
             return getattr(import_module(new), now.rpartition(".")[2])
 
-        module.__getattr__ = fetch  # type: ignore[method-assign]
+        module.__getattr__ = fetch
 
 
 sys.meta_path.append(Moved())  # type: ignore[arg-type]

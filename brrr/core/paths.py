@@ -1,4 +1,4 @@
-"""Where the data and the lessons lie: in the repository, or inside the installed package."""
+"""Folders: the data and the lessons (in the repository or the installed package), the cache, the recordings."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _system_folder() -> Path:
 
 
 def keep(path: Path, content: bytes) -> bool:
-    """Write a file of the cache, whole or not at all; False where the disk refuses, for a cache may fail silently."""
+    """Write a file of the cache, whole or not at all; False, and no error, where the disk refuses."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

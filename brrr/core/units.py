@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 
 from brrr.core.errors import ArgumentError
@@ -108,6 +109,16 @@ def percent(fraction: float, digits: int = 3) -> str:
     return quantity(100 * fraction, "%", digits)
 
 
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines, each column as wide as its widest cell.
+
+    >>> table([["a", "bb"], ["ccc", "d"]])
+    ['a    bb', 'ccc  d']
+    """
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
 def parse_seconds(text: str | float) -> float:
     """A time in seconds from what a person writes: a number with ps, ns, us, µs, ms or s, or a bare number of seconds.
 
@@ -142,7 +153,7 @@ def _round(value: Decimal, digits: int) -> Decimal:
 
 
 def _plain(value: Decimal) -> str:
-    """The digits without an exponent and without zeros behind the point that say nothing."""
+    """The digits without an exponent and without trailing zeros behind the point."""
     text = f"{value:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 

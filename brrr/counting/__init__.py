@@ -5,10 +5,8 @@
 | `cost.py` | `Cost`, `OperatorCost`, `Matmul`: the result |
 | `description.py` | `array(...)`: a tensor's shape and type, without its memory |
 | `tracing.py` | `cost(...)`: run a callable on fake tensors and count |
-| `mode.py` | `CostMode`: the same over a real execution |
-| `conventions.py` | how many FLOP each operator counts: one table |
-| `forms.py` | along rows or columns, broadcast, strided: what times depend on besides |
-| `traffic.py` | which bytes each operator reads and writes |
-| `cudnn.py` | what cuDNN's recurrent layers ask before they run |
-| `ledger.py` | which of them no implementation could save |
+| `mode.py` | `CostMode`: the same over a real execution; which bytes no implementation could save |
+| `call.py` | one call of an operator; its form: along rows or columns, broadcast, strided |
+| `conventions.py` | how many FLOP each operator counts; `products.py`, `reductions.py`: the formulas |
+| `traffic.py`, `regions.py` | which bytes each operator reads and writes |
 """

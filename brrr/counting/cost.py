@@ -155,7 +155,9 @@ def details(cost: Cost) -> str:
     compulsory 32 B, eager 64 B (2 times as much), working set 32 B
     """
     moving = Counter(each for each in cost.operators if each.kind != "view")
-    lines = _aligned([_HEAD, *(_line(each, calls) for each, calls in moving.items())])
+    rows = [_HEAD, *(_line(each, calls) for each, calls in moving.items())]
+    width = max(len(calls) for calls, *_ in rows)
+    lines = units.table([(calls.rjust(width), *rest) for calls, *rest in rows])
     return "\n".join([*lines, *_notes(cost), _total(cost)])
 
 
@@ -169,17 +171,6 @@ def _shapes(each: OperatorCost) -> str:
     """Its shapes, equal ones after each other as one with their number."""
     runs = [(shape, len(list(same))) for shape, same in groupby(each.shapes)]
     return " ".join(f"{count} x {shape}" if count > 2 else " ".join([str(shape)] * count) for shape, count in runs)
-
-
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    """Columns as wide as their widest cell, the calls to the right, the rest to the left."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [_padded(row, widths).rstrip() for row in rows]
-
-
-def _padded(row: tuple[str, ...], widths: list[int]) -> str:
-    calls, *rest = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-    return "  ".join([calls.strip().rjust(widths[0]), *rest])
 
 
 def _notes(cost: Cost) -> list[str]:

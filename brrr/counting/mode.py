@@ -44,7 +44,7 @@ class CostMode(TorchDispatchMode):
         self._ledger = Ledger()
 
     def cost(self, *results: Any) -> Cost:
-        """What ran until now; `results` are what it returned: without them, all that it made and is still alive."""
+        """The cost of what ran so far; `results` are what it returned, by default all that it made and still lives."""
         returned = [self._resident(t) for t in _pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
         written = self._ledger.returned_bytes(returned) if results else self._ledger.alive_bytes()
         eager = sum(each.bytes for each in self.operators)
@@ -54,7 +54,7 @@ class CostMode(TorchDispatchMode):
         return Cost(float(flop), float(min(compulsory, eager)), float(eager), touched, tuple(self.operators))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run one operator and count it; one that is a composite still is taken apart first."""
+        """Run one operator and count it; a composite operator is first decomposed into its parts."""
         kwargs = kwargs or {}
         if getattr(func, "namespace", "") == "prim":  # asks for a tensor's device or layout
             return func(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""FLOP of reductions, scans, softmax and pooling: n is the elements that one result is made of."""
+"""FLOP of reductions, scans, softmax, pooling, norms and losses: n is the elements that one result is made of."""
 
 from __future__ import annotations
 

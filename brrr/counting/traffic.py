@@ -41,7 +41,7 @@ _RUNNING = ("running_mean", "running_var")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Bytes of one region of one storage; fewer than the region's where an index picks them, named by `picked`."""
+    """Bytes of one region of one storage; fewer than the region's where an index picks some; `picked` says by which."""
 
     storage: int
     region: Region
@@ -170,7 +170,7 @@ def _read(call: Call, name: str, argument: str, tensor: torch.Tensor) -> Access 
 
 
 def _names_of(call: Call, arguments: Iterable[str]) -> tuple[Any, ...]:
-    """What tells one picking from another: the index tensors it was made with."""
+    """The index tensors of an access: two accesses with the same ones touch the same elements."""
     tensors = [tensor for argument in arguments for tensor in call.tensors(argument) if tensor.numel()]
     return tuple((storage_key(tensor), region_of(tensor)) for tensor in tensors)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import cycle
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import UnavailableError
 from brrr.gpu.cublas import DATA_TYPES, WORKSPACE_BYTES, Blas, bindings
+from brrr.gpu.prepared import fastest
 
 if TYPE_CHECKING:
     import torch
@@ -192,27 +193,12 @@ def by_lt(algorithm: Algorithm, blas: Blas, key: Key, operands: Operands) -> Cal
 def _fastest(blas: Blas, key: Key, turns: list[Operands]) -> Way:
     """The best of all, or cuBLAS's own choice where that is as good."""
 
-    def taken(way: Way, limit: float) -> float:
+    def taken(way: Way, least: float) -> float:
         run = InTurn([way(blas, key, each) for each in turns])
-        return seconds(run, blas.stream, blas.device_index, limit)
+        return seconds(run, blas.stream, blas.device_index, HOPELESS * least)
 
-    best: Way = as_chosen_by_cublas
-    least = LEAST_GAIN * taken(best, math.inf)
-    for way in _runnable(blas, key, turns[0]):
-        time = taken(way, HOPELESS * least)
-        if time < least:
-            best, least = way, time
-    return best
-
-
-def _runnable(blas: Blas, key: Key, operands: Operands) -> Iterator[Way]:
-    """Those that the libraries run: cuBLASLt may name one that it refuses in the end."""
-    for way in (without_workspace, *_offered_by_lt(blas, key)):
-        try:
-            way(blas, key, operands)()
-        except refusals():
-            continue
-        yield way
+    ways = (as_chosen_by_cublas, without_workspace, *_offered_by_lt(blas, key))
+    return fastest(ways, taken, LEAST_GAIN, refusals()) or as_chosen_by_cublas
 
 
 def _offered_by_lt(blas: Blas, key: Key) -> list[Way]:

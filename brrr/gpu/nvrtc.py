@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -61,32 +62,41 @@ def compile_cubin(source: str, name: str, arch: str, options: tuple[str, ...] = 
     return bytes(code)
 
 
-@lru_cache(maxsize=32)
-def load(source_name: str, device_index: int) -> Any:
-    """The module of a `.cu` file of this package, compiled for the device and loaded into torch's context."""
-    import torch
+@lru_cache(maxsize=512)
+def function(
+    source_name: str, name: str, device_index: int, options: tuple[str, ...] = (), head: str = "", suffix: str = ""
+) -> Any:
+    """A kernel of a `.cu` file of this package, compiled for a device and loaded into torch's context.
+
+    options: NVRTC's, such as "-DROWS=4"; head: text in front of the file's; suffix: the "a" of sm_90a.
+    """
     from cuda.bindings import driver
 
-    torch.zeros(1, device=f"cuda:{device_index}")  # makes torch's primary context current in this thread
-    return check(driver.cuModuleLoadData(compiled_for(source_name, device_index)), f"loading {source_name}")
+    module = _module(source_name, device_index, options, head, suffix)
+    return check(driver.cuModuleGetFunction(module, name.encode()), name)
 
 
-def compiled_for(source_name: str, device_index: int) -> bytes:
-    """The machine code of a `.cu` file of this package for a device."""
+@lru_cache(maxsize=512)
+def _module(source_name: str, device_index: int, options: tuple[str, ...], head: str, suffix: str) -> Any:
+    from cuda.bindings import driver
+
+    code = machine_code(source_name, make_current(device_index) + suffix, options, head)
+    return check(driver.cuModuleLoadData(code), f"loading {source_name}")
+
+
+def make_current(device_index: int) -> str:
+    """Make torch's primary context current in this thread; returns the GPU's architecture, such as "sm_90"."""
     import torch
 
+    torch.zeros(1, device=f"cuda:{device_index}")  # torch makes the context, with its own settings
     major, minor = torch.cuda.get_device_capability(device_index)
-    source = (PACKAGE / source_name).read_text(encoding="utf-8")
-    return compile_cubin(source, source_name, f"sm_{major}{minor}")
+    return f"sm_{major}{minor}"
 
 
 @lru_cache(maxsize=128)
 def kernel(source_name: str, name: str, device_index: int) -> Kernel:
     """One kernel of a `.cu` file of this package."""
-    from cuda.bindings import driver
-
-    module = load(source_name, device_index)
-    return Kernel(check(driver.cuModuleGetFunction(module, name.encode()), name), name)
+    return Kernel(function(source_name, name, device_index), name)
 
 
 def probe_kernel(name: str) -> Kernel:
@@ -102,20 +112,28 @@ def probe_kernel(name: str) -> Kernel:
 ELF = b"\x7fELF"
 
 
-def kept_cubin(source_name: str, arch: str) -> bytes:
+def machine_code(source_name: str, arch: str, options: tuple[str, ...] = (), head: str = "") -> bytes:
     """The machine code of a `.cu` file of this package, such as for "sm_90": from the cache, else compiled and kept.
 
-    A file of the cache is named by a hash of the source, the architecture and the compiler's version, so that an old
-    one is never taken for a new one. Sources must include no other file.
+    A file of the cache is named by a hash of the text, what it includes, the architecture, the options and the
+    compiler's version, so that an old one is never taken for a new one.
     """
-    source = (PACKAGE / source_name).read_text(encoding="utf-8")
-    path = cache_folder() / "kernels" / f"{Path(source_name).stem}-{fingerprint(source, arch, compiler())}.cubin"
-    found = kept(path)
+    source = head + source_text(source_name)
+    name = f"{Path(source_name).stem}-{fingerprint(source, arch, compiler(), *options)}.cubin"
+    found = kept(cache_folder() / "kernels" / name)
     if found is not None and found.startswith(ELF):
         return found
-    code = compile_cubin(source, source_name, arch)
-    keep(path, code)
+    code = compile_cubin(source, source_name, arch, options)
+    keep(cache_folder() / "kernels" / name, code)
     return code
+
+
+def source_text(source_name: str) -> str:
+    """A file of this package with those that it includes put in their places."""
+    folder = Path(source_name).parent
+    include = re.compile(r'^#include "(.+)"$', re.MULTILINE)
+    text = (PACKAGE / source_name).read_text(encoding="utf-8")
+    return include.sub(lambda found: source_text(str(folder / found[1])), text)
 
 
 def fingerprint(*parts: str) -> str:
@@ -136,11 +154,3 @@ def compiler() -> str:
 
     major, minor = check(nvrtc.nvrtcVersion(), "NVRTC's version")
     return f"NVRTC {major}.{minor}"
-
-
-def kept_for(source_name: str, device_index: int) -> bytes:
-    """`kept_cubin` for a GPU, by torch's index."""
-    import torch
-
-    major, minor = torch.cuda.get_device_capability(device_index)
-    return kept_cubin(source_name, f"sm_{major}{minor}")

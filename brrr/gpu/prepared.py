@@ -8,14 +8,23 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
+from typing import Any, TypeVar
 
-from brrr.core.paths import PACKAGE
-from brrr.gpu.nvrtc import check, compile_cubin
+from brrr.gpu.nvrtc import F32, I32, I64, PTR, check
 
+T = TypeVar("T")
 Dim = tuple[int, int, int]
+
+
+CTYPES: dict[str, Any] = {"P": PTR, "i": I32, "q": I64, "f": F32}
+
+
+def typed(letters: str, values: Iterable[float]) -> list[Any]:
+    """A kernel's arguments as ctypes objects, of types in the letters of Python's `struct`."""
+    return [CTYPES[letter](value) for letter, value in zip(letters, values, strict=True)]
 
 
 class PreparedLaunch:
@@ -88,21 +97,6 @@ def launch_attributes(cluster: int, cooperative: bool, overlap: bool) -> list[An
     return made
 
 
-@lru_cache(maxsize=256)
-def specialised(source_name: str, name: str, defines: tuple[str, ...], device_index: int) -> Any:
-    """A kernel of a `.cu` file of this package, compiled for a device with constants given as `-DNAME=value`."""
-    import torch
-    from cuda.bindings import driver
-
-    torch.zeros(1, device=f"cuda:{device_index}")  # makes torch's primary context current in this thread
-    major, minor = torch.cuda.get_device_capability(device_index)
-    path = PACKAGE / source_name
-    options = (f"-I{path.parent}", *defines)
-    code = compile_cubin(path.read_text(encoding="utf-8"), source_name, f"sm_{major}{minor}", options)
-    module = check(driver.cuModuleLoadData(code), f"loading {source_name}")
-    return check(driver.cuModuleGetFunction(module, name.encode()), name)
-
-
 def allow_shared(function: Any, shared_bytes: int) -> None:
     """More shared memory for a kernel than the 48 KB that need no permission."""
     from cuda.bindings import driver
@@ -136,3 +130,52 @@ def active_blocks(function: Any, threads: int, shared_bytes: int) -> int:
 
     occupancy = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
     return int(check(occupancy(function, threads, shared_bytes), "its occupancy"))
+
+
+@lru_cache(maxsize=1)
+def _raw_stream() -> Callable[[int], int]:
+    import torch
+
+    # What torch's own compiled code calls; the public way makes a Stream object, which costs ten times as much.
+    fast: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    return fast or (lambda index: int(torch.cuda.current_stream(index).cuda_stream))
+
+
+def raw_stream(device_index: int) -> int:
+    """The handle of torch's current stream on a GPU."""
+    return _raw_stream()(device_index)
+
+
+def on_current_stream(launch: Callable[[int], None], device_index: int, *kept: object) -> Callable[[], None]:
+    """A launch as a function of no arguments, on torch's current stream at each call; it keeps the tensors given."""
+    return partial(_on_current_stream, launch, device_index, kept)
+
+
+def _on_current_stream(launch: Callable[[int], None], device_index: int, _kept: object) -> None:
+    launch(raw_stream(device_index))
+
+
+def fastest(
+    candidates: Iterable[T],
+    seconds: Callable[[T, float], float],
+    gain: float = 1.0,
+    refusals: tuple[type[Exception], ...] = (),
+) -> T | None:
+    """The candidate that takes the least time, each tried once; None where all are refused.
+
+    >>> fastest([3.0, 2.0, 1.0], lambda each, least: each), fastest([3.0, 2.9], lambda each, least: each, gain=0.9)
+    (1.0, 3.0)
+
+    seconds: a candidate's time; it is told the least so far. gain: the first is left only for one that takes less than
+    so much of its time. refusals: the errors that say that a candidate does not run here.
+    """
+    best, least = None, math.inf
+    for each in candidates:
+        try:
+            taken = seconds(each, least)
+        except refusals:
+            continue
+        if taken < least:
+            least = taken * (gain if best is None else 1.0)
+            best = each
+    return best

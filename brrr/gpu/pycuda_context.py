@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from brrr.core.errors import UnavailableError
+from brrr.gpu.nvrtc import machine_code, make_current
 
 NON_BLOCKING = 1
 """CU_STREAM_NON_BLOCKING, as torch's own streams: it never waits for the default stream by itself."""
@@ -65,7 +66,7 @@ def shared_stream(device_index: int) -> SharedStream:
     """
     import torch
 
-    torch.zeros(1, device=f"cuda:{device_index}")  # torch makes the primary context, with its own settings
+    make_current(device_index)
     stream = pycuda_driver(device_index).Stream(NON_BLOCKING)
     _forget_at_exit(shared_stream)
     return SharedStream(stream, torch.cuda.ExternalStream(stream.handle, device=f"cuda:{device_index}"))
@@ -87,20 +88,16 @@ def pycuda_stream(device_index: int) -> Any:
 
 
 @lru_cache(maxsize=64)
-def pycuda_function(source_name: str, name: str, arguments: str, device_index: int) -> Any:
+def pycuda_function(source_name: str, name: str, arguments: str, device_index: int, head: str = "") -> Any:
     """A kernel of a `.cu` file of this package as PyCUDA's prepared function.
 
-    `arguments` are their types in the letters of Python's `struct`, such as "PPq". It lives in torch's own context:
-    `pycuda.autoprimaryctx` takes the primary one, and gives it back at exit, before which the functions must be gone.
-    (`pycuda.autoinit` would make a second context and fight with torch's.) UnavailableError without PyCUDA.
+    `arguments` are their types in the letters of Python's `struct`, such as "PPq"; head: as of `nvrtc.function`. It
+    lives in torch's own context: `pycuda.autoprimaryctx` takes the primary one, and gives it back at exit, before which
+    the functions must be gone. (`pycuda.autoinit` would make a second context and fight with torch's.)
+    UnavailableError without PyCUDA.
     """
-    import torch
-
-    from brrr.gpu.nvrtc import kept_for
-
-    torch.zeros(1, device=f"cuda:{device_index}")  # torch makes the primary context, with its own settings
-    module = pycuda_driver(device_index).module_from_buffer(kept_for(source_name, device_index))
-    function = module.get_function(name)
+    code = machine_code(source_name, make_current(device_index), head=head)
+    function = pycuda_driver(device_index).module_from_buffer(code).get_function(name)
     function.prepare(arguments)
     _forget_at_exit(pycuda_function)
     return function

@@ -10,10 +10,12 @@ The kernels stand in `bias_relu.cu`; compiled once, they are kept on the disk. T
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.gpu.nvrtc import function
+from brrr.gpu.prepared import PreparedLaunch, raw_stream, typed
 from brrr.gpu.pycuda_context import packed_launch, pycuda_function, pycuda_stream
 
 if TYPE_CHECKING:
@@ -67,10 +69,15 @@ def prepared(operation: Operation, y: torch.Tensor, b: torch.Tensor | None = Non
         return _nothing
     index = y.device.index
     stream = pycuda_stream(index)
-    function = pycuda_function(SOURCE, f"brrr_{operation}_{str(y.dtype).removeprefix('torch.')}", ARGUMENTS, index)
+    function = pycuda_function(SOURCE, kernel_name(operation, y), ARGUMENTS, index)
     words = in_words(width, y.element_size(), y.data_ptr(), b.data_ptr() if b is not None else 0)
     arguments = (y.data_ptr(), b.data_ptr() if b is not None else 0, rows, width, int(words))
     return packed_launch(function, *launch_of(rows, width), arguments, stream)
+
+
+def kernel_name(operation: Operation, y: torch.Tensor) -> str:
+    """The kernel for an operation on a tensor's type."""
+    return f"brrr_{operation}_{str(y.dtype).removeprefix('torch.')}"
 
 
 def launch_of(rows: int, width: int) -> tuple[tuple[int, int], tuple[int, int, int]]:
@@ -152,33 +159,10 @@ def by_bindings(operation: Operation, y: torch.Tensor, b: torch.Tensor | None = 
         return lambda: None
     addresses = y.data_ptr(), 0 if b is None else b.data_ptr()
     words = int(in_words(width, y.element_size(), *addresses))
-    return _launch(f"brrr_{operation}_{str(y.dtype).removeprefix('torch.')}", (*addresses, rows, width, words), y)
-
-
-def _launch(name: str, arguments: tuple[int, ...], y: torch.Tensor) -> Callable[[], None]:
     try:
-        from brrr.gpu.nvrtc import I32, I64, PTR
-        from brrr.gpu.prepared import PreparedLaunch
-        from brrr.kernels.megakernel.gpu import raw_stream
-
-        function = _function(name, int(y.device.index))
+        launched = function(SOURCE, kernel_name(operation, y), int(y.device.index))
     except ImportError as error:
         raise UnavailableError(f"bias_relu: cuda-bindings is not here ({error}); `pip install cuda-python`") from None
-    types = {"P": PTR, "q": I64, "i": I32}
-    typed = [types[letter](value) for letter, value in zip(ARGUMENTS, arguments, strict=True)]
-    (across, down), block = launch_of(*y.shape)
-    launch = PreparedLaunch(function, (across, down, 1), block, typed)
+    (across, down), block = launch_of(rows, width)
+    launch = PreparedLaunch(launched, (across, down, 1), block, typed(ARGUMENTS, (*addresses, rows, width, words)))
     return partial(launch, raw_stream(y.device.index))
-
-
-@lru_cache(maxsize=64)
-def _function(name: str, device_index: int) -> Any:
-    import torch
-    from cuda.bindings import driver
-
-    from brrr.gpu.nvrtc import check as checked
-    from brrr.gpu.nvrtc import kept_for
-
-    torch.zeros(1, device=f"cuda:{device_index}")  # makes torch's primary context current in this thread
-    module = checked(driver.cuModuleLoadData(kept_for(SOURCE, device_index)), f"loading {SOURCE}")
-    return checked(driver.cuModuleGetFunction(module, name.encode()), name)

@@ -21,6 +21,7 @@ import triton
 import triton.language as tl
 
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.gpu.prepared import fastest
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 TRIAL_MS = 4
@@ -248,15 +249,16 @@ def _fastest(batch: int, n: int, k: int, dtype: torch.dtype, tf32: bool, device_
     device = f"cuda:{device_index}"
     x, w, b = (torch.randn(size, dtype=dtype, device=device) for size in ((batch, k), (n, k), (n,)))
     out = torch.empty((batch, n), dtype=dtype, device=device)
-    times: dict[Tiling, float] = {}
-    for tiling in tilings(batch, k, dtype.itemsize, tf32):
-        try:
-            times[tiling] = float(do_bench_cudagraph(launch(x, w, b, out, tiling, tf32), rep=TRIAL_MS))
-        except (triton.runtime.errors.OutOfResources, triton.compiler.errors.CompilationError):
-            continue  # more shared memory or registers than this GPU has
-    if not times:
+
+    def seconds(tiling: Tiling, _: float) -> float:
+        return float(do_bench_cudagraph(launch(x, w, b, out, tiling, tf32), rep=TRIAL_MS))
+
+    # more shared memory or registers than this GPU has
+    refusals = triton.runtime.errors.OutOfResources, triton.compiler.errors.CompilationError
+    found = fastest(tilings(batch, k, dtype.itemsize, tf32), seconds, refusals=refusals)
+    if found is None:
         raise UnavailableError(f"linear_relu: no tiling fits on {torch.cuda.get_device_name(device_index)}")
-    return min(times, key=lambda each: times[each])
+    return found
 
 
 def check(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None, tf32: bool) -> None:

@@ -5,18 +5,17 @@ Both launch the kernels of `relu.cu`, compiled by NVRTC, on torch's context and 
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from brrr.core.errors import ArgumentError
-from brrr.gpu.nvrtc import I64, PTR, compiled_for, kernel
-from brrr.gpu.pycuda_context import pycuda_driver, require_default_stream
+from brrr.gpu.nvrtc import I64, PTR, kernel
+from brrr.gpu.pycuda_context import pycuda_function, require_default_stream
 
 if TYPE_CHECKING:
     import torch
 
 SOURCE = "kernels/relu.cu"
-KERNEL = "brrr_relu4"
+KERNEL, ARGUMENTS = "brrr_relu4", "PPq"
 THREADS = 256
 PER_THREAD = 4
 WORD = 16
@@ -54,7 +53,7 @@ def by_pycuda(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     """
     check(x, out)
     require_default_stream()
-    relu = prepared(KERNEL, x.device.index)
+    relu = pycuda_function(SOURCE, KERNEL, ARGUMENTS, x.device.index)
     relu.prepared_call((blocks(x.numel()), 1), (THREADS, 1, 1), x.data_ptr(), out.data_ptr(), x.numel())
     return out
 
@@ -66,7 +65,7 @@ def prepared_launch(x: torch.Tensor, out: torch.Tensor) -> Any:
     """
     check(x, out)
     require_default_stream()
-    call = prepared(KERNEL, x.device.index).prepared_call
+    call = pycuda_function(SOURCE, KERNEL, ARGUMENTS, x.device.index).prepared_call
     grid, block = (blocks(x.numel()), 1), (THREADS, 1, 1)
     source, target, count = x.data_ptr(), out.data_ptr(), x.numel()
     return lambda: call(grid, block, source, target, count)
@@ -105,24 +104,3 @@ def check(x: torch.Tensor, out: torch.Tensor) -> None:
     if x.numel() != out.numel() or x.device != out.device or not x.numel():
         found = f"{tuple(out.shape)} on {out.device}"
         raise ArgumentError("relu", "out", found, f"as many elements as x, {x.numel()} on {x.device}, and one or more")
-
-
-@lru_cache(maxsize=16)
-def prepared(name: str, device_index: int) -> Any:
-    """A kernel of `relu.cu` as PyCUDA's prepared function; UnavailableError where there is no PyCUDA.
-
-    It lives in torch's own context: `pycuda.autoprimaryctx` takes the primary one, and gives it back at exit, before
-    which the functions must be gone. (`pycuda.autoinit` would make a second context and fight with torch's.)
-    """
-    import atexit
-
-    import torch
-
-    torch.zeros(1, device=f"cuda:{device_index}")  # torch makes the primary context, with its own settings
-    driver = pycuda_driver(device_index)
-    module = driver.module_from_buffer(compiled_for(SOURCE, device_index))
-    function = module.get_function(name)
-    function.prepare("PPq" if name != "brrr_nothing" else "")
-    atexit.unregister(prepared.cache_clear)  # last registered, first called: before PyCUDA lets go of the context
-    atexit.register(prepared.cache_clear)
-    return function

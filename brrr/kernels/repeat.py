@@ -12,16 +12,15 @@ time, so one compiled kernel serves all; factor and addend do too, so that no st
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import triton
 import triton.language as tl
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.gpu.nvrtc import F32, I32, I64, PTR, compiled_for, kernel
-from brrr.gpu.pycuda_context import pycuda_driver, require_default_stream
+from brrr.gpu.nvrtc import F32, I32, I64, PTR, kernel
+from brrr.gpu.pycuda_context import pycuda_function, require_default_stream
 
 if TYPE_CHECKING:
     import torch
@@ -126,7 +125,7 @@ def by_pycuda(x: torch.Tensor, out: torch.Tensor, repeat: int, factor: float, ad
     """The same by PyCUDA; UnavailableError where it is not, or where another stream than torch's default is current."""
     _check_launch(x, out, repeat)
     require_default_stream()
-    call = _prepared(kernel_name(x, addend), x.device.index).prepared_call
+    call = pycuda_function(SOURCE, kernel_name(x, addend), "PPqiff", x.device.index).prepared_call
     grid, block = (blocks(x.numel(), x.element_size()), 1), (THREADS, 1, 1)
     source, target, count = x.data_ptr(), out.data_ptr(), x.numel()
     return lambda: call(grid, block, source, target, count, repeat, factor, addend or 0.0)
@@ -145,22 +144,6 @@ def blocks(count: int, itemsize: int) -> int:
     """
     words = -(-count * itemsize // WORD)
     return -(-words // (THREADS * WORDS))
-
-
-@lru_cache(maxsize=16)
-def _prepared(name: str, device_index: int) -> Any:
-    """A kernel of `repeat.cu` as PyCUDA's prepared function, in torch's own context (see `relu.prepared`)."""
-    import atexit
-
-    import torch
-
-    torch.zeros(1, device=f"cuda:{device_index}")  # torch makes the primary context, with its own settings
-    driver = pycuda_driver(device_index)
-    function = driver.module_from_buffer(compiled_for(SOURCE, device_index)).get_function(name)
-    function.prepare("PPqiff")
-    atexit.unregister(_prepared.cache_clear)  # last registered, first called: before PyCUDA lets go of the context
-    atexit.register(_prepared.cache_clear)
-    return function
 
 
 def _check_launch(x: torch.Tensor, out: torch.Tensor, repeat: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 
 from brrr.counting.cost import Cost
 from brrr.networks.network import Network
@@ -169,8 +168,10 @@ def _own_prediction(network: Network) -> float | None:
     if not torch.cuda.is_available():
         return None
     try:
-        names = "megakernel", "megakernel_gpu", "megakernel_plan", "megakernel_time"
-        kernel, gpus, plans, times = (import_module(f"brrr.kernels.{name}") for name in names)
+        from brrr.kernels.megakernel import gpu as gpus
+        from brrr.kernels.megakernel import megakernel as kernel
+        from brrr.kernels.megakernel import plan as plans
+        from brrr.kernels.megakernel import time as times
     except ImportError:
         return None
     gpu = gpus.gpu_of(torch.cuda.current_device())

@@ -1,7 +1,7 @@
-"""Operators that torch has in one piece on a GPU, and in several on a CPU, put together again.
+"""Counted operators as a device runs them: joined as on a GPU, fused as by a compiler, sines by what they compute.
 
 A callable that is counted on a machine without a GPU shows the CPU's operators. Of most functions they are the same;
-an RMS norm and a dropout are one operator on a GPU.
+an RMS norm and a dropout are several operators on a CPU and one on a GPU.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from brrr.roofline.terms import MATRIX_DTYPES, OperatorTime, operator_time
 # Two clocks: the host issues one operator after the other, and the device does each when both are ready for it.
 
 
-class Launch(NamedTuple):
+class Issued(NamedTuple):
     """One operator: what it costs the host to issue, and the device to do (None: nothing runs there)."""
 
     host_s: float
@@ -36,14 +36,14 @@ class Moment(NamedTuple):
     end_s: float
 
 
-def schedule(launches: Iterable[Launch], gap_s: float = 0.0) -> Iterator[Moment]:
+def schedule(operators: Iterable[Issued], gap_s: float = 0.0) -> Iterator[Moment]:
     """The moments of a chain, from an idle device on; `gap_s` lies between two kernels that do not wait for the host.
 
-    >>> [tuple(moment) for moment in schedule([Launch(2.0, 1.0), Launch(2.0, 5.0), Launch(2.0, 1.0)], gap_s=0.5)]
+    >>> [tuple(moment) for moment in schedule([Issued(2.0, 1.0), Issued(2.0, 5.0), Issued(2.0, 1.0)], gap_s=0.5)]
     [(2.0, 2.0, 3.0), (4.0, 4.0, 9.0), (6.0, 9.5, 10.5)]
     """
     issued, free = 0.0, float("-inf")
-    for host_s, device_s in launches:
+    for host_s, device_s in operators:
         issued += host_s
         if device_s is None:
             yield Moment(issued, issued, issued)
@@ -53,26 +53,26 @@ def schedule(launches: Iterable[Launch], gap_s: float = 0.0) -> Iterator[Moment]
         yield Moment(issued, start, free)
 
 
-def period_s(launches: list[Launch], calls: int, gap_s: float = 0.0) -> float:
+def period_s(operators: list[Issued], calls: int, gap_s: float = 0.0) -> float:
     """Seconds a call of `calls` calls without synchronising, until host and device are through.
 
-    >>> launches = [Launch(2.0, 1.0), Launch(2.0, 5.0)]
-    >>> period_s(launches, calls=1), period_s(launches, calls=100)
+    >>> operators = [Issued(2.0, 1.0), Issued(2.0, 5.0)]
+    >>> period_s(operators, calls=1), period_s(operators, calls=100)
     (9.0, 6.03)
     """
     last = 0.0
-    for moment in schedule(chain.from_iterable(repeat(launches, calls)), gap_s):
+    for moment in schedule(chain.from_iterable(repeat(operators, calls)), gap_s):
         last = max(last, moment.issued_s, moment.end_s)
     return last / calls
 
 
-def span_s(launches: Iterable[Launch], gap_s: float = 0.0) -> float:
+def span_s(operators: Iterable[Issued], gap_s: float = 0.0) -> float:
     """Seconds from the first start to the last end on the device when everything is issued already.
 
-    >>> span_s([Launch(2.0, 1.0), Launch(1.0, None), Launch(2.0, 5.0)], gap_s=0.5)
+    >>> span_s([Issued(2.0, 1.0), Issued(1.0, None), Issued(2.0, 5.0)], gap_s=0.5)
     6.5
     """
-    times = [device_s for _, device_s in launches if device_s is not None]
+    times = [device_s for _, device_s in operators if device_s is not None]
     return sum(times) + gap_s * max(0, len(times) - 1)
 
 
@@ -115,14 +115,14 @@ def _host_costs(kernels: Sequence[OperatorCost], model: DeviceModel, how: How) -
 
 def run_clocks(times: Sequence[OperatorTime], model: DeviceModel, how: How, calls: int) -> Clocks:
     """Host and device through the chain, in a loop of so many calls and once alone."""
-    steps = [Launch(each.host_s, each.device_s) for each in times]
+    steps = [Issued(each.host_s, each.device_s) for each in times]
     if not model.is_gpu:
         total = sum(each.device_s or 0.0 for each in times)
         return Clocks(sum(each.host_s for each in times), total, total, None)
     between = model.value("gap.stream") if calls > 1 or len(steps) > 1 else 0.0
     if how == "graph":
         inside = span_s(steps, model.value("gap.graph") if len(steps) > 1 else 0.0)
-        steps = [Launch(replay_s(times, model), inside or None)]
+        steps = [Issued(replay_s(times, model), inside or None)]
         between = replay_gap_s(model) if calls > 1 else 0.0
     span = span_s(steps, between)
     host = sum(step.host_s for step in steps)
@@ -153,7 +153,7 @@ def as_graph_s(times: Sequence[OperatorTime], model: DeviceModel) -> float | Non
         return None
     gap = model.value("gap.graph") if model.has("gap.graph") else model.value("gap.stream")
     replayed = model.has("graph-replay") or model.has("host.graph-replay")
-    inside = span_s([Launch(each.host_s, each.device_s) for each in times], gap)
+    inside = span_s([Issued(each.host_s, each.device_s) for each in times], gap)
     between = replay_gap_s(model) if model.has("gap.replay") else gap
     return max(inside + between, replay_s(times, model) if replayed else 0.0)
 
@@ -251,7 +251,7 @@ def _kernels(work: Cost, model: DeviceModel, how: How, dtype: str) -> Sequence[O
         work = replace(work, operators=tuple(operations(each) for each in as_on_gpu(work.operators)))
         if any(map(is_special, work.operators)):
             model.note(
-                "special functions count as plain operations, by an assumed number for each (roofline/special.py)"
+                "special functions count as plain operations, by an assumed number for each (roofline/lowering.py)"
             )
     if work.operators and how == "compiled":
         model.note("what a compiler fuses is taken to be every run of neighbours that are no matrix products")

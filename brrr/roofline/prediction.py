@@ -10,7 +10,6 @@ from typing import Literal
 from brrr.core import units
 from brrr.counting.cost import Cost
 from brrr.roofline.device_model import Used
-from brrr.roofline.peaks.peaks import table
 from brrr.roofline.terms import OperatorTime
 
 How = Literal["eager", "graph", "compiled"]
@@ -88,7 +87,7 @@ def details(prediction: Prediction) -> str:
     """Equal neighbours stand on one line, with the times of one of them."""
     runs = [(each, len(list(same))) for each, same in groupby(prediction.operators)]
     rows = [_HEAD, *(_row(each, count) for each, count in runs)]
-    return "\n".join([str(prediction), *_times(prediction), "", *table(rows), "", *_origins(prediction)])
+    return "\n".join([str(prediction), *_times(prediction), "", *units.table(rows), "", *_origins(prediction)])
 
 
 def _row(each: OperatorTime, count: int) -> tuple[str, ...]:

@@ -161,7 +161,7 @@ class Speeds:
 
 
 @dataclass(frozen=True, slots=True)
-class Tiling:
+class TiledProduct:
     """One way to compute a product: tile sizes, parts of the sum over k, the waves it takes, and its seconds."""
 
     rows: int
@@ -171,7 +171,7 @@ class Tiling:
     seconds: float
 
 
-def tilings(product: Matmul, speeds: Speeds) -> Iterator[Tiling]:
+def tilings(product: Matmul, speeds: Speeds) -> Iterator[TiledProduct]:
     """Every tiling that is tried. The sums of a batch are not split."""
     family, itemsize = family_of(product), row_bytes(product, 1)
     missed = misalignment(product)
@@ -190,10 +190,10 @@ def tilings(product: Matmul, speeds: Speeds) -> Iterator[Tiling]:
             computing = waves * (family.prologue_s + depth * step + written)
             fetching = tiles * split * depth * (rows + columns) * itemsize * pieces / cache
             partial = PARTIAL_BYTES * split * product.m * product.n / cache + family.split_s if split > 1 else 0.0
-            yield Tiling(rows, columns, split, waves, max(computing, fetching) + partial)
+            yield TiledProduct(rows, columns, split, waves, max(computing, fetching) + partial)
 
 
-def best_tiling(product: Matmul, speeds: Speeds) -> Tiling:
+def best_tiling(product: Matmul, speeds: Speeds) -> TiledProduct:
     """The fastest of the tilings.
 
     >>> best_tiling(Matmul(256, 128 * 132, 8192, dtype="bfloat16"), Speeds(8e14, 9e12, 132)).waves

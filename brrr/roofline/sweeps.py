@@ -102,7 +102,7 @@ OPERATORS = Hyperparameters((10.0, 5.0, 5.0, 1.0), size=0.17, noise=0.0, mean=0.
 VECTOR = 4
 """Elements that torch's norms and reductions load at once, where lines are a multiple of them."""
 
-Point = tuple[float, ...]
+Features = tuple[float, ...]
 
 
 @dataclass
@@ -115,25 +115,25 @@ class Group:
     shared: Hyperparameters
     own: Hyperparameters | None = None
     exact: dict[object, float] = field(default_factory=dict)
-    points: list[Point] = field(default_factory=list)
+    points: list[Features] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     residuals: list[float] = field(default_factory=list)
     _process: GaussianProcess | None = None
 
-    def add(self, key: object, point: Point, residual: float, limit: float = math.inf, name: str = "") -> None:
+    def add(self, key: object, point: Features, residual: float, limit: float = math.inf, name: str = "") -> None:
         """One measured call."""
         self.exact[key] = residual
         self.points.append(point)
         self.names.append(name)
         self.residuals.append(max(-limit, min(limit, residual)))
 
-    def factor(self, key: object, point: Point, name: str = "") -> float | None:
+    def factor(self, key: object, point: Features, name: str = "") -> float | None:
         """Measured over modelled time; None where too few were measured."""
         if key in self.exact:
             return math.exp(self.exact[key])
         return math.exp(self.at(point, name)) if len(self.points) >= FEW else None
 
-    def at(self, point: Point, name: str = "") -> float:
+    def at(self, point: Features, name: str = "") -> float:
         """The residual to expect at a point, of a call of that name."""
         if self._process is None:
             self._process = GaussianProcess(self.points, self.residuals, self.shared, self.names, self.own)
@@ -178,7 +178,7 @@ def _call(each: OperatorCost) -> tuple[object, ...]:
     return each.name, each.form, each.dtype, each.read_bytes, each.written_bytes
 
 
-def product_point(product: Matmul, speeds: Speeds) -> Point:
+def product_point(product: Matmul, speeds: Speeds) -> Features:
     """Where a product lies among others of its family."""
     tiling = best_tiling(product, speeds)
     waves = product.batch * math.ceil(product.m / tiling.rows) * math.ceil(product.n / tiling.columns) * tiling.split
@@ -190,7 +190,7 @@ def product_point(product: Matmul, speeds: Speeds) -> Point:
     )  # fmt: skip
 
 
-def operator_point(each: OperatorCost) -> Point:
+def operator_point(each: OperatorCost) -> Features:
     """Where an operator's call lies among others of it."""
     itemsize, form = ITEMSIZE.get(each.dtype, 4), each.form
     elements = form.lines * form.length or each.bytes / 2 / itemsize
@@ -239,7 +239,3 @@ def swept_operators(sweep: Sweep | None) -> list[tuple[OperatorCost, float]]:
         )
         for row, time_s in sweep or ()
     ]  # fmt: skip
-
-
-PRODUCT_COLUMNS = ("dtype", "m", "n", "k", "batch", "layout")
-OPERATOR_COLUMNS = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written")

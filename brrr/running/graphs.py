@@ -10,7 +10,6 @@ new inputs into the ones that were captured, and the next call overwrites the re
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError, CaptureError, UnavailableError
@@ -75,7 +74,9 @@ def capture(
     _require_cuda()
     import torch
 
-    stream = _side_stream(torch.cuda.current_device()) if stream is None else stream
+    from brrr.timing.graph_times import side_stream
+
+    stream = side_stream(torch.cuda.current_device()) if stream is None else stream
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(warmup):
@@ -89,14 +90,6 @@ def capture(
     except RuntimeError as error:
         raise _refusal(fn, error) from error
     return Captured(graph, inputs, output)
-
-
-@cache
-def _side_stream(device_index: int) -> Any:
-    """One stream of a GPU for all captures: on each new one cuBLAS would take a workspace of its own, and keep it."""
-    import torch
-
-    return torch.cuda.Stream(device_index)
 
 
 def _rehearse(fn: Callable[..., Any], inputs: tuple[Any, ...]) -> None:

@@ -87,7 +87,7 @@ class ThreadEvent:
 
 
 class ThreadLane:
-    """A worker thread with a queue, the toy accelerator's stream.
+    """A worker thread with a queue, the CPU queue's stream.
 
     >>> lane, other = ThreadLane(), ThreadLane()
     >>> done, event = [], lane.event()

@@ -93,7 +93,7 @@ def _place(x: torch.Tensor) -> tuple[Any, ...]:
 def _stream(x: torch.Tensor) -> int:
     if not x.is_cuda:
         return 0
-    from brrr.kernels.megakernel.gpu import raw_stream
+    from brrr.gpu.prepared import raw_stream
 
     return raw_stream(x.device.index)
 

@@ -8,11 +8,12 @@ tensor([8., 8., 8.])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.gpu.prepared import fastest
 from brrr.strassen.operands import check_batch
 
 if TYPE_CHECKING:
@@ -153,16 +154,8 @@ LONG_S = 2e-3
 """A product that takes so long is timed one launch at a time."""
 
 Run = Callable[[], Any]
-Name = TypeVar("Name", bound=Hashable)
-_CHOSEN: dict[Hashable, Any] = {}
-
-
-def fastest(key: Hashable, ways: Mapping[Name, Run], seconds: Callable[[Run], float]) -> Name:
-    """The name of the fastest way, timed by `seconds`, and remembered by its key; the first is the one to beat."""
-    if key not in _CHOSEN:
-        _CHOSEN[key] = _least(ways, seconds)
-    name: Name = _CHOSEN[key]
-    return name
+_CHOSEN: dict[Hashable, bool] = {}
+"""Whether our own kernel is the fastest, by shape."""
 
 
 def forget() -> None:
@@ -187,8 +180,9 @@ def prepared_fastest(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor,
     if capturing() or not out.numel() * left.shape[2]:
         return library
     ways = {False: library, **_ours(tensors, right_transposed)}
-    found: Run = ways[fastest(key, ways, partial(seconds_of, index=int(left.device.index)))]
-    return found
+    index = int(left.device.index)
+    _CHOSEN[key] = fastest(ways, lambda ours, _: seconds_of(ways[ours], index), LEAST_GAIN) or False
+    return ways[_CHOSEN[key]]
 
 
 def seconds_of(run: Run, index: int) -> float:
@@ -240,13 +234,3 @@ def _ours(tensors: tuple[torch.Tensor, ...], right_transposed: bool) -> dict[boo
         return {True: _prepared(True, tensors, right_transposed)}
     except UnavailableError:
         return {}
-
-
-def _least(ways: Mapping[Name, Run], seconds: Callable[[Run], float]) -> Name:
-    first, *others = ways
-    best, least = first, seconds(ways[first])
-    for name in others:
-        taken = seconds(ways[name])
-        if taken < LEAST_GAIN * least:
-            best, least = name, taken
-    return best

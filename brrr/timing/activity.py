@@ -109,11 +109,6 @@ def busy_union_s(activities: Sequence[Activity]) -> float:
     return total * 1e-9
 
 
-def span_of_s(activities: Sequence[Activity]) -> float:
-    """From the first start to the last end."""
-    return (max(a.end_ns for a in activities) - min(a.start_ns for a in activities)) * 1e-9
-
-
 def waits(calls: Sequence[str]) -> list[str]:
     """The host's CUDA calls that wait for the device."""
     return [name for name in calls if "Synchronize" in name]

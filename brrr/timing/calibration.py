@@ -21,7 +21,7 @@ from brrr.gpu import GPU
 from brrr.gpu.nvrtc import PTR, U32, probe_kernel
 from brrr.timing.activity import record_activity
 from brrr.timing.gate import eviction_of, gate_of
-from brrr.timing.graph_times import graph_step
+from brrr.timing.graph_times import graph_share
 
 ASSUMED_OWN_S = {"hot": 0.99e-6, "cold": 1.485e-6}
 """Own time of the yardstick kernel by CUPTI on an H200, used where the device's own cannot be had."""
@@ -88,7 +88,7 @@ def calibration(device_index: int, *, profiler: bool = True) -> Calibration:
 def graph_gap_s(device_index: int, calibrated: Calibration) -> float:
     """The gap behind a kernel inside a graph, measured now."""
     yardstick = _settled_yardstick(device_index)
-    steps = [step.seconds for step in (graph_step(yardstick, calibrated.own_s) for _ in range(2)) if step]
+    steps = [step.seconds for step in (graph_share(yardstick, calibrated.own_s) for _ in range(2)) if step]
     return sum(steps) / len(steps) - calibrated.own_s if steps else 0.0
 
 
@@ -114,7 +114,7 @@ def _settled_yardstick(device_index: int) -> Callable[[], None]:
     """
     yardstick, before = _yardstick(), 0.0
     for attempt in range(10):
-        step = graph_step(yardstick, ASSUMED_OWN_S["hot"])
+        step = graph_share(yardstick, ASSUMED_OWN_S["hot"])
         now = step.seconds if step else 0.0
         if attempt >= 3 and abs(now - before) <= SETTLED_S:
             break

@@ -19,7 +19,7 @@ from brrr.timing.calibration import (
     stream_gaps_s,
 )
 from brrr.timing.gate import eviction_of, gate_of, marker_kernel, sm_clock_hz
-from brrr.timing.graph_times import graph_step, launches
+from brrr.timing.graph_times import graph_share, launches
 
 PROFILED_CALLS = 25
 
@@ -101,7 +101,7 @@ class DeviceTimes:
         return reconciled(pair.shifted(-calibrated.surplus_s(self.cache)), busy)
 
     def fallback_estimate(self, calibrated: Calibration) -> tuple[Estimate | None, str]:
-        """`kernel_s` without a profiler, and how it was come by; None for a call that waits for the device.
+        """`kernel_s` without a profiler, and which method gave it; None for a call that waits for the device.
 
         Best is the call's share of a graph, less the graph's gaps. What cannot be captured, and copies (which a graph
         runs in another way), go by the span less the stream's gaps. Behind an emptied cache the hot figure is raised
@@ -111,7 +111,7 @@ class DeviceTimes:
         if span is None or not self.held:
             self.kernels = launches(self.call)  # tells a call that waits from one that overfills the queue
             return None, "missing, since no gate held: the call waits for the device, or overfills its queue"
-        step = graph_step(self.call, span.median)
+        step = graph_share(self.call, span.median)
         if step is not None:
             self.kernels = step.kernels + step.copies
         hot = self._hot_pair() if self.cache == "cold" else Estimate.of(self.span, EVENT_TICK_S)

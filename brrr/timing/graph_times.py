@@ -25,7 +25,7 @@ SAMPLES = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class GraphShare:
     """What one more call adds to a graph, in seconds, and how many kernels and copies a call is."""
 
     seconds: float
@@ -34,7 +34,8 @@ class Step:
 
 
 @lru_cache(maxsize=8)
-def _side_stream(device_index: int) -> Any:
+def side_stream(device_index: int) -> Any:
+    """One stream of a GPU for all captures: on each new one cuBLAS would take a workspace of its own, and keep it."""
     import torch
 
     return torch.cuda.Stream(device_index)
@@ -67,7 +68,7 @@ def captured(call: Callable[[], Any], calls: int) -> Iterator[tuple[Any, list[st
     import torch
     from cuda.bindings import driver
 
-    stream = _side_stream(torch.cuda.current_device())
+    stream = side_stream(torch.cuda.current_device())
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         call()  # makes what the call needs on this stream: memory, a cuBLAS handle and its workspace
@@ -99,7 +100,7 @@ def launches(call: Callable[[], Any]) -> int | None:
         return None
 
 
-def graph_step(call: Callable[[], Any], call_s: float) -> Step | None:
+def graph_share(call: Callable[[], Any], call_s: float) -> GraphShare | None:
     """What one call adds to a graph, from graphs of R and of 2 R calls; None where the call cannot be captured."""
     repeats = max(1, math.ceil(LONG_S / max(call_s, 1e-6)))
     try:
@@ -113,7 +114,7 @@ def graph_step(call: Callable[[], Any], call_s: float) -> Step | None:
             seconds = _replay_s(long, short) / repeats
     except RuntimeError:  # a call that waits, or makes memory, cannot be captured
         return None
-    return Step(seconds, kernel_nodes, copies)
+    return GraphShare(seconds, kernel_nodes, copies)
 
 
 def _replay_s(long: Any, short: Any) -> float:

@@ -46,7 +46,7 @@ class HostTimes:
     """
 
     def __init__(self, call: Callable[[], Any], wait: Callable[[], None] | None = None) -> None:
-        self.call, self._wait = call, wait or _nothing
+        self.call, self.wait = call, wait or _nothing
         self.waits = wait is not None
         self.host: list[float] = []
         self.period: list[float] = []
@@ -54,21 +54,21 @@ class HostTimes:
 
     def one(self) -> tuple[Any, float, float]:
         """One call on an idle device: its result, and the seconds to its return and to its synchronised end."""
-        self._wait()
+        self.wait()
         start = time.perf_counter_ns()
         result = self.call()
         returned = time.perf_counter_ns()
-        self._wait()
+        self.wait()
         return result, (returned - start) * 1e-9, (time.perf_counter_ns() - start) * 1e-9
 
     def issuing_s(self) -> float:
         """What issuing costs right behind another call: after a long wait the first issue is slower than in a loop."""
-        self._wait()
+        self.wait()
         self.call()
         start = time.perf_counter_ns()
         self.call()
         returned = time.perf_counter_ns()
-        self._wait()
+        self.wait()
         return self._net(returned - start)
 
     def take(self, host_s: float, latency_s: float) -> None:
@@ -102,11 +102,11 @@ class HostTimes:
 
     def _one_latency(self) -> float:
         calls = self._calls_at_once() if not self.waits else 1
-        self._wait()
+        self.wait()
         start = time.perf_counter_ns()
         for _ in range(calls):
             self.call()
-        self._wait()
+        self.wait()
         return self._net(time.perf_counter_ns() - start) / calls
 
     def _calls_at_once(self) -> int:
@@ -116,22 +116,22 @@ class HostTimes:
     def _sample_host(self, slice_s: float) -> None:
         until = time.perf_counter() + slice_s
         while True:
-            self._wait()
+            self.wait()
             for _ in range(BURST):
                 start = time.perf_counter_ns()
                 self.call()
                 self.host.append(self._net(time.perf_counter_ns() - start))
                 if time.perf_counter() >= until:
-                    self._wait()
+                    self.wait()
                     return
 
     def _sample_period(self, slice_s: float) -> None:
         calls = self._loop_calls(slice_s)
-        self._wait()
+        self.wait()
         start = time.perf_counter_ns()
         for _ in range(calls):
             self.call()
-        self._wait()
+        self.wait()
         self.period.append(self._net(time.perf_counter_ns() - start) / calls)
 
     def _loop_calls(self, slice_s: float) -> int:

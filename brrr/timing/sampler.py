@@ -68,7 +68,7 @@ class Sampler:
         return error
 
     def start_again(self) -> bool:
-        """Forget all samples and flags, to be measured anew; true, so that it can stand in a condition."""
+        """Forget all samples and flags, to be measured anew; returns True."""
         self.host.forget()
         self.device_times, self.flags, self.spent_s, self.rounds = None, [], 0.0, 0
         return True

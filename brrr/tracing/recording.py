@@ -122,7 +122,7 @@ def _marker() -> Callable[[str], Any]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Tracing the toy accelerator: no profiler is needed, for the queue itself notes when each call was put in and run.
+# Tracing the CPU queue: no profiler is needed, since the queue itself notes when each call was put in and run.
 
 
 def traced_loop(fn: Callable[[], Any], queue: CpuQueue, calls: int) -> tuple[tuple[Span, ...], float]:

@@ -1,4 +1,4 @@
-"""Arithmetic of intervals in whole nanoseconds: their union, the gaps between them, and where several run together."""
+"""Spans of time in whole nanoseconds: their union, the gaps, where several run together; their file for Perfetto."""
 
 from __future__ import annotations
 

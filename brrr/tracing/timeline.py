@@ -227,7 +227,7 @@ def calls(found: Timeline) -> str:
 
 
 def device(found: Timeline) -> str:
-    """What computes: the GPU, or the toy accelerator's worker."""
+    """What computes: the GPU, or the CPU queue's worker."""
     return "the worker" if found.kind == "cpu-queue" else "the GPU"
 
 

@@ -50,7 +50,7 @@ def trace(fn: Callable[[], Any], *, calls: int | None = None, device: Place | No
     each share is computed.
     """
     place = _checked(fn, calls, device)
-    loop = Loop(fn, place)
+    loop = TracedLoop(fn, place)
     with no_collection():
         loop.warm_up()
         count = calls or loop.fitting()
@@ -67,10 +67,10 @@ def trace(fn: Callable[[], Any], *, calls: int | None = None, device: Place | No
                     "LIVE, CPU QUEUE" if isinstance(place, CpuQueue) else "LIVE")  # fmt: skip
 
 
-class Loop:
+class TracedLoop:
     """A function called in a loop with one synchronisation at the end: timed without the profiler, and traced.
 
-    >>> loop = Loop(lambda: sum(range(1000)), "cpu")
+    >>> loop = TracedLoop(lambda: sum(range(1000)), "cpu")
     >>> loop.warm_up(); loop.time(3)
     >>> loop.period_s > 0
     True
@@ -78,7 +78,6 @@ class Loop:
 
     def __init__(self, fn: Callable[[], Any], place: Place) -> None:
         self.fn, self.place = fn, place
-        self.wait = wait_for(place) or _nothing
         self.times = HostTimes(fn, wait_for(place))
         self.loops: list[float] = []
         self.call_s = 0.0
@@ -111,11 +110,11 @@ class Loop:
 
     def once(self, calls: int) -> float:
         """Seconds of the loop, synchronisation included."""
-        self.wait()
+        self.times.wait()
         start = time.perf_counter_ns()
         for _ in range(calls):
             self.fn()
-        self.wait()
+        self.times.wait()
         return (time.perf_counter_ns() - start) * 1e-9
 
     @property
@@ -125,14 +124,14 @@ class Loop:
 
     def traced(self, calls: int) -> Traced:
         """The loop's spans, and its seconds while it was traced."""
-        self.wait()
+        self.times.wait()
         if isinstance(self.place, CpuQueue):
             from brrr.tracing.recording import traced_loop
 
             return traced_loop(self.fn, self.place, calls)
         from brrr.tracing.recording import profiled_loop
 
-        return profiled_loop(self.fn, self.wait, calls, gpu=is_gpu(self.place))
+        return profiled_loop(self.fn, self.times.wait, calls, gpu=is_gpu(self.place))
 
 
 def _checked(fn: Any, calls: Any, device: Any) -> Place:
@@ -155,7 +154,3 @@ def _torch_version() -> str:
     from brrr.gpu.device import this_device
 
     return this_device("cpu").torch_version or ""
-
-
-def _nothing() -> None:
-    """A CPU's call has ended when it returns."""

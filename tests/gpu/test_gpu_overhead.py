@@ -19,6 +19,7 @@ from brrr.course.lessons.exercises.lesson_03 import chatty
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.scaling import scaling_test
 from brrr.course.sources.timers import Timed, measure_point
+from brrr.gpu.pycuda_context import pycuda_function
 from brrr.kernels import relu
 
 needs_pycuda = pytest.mark.skipif(importlib.util.find_spec("pycuda") is None, reason="PyCUDA is not here")
@@ -111,7 +112,7 @@ print("the last line", float((x @ x).isfinite()))
 
 @needs_pycuda
 def test_the_nothing_kernel_launches() -> None:
-    relu.prepared("brrr_nothing", torch.cuda.current_device()).prepared_call((1, 1), (1, 1, 1))
+    pycuda_function(relu.SOURCE, "brrr_nothing", "", torch.cuda.current_device()).prepared_call((1, 1), (1, 1, 1))
     torch.cuda.synchronize()
 
 

@@ -16,7 +16,7 @@ from brrr.timing import interleave, measure, measure_together
 from brrr.timing.activity import record_activity, split_by_marker
 from brrr.timing.calibration import calibration, pairs_s
 from brrr.timing.gate import Gate, marker_kernel, sm_clock_hz, spin, timer_tick_s
-from brrr.timing.graph_times import graph_step
+from brrr.timing.graph_times import graph_share
 from brrr.timing.sampler import Sampler
 
 
@@ -155,9 +155,9 @@ def test_without_a_profiler_the_kernel_time_is_still_near() -> None:
 
 def test_what_cannot_be_captured_leaves_torch_usable() -> None:
     x = torch.randn(64, device="cuda")
-    assert graph_step(lambda: x.sum().item(), 1e-5) is None
+    assert graph_share(lambda: x.sum().item(), 1e-5) is None
     torch.randn(8, device="cuda")
-    found = graph_step(lambda: torch.relu(x), 1e-6)
+    found = graph_share(lambda: torch.relu(x), 1e-6)
     assert found is not None and found.kernels == 1 and found.copies == 0
 
 

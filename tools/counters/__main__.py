@@ -63,10 +63,7 @@ class Movements:
         head = f"{self.device}, torch {self.torch}, ncu {self.ncu}, {self.date}; sets of {size}, an L2 of {l2}"
         right = f"{len(self.rows) - len(self.beyond)} of {len(self.rows)} counts right within 5 %"
         found = f"{right}; not: {', '.join(self.beyond)}" if self.beyond else right
-        cells = [_HEAD, *(_cells(row) for row in self.rows)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
-        return "\n".join([head, "", *lines, "", found])
+        return "\n".join([head, "", *units.table([_HEAD, *map(_cells, self.rows)]), "", found])
 
 
 def _cells(row: Moved) -> tuple[str, ...]:

@@ -130,8 +130,23 @@ ROW, COLUMN, CHANNELS = Input((WIDTH,)), Input((ROWS, 1)), Input((64,))
 PICTURES = Input(IMAGE)
 
 
-def pointwise() -> tuple[Streaming, ...]:
-    """One element of each input for one of the result. `x.clone()` is missing: it is no kernel, but a copy engine's."""
+_NORMED = (PICTURES, CHANNELS, CHANNELS)
+_BACKWARD = (X, X, COLUMN, COLUMN, ROW, ROW)
+
+
+def _layer_norm_backward(g: Any, x: Any, mean: Any, rstd: Any, w: Any, b: Any) -> Any:
+    return ATEN.native_layer_norm_backward(g, x, (WIDTH,), mean, rstd, w, b, (True, True, True))
+
+
+def streaming() -> tuple[Streaming, ...]:
+    """The operators, from those that take one element of each input for one of the result to whole rows for each.
+
+    `x.clone()` is missing: it is no kernel, but a copy engine's. The last three go through all their data twice.
+
+    >>> relu = streaming()[0]
+    >>> relu.name, relu.rows(1e9), relu.cost(relu.rows(1e9)).eager_bytes
+    ('relu', 30520, 1000079360.0)
+    """
     return (
         Streaming("relu", "torch.relu(x)", torch.relu),
         Streaming("relu, bfloat16", "torch.relu(x)", torch.relu, (BF16,)),
@@ -150,24 +165,12 @@ def pointwise() -> tuple[Streaming, ...]:
         Streaming("dropout", "dropout(x, 0.5)", lambda x: F.dropout(x, 0.5)),
         Streaming("relu, backward", "threshold_backward", lambda g, x: ATEN.threshold_backward(g, x, 0), (X, X)),
         Streaming("gelu, backward", "gelu_backward", ATEN.gelu_backward.default, (X, X)),
-    )  # fmt: skip
-
-
-def moving() -> tuple[Streaming, ...]:
-    """The same elements at another place."""
-    return (
         Streaming("cat", "torch.cat([x, y])", lambda x, y: torch.cat([x, y]), (X, X)),
         Streaming("transposed copy", "x.t().contiguous()", lambda x: x.t().contiguous()),
         Streaming("half of the columns", "2 * x[:, :2048]", lambda x: 2 * x[:, : WIDTH // 2]),
         Streaming("every second column", "2 * x[:, ::2]", lambda x: 2 * x[:, ::2]),
         Streaming("index_select", "x.index_select(0, order)", lambda x, o: x.index_select(0, o), (X, ORDER)),
         Streaming("embedding", "embedding(order, table)", lambda x, o: F.embedding(o, x), (X, ORDER)),
-    )
-
-
-def reducing() -> tuple[Streaming, ...]:
-    """Many elements for one, or a whole row for each; the last three go through all their data twice."""
-    return (
         Streaming("sum", "x.sum()", torch.sum),
         Streaming("sum of rows", "x.sum(1)", lambda x: x.sum(1)),
         Streaming("mean of rows, bfloat16", "x.mean(1)", lambda x: x.mean(1), (BF16,)),
@@ -189,24 +192,6 @@ def reducing() -> tuple[Streaming, ...]:
         ),
         Streaming("layer_norm, backward", "native_layer_norm_backward", _layer_norm_backward, _BACKWARD),
     )
-
-
-_NORMED = (PICTURES, CHANNELS, CHANNELS)
-_BACKWARD = (X, X, COLUMN, COLUMN, ROW, ROW)
-
-
-def _layer_norm_backward(g: Any, x: Any, mean: Any, rstd: Any, w: Any, b: Any) -> Any:
-    return ATEN.native_layer_norm_backward(g, x, (WIDTH,), mean, rstd, w, b, (True, True, True))
-
-
-def streaming() -> tuple[Streaming, ...]:
-    """All of them.
-
-    >>> relu = streaming()[0]
-    >>> relu.name, relu.rows(1e9), relu.cost(relu.rows(1e9)).eager_bytes
-    ('relu', 30520, 1000079360.0)
-    """
-    return (*pointwise(), *moving(), *reducing())
 
 
 # ---------------------------------------------------------------------------------------------------------------------

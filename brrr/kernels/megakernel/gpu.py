@@ -1,4 +1,4 @@
-"""What the megakernel asks of a GPU and its driver: how much fits, the compiled kernels, the current stream.
+"""What the megakernel asks of a GPU and its driver: how much fits, and the compiled kernels.
 
 >>> gpu_of(0).active_clusters[16]    # doctest: +SKIP
 7
@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from brrr.core.errors import UnavailableError
 from brrr.gpu import prepared
+from brrr.gpu.nvrtc import check
+from brrr.gpu.nvrtc import function as function_of
 from brrr.kernels.megakernel.plan import CLUSTERS, Gpu, Plan
 
 CLUSTER_SOURCE, CLUSTER_KERNEL = "kernels/megakernel/megakernel.cu", "brrr_mega_cluster"
@@ -25,11 +26,9 @@ def gpu_of(device_index: int) -> Gpu:
     import torch
     from cuda.bindings import driver
 
-    from brrr.gpu.nvrtc import check
-
     if torch.cuda.get_device_capability(device_index) < (9, 0):
         return NO_CLUSTERS
-    function = prepared.specialised(CLUSTER_SOURCE, CLUSTER_KERNEL, (), device_index)
+    function = function_of(CLUSTER_SOURCE, CLUSTER_KERNEL, device_index)
     opt_in = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
     shared = int(check(driver.cuDeviceGetAttribute(opt_in, driver.CUdevice(device_index)), "its shared memory"))
     prepared.allow_shared(function, shared)
@@ -47,7 +46,7 @@ def active(function: Any, shared: int) -> dict[int, int]:
 
 def cluster_function(made: Plan, device_index: int) -> Any:
     """The kernel compiled for a plan; UnavailableError where not even one cluster of it fits on the GPU."""
-    function = prepared.specialised(CLUSTER_SOURCE, CLUSTER_KERNEL, made.defines(), device_index)
+    function = function_of(CLUSTER_SOURCE, CLUSTER_KERNEL, device_index, made.defines())
     prepared.allow_shared(function, made.shared_bytes)
     if made.wide:  # the launch is cooperative: the driver refuses one that does not fit
         return function
@@ -76,17 +75,3 @@ def current_device() -> int:
     if not torch.cuda.is_available():
         raise UnavailableError("megakernel: no GPU is here; a recorded measurement is shown instead")
     return int(torch.cuda.current_device())
-
-
-@lru_cache(maxsize=1)
-def _raw_stream() -> Callable[[int], int]:
-    import torch
-
-    # What torch's own compiled code calls; the public way makes a Stream object, which costs ten times as much.
-    fast: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    return fast or (lambda index: int(torch.cuda.current_stream(index).cuda_stream))
-
-
-def raw_stream(device_index: int) -> int:
-    """The handle of torch's current stream on a GPU."""
-    return _raw_stream()(device_index)

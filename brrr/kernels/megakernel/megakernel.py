@@ -17,7 +17,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError
-from brrr.gpu import prepared
+from brrr.gpu.nvrtc import function as function_of
+from brrr.gpu.prepared import PreparedLaunch, raw_stream
 from brrr.kernels.megakernel.gpu import (
     GRID_KERNEL,
     GRID_SOURCE,
@@ -27,7 +28,6 @@ from brrr.kernels.megakernel.gpu import (
     current_device,
     gpu_of,
     grid_blocks,
-    raw_stream,
 )
 from brrr.kernels.megakernel.plan import Gpu, Network, Plan
 from brrr.kernels.megakernel.time import plan
@@ -126,7 +126,7 @@ class Megakernel:
         index, kept = self.device.index, (self, x, out)
         return lambda kept=kept: launch(raw_stream(index))  # type: ignore[misc]
 
-    def _cluster_launch(self) -> prepared.PreparedLaunch:
+    def _cluster_launch(self) -> PreparedLaunch:
         made, network = self.plan, self.network
         assert made is not None
         function = cluster_function(made, self.device.index)
@@ -138,22 +138,22 @@ class Megakernel:
         if grid[0] > MOST_BLOCKS:
             raise ArgumentError("Megakernel", "batch", network.batch, f"at most {MOST_BLOCKS // made.cluster} clusters")
         cluster = 0 if made.wide else made.cluster
-        return prepared.PreparedLaunch(
+        return PreparedLaunch(
             function, grid, block, values, made.shared_bytes, cluster, cooperative=made.wide, overlap=made.overlap
         )
 
-    def _grid_launch(self) -> prepared.PreparedLaunch:
+    def _grid_launch(self) -> PreparedLaunch:
         import torch
 
         network, index = self.network, self.device.index
-        function = prepared.specialised(GRID_SOURCE, GRID_KERNEL, (), index)
+        function = function_of(GRID_SOURCE, GRID_KERNEL, index)
         if not self._kept:
             between = torch.empty(2, network.batch, network.hidden, device=self.device)
             self._kept = between, torch.zeros(2, dtype=torch.int32, device=self.device)
         values = (*pointers(6), *(ctypes.c_int32(n) for n in (network.batch, network.hidden, network.layers)))
         values[4].value, values[5].value = (each.data_ptr() for each in self._kept)
         grid, block = (grid_blocks(function, index), 1, 1), (GRID_THREADS, 1, 1)
-        return prepared.PreparedLaunch(function, grid, block, values, cooperative=True)
+        return PreparedLaunch(function, grid, block, values, cooperative=True)
 
     def _check(self, name: str, tensor: torch.Tensor) -> None:
         import torch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -158,16 +159,6 @@ def arithmetic(found: Findings) -> None:
     found.measured.update(best)
 
 
-def host(found: Findings) -> None:
-    """What each class of operators costs beyond its work: on a CPU, its whole time on a tensor of no size."""
-    host_cost.measure_host("cpu", found)
-
-
-def compiled(found: Findings) -> None:
-    """What calling a compiled function costs; compiling it takes a C++ compiler, and its time."""
-    host_cost.measure_compiled("cpu", found)
-
-
 def look_round(found: Findings) -> None:
     """Say so if other programs keep the processors busy: products and large sets then look slower than they are."""
     import psutil
@@ -179,9 +170,9 @@ def look_round(found: Findings) -> None:
 
 PARTS = (
     Part("a look round", look_round),
-    Part("host", host),
+    Part("host", partial(host_cost.measure_host, "cpu")),
     Part("arithmetic", arithmetic),
-    Part("host.compiled", compiled, needs_s=20.0),
+    Part("host.compiled", partial(host_cost.measure_compiled, "cpu"), needs_s=20.0),
     Part("matmul", products),
     Part("bandwidth", bandwidth),
 )

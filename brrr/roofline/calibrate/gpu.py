@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from brrr.roofline.calibrate.gpu_bandwidth import measure_bandwidth
 from brrr.roofline.calibrate.gpu_operators import sweep_operators
 from brrr.roofline.calibrate.gpu_products import sweep_products
 from brrr.roofline.calibrate.gpu_times import clock_conditions, gated, own_times
-from brrr.roofline.calibrate.part import Findings, Part, issue_estimate, loop_estimate, measure_products, said
+from brrr.roofline.calibrate.part import Findings, Part, issue_estimates, loop_estimate, measure_products, said
 from brrr.roofline.peaks.peak import Curve, Peak
 from brrr.running.graphs import capture
 from brrr.timing.calibration import ASSUMED_OWN_S, calibration, graph_gap_s, stream_gaps_s
@@ -138,7 +139,7 @@ def measure_replay(found: Findings) -> None:
         graph = capture(lambda given, nodes=nodes: _relus(given, nodes), x)
         graph.output.fill_(torch.nan)
         part.close(graph.replay(), x, 1e-6, "a replayed chain of relu")
-        issued = issue_estimate(graph.replay, synchronize, seconds)
+        (issued,) = issue_estimates([graph.replay], synchronize, seconds)
         points.append((float(nodes), Peak.time(issued, kernels=nodes)))
     found.curves["graph-replay"] = Curve("kernels", tuple(points), {"by": "torch.cuda.CUDAGraph.replay, relu of 64"})
     found.measured["host.graph-replay"] = replace(
@@ -229,16 +230,6 @@ def bandwidth(found: Findings) -> None:
     torch.cuda.empty_cache()
 
 
-def host(found: Findings) -> None:
-    """What each class of operators costs the host."""
-    host_cost.measure_host(GPU, found)
-
-
-def compiled(found: Findings) -> None:
-    """What calling a compiled function costs the host; compiling it takes a while."""
-    host_cost.measure_compiled(GPU, found)
-
-
 PARTS = (
     Part("warm-up", warm_up),
     Part("arithmetic", measure_arithmetic),
@@ -246,10 +237,10 @@ PARTS = (
     Part("gaps", measure_gaps),
     Part("bandwidth", bandwidth),
     Part("matmul", products),
-    Part("host", host),
+    Part("host", partial(host_cost.measure_host, GPU)),
     Part("graph-replay", measure_replay),
     Part("gap between replays", measure_between_replays),
-    Part("host.compiled", compiled, needs_s=20.0),
+    Part("host.compiled", partial(host_cost.measure_compiled, GPU), needs_s=20.0),
     Part("sweep of products", sweep_products),
     Part("sweep of operators", sweep_operators),
 )

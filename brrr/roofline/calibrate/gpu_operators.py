@@ -41,14 +41,14 @@ def matrices(count: int, most_bytes: float, itemsize: int, seed: str) -> list[tu
 # The operators of a calibration's sweep: each as a call on a matrix, with a second one beside it.
 
 Tensor = torch.Tensor
-Run = Callable[[Tensor, Tensor], Tensor]
+MatrixCall = Callable[[Tensor, Tensor], Tensor]
 
 MANY, FEW = 30, 12
 """Sizes of each data type: of operators along rows or columns, whose time depends on both; and of the others."""
 SLOW_BYTES = 64e6
 """A softmax over columns, and a sum that runs along, take milliseconds for so much."""
 
-ELEMENTWISE: Mapping[str, Run] = {
+ELEMENTWISE: Mapping[str, MatrixCall] = {
     "relu": lambda x, y: torch.relu(x),
     "exp": lambda x, y: x.exp(),
     "cos": lambda x, y: x.cos(),
@@ -72,7 +72,7 @@ ELEMENTWISE: Mapping[str, Run] = {
 }
 """One element after the other: only their number counts."""
 
-BY_LINES: Mapping[str, Run] = {
+BY_LINES: Mapping[str, MatrixCall] = {
     "add a row": lambda x, y: x + y[0],
     "add a column": lambda x, y: x + y[:, :1],
     "transpose": lambda x, y: x.t().contiguous(),
@@ -101,7 +101,7 @@ SLOW = {"softmax of columns": SLOW_BYTES, "running sum of rows": SLOW_BYTES}
 """The largest of these in bytes."""
 
 
-def operators() -> Mapping[str, Run]:
+def operators() -> Mapping[str, MatrixCall]:
     """All of them."""
     return {**ELEMENTWISE, **BY_LINES}
 
@@ -145,7 +145,7 @@ def sweep_operators(found: Findings) -> None:
 
 
 def _calls(pools: dict[str, torch.Tensor], most: float) -> Iterator[Prepare]:
-    runs: dict[str, Run] = {**operators(), DROPOUT: lambda x, y: torch.nn.functional.dropout(x, 0.5)}
+    runs: dict[str, MatrixCall] = {**operators(), DROPOUT: lambda x, y: torch.nn.functional.dropout(x, 0.5)}
     for name, run in runs.items():
         count, limit = (MANY if name in BY_LINES else FEW), min(most, SLOW.get(name, most))
         for dtype, values in pools.items():
@@ -153,7 +153,9 @@ def _calls(pools: dict[str, torch.Tensor], most: float) -> Iterator[Prepare]:
                 yield partial(_made, name, run, values, sizes)
 
 
-def _made(name: str, run: Run, values: torch.Tensor, sizes: tuple[int, int]) -> tuple[Row, Callable[[], Any]] | None:
+def _made(
+    name: str, run: MatrixCall, values: torch.Tensor, sizes: tuple[int, int]
+) -> tuple[Row, Callable[[], Any]] | None:
     x, y = taken(values, sizes), taken(values, sizes, end=True)
     with CostMode() as counting:
         result = run(x, y)
@@ -178,7 +180,7 @@ def _row(each: OperatorCost) -> Row:
             int(each.read_bytes), int(each.written_bytes))  # fmt: skip
 
 
-def _near(result: torch.Tensor, run: Run, x: torch.Tensor, y: torch.Tensor, dtype: str) -> bool:
+def _near(result: torch.Tensor, run: MatrixCall, x: torch.Tensor, y: torch.Tensor, dtype: str) -> bool:
     """Whether the result is that in float64."""
     expected = run(x.double(), y.double())
     if not result.is_floating_point():

@@ -19,8 +19,8 @@ from brrr.roofline.peaks.peak import Sweep
 from brrr.roofline.peaks.peaks import short
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Which products and which operators a calibration sweeps over: drawn once from fixed seeds, the same on every
-# machine.
+# Which products are swept over: drawn from a fixed seed, the same on every machine. Sizes are drawn on a log scale, for
+# costs span decades; round ones, powers of two and odd ones all occur, because kernels are chosen by them.
 
 PRODUCTS_SEED = 1973
 COUNTS = {"bfloat16": 760, "float32": 560, "tf32": 420, "float64": 160, "float16": 120}
@@ -34,7 +34,7 @@ Layout = Literal["nn", "nt"]
 
 
 @dataclass(frozen=True)
-class Product:
+class SweptProduct:
     """An (m, k) by (k, n) product, `batch` of them; with layout "nt" the second operand lies column by column."""
 
     dtype: str
@@ -56,7 +56,7 @@ class Product:
         return ITEMSIZE[self.dtype] * self.batch * elements
 
 
-def products(share: float = 1.0) -> list[Product]:
+def products(share: float = 1.0) -> list[SweptProduct]:
     """The products of a sweep, mixed, so that the first of them are like all of them; of each data type a share.
 
     >>> len(products()), len(products(0.1))
@@ -68,11 +68,11 @@ def products(share: float = 1.0) -> list[Product]:
     return found
 
 
-def _drawn(draw: random.Random, dtype: str) -> Product:
+def _drawn(draw: random.Random, dtype: str) -> SweptProduct:
     while True:
         m, n, k = _sizes(draw, draw.choices(list(KINDS), list(KINDS.values()))[0])
         batch = log_uniform(draw, 2, 64) if draw.random() < 0.1 else 1
-        made = Product(dtype, m, n, k, batch, draw.choice(("nn", "nn", "nt")))
+        made = SweptProduct(dtype, m, n, k, batch, draw.choice(("nn", "nn", "nt")))
         if dtype == "float16" and n % 8 == k % 8 == 0:
             continue
         if made.nbytes <= MOST_BYTES and made.flop <= MOST_FLOP[dtype]:
@@ -124,7 +124,7 @@ def sweep_products(found: Findings) -> None:
     torch.cuda.empty_cache()
 
 
-def _one_type(dtype: str, drawn: list[Product], share_s: float, found: Findings) -> None:
+def _one_type(dtype: str, drawn: list[SweptProduct], share_s: float, found: Findings) -> None:
     """The products of one data type, in a sweep of its name."""
     most = max((each.nbytes for each in drawn), default=0)
     if not most:
@@ -143,7 +143,7 @@ def _join(found: Findings, parts: list[Sweep]) -> None:
         found.sweeps["products"] = Sweep(COLUMNS, rows, seconds, parts[0].conditions)
 
 
-def _made(each: Product, values: torch.Tensor) -> tuple[Row, Callable[[], torch.Tensor]]:
+def _made(each: SweptProduct, values: torch.Tensor) -> tuple[Row, Callable[[], torch.Tensor]]:
     several = (each.batch,) if each.batch > 1 else ()
     x = taken(values, (*several, each.m, each.k))
     if each.layout == "nn":

@@ -1,4 +1,4 @@
-"""Times on the GPU for a calibration: the kernels' own by CUPTI, many in one recording, or gated event pairs."""
+"""Times of a GPU's calibration, of one call or of a sweep: by CUPTI, many in one recording, or gated event pairs."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def gated(call: Call, *, repeats: int = 8, rounds: int = 2) -> Estimate:
 
 
 def times_of(calls: Sequence[Call]) -> tuple[list[Estimate | None], str]:
-    """The time of each call and how it was come by: by CUPTI, else by event pairs, which tell only the long ones."""
+    """The time of each call, and by which method: CUPTI, else event pairs, which tell only the long ones."""
     own = own_times(calls) or own_times(calls)  # CUPTI may still be detaching from an earlier recording
     if own is not None:
         return list(own), "cupti"

@@ -12,7 +12,7 @@ from torch import nn
 from brrr.core.measurement import Estimate, median
 from brrr.gpu import is_gpu, waiting
 from brrr.roofline.calibrate import part
-from brrr.roofline.calibrate.part import Findings, issue_beside
+from brrr.roofline.calibrate.part import Findings, issue_estimates
 from brrr.roofline.figures import REFERENCE
 from brrr.roofline.peaks.peak import Peak
 
@@ -127,7 +127,7 @@ def measure_host(device: str, found: Findings) -> None:
     for each in classes:
         with torch.set_grad_enabled(each.grad):
             part.close(each.call().detach(), each.expected, LIMIT, each.written)
-            pairs.append(issue_beside(each.call, reference, waiting(device), seconds))
+            pairs.append(issue_estimates([each.call, reference], waiting(device), seconds))
     usual_s = median([beside.median for _, beside in pairs])
     for each, (cost, beside) in zip(classes, pairs, strict=True):
         at_usual = cost * (usual_s / beside.median)
@@ -170,7 +170,8 @@ def _compiled_cost(
     with torch.no_grad():
         part.close(compiled(x), function(x.double()), LIMIT, f"a compiled {function.__name__}")
         kernels, seconds = metrics.generated_kernel_count, min(0.25, found.left_s / 3)
-        cost, beside = issue_beside(lambda: compiled(x), reference_call(device), waiting(device), seconds)
+        calls = [lambda: compiled(x), reference_call(device)]
+        cost, beside = issue_estimates(calls, waiting(device), seconds)
         usual = found.measured.get(REFERENCE)
         return (cost if usual is None else cost * (usual.value / beside.median)), kernels
 

@@ -148,45 +148,35 @@ def loop_estimate(call: Callable[[], Any], seconds: float, wait: Callable[[], No
     >>> loop_estimate(lambda: sum(range(1000)), 0.01).median > 0
     True
     """
-    times = _rounds(HostTimes(call, wait), seconds)
+    (times,) = _sampled([call], wait, seconds)
     return _found(times.estimate(times.period))
 
 
-def issue_estimate(call: Callable[[], Any], wait: Callable[[], None] | None, seconds: float) -> Estimate:
-    """Seconds to a call's return, the queue never full; on a CPU (`wait` None), to its end in a loop."""
-    times = _rounds(HostTimes(call, wait), seconds)
-    return _found(times.estimate(times.host if wait is not None else times.period))
+def issue_estimates(
+    calls: Sequence[Callable[[], Any]], wait: Callable[[], None] | None, seconds: float
+) -> list[Estimate]:
+    """Seconds to each call's return, the queue never full; on a CPU (`wait` None), to its end in a loop.
 
+    The calls take turns, so that all of them meet the host at the same speed.
 
-def issue_beside(
-    call: Callable[[], Any], reference: Callable[[], Any], wait: Callable[[], None] | None, seconds: float
-) -> tuple[Estimate, Estimate]:
-    """`issue_estimate` of two calls by turns, so that both meet the host at the same speed.
-
-    >>> longer, shorter = issue_beside(lambda: sum(range(2000)), lambda: sum(range(100)), None, 0.02)
+    >>> longer, shorter = issue_estimates([lambda: sum(range(2000)), lambda: sum(range(100))], None, 0.02)
     >>> longer.median > shorter.median
     True
     """
-    both = HostTimes(call, wait), HostTimes(reference, wait)
-    for times in both:
+    every = _sampled(calls, wait, seconds)
+    return [_found(times.estimate(times.host if wait is not None else times.period)) for times in every]
+
+
+def _sampled(calls: Sequence[Callable[[], Any]], wait: Callable[[], None] | None, seconds: float) -> list[HostTimes]:
+    every = [HostTimes(call, wait) for call in calls]
+    for times in every:
         for _ in range(3):
             times.one()
     until = time.perf_counter() + seconds
-    while not both[1].host or time.perf_counter() < until:
-        for times in both:
-            times.round(seconds / ROUNDS / 2)
-    one, other = (_found(times.estimate(times.host if wait is not None else times.period)) for times in both)
-    return one, other
-
-
-def _rounds(times: HostTimes, seconds: float) -> HostTimes:
-    for _ in range(3):
-        times.one()
-    until = time.perf_counter() + seconds
-    times.round(seconds / ROUNDS)
-    while time.perf_counter() < until:
-        times.round(seconds / ROUNDS)
-    return times
+    while not every[-1].host or time.perf_counter() < until:
+        for times in every:
+            times.round(seconds / ROUNDS / len(every))
+    return every
 
 
 def _found(estimate: Estimate | None) -> Estimate:
@@ -211,7 +201,7 @@ Timer = Callable[[Callable[[], Any]], Estimate]
 
 
 @dataclass(frozen=True)
-class Product:
+class ReadyProduct:
     """One product, ready to run, and its operands for the check."""
 
     call: Callable[[], torch.Tensor]
@@ -219,20 +209,20 @@ class Product:
     b: torch.Tensor
 
 
-def product(dtype: str, size: int, device: str) -> Product:
+def product(dtype: str, size: int, device: str) -> ReadyProduct:
     """A product of two fresh random size x size matrices: normal values, whole numbers of 8 bits for int8."""
     if dtype == "int8":
         x, y = (torch.randint(-128, 128, (size, size), dtype=torch.int8, device=device) for _ in range(2))
-        return Product(lambda: torch._int_mm(x, y.t()), x, y.t())  # column by column, as the tensor cores take it
+        return ReadyProduct(lambda: torch._int_mm(x, y.t()), x, y.t())  # column by column, as the tensor cores take it
     a, b = (torch.randn(size, size, device=device) for _ in range(2))
     if dtype == "fp8":
         return _fp8(a, b)
     kind = {"fp64": torch.float64, "fp16": torch.float16, "bf16": torch.bfloat16}.get(dtype, torch.float32)
     a, b = a.to(kind), b.to(kind)
-    return Product(lambda: a @ b, a, b)
+    return ReadyProduct(lambda: a @ b, a, b)
 
 
-def _fp8(a: torch.Tensor, b: torch.Tensor) -> Product:
+def _fp8(a: torch.Tensor, b: torch.Tensor) -> ReadyProduct:
     """The scaled product of 8-bit floats; the second operand lies column by column, as cuBLASLt asks for."""
     x, y = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn).t().contiguous().t()
     one = torch.ones((), device=a.device)
@@ -240,7 +230,7 @@ def _fp8(a: torch.Tensor, b: torch.Tensor) -> Product:
     run = lambda: torch._scaled_mm(  # noqa: E731
         x, y, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=fast
     )
-    return Product(run, x, y)
+    return ReadyProduct(run, x, y)
 
 
 def measure_products(
@@ -270,7 +260,7 @@ def measure_products(
         found.curves[f"matmul.{dtype}"] = Curve("size", tuple(points), {"by": by, "data": "random", "cache": "hot"})
 
 
-def _timed(made: Product, dtype: str, timed: Timer) -> Estimate:
+def _timed(made: ReadyProduct, dtype: str, timed: Timer) -> Estimate:
     error = product_error(made.a, made.b)(made.call())
     require(error <= LIMITS[dtype], f"a {dtype} product of {len(made.a)} (relative error {error:.2g})")
     return timed(made.call)

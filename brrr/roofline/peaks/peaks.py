@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from brrr.core import units
@@ -93,12 +93,6 @@ class Peaks:
             kinds = ", ".join(name for name, curve in self.curves.items() if curve.axis == "working_set_bytes")
             raise ArgumentError("Peaks.bandwidth", "kind", kind, f"one of {kinds}")
         return found.at(working_set_bytes)
-
-    def stream_s(self, working_set_bytes: float, kind: str = "copy-once") -> float:
-        """Seconds of one pass over a working set; never less than those of the smallest set that was measured."""
-        smallest, _ = self.curve(kind).points[0]
-        counted = max(working_set_bytes, smallest) if working_set_bytes > 0 else working_set_bytes
-        return counted / self.bandwidth(counted, kind)
 
     @property
     def memory_bytes_per_s(self) -> Peak:
@@ -186,7 +180,7 @@ def text(peaks: Peaks) -> str:
     """A table of the peaks, then the bandwidth by working set, then what was assumed and what is missing."""
     about = ", ".join(f"{name} {value}" for name, value in _software(peaks) if value)
     lines = [f"Peaks of {peaks.device} ({about}), measured {peaks.date}", ""]
-    lines += table([HEAD, *_rows(peaks)])
+    lines += units.table([HEAD, *_rows(peaks)])
     lines += ["", *_streams(peaks.curves)]
     lines += [f"sweep: {len(sweep)} {name}{_spread(sweep)}" for name, sweep in peaks.sweeps.items()]
     lines += [f"assumed: {name} {peak} ({_said(peak)})" for name, peak in peaks.assumed.items()]
@@ -198,16 +192,6 @@ def _spread(sweep: Sweep) -> str:
     if not sweep.seconds:
         return ""
     return f", {units.seconds(min(sweep.seconds))} to {units.seconds(max(sweep.seconds))}"
-
-
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells as lines, each column as wide as its widest cell.
-
-    >>> table([["a", "bb"], ["ccc", "d"]])
-    ['a    bb', 'ccc  d']
-    """
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def _software(peaks: Peaks) -> list[tuple[str, str]]:
@@ -264,4 +248,4 @@ def _streams(curves: Mapping[str, Curve]) -> list[str]:
     for place, _ in curves[kinds[0]].points:
         rates = [units.rate(curves[kind].at(place), "B/s") for kind in kinds]
         rows.append([units.nbytes(place), *rates])
-    return [*table(rows), ""]
+    return [*units.table(rows), ""]

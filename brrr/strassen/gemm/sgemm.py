@@ -18,7 +18,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.paths import PACKAGE
 
 if TYPE_CHECKING:
     import torch
@@ -198,48 +197,26 @@ def check(
 @lru_cache(maxsize=128)
 def _function(tiling: Tiling, right_transposed: bool, quads_out: bool, tail: bool, device_index: int) -> Any:
     """The kernel for a tiling, loaded, with leave for its shared memory; UnavailableError where no block of it fits."""
-    import torch
-    from cuda.bindings import driver
-
-    from brrr.gpu.nvrtc import check
+    from brrr.gpu.nvrtc import function as function_of
     from brrr.gpu.prepared import active_blocks, allow_shared
 
-    torch.zeros(1, device=f"cuda:{device_index}")  # makes torch's primary context current in this thread
-    major, minor = torch.cuda.get_device_capability(device_index)
-    code = kept_code_of(tiling.defines(right_transposed, quads_out, tail), f"sm_{major}{minor}")
-    module = check(driver.cuModuleLoadData(code), "loading sgemm.cu")
-    function = check(driver.cuModuleGetFunction(module, b"brrr_sgemm"), "brrr_sgemm")
+    function = function_of(
+        "strassen/gemm/sgemm.cu", "brrr_sgemm", device_index, tiling.defines(right_transposed, quads_out, tail)
+    )
     allow_shared(function, tiling.shared_bytes)
     if not active_blocks(function, tiling.threads, tiling.shared_bytes):
         raise UnavailableError(f"sgemm: no block of {tiling.threads} threads and {tiling.shared_bytes} bytes fits")
     return function
 
 
-def kept_code_of(defines: tuple[str, ...], arch: str) -> bytes:
-    """The kernel's machine code for constants and an architecture: from the cache, else compiled and kept."""
-    from brrr.core.paths import cache_folder, keep, kept
-    from brrr.gpu.nvrtc import ELF, compile_cubin, compiler, fingerprint
-
-    source = (PACKAGE / "strassen/gemm/sgemm.cu").read_text(encoding="utf-8")
-    name = f"sgemm-{fingerprint(source, arch, compiler(), *defines)}.cubin"
-    found = kept(cache_folder() / "kernels" / name)
-    if found is not None and found.startswith(ELF):
-        return found
-    code = compile_cubin(source, "strassen/gemm/sgemm.cu", arch, defines)
-    keep(cache_folder() / "kernels" / name, code)
-    return code
-
-
 def _launch(
     function: Any, grid: int, threads: int, shared: int, tensors: tuple[torch.Tensor, ...], sizes: tuple[int, ...]
 ) -> Callable[[], None]:
-    from brrr.gpu.prepared import PreparedLaunch
-    from brrr.kernels.megakernel.gpu import raw_stream
+    from brrr.gpu.prepared import PreparedLaunch, on_current_stream
 
     values = [*(ctypes.c_void_p(each.data_ptr()) for each in tensors), *(ctypes.c_int(size) for size in sizes)]
     launch = PreparedLaunch(function, (grid, 1, 1), (threads, 1, 1), values, shared)
-    index = int(tensors[0].device.index)
-    return lambda: launch(raw_stream(index))
+    return on_current_stream(launch, int(tensors[0].device.index))
 
 
 def _nothing() -> None:

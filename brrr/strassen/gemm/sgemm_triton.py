@@ -21,6 +21,7 @@ import triton
 import triton.language as tl
 
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.gpu.prepared import fastest
 from brrr.strassen.operands import check_batch
 
 TRIAL_MS = 10
@@ -141,16 +142,16 @@ def _fastest(products: int, m: int, n: int, k: int, right_transposed: bool, devi
     left = torch.randn((products, m, k), device=device)
     right = torch.randn((products, n, k) if right_transposed else (products, k, n), device=device)
     out = torch.empty((products, m, n), device=device)
-    times: dict[Tiling, float] = {}
-    for tiling in TILINGS:
-        try:
-            run = launch(left, right, out, tiling, right_transposed)
-            times[tiling] = float(do_bench(run, warmup=TRIAL_MS // 2, rep=TRIAL_MS))
-        except (triton.runtime.errors.OutOfResources, triton.compiler.errors.CompilationError):
-            continue  # more shared memory or registers than this GPU has
-    if not times:
+
+    def seconds(tiling: Tiling, _: float) -> float:
+        return float(do_bench(launch(left, right, out, tiling, right_transposed), warmup=TRIAL_MS // 2, rep=TRIAL_MS))
+
+    # more shared memory or registers than this GPU has
+    refusals = triton.runtime.errors.OutOfResources, triton.compiler.errors.CompilationError
+    found = fastest(TILINGS, seconds, refusals=refusals)
+    if found is None:
         raise UnavailableError(f"sgemm_triton: no tiling fits on {torch.cuda.get_device_name(device_index)}")
-    return min(times, key=lambda each: times[each])
+    return found
 
 
 def _nothing() -> None:

@@ -12,15 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from functools import lru_cache, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.paths import PACKAGE, cache_folder, keep, kept
-from brrr.gpu.nvrtc import ELF, I32, I64, PTR, check, compile_cubin, compiler, fingerprint
-from brrr.gpu.prepared import PreparedLaunch
-from brrr.gpu.pycuda_context import packed_launch, pycuda_driver, pycuda_stream
-from brrr.kernels.megakernel.gpu import raw_stream
+from brrr.gpu.nvrtc import function as function_of
+from brrr.gpu.prepared import PreparedLaunch, on_current_stream, raw_stream, typed
+from brrr.gpu.pycuda_context import packed_launch, pycuda_function, pycuda_stream
 from brrr.strassen.passes.plan import MOST, Job, Tuning, launch_size
 from brrr.strassen.passes.work import DTYPES, Work, run_in_torch
 
@@ -32,8 +29,6 @@ if TYPE_CHECKING:
 SOURCE, NAME = "strassen/passes/strassen_sums.cu", "brrr_strassen_sums"
 LETTERS = "PPPPPPiiqqqqq"
 """The types of the kernel's arguments, as Python's `struct` names them."""
-
-_CTYPES = {"P": PTR, "i": I32, "q": I64}
 
 
 @dataclass(frozen=True)
@@ -94,9 +89,9 @@ def launch(
     anywhere = _by_bindings(job, tuning, device_index, values, blocks)
     try:
         stream = pycuda_stream(device_index)
-        function = _pycuda(job, tuning, device_index)
+        function = pycuda_function(SOURCE, NAME, LETTERS, device_index, _tables(job, tuning))
     except UnavailableError:
-        return partial(_on_any_stream, anywhere, device_index, kept)
+        return on_current_stream(anywhere, device_index, kept)
     mine = packed_launch(function, (blocks, 1), (tuning.threads, 1, 1), values, stream)
     return partial(_on_its_stream, mine, 0 if stream is None else stream.handle, anywhere, device_index, kept)
 
@@ -112,69 +107,16 @@ def _on_its_stream(
         anywhere(current)
 
 
-def _on_any_stream(anywhere: Callable[[int], None], device_index: int, _kept: object) -> None:
-    anywhere(raw_stream(device_index))
-
-
 def _by_bindings(
     job: Job, tuning: Tuning, device_index: int, values: tuple[int, ...], blocks: int
 ) -> Callable[[int], None]:
-    typed = [_CTYPES[letter](value) for letter, value in zip(LETTERS, values, strict=True)]
-    return PreparedLaunch(_bindings(job, tuning, device_index), (blocks, 1, 1), (tuning.threads, 1, 1), typed)
+    loaded = function_of(SOURCE, NAME, device_index, head=_tables(job, tuning))
+    return PreparedLaunch(loaded, (blocks, 1, 1), (tuning.threads, 1, 1), typed(LETTERS, values))
 
 
 @lru_cache(maxsize=256)
-def _bindings(job: Job, tuning: Tuning, device_index: int) -> Any:
-    import torch
-    from cuda.bindings import driver
-
-    torch.zeros(1, device=f"cuda:{device_index}")  # makes torch's primary context current in this thread
-    module = check(driver.cuModuleLoadData(kept_job(job, tuning, architecture(device_index))), f"loading {SOURCE}")
-    return check(driver.cuModuleGetFunction(module, NAME.encode()), NAME)
-
-
-@lru_cache(maxsize=256)
-def _pycuda(job: Job, tuning: Tuning, device_index: int) -> Any:
-    import atexit
-
-    import torch
-
-    torch.zeros(1, device=f"cuda:{device_index}")  # torch makes the primary context, with its own settings
-    code = kept_job(job, tuning, architecture(device_index))
-    function = pycuda_driver(device_index).module_from_buffer(code).get_function(NAME)
-    function.prepare(LETTERS)
-    atexit.unregister(_pycuda.cache_clear)  # last registered, first called: before PyCUDA lets go of the context
-    atexit.register(_pycuda.cache_clear)
-    return function
-
-
-def architecture(device_index: int) -> str:
-    """A GPU's, such as "sm_90"."""
-    import torch
-
-    major, minor = torch.cuda.get_device_capability(device_index)
-    return f"sm_{major}{minor}"
-
-
-def job_source(job: Job, tuning: Tuning) -> str:
-    """The whole text that is compiled.
-
-    >>> job_source(Job(2), Job(2).tuning()).startswith("#define LEVEL 2")
-    True
-    """
-    return job.text(tuning) + (PACKAGE / SOURCE).read_text(encoding="utf-8")
-
-
-def kept_job(job: Job, tuning: Tuning, arch: str) -> bytes:
-    """The machine code: from the cache, else compiled and kept. Its file is named by a hash of all that made it."""
-    source = job_source(job, tuning)
-    path = cache_folder() / "kernels" / f"{Path(SOURCE).stem}-{fingerprint(source, arch, compiler())}.cubin"
-    found = kept(path)
-    if found is not None and found.startswith(ELF):
-        return found
-    code = compile_cubin(source, SOURCE, arch)
-    keep(path, code)
-    return code
+def _tables(job: Job, tuning: Tuning) -> str:
+    return job.text(tuning)  # made once: a product's launches are prepared at each call
 
 
 def _address(tensor: torch.Tensor | None) -> int:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from brrr.strassen.split.operands import SOURCE, THREADS
 
@@ -47,16 +46,11 @@ def fits(x: torch.Tensor) -> bool:
 
 def prepared(x: torch.Tensor, out: torch.Tensor, groups: int, gain: int) -> Callable[[], None]:
     """A function of no arguments that finds int32 exponents (rows of a block,), packed; nothing is checked."""
-    from brrr.gpu.prepared import PreparedLaunch, specialised
+    from brrr.gpu.nvrtc import function as function_of
+    from brrr.gpu.prepared import PreparedLaunch, on_current_stream
 
     argument, device = summed_rows(x, out.shape[0], groups, gain), x.device.index
     argument.exponents = out.data_ptr()
-    function = specialised(SOURCE, KERNEL, (), device)
+    function = function_of(SOURCE, KERNEL, device)
     launch = PreparedLaunch(function, (out.shape[0], 1, 1), (THREADS, 1, 1), [argument])
-    return partial(_run, launch, device, (x, out))
-
-
-def _run(launch: Any, device: int, _kept: Any) -> None:
-    from brrr.kernels.megakernel.gpu import raw_stream
-
-    launch(raw_stream(device))
+    return on_current_stream(launch, device, x, out)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
@@ -124,18 +123,13 @@ def prepared(sources: Sequence[Source]) -> Callable[[], None]:
     """
     import torch
 
-    from brrr.gpu.prepared import PreparedLaunch, specialised
+    from brrr.gpu.nvrtc import function as function_of
+    from brrr.gpu.prepared import PreparedLaunch, on_current_stream
 
     device = sources[0].x.device.index
     blocks = BLOCKS * int(torch.cuda.get_device_properties(device).multi_processor_count)
     argument, counts = operands(sources, blocks)
-    function = specialised(SOURCE, KERNEL, (), device)
+    function = function_of(SOURCE, KERNEL, device)
     grid = min(blocks, sum(each.tasks for each in argument.each))
     launch = PreparedLaunch(function, (grid, 1, 1), (THREADS, 1, 1), [argument])
-    return partial(_run, launch, device, (tuple(sources), counts))
-
-
-def _run(launch: Any, device: int, _kept: Any) -> None:
-    from brrr.kernels.megakernel.gpu import raw_stream
-
-    launch(raw_stream(device))
+    return on_current_stream(launch, device, tuple(sources), counts)

@@ -15,7 +15,8 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.paths import PACKAGE
+from brrr.gpu.nvrtc import function as function_of
+from brrr.gpu.prepared import PreparedLaunch, allow_shared, on_current_stream
 from brrr.strassen.split.product_plan import Problem, Tiling, chosen, problem
 
 if TYPE_CHECKING:
@@ -59,13 +60,11 @@ def prepared(
     maps = [tensor_map(term, high, tiling.depth) for term, high in zip(terms.values(), rows, strict=True)]
     pointers = [ctypes.c_void_p(each.data_ptr()) for each in (out, *exponents)]
     launch = _launch(tiling, cut, [*maps, *pointers, cut], device, debug)
-    return partial(_run, launch, device, (*terms.values(), *exponents, out))
+    return on_current_stream(launch, device, *terms.values(), *exponents, out)
 
 
 def _launch(tiling: Tiling, cut: Problem, values: list[Any], device: int, debug: bool) -> Any:
     import torch
-
-    from brrr.gpu.prepared import PreparedLaunch
 
     function = compiled(tiling, device, debug)
     at_once = int(torch.cuda.get_device_properties(device).multi_processor_count) // tiling.cluster
@@ -78,20 +77,12 @@ def _launch(tiling: Tiling, cut: Problem, values: list[Any], device: int, debug:
 def compiled(tiling: Tiling, device: int, debug: bool = False) -> Any:
     """The kernel for a tiling, loaded; wgmma and setmaxnreg are sm_90a's, which the plain sm_90 has not."""
     import torch
-    from cuda.bindings import driver
-
-    from brrr.gpu.nvrtc import check, compile_cubin
-    from brrr.gpu.prepared import allow_shared
 
     if torch.cuda.get_device_capability(device) != (9, 0):
         name = torch.cuda.get_device_name(device)
         raise UnavailableError(f"split_product: {name} has no wgmma of sm_90a; how='triton' or 'torch' runs there")
-    torch.zeros(1, device=f"cuda:{device}")  # makes torch's primary context current in this thread
-    path = PACKAGE / SOURCE
-    options = (f"-I{path.parent}", *tiling.defines(), *(("-DHANG_CYCLES=2000000000",) if debug else ()))
-    code = compile_cubin(path.read_text(encoding="utf-8"), SOURCE, "sm_90a", options)
-    module = check(driver.cuModuleLoadData(code), f"loading {SOURCE}")
-    function = check(driver.cuModuleGetFunction(module, KERNEL.encode()), KERNEL)
+    options = (*tiling.defines(), *(("-DHANG_CYCLES=2000000000",) if debug else ()))
+    function = function_of(SOURCE, KERNEL, device, options, suffix="a")
     allow_shared(function, tiling.shared_bytes)
     return function
 
@@ -187,12 +178,6 @@ def zero_exponent(device: int) -> torch.Tensor:
     import torch
 
     return torch.zeros(1, dtype=torch.int32, device=f"cuda:{device}")
-
-
-def _run(launch: Any, device: int, _kept: tuple[Any, ...]) -> None:
-    from brrr.kernels.megakernel.gpu import raw_stream
-
-    launch(raw_stream(device))
 
 
 def _nothing() -> None:
