@@ -50,7 +50,7 @@ class Moved:
             warnings.warn(f"{old}.{name} is {now} now; the old name goes with the next release", DeprecationWarning, 2)
             return getattr(import_module(new), now.rpartition(".")[2])
 
-        module.__getattr__ = fetch
+        setattr(module, "__getattr__", fetch)  # noqa: B010 (mypy takes the plain assignment for a method's)
 
 
-sys.meta_path.append(Moved())  # type: ignore[arg-type]
+sys.meta_path.append(Moved())
