@@ -77,7 +77,7 @@ def test_a_time_down_to_zero_gives_a_rate_without_upper_end() -> None:
 
 
 def test_a_variant_without_cost_has_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "cost", lambda variant, point: None)
+    changed(monkeypatch, cost=lambda variant, point: None)
     e = shown(show="rate")
     assert e.data["module"] == []
     assert "Not recorded here: PyCUDA prepared call" in e.text

@@ -26,18 +26,19 @@ from brrr.course.sources.timers import measure_point
 from brrr.roofline.peaks.peak import Peak
 from brrr.roofline.peaks.peaks import Peaks
 from brrr.timing.activity import Activity
+from tools.prediction import __main__ as command
 from tools.prediction import calls as prediction_calls
 from tools.prediction import cases as prediction_cases
-from tools.prediction import claims, work
 from tools.prediction import rows as prediction_rows
 from tools.prediction import rows as prediction_torch
+from tools.prediction import work
 from tools.prediction.bounds import Amount, truth
 from tools.prediction.calls import cost_of
 from tools.prediction.cases import Case, case, cases, intervened, to_compile, twin
 from tools.prediction.claims import ENOUGH, percentile
 from tools.prediction.experiment import EXPERIMENT as PREDICTION
 from tools.prediction.experiment import run_case
-from tools.prediction.rows import PredictedRow, datasheet_s
+from tools.prediction.rows import datasheet_s
 
 
 def of_kind(kind: str) -> list[Case]:
@@ -565,30 +566,30 @@ def test_the_datasheets_roofline_is_bytes_or_flop() -> None:
     assert eager is not None and fused is not None and fused < eager
 
 
-def test_the_table_has_every_row(predicted: None, capsys: pytest.CaptureFixture[str]) -> None:
-    rows: tuple[PredictedRow, ...] = prediction_rows.rows_of(PREDICTION, made_up([0.1]))  # type: ignore[arg-type]
-    assert len(rows) == 2 * 200 + 2 * 528 + 2 * 54
-    out = io.StringIO()
-    writer = csv.DictWriter(out, claims.COLUMNS)
-    writer.writerows(map(claims.record_of, rows))
-    assert len(out.getvalue().splitlines()) == len(rows)
-    worst = claims.worst_first(rows)
-    assert [row.case.kind for row in (worst[0], worst[-1])] == ["stream", "chain"]
-    assert "(+10%)" in claims.text_of(worst[0])
-    assert "product eager busy_s, 528 rows: predict 10 % median" in claims.summary_of(rows)
-
-
-def test_the_figure_shows_each_class_and_the_table_says_what_is_missing(
-    predicted: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+def test_the_table_has_every_row(
+    predicted: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    picture = claims.prediction_plot(made_up([0.1]))  # type: ignore[arg-type]
-    assert picture.png.startswith(b"\x89PNG") and "stream eager busy_s, 200 rows" in picture.alt
-    monkeypatch.setattr(claims, "source_named", lambda name=None: made_up([0.1]))
-    assert claims.main(["--csv"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == ",".join(claims.COLUMNS)
-    monkeypatch.setattr(claims, "source_named", lambda name=None: Made({}))
-    assert claims.main([]) == 2
+    monkeypatch.setattr(command, "source", lambda name=None: made_up([0.1]))
+    assert command.main(["rows"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert len(rows) == 2 * 200 + 2 * 528 + 2 * 54
+    assert [row["class"] for row in (rows[0], rows[-1])] == ["stream", "chain"]
+    assert {row["field"]: round(float(row["error"]), 6) for row in rows} == {"busy_s": 0.1, "period_s": 0.1}
+    monkeypatch.setattr(command, "source", lambda name=None: Made({}))
+    assert command.main(["rows"]) == 2
     assert "no case of prediction was measured" in capsys.readouterr().err
+
+
+def test_the_maintainers_command_judges_and_plans_this_experiment_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("brrr.course.lessons.claims_table.source_named", lambda name=None: Made({}))
+    assert command.main(["claims"]) == 0
+    assert capsys.readouterr().out.count("NOT MEASURED") == len(PREDICTION.claims)
+    assert command.main(["record", "--plan", "--device", "cpu", "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("prediction ")
+    assert command.main(["claims", "matmul"]) == 2 and "expected one of prediction" in capsys.readouterr().err
+    assert command.main([]) == 2 and "python -m tools.prediction" in capsys.readouterr().err
 
 
 # ---- the grid ----

@@ -1,7 +1,7 @@
 """The cases of the `prediction` experiment: streams, products of matrices and chains, by readable names.
 
 They are drawn once from fixed seeds, over wide ranges and with odd and prime sizes among them, and no figure of any
-peak was fitted to them. A case is a description; `prediction_calls` makes the call of it.
+peak was fitted to them. A case is a description; `calls` makes the call of it.
 
 Twins of a case differ from it in bytes only, or nearly only in FLOP, so that what limits it can be found out by an
 intervention: see `twin`.

@@ -1,8 +1,7 @@
 """How good are predictions? Hundreds of cases, measured; what `brrr.predict` says of them is held against the times.
 
 The recording holds what was measured, and what torch's own estimator said on that machine. The predictions are
-computed when the claims are judged, from descriptions of the same calls and the machine's measured peaks: see
-`prediction_rows`, and `prediction_table` for every row.
+computed when the claims are judged, from descriptions of the same calls and the machine's measured peaks: see `rows`.
 """
 
 from __future__ import annotations

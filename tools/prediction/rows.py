@@ -66,6 +66,19 @@ class PredictedRow:
         """The same for another estimate of the same time."""
         return None if other_s is None else other_s / self.measured.median - 1
 
+    @property
+    def record(self) -> dict[str, str | float]:
+        """The row under the names of a table's columns; what is not known is empty."""
+        told = self.truth
+        found: dict[str, str | float | None] = {
+            "class": self.case.kind, "case": self.case.name, "how": self.how, "field": self.field,
+            "measured_s": self.measured.median, "predicted_s": self.predicted_s, "error": self.error,
+            "datasheet_s": self.datasheet_s, "datasheet_error": self.error_of(self.datasheet_s),
+            "torch_s": self.torch_s, "torch_error": self.error_of(self.torch_s), "predicted_bound": self.bound,
+            "true_bound": " or ".join(sorted(told.bounds)) if told else None, "why": told.why if told else None,
+        }  # fmt: skip
+        return {name: "" if value is None else value for name, value in found.items()}
+
 
 _kept: WeakKeyDictionary[Any, tuple[int, tuple[PredictedRow, ...]]] = WeakKeyDictionary()
 

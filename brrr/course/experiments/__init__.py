@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 
 from brrr.core.errors import ArgumentError
@@ -32,6 +33,17 @@ NAMES = (
     "strassen",
     "strassen_errors",
 )
+
+
+def chosen(names: Sequence[str], offered: Sequence[Experiment] = ()) -> list[Experiment]:
+    """The experiments of these names, all where none is named: of the course, or of those offered."""
+    if not offered:
+        return [experiment(name) for name in names or NAMES]
+    known = {each.name: each for each in offered}
+    for name in names:
+        if name not in known:
+            raise ArgumentError("experiment", "name", name, f"one of {', '.join(known)}")
+    return [known[name] for name in names or known]
 
 
 def experiment(name: str) -> Experiment:

@@ -85,19 +85,23 @@ def claims(name: str | Experiment, source: Source | str | None = None, *, only: 
     return ClaimsTable(chosen, badge, tuple((claim, claim.verdict(Evidence(chosen, given))) for claim in wanted))
 
 
-def main(argv: Sequence[str]) -> int:
-    """`brrr claims [--source NAME] [EXPERIMENT...]`: 0, or 2 for a wrong argument or a damaged file."""
-    from brrr.course.experiments import NAMES
+def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
+    """`brrr claims [--source NAME] [EXPERIMENT...]`: 0, or 2 for a wrong argument or a damaged file.
 
+    The experiments are the course's, or those offered.
+    """
+    from brrr.course.experiments import NAMES, chosen
+
+    names = [each.name for each in offered] or NAMES
     parser = argparse.ArgumentParser(prog="brrr claims", description=(__doc__ or "").partition(": ")[2])
     parser.add_argument(
-        "experiments", nargs="*", metavar="EXPERIMENT", help=f"{', '.join(NAMES)}; all if none is named"
+        "experiments", nargs="*", metavar="EXPERIMENT", help=f"{', '.join(names)}; all if none is named"
     )
     parser.add_argument("--source", help="recorded:DEVICE, cuda or cpu (default: what BRRR_SOURCE says)")
     options = parser.parse_args(argv)
     try:
-        chosen = source_named(options.source)
-        tables = [claims(name, chosen) for name in options.experiments or NAMES]
+        source = source_named(options.source)
+        tables = [claims(each, source) for each in chosen(options.experiments, offered)]
     except BrrrError as error:
         print(error, file=sys.stderr)
         return 2

@@ -206,7 +206,7 @@ class Experiment:
     claims: tuple[Claim, ...] = ()
     supports: Callable[[Variant, Point], bool] | None = None
     anchors: tuple[Mapping[str, Value], ...] = ()
-    cost: Callable[[Variant, Point], Cost] | None = None
+    cost: Callable[[Variant, Point], Cost | None] | None = None
     rate: Rate | None = None
     other_rates: tuple[Rate, ...] = ()
     guides: tuple[Guide, ...] = ()

@@ -27,9 +27,12 @@ INTERRUPTED = 130
 """The exit status of a command that Ctrl-C ended."""
 
 
-def main(argv: Sequence[str]) -> int:
-    """`brrr record [EXPERIMENT...]`: 0 when it went well (points may be left), 2 for an error, 130 for Ctrl-C."""
-    options = _parser().parse_args(argv)
+def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
+    """`brrr record [EXPERIMENT...]`: 0 when it went well (points may be left), 2 for an error, 130 for Ctrl-C.
+
+    The experiments are the course's, or those offered.
+    """
+    options = _parser(offered).parse_args(argv)
     try:
         if options.convert is not None:
             print("\n".join(convert(options.convert)) or f"{options.convert}: has today's format")
@@ -40,13 +43,15 @@ def main(argv: Sequence[str]) -> int:
         return 2
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(offered: Sequence[Experiment] = ()) -> argparse.ArgumentParser:
     from brrr.course.experiments import NAMES
 
+    names = [each.name for each in offered] or NAMES
     parser = argparse.ArgumentParser(prog="brrr record", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
-        "experiments", nargs="*", metavar="EXPERIMENT", help=f"{', '.join(NAMES)}; all if none is named"
+        "experiments", nargs="*", metavar="EXPERIMENT", help=f"{', '.join(names)}; all if none is named"
     )
+    parser.set_defaults(offered=offered)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="what to measure on (default: cuda)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the recordings; the device's lies inside it")
     parser.add_argument("--plan", action="store_true", help="print the predicted minutes and measure nothing")
@@ -72,9 +77,9 @@ def _positive(text: str) -> float:
 
 
 def _chosen(options: argparse.Namespace) -> tuple[list[Experiment], list[Step]]:
-    from brrr.course.experiments import NAMES, experiment
+    from brrr.course.experiments import chosen
 
-    experiments = [experiment(name) for name in options.experiments or NAMES]
+    experiments = chosen(options.experiments, options.offered)
     only = parse_only(options.only, options.sizes)
     _check_only(only, experiments)
     found = steps(experiments, options.device, only=only, budget_s=options.budget, quick=quick())
