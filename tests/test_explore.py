@@ -269,7 +269,7 @@ def test_covered_until_the_guess_is_given() -> None:
     shown = explore("matmul", at={"size": 4096}, unlock=asked, source="recorded:h200")
     assert shown.text == repr(shown) == COVERED
     assert shown.data == {}
-    root = shown._shown()
+    root = shown._root_widget()
     assert "2.76 ms" not in _everything(root)
     with pytest.raises(ArgumentError):
         shown.picture()
@@ -282,7 +282,7 @@ def test_an_answered_guess_leaves_nothing_covered() -> None:
     asked = guess("How long is it?", unit="s", answer="1 s")
     shown = explore("matmul", at={"size": 4096}, unlock=asked, source="recorded:h200")
     assert shown.text.startswith("At size 4096")
-    assert "2.76 ms" in _everything(shown._shown())
+    assert "2.76 ms" in _everything(shown._root_widget())
 
 
 def test_what_is_stored_of_a_covered_explorer_tells_nothing(displayed: list[Any]) -> None:

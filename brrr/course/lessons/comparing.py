@@ -1,4 +1,4 @@
-"""`compare_growth`: a guessed factor along one axis, the predicted one and the measured ones, with the badge."""
+"""Comparisons of more than times at a point: along an axis, of speed-ups, of memory, of an axis's values."""
 
 from __future__ import annotations
 
@@ -13,9 +13,18 @@ from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate, Measurement
 from brrr.core.values import Point, Value
 from brrr.course.experiments import experiment as experiment_named
-from brrr.course.experiments.judging import stand_in
-from brrr.course.lessons.answers import Quantity, Ranking
-from brrr.course.lessons.comparison import Comparison, measured_at, reachable, time_at, where_text
+from brrr.course.lessons.answers import Ranking
+from brrr.course.lessons.comparison import (
+    UNANSWERED,
+    Comparison,
+    checked_factor,
+    judged,
+    lines_here,
+    measured_at,
+    reachable,
+    time_at,
+    where_text,
+)
 from brrr.course.lessons.guessing import Guess
 from brrr.course.nouns.experiment import Experiment, Line
 from brrr.course.nouns.source import Source
@@ -24,6 +33,9 @@ from brrr.course.view.predictions import Predictions
 
 _Place = dict[str, Value]
 Of = Literal["time", "rate"]
+
+# ---------------------------------------------------------------------------------------------------------------------
+# `compare_growth`: a guessed factor along one axis, the predicted one and the measured ones, with the badge.
 
 
 @dataclass(frozen=True)
@@ -59,20 +71,19 @@ def compare_growth(
     queue stands in for it. Both points snap to the nearest ones that the source has. ArgumentError for a guess that is
     no factor, for a line or an axis that does not exist, and unless exactly one axis has two values.
     """
-    if not isinstance(guess.form, Quantity) or guess.form.unit != "x":
-        raise ArgumentError("compare_growth", "guess", guess.form, 'a guess of a factor: guess(..., unit="x")')
+    checked_factor("compare_growth", guess)
     if not guess.answered:
-        return Comparison("Not answered yet: give your guess above, then run this cell again.")
+        return UNANSWERED
     described, origin = experiment_named(experiment), source or default_source()
     points, badge = _points(described, origin, at), str(origin.badge(described))
     if points[0] == points[1]:
         return Comparison(f"{badge} has only one of the two points: {where_text(points[0])}.")
-    here = _here(described, origin, lines)
+    here = lines_here(described, origin, lines)
     found = [growth for line in here if (growth := _growth(described, origin, line, points, of))]
     where = _where(points)
     if not found:
         return Comparison(f"{badge} has none of these lines at both points. {where}.")
-    said = f"{where}: {_growth_judged(guess, found[0])}"
+    said = f"{where}: {judged(guess, found[0].factor.median)}"
     header = ("", *(where_text(point) for point in _differing(points)), f"{of}s: second over first", "PREDICTED")
     return Comparison(f"{said}.", header, tuple(map(_growth_row, found)), badge)
 
@@ -88,14 +99,6 @@ def _points(
     both = [{name: value[end] if isinstance(value, tuple) else value for name, value in at.items()} for end in (0, 1)]
     one, other = (reachable(described.name, source=origin, **described.point(**point)) for point in both)
     return one, other
-
-
-def _here(described: Experiment, origin: Source, lines: Sequence[str]) -> list[Line]:
-    """The lines that the source has, or their twins."""
-    here = origin.variants(described)
-    names = {line.name for line in described.lines if line.variant in here}
-    found = dict.fromkeys(stand_in(described.line(name).name, names) for name in lines)
-    return [described.line(name) for name in found if name is not None]
 
 
 def _growth(described: Experiment, origin: Source, line: Line, points: tuple[_Place, _Place], of: Of) -> Growth | None:
@@ -136,17 +139,9 @@ def _where(points: tuple[_Place, _Place]) -> str:
     return f"From {first} to {second}" + (f", at {where_text(common)}" if common else "")
 
 
-def _growth_judged(guess: Guess, growth: Growth) -> str:
-    if guess.value is None:  # the edition for reading: nobody has guessed
-        return f"no guess given; measured: {guess.form.show(growth.factor.median)}"
-    return guess.form.judge(guess.value, growth.factor.median)
-
-
 def _growth_row(growth: Growth) -> tuple[str, ...]:
-    factor = growth.factor
-    shown = f"{units.ratio(factor.median)} ({units.ratio(factor.low)} to {units.ratio(factor.high)})"
     predicted = units.ratio(growth.predicted) if growth.predicted else "not known"
-    return growth.line.label, *(units.seconds(time.median) for time in growth.times), shown, predicted
+    return growth.line.label, *(units.seconds(time.median) for time in growth.times), f"{growth.factor:x}", predicted
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -172,10 +167,9 @@ def compare_speedup(
     the CPU queue, that one stands in; else the pair is left out. The point snaps to the nearest one that the source
     has all lines at. ArgumentError for a guess that is no factor, and for a line that does not exist.
     """
-    if not isinstance(guess.form, Quantity) or guess.form.unit != "x":
-        raise ArgumentError("compare_speedup", "guess", guess.form, 'a guess of a factor: guess(..., unit="x")')
+    checked_factor("compare_speedup", guess)
     if not guess.answered:
-        return Comparison("Not answered yet: give your guess above, then run this cell again.")
+        return UNANSWERED
     described, origin = experiment_named(experiment), source or default_source()
     pairs = _pairs(described, origin, lines)
     point = _nearest(described, origin, pairs, described.point(**at))
@@ -185,7 +179,7 @@ def compare_speedup(
     if not found:
         return Comparison(f"{badge} has none of these lines at {where}.")
     rows = tuple((fast.label, slow.label, f"{ratio:x}") for fast, slow, ratio in found)
-    return Comparison(f"At {where}, {_judged(guess, found[0][-1])}.", ("", "against", "speed-up"), rows, badge)
+    return Comparison(f"At {where}, {judged(guess, found[0][-1].median)}.", ("", "against", "speed-up"), rows, badge)
 
 
 def _nearest(experiment: Experiment, source: Source, pairs: Pairs, wanted: Point) -> dict[str, Value]:
@@ -213,22 +207,10 @@ def _apart(experiment: Experiment, one: Point, other: Point) -> float:
     return distance
 
 
-def _judged(guess: Guess, ratio: Estimate) -> str:
-    if guess.value is None:  # the edition for reading: nobody has guessed
-        return f"no guess given; measured: {guess.form.show(ratio.median)}"
-    return guess.form.judge(guess.value, ratio.median)
-
-
 def _pairs(experiment: Experiment, source: Source, lines: Mapping[str, str]) -> list[tuple[Line, Line]]:
     """The lines and their bases as this source has them."""
-    variants = source.variants(experiment)
-    here = {line.name for line in experiment.lines if line.variant in variants}
-    found: list[tuple[Line, Line]] = []
-    for pair in lines.items():
-        names: Sequence[str | None] = [stand_in(experiment.line(name).name, here) for name in pair]
-        if names[0] is not None and names[1] is not None:
-            found.append((experiment.line(names[0]), experiment.line(names[1])))
-    return found
+    pairs = [[lines_here(experiment, source, [name]) for name in pair] for pair in lines.items()]
+    return [(fast[0], base[0]) for fast, base in pairs if fast and base]
 
 
 def _speedup(
@@ -259,7 +241,7 @@ def compare_memory(
     an axis that does not exist.
     """
     if not guess.answered:
-        return Comparison("Not answered yet: give your guess above, then run this cell again.")
+        return UNANSWERED
     described, origin = experiment_named(experiment), source or default_source()
     point = described.point(**at)
     wanted = [described.line(name) for name in lines]
@@ -307,7 +289,7 @@ def compare_values(
     if not isinstance(guess.form, Ranking):
         raise ArgumentError("compare_values", "guess", guess.form, "a ranking: guess(..., ranking=[...])")
     if not guess.answered:
-        return Comparison("Not answered yet: give your guess above, then run this cell again.")
+        return UNANSWERED
     badge = str(origin.badge(described))
     line = next((line for line in drawn if line.variant in origin.variants(described)), None)
     times = _times(described, origin, line, axis, at, guess.form.items) if line is not None else {}
@@ -317,15 +299,8 @@ def compare_values(
         )
     order = tuple(sorted(times, key=lambda value: -times[value].median))
     rows = tuple((value, str(times[value])) for value in order)
-    return Comparison(_ranked_text(guess, order), ("the longest first", "time"), rows, badge)
-
-
-def _ranked_text(guess: Guess, order: tuple[str, ...]) -> str:
-    assert isinstance(guess.form, Ranking)
-    if not isinstance(guess.value, tuple):
-        return f"No guess given; measured, the longest first: {guess.form.show(order)}."
-    judged = guess.form.judge(tuple(item for item in guess.value if item in order), order)
-    return f"{judged[:1].upper()}{judged[1:]}."
+    said = judged(guess, order, "measured, the longest first")
+    return Comparison(f"{said[:1].upper()}{said[1:]}.", ("the longest first", "time"), rows, badge)
 
 
 def _times(

@@ -12,7 +12,8 @@ from brrr.core.errors import ArgumentError, DeviceMemoryError, NotRecordedError,
 from brrr.core.measurement import Estimate, Measurement
 from brrr.core.values import Value
 from brrr.course.experiments import experiment as experiment_named
-from brrr.course.lessons.answers import Answer, Choice, Quantity, Ranking
+from brrr.course.experiments.judging import stand_in
+from brrr.course.lessons.answers import Answer, Choice, Quantity
 from brrr.course.lessons.guessing import Guess
 from brrr.course.nouns.experiment import Axis, Experiment, Line
 from brrr.course.nouns.source import Source
@@ -41,6 +42,33 @@ class Comparison:
     def _repr_html_(self) -> str:
         table = table_html(self.header, self.rows, self.badge) if self.rows else ""
         return message_html("open", self.text) + table
+
+
+UNANSWERED = Comparison("Not answered yet: give your guess above, then run this cell again.")
+
+
+def judged(guess: Guess, measured: Answer, verb: str = "measured") -> str:
+    """The guess beside what it should have been, of an order only what was measured; without a guess, that alone."""
+    if guess.value is None:  # the edition for reading: nobody has guessed
+        return f"no guess given; {verb}: {guess.form.show(measured)}"
+    value = guess.value
+    if isinstance(value, tuple) and isinstance(measured, tuple):
+        value = tuple(item for item in value if item in measured)
+    return guess.form.judge(value, measured).replace("measured", verb)
+
+
+def checked_factor(call: str, guess: Guess) -> None:
+    """ArgumentError for a guess that is no factor."""
+    if not isinstance(guess.form, Quantity) or guess.form.unit != "x":
+        raise ArgumentError(call, "guess", guess.form, 'a guess of a factor: guess(..., unit="x")')
+
+
+def lines_here(experiment: Experiment, source: Source, names: Sequence[str]) -> list[Line]:
+    """The lines that a source has, or those of the CPU queue that stand in for them; each once."""
+    variants = source.variants(experiment)
+    there = {line.name for line in experiment.lines if line.variant in variants}
+    found = dict.fromkeys(stand_in(experiment.line(name).name, there) for name in names)
+    return [experiment.line(name) for name in found if name is not None]
 
 
 @dataclass(frozen=True)
@@ -76,7 +104,7 @@ def compare(
     fastest, a ranking with the order from the fastest; with `truth`, with the order of the errors, the least first.
     """
     if not guess.answered:
-        return Comparison("Not answered yet: give your guess above, then run this cell again.")
+        return UNANSWERED
     described, origin = experiment_named(experiment), source or default_source()
     point = reachable(experiment, source=origin, **described.point(**at))
     named = lines if isinstance(lines, Mapping) else {name: name for name in lines}
@@ -163,14 +191,7 @@ def _ties_as_guessed(order: list[str], far: Mapping[str, float], guessed: Answer
 
 
 def _text(guess: Guess, shown: Sequence[Shown], truth: Shown | None, point: Mapping[str, Value]) -> str:
-    measured = _measured(guess, shown, truth)
-    if guess.value is None:
-        text = f"no guess given; measured: {guess.form.show(measured)}"
-    elif isinstance(guess.form, Ranking) and isinstance(measured, tuple) and isinstance(guess.value, tuple):
-        text = guess.form.judge(tuple(item for item in guess.value if item in measured), measured)
-    else:
-        text = guess.form.judge(guess.value, measured)
-    return f"At {where_text(point)}, {text}."
+    return f"At {where_text(point)}, {judged(guess, _measured(guess, shown, truth))}."
 
 
 def _table(

@@ -10,8 +10,7 @@ from brrr.core.measurement import Estimate
 from brrr.core.values import Value
 from brrr.counting.cost import Cost
 from brrr.course.experiments import experiment as experiment_named
-from brrr.course.experiments.judging import stand_in
-from brrr.course.lessons.comparison import Comparison, reachable, time_at
+from brrr.course.lessons.comparison import Comparison, lines_here, reachable, time_at
 from brrr.course.nouns.experiment import Experiment, Line
 from brrr.course.nouns.source import Source
 from brrr.course.sources import source as default_source
@@ -40,7 +39,7 @@ def roofline_of(
     """
     described, origin = experiment_named(experiment), source or default_source()
     badge = origin.badge(described)
-    here = _here(described, origin, lines)
+    here = lines_here(described, origin, lines)
     if not here:
         return Comparison(f"{badge} has none of these lines: {', '.join(lines)}.")
     kind: Literal["cuda", "cpu"] = "cuda" if described.variant(here[0].variant).device == "cuda" else "cpu"
@@ -54,14 +53,6 @@ def roofline_of(
     if not places:
         return Comparison(f"{badge} has no such points of {', '.join(lines)}.")
     return roofline_plot(places, known, dtypes=(), badge=badge)
-
-
-def _here(described: Experiment, origin: Source, lines: Sequence[str]) -> list[Line]:
-    """The lines that the source has, or their twins on the CPU queue."""
-    variants = origin.variants(described)
-    names = {line.name for line in described.lines if line.variant in variants}
-    found = dict.fromkeys(stand_in(described.line(name).name, names) for name in lines)
-    return [described.line(name) for name in found if name is not None]
 
 
 def _of_line(described: Experiment, origin: Source, line: Line, at: Mapping[str, Value | tuple[Value, ...]]) -> Places:

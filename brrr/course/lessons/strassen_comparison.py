@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from brrr.core import units
 from brrr.course.experiments.published import mlp_speedups
-from brrr.course.lessons.comparison import Comparison
+from brrr.course.lessons.comparison import UNANSWERED, Comparison, judged
 from brrr.course.lessons.drawings.layer_traffic import Layer
 from brrr.course.lessons.drawings.strassen_measured import Seen, described, kinds_of, sizes_with_errors
 from brrr.course.lessons.drawings.strassen_panel import rows
@@ -34,7 +34,7 @@ def compare_errors(guess: Guess, *, level: int, source: Source | None = None) ->
     without levels.
     """
     if not guess.answered:
-        return Comparison("Not answered yet: give your guess above, then run this cell again.")
+        return UNANSWERED
     origin = source or default_source()
     sizes, badge = sizes_with_errors(origin), str(origin.badge(described()))
     at = [(size, kind, rows(origin, kind, size)) for size in reversed(sizes) for kind in kinds_of(origin)]
@@ -43,12 +43,9 @@ def compare_errors(guess: Guess, *, level: int, source: Source | None = None) ->
     if not there:
         return Comparison(f"{badge} has no error of {level} levels beside that of none.")
     grown = _grown(there[0][1], level)
-    said = "no guess given; measured: " + guess.form.show(grown)
-    if guess.value is not None:
-        said = guess.form.judge(guess.value, grown)
     table = tuple(_row(kind, found, level) for kind, found in there)
     header = ("product", f"error, {level} levels over none", "a level", "speed over none")
-    return Comparison(f"At size {largest}, {there[0][0]}: {said}.", header, table, badge)
+    return Comparison(f"At size {largest}, {there[0][0]}: {judged(guess, grown)}.", header, table, badge)
 
 
 def _grown(found: dict[int, Row], level: int) -> float:
@@ -139,11 +136,8 @@ def compare_published(guess: Guess) -> Comparison:
     Not answered yet: give your guess above, then run this cell again.
     """
     if not guess.answered:
-        return Comparison("Not answered yet: give your guess above, then run this cell again.")
-    gain = published_gain(*BEST)
-    said = f"no guess given; published: {guess.form.show(gain)}"
-    if guess.value is not None:
-        said = guess.form.judge(guess.value, gain).replace("measured", "published")
+        return UNANSWERED
+    said = judged(guess, published_gain(*BEST), "published")
     header = ("batch", *(f"hidden {size}" for size in HIDDEN))
     rows = tuple((str(batch), *(_cell(batch, size) for size in HIDDEN)) for batch in BATCHES)
     return Comparison(f"{said}. With Strassen over without, {LAYERS} layers:", header, rows, BADGE)
