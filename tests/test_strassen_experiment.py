@@ -22,8 +22,19 @@ from brrr.course.experiments import experiment
 from brrr.course.experiments.strassen import CLAIMED, OFF_GRID, SIZES
 from brrr.course.experiments.strassen import work as strassen_work
 from brrr.course.experiments.strassen.frontier import Place, chosen, frontier, judged, sizes, undominated
-from brrr.course.experiments.strassen.theory import buffers, fp32_bound, fp32_peak, multiplied_flop, workspace_bytes
-from brrr.course.experiments.strassen.ways import MEASURED, ON_CPU, line_name, prepared_lines, short, way_of
+from brrr.course.experiments.strassen.ways import (
+    MEASURED,
+    ON_CPU,
+    buffers,
+    fp32_bound,
+    fp32_peak,
+    line_name,
+    multiplied_flop,
+    prepared_lines,
+    short,
+    way_of,
+    workspace_bytes,
+)
 from brrr.course.experiments.strassen.work import split_products
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment

@@ -11,11 +11,10 @@ import csv
 import sys
 from collections.abc import Sequence
 
-from brrr.course.sources.named import source
 
 from brrr.core.errors import BrrrError
 from brrr.course.lessons import claims_table
-from brrr.course.sources import record
+from brrr.course.sources import record, source
 from tools.prediction.experiment import EXPERIMENT
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
 from brrr.course.experiments import experiment
 from brrr.course.experiments.mlp import BATCHES, LAYERS
-from brrr.course.experiments.mlp.ratios import Key, times
+from brrr.course.experiments.mlp.claims import Key, times
 from brrr.course.experiments.published import mlp_speedups
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.source import Source

@@ -17,8 +17,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from brrr.core import units
 from brrr.course.experiments import experiment
-from brrr.course.experiments.strassen.frontier import Place, checked_size, chosen, frontier
-from brrr.course.experiments.strassen.ratios import clocks_note
+from brrr.course.experiments.strassen.frontier import Place, checked_size, chosen, clocks_note, frontier
 from brrr.course.experiments.strassen.ways import CPU, accuracy_of, short, way_of
 from brrr.course.nouns.source import Source
 from brrr.course.sources import source as source_named

@@ -9,8 +9,8 @@ from __future__ import annotations
 from brrr.core.measurement import Field
 from brrr.core.values import Point
 from brrr.course.experiments.mlp.claims import CLAIMS
-from brrr.course.experiments.mlp.strassen_claims import CLAIMS as STRASSEN_CLAIMS
-from brrr.course.experiments.mlp.strassen_claims import LARGE
+from brrr.course.experiments.mlp.own_claims import CLAIMS as OWN_CLAIMS
+from brrr.course.experiments.mlp.own_claims import LARGE
 from brrr.course.experiments.mlp.theory import cost, floor_s, predicted, sizes, way_of
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Variant
 
@@ -173,7 +173,7 @@ EXPERIMENT = Experiment(
     cost=cost,
     predicts=predicted,
     predict_by_default=False,
-    claims=(*CLAIMS, *STRASSEN_CLAIMS),
+    claims=(*CLAIMS, *OWN_CLAIMS),
     anchors=({"layers": 8, "batch": 16, "hidden": 256}, {"layers": 8, "batch": 128, "hidden": 2048}),
     guides=(
         Guide("floor", "the floor: weights from the memory, or FLOP", "DATASHEET", "time", floor_s,

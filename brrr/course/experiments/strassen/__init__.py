@@ -9,7 +9,6 @@ from __future__ import annotations
 from brrr.core.measurement import Field
 from brrr.core.values import Point
 from brrr.course.experiments.strassen.claims import CLAIMS
-from brrr.course.experiments.strassen.theory import cost, fp32_bound, fp32_peak, predicted, workspace_bytes
 from brrr.course.experiments.strassen.ways import (
     CHOSEN,
     CPU,
@@ -20,9 +19,14 @@ from brrr.course.experiments.strassen.ways import (
     TORCH_LABELS,
     accuracy_of,
     asked,
+    cost,
     exact,
+    fp32_bound,
+    fp32_peak,
     line_name,
+    predicted,
     way_of,
+    workspace_bytes,
 )
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
 from brrr.strassen.ways import Way

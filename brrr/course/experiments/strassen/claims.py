@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr.course.experiments.judging import datasheet
-from brrr.course.experiments.strassen.frontier import Best, frontier, picks, sizes
-from brrr.course.experiments.strassen.ratios import (
-    DECIDES,
-    Clocked,
-    Compared,
+from brrr.course.experiments.strassen.frontier import (
+    Best,
     Growth,
-    Timed,
+    apart,
     clock_of,
     clocks_note,
     error_of,
-    fastest,
+    frontier,
     growths,
     largest_growth,
+    picks,
+    sizes,
 )
-from brrr.course.experiments.strassen.theory import flop_share
-from brrr.course.experiments.strassen.ways import line_name, prepared_lines, short, timed_lines, way_of
+from brrr.course.experiments.strassen.ways import flop_share, line_name, prepared_lines, short, timed_lines, way_of
 from brrr.course.nouns.claim import Claim, Status, Verdict, not_above, not_below, weakest
 from brrr.course.nouns.evidence import Evidence
 
@@ -36,6 +35,110 @@ SPLIT = ("fp16x3", *timed_lines("fp16x3"))
 LARGE = 16384
 
 Judge = Callable[[Evidence], Verdict]
+
+DECIDES = ("; where their SM clocks are over 5 % apart, in cycles (time x clock) too: the less favourable of both "
+           "ratios counts")  # fmt: skip
+"""What a claim on such a ratio adds to what it says it compares."""
+
+TOO_FAR = "at clocks so far apart it is not decided"
+
+
+# ---- the fastest of several, and two times that were measured at different clocks ----
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A line at a size: its time."""
+
+    line: str
+    time: Estimate
+
+
+def fastest(evidence: Evidence, lines: Sequence[str], n: int) -> Timed:
+    """The fastest of several lines at a size, of those measured there; NotRecordedError where none was."""
+    found, missing = [], ""
+    for line in lines:
+        try:
+            found.append(Timed(line, evidence.get(line, size=n)))
+        except NotRecordedError as error:
+            missing = missing or str(error)
+    if not found:
+        raise NotRecordedError(missing or f"there is no line to measure at size {n}")
+    return min(found, key=lambda timed: timed.time.median)
+
+
+@dataclass(frozen=True)
+class Clocked:
+    """A line's time, and the SM clock it ran at in Hz; None where nobody told it."""
+
+    line: str
+    time: Estimate
+    clock_hz: float | None
+
+    @classmethod
+    def of(cls, evidence: Evidence, line: str, n: int, time: Estimate) -> Clocked:
+        """A line's time at a size, with its clock."""
+        return cls(line, time, clock_of(evidence, line, n))
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The ratio of two times: as measured, and in cycles where their clocks are apart."""
+
+    measured: Estimate
+    cycles: Estimate | None
+    clocks: str
+
+    @classmethod
+    def of(cls, one: Clocked, other: Clocked) -> Compared:
+        """One time over the other."""
+        measured = one.time / other.time
+        if not one.clock_hz or not other.clock_hz or not apart((one.clock_hz, other.clock_hz)):
+            return cls(measured, None, "")
+        told = [f"{each.line} at {units.quantity(each.clock_hz or 0.0, 'Hz')}" for each in (one, other)]
+        return cls(measured, measured * (one.clock_hz / other.clock_hz), ", ".join(told))
+
+    @property
+    def ratios(self) -> tuple[Estimate, ...]:
+        """Both ratios, or the one where the clocks are alike."""
+        return (self.measured,) if self.cycles is None else (self.measured, self.cycles)
+
+    @property
+    def told(self) -> str:
+        """The ratio, or both with the two clocks."""
+        if self.cycles is None:
+            return f"{self.measured:x}"
+        return f"{self.cycles:x} in cycles, {self.measured:x} as measured ({self.clocks})"
+
+    @property
+    def smaller(self) -> float:
+        """The smaller of the ratios: no more than this is certain."""
+        return min(ratio.median for ratio in self.ratios)
+
+    def at_least(self, threshold: float) -> Status:
+        """Whether the ratio reaches a threshold: *holds* and *fails* only where both ratios say so."""
+        return agreed(not_below(ratio, threshold) for ratio in self.ratios)
+
+    def at_most(self, threshold: float) -> Status:
+        """Whether the ratio stays at or below a threshold, by both ratios."""
+        return agreed(not_above(ratio, threshold) for ratio in self.ratios)
+
+    def reason(self, status: Status) -> str:
+        """Why nothing is decided, if the clocks are why."""
+        return f"; {TOO_FAR}" if status == "undecided" and self.cycles is not None else ""
+
+
+def agreed(found: Iterable[Status]) -> Status:
+    """The verdict that all share, else *undecided*.
+
+    >>> agreed(["holds", "fails"]), agreed(["holds", "holds"])
+    ('undecided', 'holds')
+    """
+    each = set(found)
+    return each.pop() if len(each) == 1 else "undecided"
+
+
+# ---- the claims ----
 
 
 def _gain(evidence: Evidence, base: str, lines: tuple[str, ...], n: int, at_least: float) -> Verdict:

@@ -1,4 +1,4 @@
-"""Time against error: every way of multiplying at one size, and which of them others beat in both.
+"""Time against error: every way of multiplying at one size, which of them others beat in both, and errors by level.
 
 >>> [p.variant for p in undominated([Place("a", 1.0, 1e-3), Place("b", 2.0, 1e-3), Place("c", 3.0, 1e-6)])]
 ['a', 'c']
@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from brrr.core import units
 from brrr.core.errors import ArgumentError, NotRecordedError
-from brrr.core.measurement import Estimate
-from brrr.course.experiments.strassen.ratios import all_known, error_at
-from brrr.course.experiments.strassen.theory import operand_of
-from brrr.course.experiments.strassen.ways import CPU, accuracy_of, asked, way_of
+from brrr.core.measurement import Estimate, Measurement
+from brrr.core.values import Value
+from brrr.course.experiments.strassen.ways import CPU, accuracy_of, asked, operand_of, way_of
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment, Line
 from brrr.course.nouns.source import Source
@@ -23,6 +23,131 @@ CLOSE = 1.05
 
 PROMISED = {"fp32": "sgemm", "tf32": "tf32", "bf16": "bf16"}
 """Whose error an accuracy's name stands for."""
+
+IN_ORDER = "ffma"
+"""The classical product that sums over k in order, whatever the size."""
+
+Known = dict[tuple[Value, ...], Measurement]
+Errors = dict[tuple[Value, ...], float]
+
+APART = 0.05
+"""Clocks that differ by more than this share of the higher one are two clocks."""
+
+
+def all_known(source: Source, experiment: Experiment, variant: str) -> Known:
+    """What is known of a variant; taken whole, so that a recording's plan sees no single point asked for."""
+    return dict(source.known(experiment, variant).items())
+
+
+def error_at(source: Source, experiment: Experiment, variant: str, point: tuple[Value, ...]) -> float | None:
+    """The relative error of a variant's result at a point; None where it was not measured."""
+    measured = all_known(source, experiment, variant).get(point)
+    return measured.error if measured is not None else None
+
+
+def error_of(evidence: Evidence, line: str, n: int) -> float:
+    """The relative error of a line's result at a size; NotRecordedError where nobody told it."""
+    variant = evidence.experiment.line(line).variant
+    found = error_at(evidence.source, evidence.experiment, variant, (n,))
+    if found is None:
+        raise NotRecordedError(f"the error of {line} at size {n} was not measured")
+    return found
+
+
+def clock_of(evidence: Evidence, line: str, n: int) -> float | None:
+    """The SM clock that a line ran at, in Hz; None where nobody told it."""
+    variant = evidence.experiment.line(line).variant
+    measured = all_known(evidence.source, evidence.experiment, variant).get((n,))
+    return measured.sm_clock_hz if measured is not None else None
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How many times larger the error is a level, against the classical product's at the same point."""
+
+    variant: str
+    point: tuple[Value, ...]
+    per_level: float
+
+
+def growths(
+    source: Source, experiment: Experiment, form: str, inners: Sequence[str], *, in_order: bool = True
+) -> list[Growth]:
+    """The growth of a form's error at every point, over a classical product: with L levels the L-th root of the ratio.
+
+    `in_order`: over the product that sums k in order (`ffma`) where its error was measured, and then of GPU ways alone;
+    else over that with the same inner product, which a library may sum in parts: a smaller error to start from.
+    """
+    ordered = _errors_of(source, experiment, IN_ORDER) if in_order else {}
+    found = []
+    for name in source.variants(experiment):
+        way = way_of(name)
+        if way is None or way.form != form or way.inner not in inners or (ordered and name != way.name):
+            continue
+        plain = _errors_of(source, experiment, classical(name)) | ordered
+        found += _growths_of(source, experiment, name, way.level, plain)
+    return found
+
+
+def _growths_of(source: Source, experiment: Experiment, variant: str, level: int, known: Errors) -> list[Growth]:
+    found = []
+    for point, measured in all_known(source, experiment, variant).items():
+        plain = known.get(point)
+        if plain and measured.error is not None:
+            found.append(Growth(variant, point, (measured.error / plain) ** (1 / level)))
+    return found
+
+
+def _errors_of(source: Source, experiment: Experiment, variant: str) -> Errors:
+    """A variant's error at every point where it was measured."""
+    if variant not in source.variants(experiment):
+        return {}
+    known = all_known(source, experiment, variant)
+    return {point: measured.error for point, measured in known.items() if measured.error is not None}
+
+
+def classical(variant: str) -> str:
+    """The variant without levels that has the same inner product on the same device.
+
+    >>> classical("cpu-sgemm-winograd-2-prepared")
+    'cpu-sgemm'
+    """
+    way = way_of(variant)
+    assert way is not None
+    return variant[: variant.index(way.name)] + way.inner
+
+
+def largest_growth(found: Sequence[Growth]) -> Growth:
+    """The point where the error grows most; NotRecordedError where there is none."""
+    if not found:
+        raise NotRecordedError("no error of a way with levels was measured beside the classical product's")
+    return max(found, key=lambda each: each.per_level)
+
+
+def apart(clocks: Iterable[float | None]) -> bool:
+    """Whether the lowest of some clocks is further below the highest than `APART`; those unknown are left out.
+
+    >>> apart([1.98e9, 1.90e9, None]), apart([1.98e9, 1.40e9])
+    (False, True)
+    """
+    known = [each for each in clocks if each]
+    return bool(known) and min(known) < (1 - APART) * max(known)
+
+
+def clocks_note(clocks: Iterable[float | None]) -> str:
+    """A sentence for times that stand beside each other though they were measured at different clocks, else nothing.
+
+    >>> clocks_note([1.98e9, 1.40e9])
+    ' As measured, at SM clocks of 1.4 GHz to 1.98 GHz: a power limit held some back.'
+    """
+    known = [each for each in clocks if each]
+    if not apart(known):
+        return ""
+    low, high = (units.quantity(each, "Hz") for each in (min(known), max(known)))
+    return f" As measured, at SM clocks of {low} to {high}: a power limit held some back."
+
+
+# ---- the frontier ----
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,19 @@ import torch
 
 from brrr.core.values import Point
 from brrr.course.experiments.checked import refuse_too_large
-from brrr.course.experiments.strassen.theory import buffers, cost, operand_of, workspace_bytes
-from brrr.course.experiments.strassen.ways import ACCURATE, MEASURED, ON_CPU, TORCH, accuracy_of, asked, way_of
+from brrr.course.experiments.strassen.ways import (
+    ACCURATE,
+    MEASURED,
+    ON_CPU,
+    TORCH,
+    accuracy_of,
+    asked,
+    buffers,
+    cost,
+    operand_of,
+    way_of,
+    workspace_bytes,
+)
 from brrr.course.nouns.experiment import Variant, Workload
 from brrr.strassen.accuracy import accuracy_limit, predicted_error
 from brrr.strassen.arena import Arena

@@ -12,7 +12,7 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Field
 from brrr.core.values import Point, Value
 from brrr.counting.cost import Cost, matmul_cost
-from brrr.course.experiments.strassen.ratios import all_known
+from brrr.course.experiments.strassen.frontier import all_known
 from brrr.course.nouns.claim import Claim, Verdict
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant

@@ -17,7 +17,7 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.values import Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments.mlp import BATCHES, HIDDEN, LAYERS
-from brrr.course.experiments.mlp.ratios import divide
+from brrr.course.experiments.mlp.claims import divide
 from brrr.course.lessons.drawings import LessonDrawing
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.view.speedup_tables import Part, measured_gains, measured_parts, on_grid, published_part

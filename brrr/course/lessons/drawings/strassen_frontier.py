@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from brrr.core import units
 from brrr.core.values import Value
-from brrr.course.experiments.strassen.frontier import frontier
-from brrr.course.experiments.strassen.ratios import clocks_note
+from brrr.course.experiments.strassen.frontier import clocks_note, frontier
 from brrr.course.experiments.strassen.ways import short
 from brrr.course.lessons.drawings import LessonDrawing
 from brrr.course.lessons.drawings.strassen_measured import described, fullest, nothing_measured, sizes_with_errors

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 from brrr.core.errors import NotRecordedError
 from brrr.course.experiments import experiment
-from brrr.course.experiments.strassen.frontier import frontier, sizes
-from brrr.course.experiments.strassen.ratios import all_known
-from brrr.course.experiments.strassen.theory import workspace_bytes
-from brrr.course.experiments.strassen.ways import CPU, way_of
+from brrr.course.experiments.strassen.frontier import all_known, frontier, sizes
+from brrr.course.experiments.strassen.ways import CPU, way_of, workspace_bytes
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Source, quick
 from brrr.strassen.ways import WAYS, Way

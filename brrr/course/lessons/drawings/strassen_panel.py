@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from brrr.core import units
 from brrr.core.values import Value
-from brrr.course.experiments.strassen.ratios import clocks_note
+from brrr.course.experiments.strassen.frontier import clocks_note
 from brrr.course.lessons.drawings import LessonDrawing
 from brrr.course.lessons.drawings.strassen_measured import (
     Seen,

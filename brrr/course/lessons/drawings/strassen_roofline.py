@@ -14,7 +14,7 @@ from brrr.core import units
 from brrr.core.errors import BrrrError, NotRecordedError
 from brrr.core.values import Value
 from brrr.course.experiments import experiment
-from brrr.course.experiments.strassen.ratios import fastest
+from brrr.course.experiments.strassen.claims import fastest
 from brrr.course.experiments.strassen.ways import MEASURED, line_name
 from brrr.course.lessons.drawings import LessonDrawing
 from brrr.course.nouns.evidence import Evidence

@@ -1,0 +1,306 @@
+"""What this course expects of its own ways to run the textbook network; and the source's third experiment.
+
+`strassen-one` is the source's: one level in every layer, whatever it brings. `strassen` chooses level and form by
+prediction, without tensor cores; `strassen-accurate` may take any product that is as accurate as float32's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from brrr.core import units
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Estimate
+from brrr.course.experiments.judging import maximum, minimum
+from brrr.course.experiments.mlp import claims
+from brrr.course.experiments.mlp.claims import (
+    HERE,
+    MOST_LAYERS,
+    SOURCE,
+    WHOLE_GRID,
+    Key,
+    geometric,
+    place,
+    speedups,
+    times,
+)
+from brrr.course.nouns.claim import Claim, Verdict, not_above, not_below
+from brrr.course.nouns.evidence import Evidence
+
+FEW_ROWS = (2, 4, 8, 16, 32, 64)
+RIVALS = ("module", "graph", "max autotune")
+"""What PyTorch itself offers: eager, as a CUDA Graph, compiled."""
+
+MEGAKERNELS = ("megakernel", "megakernel graph")
+CHOSEN = ("strassen", "strassen accurate")
+WITHOUT_LEVELS = ("graph", "max autotune", "pycuda graph", "triton graph", "megakernel", "megakernel graph")
+"""Ways that multiply as they are told to: `best` and StrassenMLP may choose levels."""
+
+REGION_BATCH, REGION_HIDDEN = (64, 128), (1024, 2048, 4096)
+"""Where the source saw a gain: batch of 64 and more, hidden size of 1024 and more, of its grid."""
+
+FEWEST_ROWS, WIDE, FEWEST_WIDE = (2, 4, 8, 16), (2048, 4096), 4
+LARGE = ((2048, 2048), (2048, 4096), (4096, 2048), (4096, 4096))
+"""Batch and hidden of the points beyond the source's grid."""
+
+
+def fastest(evidence: Evidence, lines: Sequence[str], needed: Sequence[str]) -> dict[Key, tuple[Estimate, str]]:
+    """At each point where the needed lines were measured, the fastest of all lines and its name."""
+    every = {line: times(evidence, line) for line in lines}
+    there = sorted(set.intersection(*(set(every[line]) for line in needed)))
+    return {key: min((found[key], line) for line, found in every.items() if key in found) for key in there}
+
+
+def _least(found: dict[Key, Estimate], at_least: float, what: str = "", against: Mapping[Key, str] = {}) -> Verdict:
+    """Whether the least of the ratios, with its interval, reaches a threshold."""
+    where, least = claims.smallest(found)
+    text = f"{what}at least {least:x}, at {place(where)}{f', against {against[where]}' if against else ''}; "
+    text += f"{units.ratio(geometric(found.values()).median)} on average of {len(found)} points"
+    return Verdict(not_below(minimum(found.values()), at_least), text)
+
+
+def _never_slower(found: Sequence[tuple[Estimate, str]]) -> Verdict:
+    """PyTorch's fastest way over another, each with where that is: at least 0.98x at every point."""
+    least, where = min(found)
+    slower = sum(ratio.median < 0.98 for ratio, _ in found)
+    text = f"the least gain is {least:x} {where}; slower than 0.98x at {slower} of {len(found)} points"
+    return Verdict(not_below(minimum(ratio for ratio, _ in found), 0.98), text)
+
+
+# ---- one kernel, and best() ----
+
+
+def _faster_of(evidence: Evidence, lines: Sequence[str], base: str, hidden: tuple[int, ...]) -> dict[Key, Estimate]:
+    """At each point the larger speed-up of the lines, 8 layers and few rows."""
+    every: dict[Key, Estimate] = {}
+    missing = ""
+    for line in lines:
+        try:
+            found = speedups(evidence, line, base, layers=(MOST_LAYERS,), batch=FEW_ROWS, hidden=hidden, fewest=1)
+        except NotRecordedError as error:
+            missing = str(error)
+            continue
+        for key, ratio in found.items():
+            every[key] = max(every.get(key, ratio), ratio)
+    if len({key[2] for key in every}) < len(hidden):
+        raise NotRecordedError(missing or f"{lines[0]} was not measured at hidden {', '.join(map(str, hidden))}")
+    return every
+
+
+def _over_graph(evidence: Evidence, hidden: tuple[int, ...], at_least: float) -> Verdict:
+    spans = [f"{line} span" for line in MEGAKERNELS]
+    return _least(_faster_of(evidence, spans, "graph span", hidden), at_least, "graph over one kernel: ")
+
+
+def _over_graph_small(evidence: Evidence) -> Verdict:
+    return _over_graph(evidence, (128, 256), 4.0)
+
+
+def _over_graph_middle(evidence: Evidence) -> Verdict:
+    return _over_graph(evidence, (512,), 3.0)
+
+
+def _over_eager(evidence: Evidence) -> Verdict:
+    found = _faster_of(evidence, MEGAKERNELS, "module", (128, 256))
+    return _least(found, 8.0, "nn.Sequential over one kernel: ")
+
+
+def best_gains(evidence: Evidence) -> dict[Key, tuple[Estimate, str]]:
+    """PyTorch's fastest way over `best`, wherever both were measured, and that way's name.
+
+    NotRecordedError for less than a quarter of the grid.
+    """
+    mine, rivals = times(evidence, "best"), fastest(evidence, ("compile", *RIVALS), ("module", "graph"))
+    found = {key: (slow / mine[key], rival) for key, (slow, rival) in rivals.items() if key in mine}
+    if len(found) < WHOLE_GRID:
+        raise NotRecordedError(f"best and PyTorch's own ways were measured together at {len(found)} points only")
+    return found
+
+
+def _best_never_slower(evidence: Evidence) -> Verdict:
+    """PyTorch's fastest way over `best`: at least 0.98x at every point."""
+    gains = best_gains(evidence).items()
+    return _never_slower([(gain, f"at {place(key)}, against {rival}") for key, (gain, rival) in gains])
+
+
+def _best_on_average(evidence: Evidence, at_least: float) -> Verdict:
+    found = [gain for gain, _ in best_gains(evidence).values()]
+    gain = geometric(found)
+    return Verdict(not_below(gain, at_least), f"{gain:x} in the geometric mean of {len(found)} points")
+
+
+def _half_again(evidence: Evidence) -> Verdict:
+    return _best_on_average(evidence, 1.5)
+
+
+def _twice(evidence: Evidence) -> Verdict:
+    return _best_on_average(evidence, 2.0)
+
+
+def _layer_s(evidence: Evidence, line: str) -> Estimate:
+    """The host's time of one more layer: of 8 layers less 1 layer, over 7; batch 2, hidden 128."""
+    one, eight = (evidence.get(line, layers=layers, batch=2, hidden=128) for layers in (1, MOST_LAYERS))
+    return (eight - one) / (MOST_LAYERS - 1)
+
+
+def _host_layer(evidence: Evidence) -> Verdict:
+    """Host time of a PyCUDA layer (three kernels, then two) over that of Linear and ReLU: three at most 0.75x."""
+    eager = _layer_s(evidence, "module host")
+    parts = [f"Linear and ReLU {units.seconds(eager.median)}"]
+    ratios = []
+    for line in ("pycuda", "pycuda fused"):
+        layer = _layer_s(evidence, f"{line} host")
+        if eager.low <= 0 or layer.low <= 0:
+            return Verdict("undecided", f"a layer of {line} is lost in the noise")
+        ratios.append(layer / eager)
+        parts.append(f"{line} {units.seconds(layer.median)}, {ratios[-1]:x}")
+    return Verdict(not_above(ratios[0], 0.75), "; ".join(parts))
+
+
+# ---- one level in every layer, and StrassenMLP ----
+
+
+def over_fusion(evidence: Evidence) -> dict[Key, Estimate]:
+    """The source's fused network over its fused Strassen one, 8 layers."""
+    return speedups(evidence, "strassen one", "pycuda fused", layers=(MOST_LAYERS,))
+
+
+def inside(key: Key) -> bool:
+    """Whether a point lies where the source saw a gain."""
+    return key[1] in REGION_BATCH and key[2] in REGION_HIDDEN
+
+
+def _region(evidence: Evidence) -> dict[Key, Estimate]:
+    found = {key: ratio for key, ratio in over_fusion(evidence).items() if inside(key)}
+    if len(found) < len(REGION_BATCH) * len(REGION_HIDDEN):
+        raise NotRecordedError(f"of batch 64 and 128 with hidden 1024 to 4096 only {len(found)} points were measured")
+    return found
+
+
+def _at_best(evidence: Evidence) -> Verdict:
+    """Up to 1.53x over fusion."""
+    where, most = claims.largest(_region(evidence))
+    return claims.as_told(most, 1.53, f"{most:x} at {place(where)}")
+
+
+def _on_average(evidence: Evidence) -> Verdict:
+    """1.3x on average where batch >= 64 and hidden >= 1024."""
+    found = _region(evidence)
+    gain = claims.average(found.values())
+    return claims.as_told(gain, 1.3, f"{gain:x} on average over {len(found)} points")
+
+
+def _only_there(evidence: Evidence) -> Verdict:
+    """Faster than fusion at no point outside of that region, and inside at every one."""
+    found = over_fusion(evidence)
+    outside = {key: ratio for key, ratio in found.items() if not inside(key) and ratio.low > 1}
+    within = {key: ratio for key, ratio in _region(evidence).items() if ratio.low > 1}
+    count = sum(map(inside, found))
+    text = f"faster than fusion at {len(within)} of {count} points of batch >= 64 and hidden >= 1024, and at "
+    text += f"{len(outside)} of the {len(found) - count} others"
+    return Verdict("holds" if not outside and len(within) == count else "fails", text)
+
+
+def without_levels(evidence: Evidence) -> dict[Key, tuple[Estimate, str]]:
+    """At each point with few rows and wide layers, the fastest way without levels on the device, and its name.
+
+    NotRecordedError where there is no more than the graph of nn.Sequential: its library may take a slow kernel, and a
+    way that is faster than a slow kernel says nothing of bytes.
+    """
+    lines = [f"{line} span" for line in WITHOUT_LEVELS]
+    found = fastest(evidence, lines, ("graph span",))
+    others = set().union(*(times(evidence, line) for line in lines[1:]))
+    return {
+        key: (time, line.removesuffix(" span"))
+        for key, (time, line) in found.items()
+        if key[0] == MOST_LAYERS and key[1] in FEWEST_ROWS and key[2] in WIDE and key in others
+    }
+
+
+def _few_rows(evidence: Evidence) -> Verdict:
+    """With few rows and wide layers one level takes longer than no level: 7/4 of the weights are read."""
+    rivals, mine = without_levels(evidence), times(evidence, "strassen one span")
+    found = {key: rivals[key][0] / mine[key] for key in rivals if key in mine}
+    if len(found) < FEWEST_WIDE:
+        raise NotRecordedError(f"a level and ways without were measured at {len(found)} points with few rows, wide")
+    where, most = claims.largest(found)
+    text = f"the fastest way without levels takes {most:x} of its time at most, at {place(where)}, as "
+    text += f"{rivals[where][1]}; {units.ratio(geometric(found.values()).median)} on average of {len(found)} points"
+    return Verdict(not_above(maximum(found.values()), 1.0), text)
+
+
+def _large(evidence: Evidence, line: str, at_least: float) -> Verdict:
+    """The least gain over PyTorch's fastest way at the large points, by their own times on the device."""
+    spans = [f"{rival} span" for rival in RIVALS]
+    rivals, found = fastest(evidence, spans, spans[:2]), {}
+    for batch, hidden in LARGE:
+        mine = evidence.get(f"{line} span", layers=MOST_LAYERS, batch=batch, hidden=hidden)
+        key = (MOST_LAYERS, batch, hidden)
+        if key not in rivals:
+            raise NotRecordedError(f"PyTorch's own ways were not measured at {place(key)}")
+        found[key] = rivals[key][0] / mine
+    return _least(found, at_least, against={key: rivals[key][1].removesuffix(" span") for key in found})
+
+
+def _without_tensor_cores(evidence: Evidence) -> Verdict:
+    return _large(evidence, "strassen", 1.12)
+
+
+def _accurate(evidence: Evidence) -> Verdict:
+    return _large(evidence, "strassen accurate", 2.5)
+
+
+def _strassen_never_slower(evidence: Evidence) -> Verdict:
+    """PyTorch's fastest way over both choices, on the source's whole grid: at least 0.98x at every point."""
+    rivals = {key: slow for key, slow in fastest(evidence, RIVALS, RIVALS[:2]).items() if key[1:] not in LARGE}
+    found = [
+        (rivals[key][0] / mine, f"with {line} at {place(key)}, against {rivals[key][1]}")
+        for line in CHOSEN
+        for key, mine in times(evidence, line).items()
+        if key in rivals
+    ]
+    if len(found) < len(CHOSEN) * WHOLE_GRID:
+        raise NotRecordedError(f"the choices and PyTorch's ways were measured together at {len(found)} points only")
+    return _never_slower(found)
+
+
+REGION = "8 layers, batch 64 and 128, hidden 1024 to 4096, hot"
+CLAIMS = (
+    Claim("one-kernel-small", "One kernel for 8 layers is 4x as fast as a CUDA Graph of them, hidden 128 and 256.",
+          HERE, "span_s of the graph over that of the megakernel (alone or in a graph), 8 layers, batch up to 64, hot, "
+          "every point: at least 4x", _over_graph_small),
+    Claim("one-kernel-middle", "At hidden 512 it is 3x as fast.", HERE,
+          "the same, hidden 512: at least 3x", _over_graph_middle),
+    Claim("one-kernel-eager", "It is 8x as fast as eager PyTorch, hidden up to 256.", HERE,
+          "period_s of nn.Sequential over the megakernel's (alone or in a graph), 8 layers, batch up to 64, hot, every "
+          "point: at least 8x", _over_eager),
+    Claim("best-never-slower", "best() is never slower than PyTorch's fastest way.", HERE,
+          "period_s of the fastest of eager, compile, max-autotune (where measured) and graph over best, every point, "
+          "hot: at least 0.98x", _best_never_slower),
+    Claim("best-half-again", "On average best() is half again as fast as PyTorch's fastest way.", HERE,
+          "the same, geometric mean: at least 1.5x", _half_again),
+    Claim("best-twice", "On average best() is twice as fast.", HERE, "the same, geometric mean: at least 2x", _twice),
+    Claim("host-cost-of-a-layer", "A layer costs the host a quarter less through PyCUDA than through eager PyTorch.",
+          HERE, "host_s of 8 layers less 1, over 7, batch 2, hidden 128, hot: PyCUDA with three kernels at most 0.75x "
+          "of nn.Sequential", _host_layer),
+    Claim("strassen-at-best", "One level of fused Strassen is up to 1.53x as fast as pointwise fusion.", SOURCE,
+          f"period_s of PyCUDA with two kernels a layer over one level in every layer, {REGION}, largest ratio; "
+          "what it gains beyond 1 within a third, or 0.05", _at_best),
+    Claim("strassen-average", "For batch >= 64 and hidden >= 1024 it is 1.3x as fast on average, with 8 layers.",
+          SOURCE, "the same, mean", _on_average),
+    Claim("strassen-only-there", "It is an improvement over fusion only for batch >= 64 and hidden >= 1024.", SOURCE,
+          "the same, 8 layers, whole grid: above 1x, with its interval, at every point there and at no other",
+          _only_there),
+    Claim("strassen-few-rows", "With few rows a level loses: the weights are most of the bytes, and it reads 7/4 of "
+          "them.", HERE, "span_s of the fastest way without levels (CUDA Graph of nn.Sequential, max-autotune, PyCUDA "
+          "or Triton in a graph, one kernel) over one level in every layer, 8 layers, batch 2 to 16, hidden 2048 and "
+          "4096, hot: below 1x at every point", _few_rows),
+    Claim("strassen-network", "Without tensor cores a large network is 1.12x as fast as PyTorch's fastest way.", HERE,
+          "span_s of the fastest of eager, graph and max-autotune over StrassenMLP of float32 products, 8 layers, "
+          "batch and hidden 2048 and 4096, hot: at least 1.12x at every point", _without_tensor_cores),
+    Claim("strassen-network-accurate", "In float32's accuracy through the tensor cores it is 2.5x as fast.", HERE,
+          "the same, StrassenMLP of any products that are as accurate as float32's: at least 2.5x", _accurate),
+    Claim("strassen-never-slower", "On the source's whole grid StrassenMLP is never slower than PyTorch's fastest way.",
+          HERE, "period_s of the fastest of eager, graph and max-autotune (where measured) over StrassenMLP, with "
+          "float32 products and with any as accurate, every point, hot: at least 0.98x", _strassen_never_slower),
+)  # fmt: skip
