@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import made_up
 import pytest
 
 from brrr.core.errors import ArgumentError, RecordingError
+from brrr.core.measurement import Estimate, Measurement
 from brrr.course.experiments import experiment
 from brrr.course.lessons import claims_table
 from brrr.course.lessons.claims_table import claims
 from brrr.course.nouns.claim import Claim, Verdict
+from brrr.course.nouns.evidence import Evidence
 from brrr.course.sources.live import Live
 from brrr.course.sources.recorded import Recorded
 from brrr.course.sources.rows import Timed
@@ -73,6 +76,16 @@ def test_an_experiment_without_a_recording_is_not_measured(synthetic_root: Path)
     table = claims(other, Recorded("h200", synthetic_root))
     assert {verdict.status for _, verdict in table.rows} == {"not measured"}
     assert "recorded:h200, not recorded" in str(table)
+
+
+def test_a_single_call_is_widened_before_a_claim_judges_it() -> None:
+    """It has no interval: a tenth either way is allowed for, so that no claim holds by a hair."""
+    one, many = Estimate(1.0, 1.0, 1.0, 1), Estimate(2.0, 1.99, 2.01, 40)
+    known = {(8,): Measurement(latency_s=one), (16,): Measurement(latency_s=many)}
+    evidence = Evidence(MATMUL, cast(Any, SimpleNamespace(known=lambda experiment, variant: known)))
+    curve = evidence.curve("cpu", "size")
+    assert (curve[8].low, curve[8].median, curve[8].high) == pytest.approx((0.9, 1.0, 1.1)) and curve[16] == many
+    assert evidence.get("cpu", size=8) == curve[8] == evidence.everywhere("cpu")[8,]
 
 
 def test_a_live_source_has_measured_nothing_yet() -> None:

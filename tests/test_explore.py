@@ -90,6 +90,7 @@ def test_the_slider_snaps_to_recorded_points() -> None:
     shown = explore("matmul", at={"size": 4000}, source="recorded:h200")
     assert shown.scene.point == {"size": 4096}
     assert shown.set(size=7).scene.point == {"size": 8}
+    assert shown.set(size=46).scene.point == {"size": 64}, "46 is closer to 32, but by ratio to 64"
     assert [value for _, value in shown.sliders["size"].options] == list(shown.scene.values["size"])
 
 

@@ -6,6 +6,8 @@ import importlib.util
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Estimate
 from brrr.core.paths import PACKAGE
 from brrr.timing.calibration import Calibration
-from brrr.timing.device_times import reconciled
+from brrr.timing.device_times import DeviceTimes, reconciled
 
 SOURCES = sorted(PACKAGE.rglob("*.cu"))
 ARCHES = ("sm_75", "sm_90")
@@ -58,6 +60,9 @@ def test_a_kernel_that_is_wrong_does_not_compile(tmp_path: Path) -> None:
 def test_what_the_calibration_takes_off() -> None:
     c = Calibration(pair_s=3.5, own_s=1.0, cold_pair_s=4.8, cold_own_s=1.5, own_from="cupti")
     assert c.surplus_s("hot") == pytest.approx(2.5) and c.surplus_s("cold") == pytest.approx(3.3)
+    taken: Any = SimpleNamespace(span=[10.0, 10.0, 10.0], cache="hot", kernels=2, kernel_estimate=lambda of: None)
+    span = DeviceTimes.span_estimate(taken, c)
+    assert span is not None and span.median == pytest.approx(7.5), "a pair of events shows more than the span"
 
 
 def test_the_device_is_never_busy_for_longer_than_the_span() -> None:

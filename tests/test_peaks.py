@@ -15,7 +15,7 @@ from brrr.core.errors import ArgumentError, WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.roofline.calibrate import calibrate
 from brrr.roofline.calibrate.part import Findings, Part, run_parts
-from brrr.roofline.peaks.peak import Curve, Peak, steps, through
+from brrr.roofline.peaks.peak import Curve, Peak, sizes_between, through
 from brrr.roofline.peaks.peaks import MissingPeakError, Peaks, datasheet_peaks
 
 # ---------------------------------------------------------------- one figure
@@ -84,7 +84,7 @@ def test_a_curve_has_one_unit() -> None:
 
 
 def test_sizes_are_dense_only_about_the_cache() -> None:
-    sizes = steps(2**16, 2**26, 2, fine=(2**20, 2**22))
+    sizes = sizes_between(2**16, 2**26, 2, fine=(2**20, 2**22))
     assert sizes[0] == 2**16 and sizes[-1] == 2**26 and sizes == sorted(set(sizes))
     assert len(sizes) == 11 + 2
 

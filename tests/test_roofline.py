@@ -17,7 +17,7 @@ from brrr.roofline.lowering import fused
 from brrr.roofline.peaks.peak import Curve
 from brrr.roofline.peaks.peaks import MissingPeakError, Peaks
 from brrr.roofline.predicting import Issued, period_s, predict, schedule, span_s
-from brrr.roofline.products import Speeds, alignment, best_tiling, family_name, product_s, tilings
+from brrr.roofline.products import Speeds, alignment, best_tiling, family_name, family_of, product_s, tilings
 
 
 def work(*operators: OperatorCost, nbytes: float | None = None, working_set: float = -1.0) -> Cost:
@@ -145,6 +145,18 @@ def test_a_long_sum_is_split_where_tiles_are_few() -> None:
 
 def test_short_sums_are_not_split() -> None:
     assert {each.split for each in tilings(Matmul(128, 128, 64), SPEEDS)} == {1}
+
+
+def test_partial_sums_are_written_and_read_once_in_float32() -> None:
+    """Where computing takes longest, the cache's share is the result and the partial sums: it halves with its time."""
+    product = Matmul(256, 256, 8192, dtype="bfloat16")
+    family = family_of(product)
+    slow, fast = (list(tilings(product, Speeds(1e12, cache, 132))) for cache in (1e12, 2e12))
+    assert {each.split for each in slow} > {1, 2, 3}
+    for one, other in zip(slow, fast, strict=True):
+        written = one.waves * 132 * one.rows * one.columns * 2 / family.written
+        partial = 4 * 256 * 256 * one.split * 2 / family.cache if one.split > 1 else 0
+        assert (one.seconds - other.seconds) * 2e12 == pytest.approx(written + partial)
 
 
 def test_rows_on_no_line_of_the_cache_take_longer() -> None:

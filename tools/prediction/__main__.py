@@ -11,7 +11,6 @@ import csv
 import sys
 from collections.abc import Sequence
 
-
 from brrr.core.errors import BrrrError
 from brrr.course.lessons import claims_table
 from brrr.course.sources import record, source

@@ -172,7 +172,7 @@ def megakernel_plan(*, layers: int, batch: int, hidden: int) -> str:
     """How the one-kernel network divides its work on an H200, and its predicted time, in a line.
 
     >>> megakernel_plan(layers=8, batch=16, hidden=128).partition("  PREDICTED")[0]
-    'hidden  128:  8 groups of  1 blocks, joined in a cluster         rows a group: 2'
+    'hidden  128: 16 groups of  4 blocks, joined in a cluster         rows a group: 1'
     """
     from brrr.kernels.megakernel.plan import H200, Network
     from brrr.kernels.megakernel.time import plan, predicted_s

@@ -25,7 +25,7 @@ def compare_errors(guess: Guess, *, level: int, source: Source | None = None) ->
     """A guessed growth of the error against that of so many levels, for each kind of product, at the largest size.
 
     >>> from brrr.course.lessons.guessing import guess
-    >>> compare_growth(guess("The error grows by ...", unit="x"), level=2)
+    >>> compare_errors(guess("The error grows by ...", unit="x"), level=2)
     The error grows by ...
     Not answered yet.
     Not answered yet: give your guess above, then run this cell again.

@@ -102,7 +102,7 @@ QUEUE = "The toy accelerator's queue costs more than is predicted."
 class LinePrediction:
     """One line at one point: the predicted time in seconds, what limits it, and what was measured; None if unknown.
 
-    >>> Foreseen("relu", "relu", 2e-6, "memory", Estimate(2.1e-6, 2e-6, 2.2e-6, 9)).residual
+    >>> LinePrediction("relu", "relu", 2e-6, "memory", Estimate(2.1e-6, 2e-6, 2.2e-6, 9)).residual
     1.05
     """
 

@@ -14,7 +14,7 @@ from brrr.core.measurement import Estimate
 from brrr.core.values import Value
 from brrr.roofline.calibrate import host_cost, part
 from brrr.roofline.calibrate.part import CALLS, Findings, Part, loop_estimate, measure_products
-from brrr.roofline.peaks.peak import Curve, Peak, better, steps
+from brrr.roofline.peaks.peak import Curve, Peak, better, sizes_between
 
 SMALLEST, LARGEST = 64 * 2**10, 2**30
 QUICK_LARGEST = 32 * 2**20
@@ -62,8 +62,8 @@ def _sizes(quick: bool) -> list[int]:
     import psutil
 
     if quick:
-        return steps(SMALLEST, QUICK_LARGEST, 8)
-    return steps(SMALLEST, min(LARGEST, psutil.virtual_memory().available // 4), 2)
+        return sizes_between(SMALLEST, QUICK_LARGEST, 8)
+    return sizes_between(SMALLEST, min(LARGEST, psutil.virtual_memory().available // 4), 2)
 
 
 def _threads() -> dict[str, int]:

@@ -15,7 +15,7 @@ from brrr.gpu.nvrtc import F32, PTR, U32, Kernel, kernel
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.gpu_times import clock_conditions, times_of
 from brrr.roofline.calibrate.part import Findings
-from brrr.roofline.peaks.peak import Curve, Peak, better, steps
+from brrr.roofline.peaks.peak import Curve, Peak, better, sizes_between
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The kernels of `peaks.cu` on a working set, each checked before it is timed.
@@ -180,7 +180,7 @@ def working_sets(quick: bool) -> list[int]:
     free, _ = torch.cuda.mem_get_info()
     l2 = torch.cuda.get_device_properties().L2_cache_size
     largest = min(QUICK_LARGEST if quick else LARGEST, free // MEMORY_SHARE)
-    sizes = steps(SMALLEST, largest, 8 if quick else 2, fine=None if quick else (l2 / 4, l2 * 3))
+    sizes = sizes_between(SMALLEST, largest, 8 if quick else 2, fine=None if quick else (l2 / 4, l2 * 3))
     return [size // PAGE * PAGE for size in sizes]
 
 

@@ -166,12 +166,12 @@ def round_off(value: float) -> float:
     return float(f"{value:.12g}")
 
 
-def steps(first: float, last: float, factor: float, *, fine: tuple[float, float] | None = None) -> list[int]:
+def sizes_between(first: float, last: float, factor: float, *, fine: tuple[float, float] | None = None) -> list[int]:
     """Sizes from the first to the last, each `factor` times the one before; twice as dense inside `fine`.
 
-    >>> steps(64, 1024, 4)
+    >>> sizes_between(64, 1024, 4)
     [64, 256, 1024]
-    >>> steps(64, 1024, 4, fine=(200, 600))
+    >>> sizes_between(64, 1024, 4, fine=(200, 600))
     [64, 256, 512, 1024]
     """
     sizes, size = [], float(first)

@@ -288,7 +288,7 @@ def enough() -> int:
 def best_chunks() -> int:
     """The number of chunks with the shortest time where each chunk costs something: the square root of 2 / launch.
 
-    >>> best()
+    >>> best_chunks()
     10
     """
     return min(range(1, 1000), key=lambda n: time_of(n, LAUNCH))
@@ -297,7 +297,7 @@ def best_chunks() -> int:
 def grade_chunks(enough: Any, best: Any) -> Mark:
     """Both numbers must be right.
 
-    >>> grade(20, 10).status, grade(18, 10).status
+    >>> grade_chunks(20, 10).status, grade_chunks(18, 10).status
     ('right', 'wrong')
     """
     for name, said, right, hint in (
