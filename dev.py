@@ -423,7 +423,7 @@ def record(python, arguments):
 
 
 def lint(python, arguments):
-    """ruff and mypy."""
+    """ruff, the layers and mypy."""
     return run_all([*style_steps(python), types_step(python)])
 
 
@@ -432,6 +432,7 @@ def style_steps(python):
     return [
         ("ruff check", [python, "-m", "ruff", "check", "."], None),
         ("ruff format", [python, "-m", "ruff", "format", "--check", "."], None),
+        ("layers", [python, "-c", "from importlinter.cli import lint_imports_command as lint; lint()"], None),
     ]
 
 

@@ -23,6 +23,7 @@ CONDA_NAMES: dict[str, str | None] = {
     "cupti-python": None,  # not on conda-forge
     "triton": None,  # comes with pytorch-gpu, under Linux
     "hatchling": None,  # the rest is for who changes the course
+    "import-linter": None,
     "jupytext": None,
     "mypy": None,
     "pandas-stubs": None,

@@ -1,0 +1,60 @@
+"""The layers of `pyproject.toml` hold, and the check of them can fail: also inside a function, and for types alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+CHECK = "from importlinter.cli import lint_imports_command as lint; lint(['--no-cache'])"
+UPWARD = {
+    "inside a function": "def late():\n    import brrr.course.nouns.claim\n",
+    "for types alone": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import brrr.course.nouns.claim\n",
+}
+
+
+def checked(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", CHECK], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def house(folder: Path, **modules: str) -> Path:
+    """A small package under this project's contracts: every layer is there, and empty but for the modules given."""
+    (folder / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text("utf-8"), "utf-8")
+    layers = [path.name for path in (ROOT / "brrr").iterdir() if (path / "__init__.py").exists()]
+    rooms = [path.name for path in (ROOT / "brrr" / "course").iterdir() if (path / "__init__.py").exists()]
+    for name in ["tools", "brrr", *(f"brrr/{layer}" for layer in layers), *(f"brrr/course/{room}" for room in rooms)]:
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").touch()
+    for name, text in {"brrr/__main__": "", "brrr/course/nouns/claim": "class Claim: ...\n", **modules}.items():
+        (folder / f"{name}.py").write_text(text, "utf-8")
+    return folder
+
+
+def test_every_import_leads_down_and_none_in_a_circle() -> None:
+    done = checked(ROOT)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_small_package_itself_is_fine(tmp_path: Path) -> None:
+    assert checked(house(tmp_path)).returncode == 0
+
+
+@pytest.mark.parametrize("where", UPWARD)
+def test_an_upward_import_is_found(where: str, tmp_path: Path) -> None:
+    done = checked(house(tmp_path, **{"brrr/core/units": UPWARD[where]}))
+    assert done.returncode == 1
+    assert "brrr.core is not allowed to import brrr.course" in done.stdout
+
+
+def test_a_circle_within_a_layer_is_found(tmp_path: Path) -> None:
+    made = {"brrr/core/a": "import brrr.core.b\n", "brrr/core/b": "def late():\n    import brrr.core.a\n"}
+    done = checked(house(tmp_path, **made))
+    assert done.returncode == 1 and "No cycles are allowed in brrr.core" in done.stdout
+
+
+def test_the_package_must_not_know_the_tools(tmp_path: Path) -> None:
+    done = checked(house(tmp_path, **{"brrr/cli/record": "import tools\n"}))
+    assert done.returncode == 1 and "brrr is not allowed to import tools" in done.stdout
