@@ -8,11 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 from importlib import import_module
-from importlib.machinery import ModuleSpec
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # loading typing takes longer than all the rest of `import brrr`
-    from types import ModuleType
+from types import ModuleType
 
 MOVED = dict.fromkeys(
     ("codegen", "codegen.generated", "experiments.cos_cos_work", "experiments.mlp_table", "experiments.strassen_table",
@@ -25,32 +21,23 @@ MOVED = dict.fromkeys(
     "units": "brrr.core.units",
 }  # fmt: skip
 """From a module's old name below brrr to where its names are now."""
-RENAMED = {"brrr.lessons.strassen_comparison.compare_growth": "compare_errors"}
+RENAMED = {"brrr.lessons.strassen_comparison.compare_growth": "brrr.course.compare_errors"}
 
 
-class Moved:
-    """Finds the modules of `MOVED`, last in `sys.meta_path`, and loads them: each of their names from its new place."""
+class Moved(ModuleType):
+    """A module's old name: each of its names is fetched from its new place, with a warning."""
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """The spec of a module that moved: a package's, since others may have lain in it."""
-        here = name.removeprefix("brrr.") in MOVED and name.startswith("brrr.")
-        return ModuleSpec(name, self, is_package=True) if here else None  # type: ignore[arg-type]
+    def __init__(self, old: str, new: str) -> None:
+        super().__init__(old)
+        self._new = new
 
-    def create_module(self, spec: ModuleSpec) -> None:
-        """An empty one will do."""
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Each name is fetched, with a warning, when it is imported."""
-        old, new = module.__name__, MOVED[module.__name__.removeprefix("brrr.")]
-
-        def fetch(name: str) -> object:
-            if name.startswith("__"):
-                raise AttributeError(name)
-            now = f"{new}.{RENAMED.get(f'{old}.{name}', name)}"
-            warnings.warn(f"{old}.{name} is {now} now; the old name goes with the next release", DeprecationWarning, 2)
-            return getattr(import_module(new), now.rpartition(".")[2])
-
-        setattr(module, "__getattr__", fetch)  # noqa: B010 (mypy takes the plain assignment for a method's)
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        old, now = f"{self.__name__}.{name}", f"{self._new}.{name}"
+        now = RENAMED.get(old, now)
+        warnings.warn(f"{old} is {now} now; the old name goes with the next release", DeprecationWarning, 2)
+        return getattr(import_module(self._new), now.rpartition(".")[2])
 
 
-sys.meta_path.append(Moved())
+sys.modules.update({f"brrr.{old}": Moved(f"brrr.{old}", new) for old, new in MOVED.items()})

@@ -14,7 +14,6 @@ from brrr.core.values import Badge, Point, Value
 from brrr.course.nouns.experiment import Axis, Experiment
 from brrr.course.sources.recording import Machine, Recording
 from brrr.course.sources.rows import Row
-from brrr.tracing.files import read
 
 if TYPE_CHECKING:
     from brrr.tracing.timeline import Timeline
@@ -146,6 +145,7 @@ class Recorded:
 
     def timeline(self, experiment: Experiment, variant: str, point: Point) -> Timeline:
         """The timeline recorded at exactly this point; NotRecordedError names the three nearest that there are."""
+        from brrr.tracing.files import read
 
         full = experiment.point(**point)
         path = self._trace_file(experiment, variant, full)
