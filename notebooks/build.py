@@ -59,7 +59,7 @@ def execute(notebook: Any, environment: dict[str, str]) -> Any:
     try:
         with tempfile.TemporaryDirectory() as folder:
             client = NotebookClient(notebook, timeout=300, kernel_name="python3", store_widget_state=False,
-                                    resources={"metadata": {"path": folder}})  # fmt: skip
+                                    coalesce_streams=True, resources={"metadata": {"path": folder}})  # fmt: skip
             client.execute()
     finally:
         os.environ.clear()

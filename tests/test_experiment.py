@@ -169,6 +169,18 @@ def test_every_experiment_of_the_course_is_sound(name: str) -> None:
     assert all(found.point(**anchor) for anchor in found.anchors)
 
 
+@pytest.mark.parametrize("device", ["cuda", "cpu", "cpu-queue"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_quick_grid_has_a_point_for_each_device_that_the_whole_one_has_one_for(name: str, device: str) -> None:
+    found = experiment(name)
+    variants = [variant.name for variant in found.variants if variant.device == device]
+
+    def reached(*, quick: bool) -> bool:
+        return any(found.has(variant, point) for point in found.points(quick=quick) for variant in variants)
+
+    assert reached(quick=True) == reached(quick=False)
+
+
 def test_an_unknown_experiment_names_those_there_are() -> None:
     with pytest.raises(ArgumentError, match="name is 'matmull'; expected one of matmul"):
         experiment("matmull")

@@ -19,6 +19,7 @@ from brrr.core.values import Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments import strides as strides_module
 from brrr.course.experiments import working_set as sets
+from brrr.course.experiments.checked import error_against
 from brrr.course.experiments.strides import work as strides_work
 from brrr.course.experiments.unary import work as unary_work
 from brrr.course.nouns.evidence import Evidence
@@ -103,13 +104,13 @@ def test_what_does_not_fit_is_refused_before_it_is_made(described: Experiment, m
 def test_each_operator_is_told_from_the_others(name: str, dtype: torch.dtype) -> None:
     x = torch.randn(4000, dtype=dtype)
     for other, operator in unary_work.OPERATORS.items():
-        error = unary_work.error_of(unary_work.OPERATORS[name], x)(operator(x))
+        error = error_against(unary_work.OPERATORS[name], (x,))(operator(x))
         assert (error <= unary_work.TOLERANCE[dtype]) == (other == name), other
 
 
 def test_a_spoilt_operator_is_found() -> None:
     x = torch.randn(1000)
-    error = unary_work.error_of(torch.cos, x)
+    error = error_against(torch.cos, (x,))
     y = torch.cos(x)
     y[-1] = math.nan
     assert math.isnan(error(y)) and math.isnan(error(torch.cos(x)[:-1])) and math.isnan(error(torch.cos(x).half()))

@@ -411,13 +411,3 @@ def test_the_table_says_what_is_missing() -> None:
         speedup_tables.mlp_table(grid_source(), layers=3)
     source.live = True
     assert len(speedup_tables.mlp_table(source).parts) == 1, "live, the published part stands alone at first"
-
-
-def test_the_table_as_a_command(tmp_path: Any, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
-    monkeypatch.setattr(speedup_tables, "source_named", lambda name: grid_source())
-    assert speedup_tables.main(["recorded:x", "--layers", "1"]) == 0
-    assert "best()" in capsys.readouterr().out
-    assert speedup_tables.main(["recorded:x", "--html", str(tmp_path / "t.html")]) == 0
-    assert (tmp_path / "t.html").read_text(encoding="utf-8").count("<table") == 3
-    monkeypatch.setattr(speedup_tables, "source_named", lambda name: Grid({}, ()))
-    assert speedup_tables.main([]) == 2

@@ -13,8 +13,7 @@ from brrr.core.measurement import Estimate, Measurement
 from brrr.core.values import Badge, Point, Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments.overlap import QUEUE_MAX, SHAPED_MIN, balanced
-from brrr.course.experiments.overlap.data import shared
-from brrr.course.experiments.overlap.queue import Toy
+from brrr.course.experiments.overlap.toy import Toy, shared
 from brrr.course.nouns.claim import Verdict
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment

@@ -53,6 +53,15 @@ def test_ticks_read_as_units(value: float, unit: str, said: str) -> None:
     assert style.tick_label(value, unit) == said
 
 
+def test_a_slider_axis_has_the_same_margin_at_both_ends() -> None:
+    on = style.axes(style.figure())
+    style.slider_axis(on, (0, 10, 100), "linear", "size")
+    assert on.get_xlim() == (-2.5, 102.5)
+    style.slider_axis(on, (10, 100, 100_000), "log", "size")
+    left, right = on.get_xlim()
+    assert 10 / left == pytest.approx(right / 100_000) and 1 < 10 / left < 2
+
+
 def test_the_time_axis_has_a_tick_a_decade() -> None:
     drawn = style.figure()
     on = style.axes(drawn)

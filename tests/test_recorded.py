@@ -10,7 +10,7 @@ import pytest
 
 from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
 from brrr.core.paths import recorded_devices
-from brrr.course.experiments import experiment
+from brrr.course.experiments import NAMES, experiment
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.sources import source
 from brrr.course.sources.recorded import Recorded
@@ -31,6 +31,17 @@ def test_it_shows_what_was_recorded(synthetic_root: Path) -> None:
     assert found == dataclasses.replace(expected, device="Synthetic H200")
     assert recorded.known(MATMUL, "gpu")[(4096,)] == found
     assert recorded.rows(MATMUL, "gpu")[(4096,)].error == 1e-7
+
+
+@pytest.mark.parametrize("device", ["h200", "cpu"])
+def test_the_recordings_hold_only_what_their_experiments_measure(device: str) -> None:
+    recorded = Recorded(device)
+    for name in NAMES:
+        found = experiment(name)
+        axes = [axis.name for axis in found.axes]
+        for variant in recorded.variants(found):
+            points = [dict(zip(axes, values, strict=True)) for values in recorded.known(found, variant)]
+            assert [point for point in points if not found.has(variant, point)] == [], (name, variant)
 
 
 def test_the_cpu_queue_ends_where_the_experiment_ends_it(synthetic_root: Path) -> None:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -44,7 +43,6 @@ from brrr.course.sources.rows import Row, columns, from_cells, to_cells
 from brrr.course.sources.timers import measure_point
 from brrr.course.view.speedup_tables import OVER_FUSION, OVER_PYTORCH, strassen_table
 from brrr.course.view.speedup_tables import published_strassen as published_part
-from brrr.course.view.speedup_tables import strassen_main as main
 from brrr.course.view.strassen_frontier_drawing import Spot, placed
 from brrr.gpu.datasheet import hardware
 from brrr.strassen.ways import Way
@@ -509,15 +507,9 @@ def test_the_published_figures_are_what_the_source_says_of_them() -> None:
     assert all(gain <= 1 for (_, b, h), gain in over.items() if b < 64 or h < 1024)
 
 
-def test_the_table_as_a_command_and_without_data(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    from brrr.course.view import speedup_tables as module
-
-    monkeypatch.setattr(module, "source_named", lambda name: Networks())
-    assert main(["recorded:x", "--layers", "8", "--html", str(tmp_path / "t.html")]) == 0
-    assert "<table" in (tmp_path / "t.html").read_text(encoding="utf-8")
-    assert main(["recorded:x"]) == 0 and "one level, over fusion" in capsys.readouterr().out
-    monkeypatch.setattr(module, "source_named", lambda name: Nothing())
-    assert main([]) == 2 and "brrr record mlp" in capsys.readouterr().err
+def test_the_table_without_data() -> None:
+    with pytest.raises(NotRecordedError, match="brrr record mlp"):
+        strassen_table(Nothing())
     with pytest.raises(ArgumentError, match="layers is 3"):
         strassen_table(None, layers=3)
 

@@ -66,9 +66,9 @@ def test_a_size_over_the_memory_says_what_it_needs_and_the_process_lives() -> No
 def test_a_wrong_result_gets_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    from brrr.roofline.calibrate import part
+    from brrr.course.experiments.matmul import work
 
-    monkeypatch.setattr(part, "product_error", lambda a, b: lambda c: float(torch.tensor(float("nan"))))
+    monkeypatch.setattr(work, "product_error", lambda a, b: lambda c: float(torch.tensor(float("nan"))))
     with pytest.raises(WrongResultError, match="nan"):
         measure_variant(experiment("matmul"), "cpu", {"size": 8}, budget_s=0.01)
 

@@ -186,7 +186,7 @@ PROBE = (Event("cudaLaunchKernel", 1, 2, correlation=1), Event("fill", 3, 4, gpu
 
 
 def run() -> tuple[tuple[Span, ...], float]:
-    return recording.profiled_loop(lambda: None, lambda: None, 1, cuda=True)
+    return recording.profiled_loop(lambda: None, lambda: None, 1, gpu=True)
 
 
 def test_a_function_without_kernels_is_told_from_a_profiler_that_fails(a_gpu: list[list[Raw]]) -> None:
@@ -210,4 +210,4 @@ def test_a_torch_without_a_profiler_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(torch.profiler, "supported_activities", set)
     with pytest.raises(UnavailableError, match=r"has no profiler for CUDA.*pytorch.org"):
-        recording.profiled_loop(lambda: None, lambda: None, 1, cuda=True)
+        recording.profiled_loop(lambda: None, lambda: None, 1, gpu=True)

@@ -114,7 +114,7 @@ def draw(root: Path, count: int, seed: int) -> list[dict[str, str]]:
 def index(root: Path) -> dict[str, list[tuple[Key, Path, Any]]]:
     """Where each expression stands in the tree: its key, file and node."""
     found = defaultdict(list)
-    for path in sorted((root / "brrr").rglob("*.py")):
+    for path in sorted([*(root / "brrr").rglob("*.py"), *(root / "tools").rglob("*.py")]):
         for key, node, _ in places(ast.parse(path.read_text("utf-8"))):
             found[key[2]].append((key, path, node))
     return found

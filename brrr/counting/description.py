@@ -7,15 +7,15 @@ import math
 import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
-
-import torch
-from torch.utils import _pytree
+from typing import TYPE_CHECKING, Any
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import ITEMSIZE
 from brrr.gpu import GPU
+
+if TYPE_CHECKING:
+    import torch
 
 _SHORT = {"fp64": "float64", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8_e4m3fn"}
 
@@ -87,9 +87,13 @@ def _sizes(shape: int | Iterable[int]) -> tuple[int, ...]:
 def device_around(fn: Any, leaves: Iterable[Any]) -> torch.device:
     """The device of the tensors given or held, so that descriptions join them; without any, the GPU if there is one.
 
+    >>> import torch
     >>> device_around(torch.nn.Linear(2, 2), [])
     device(type='cpu')
     """
+    import torch
+    from torch.utils import _pytree
+
     for tensor in (*_pytree.tree_leaves(list(leaves)), *held(fn)):
         if isinstance(tensor, torch.Tensor):
             return tensor.device
@@ -98,6 +102,8 @@ def device_around(fn: Any, leaves: Iterable[Any]) -> torch.device:
 
 def held(value: Any, depth: int = 3) -> Iterator[torch.Tensor]:
     """Tensors within a value: itself, a module's, those a function can reach by its closure, defaults and globals."""
+    import torch
+
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, torch.nn.Module):
@@ -136,6 +142,8 @@ def _cells(function: Any) -> list[Any]:
 
 def _globals(function: Any) -> list[Any]:
     """The tensors, modules and functions among the globals that a function names; not whole libraries."""
+    import torch
+
     named = [function.__globals__.get(name) for name in function.__code__.co_names]
     return [value for value in named if isinstance(value, torch.Tensor | torch.nn.Module) or _is_own(value, function)]
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import nbformat
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[1]
 NOTEBOOKS = REPOSITORY / "notebooks"
 LESSONS = sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))
 SOLUTIONS = sorted((NOTEBOOKS / "solutions").glob("[0-9]*.ipynb"))
@@ -91,7 +92,7 @@ def run_nbval(notebook: Any, folder: Path, **environment: str) -> subprocess.Com
     nbformat.write(notebook, path)
     command = [sys.executable, "-m", "pytest", "-p", "nbval.plugin", "--nbval-lax", "--nbval-current-env"]
     command += ["--nbval-cell-timeout=120", "-p", "no:cacheprovider", "-q", "--rootdir", str(folder), path.name]
-    search = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]))
+    search = os.pathsep.join(filter(None, [str(REPOSITORY), str(HERE), os.environ.get("PYTHONPATH", "")]))
     clean = {name: value for name, value in os.environ.items() if name not in ("BRRR_STATIC", "BRRR_QUICK")}
     given = {"PYTHONPATH": search, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **environment}
     return subprocess.run(command, cwd=folder, env={**clean, **given}, check=False,

@@ -28,6 +28,15 @@ def test_lesson_runs_its_sliders_move_and_its_answers_are_right(lesson: Path, la
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+@pytest.mark.slow
+def test_a_lesson_live_on_a_gpu_with_the_small_grids(tmp_path: Path) -> None:
+    """Its lists of functions have more than the small grid of any device; what is measured is the recording's."""
+    lesson = with_sweep(read(NOTEBOOKS / "01_async_timing.ipynb"))
+    lesson.cells.insert(0, nbformat.v4.new_code_cell("import recorded_gpu"))
+    ran = run_nbval(lesson, tmp_path, BRRR_SOURCE="cuda", BRRR_QUICK="1")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
 EXPLORES = 'from brrr.course.view.explorer import explore\nexplore("matmul", source="cpu")'
 HIDES = EXPLORES + "\nfrom brrr.course.view.display import shown\nshown.clear()"
 RAISES = "from brrr.course.view.panel import Panel\nPanel._on_slider = lambda *_: 1 / 0"

@@ -6,14 +6,31 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, ClassVar, Self
+from weakref import WeakValueDictionary
 
 import torch
 
 from brrr.core import units
 from brrr.core.errors import DeviceMemoryError
+from brrr.counting.cost import Cost
 from brrr.course.nouns.experiment import Workload
 from brrr.timing.cpu_queue import CpuQueue
+
+
+class Shared:
+    """What the variants of a point share: made for the first of them, and kept as long as one of them holds it."""
+
+    _alive: ClassVar[WeakValueDictionary[tuple[Any, ...], Any]] = WeakValueDictionary()
+
+    @classmethod
+    def of(cls, *key: Any) -> Self:
+        """What another variant of the point holds, or made anew."""
+        make: Callable[..., Self] = cls
+        found: Self | None = cls._alive.get((cls, *key))
+        if found is None:
+            found = cls._alive[cls, *key] = make(*key)
+        return found
 
 
 def refuse_too_large(needed_bytes: int, device: str, what: str) -> None:
@@ -152,3 +169,18 @@ def blockwise(function: Function, along: Sequence[torch.Tensor], whole: Sequence
         return out
 
     return run
+
+
+def held_workload(
+    run: Callable[[], Any], made: Cost, check: Callable[[Any], float], held: Any, dtype: torch.dtype, device: str
+) -> Workload:
+    """A way of working on the point's inputs, which are kept for the other variants as long as this one is there."""
+
+    def error(found: Any, kept: Any = held) -> float:
+        return check(found)
+
+    if device == "cpu":
+        return Workload(run, made, error, TOLERANCE[dtype])
+    compile_now(run)  # loads and compiles: what happens once must not pass for a slow call
+    torch.cuda.synchronize()
+    return Workload(run, made, error, TOLERANCE[dtype], synchronize=torch.cuda.synchronize)

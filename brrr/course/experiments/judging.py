@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple
 from functools import wraps
 from typing import TYPE_CHECKING
@@ -18,24 +18,15 @@ if TYPE_CHECKING:
     from brrr.tracing.timeline import Timeline
 
 
-def stand_in(name: str, names: Collection[str]) -> str | None:
-    """The line itself where it is among the names, else the queue's of the same name, if that is.
-
-    >>> stand_in("unsynchronized", {"cpu", "queue unsynchronized"})
-    'queue unsynchronized'
-    """
-    return next((each for each in (name, f"queue {name}") if each in names), None)
-
-
 Curve = dict[int, Estimate]
 
 
-def curve(evidence: Evidence, line: str, axis: str) -> Curve:
-    """A line along a numeric axis; that of the toy accelerator (`queue LINE`) where the line itself is missing."""
-    names = [name for name in (line, f"queue {line}") if any(each.name == name for each in evidence.experiment.lines)]
+def curve(evidence: Evidence, line: str, axis: str, **at: Value) -> Curve:
+    """A line along a numeric axis, the others held; that of the toy accelerator where the line itself is missing."""
+    names = [each.name for each in evidence.experiment.twins(line)]
     for name in names:
         try:
-            return {int(size): time for size, time in evidence.curve(name, axis).items()}
+            return {int(size): time for size, time in evidence.curve(name, axis, **at).items()}
         except NotRecordedError:
             continue
     raise NotRecordedError(f"no point of {' or '.join(names)} was measured")
@@ -43,12 +34,13 @@ def curve(evidence: Evidence, line: str, axis: str) -> Curve:
 
 def at(evidence: Evidence, line: str, **point: Value) -> Estimate:
     """The time of a line at a point; that of the toy accelerator where the line itself is missing."""
-    try:
-        return evidence.get(line, **point)
-    except NotRecordedError:
-        if not any(each.name == f"queue {line}" for each in evidence.experiment.lines):
-            raise
-        return evidence.get(f"queue {line}", **point)
+    *twins, last = evidence.experiment.twins(line)
+    for twin in twins:
+        try:
+            return evidence.get(twin.name, **point)
+        except NotRecordedError:
+            continue
+    return evidence.get(last.name, **point)
 
 
 def toy_named(judge: Callable[[Evidence], Verdict]) -> Callable[[Evidence], Verdict]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -188,23 +187,13 @@ def _nearest(experiment: Experiment, source: Source, pairs: Pairs, wanted: Point
     points = [dict(zip(wanted, each, strict=True)) for each in product(*values)]
     variants = {line.variant for pair in pairs for line in pair}
     there = [point for point in points if all(_there(experiment, source, variant, point) for variant in variants)]
-    return min(there, key=lambda point: _apart(experiment, wanted, point), default=dict(wanted))
+    return min(there, key=lambda point: experiment.apart(wanted, point), default=dict(wanted))
 
 
 def _there(experiment: Experiment, source: Source, variant: str, point: Point) -> bool:
     if source.live:
         return experiment.has(variant, point)
     return tuple(point.values()) in source.known(experiment, variant)
-
-
-def _apart(experiment: Experiment, one: Point, other: Point) -> float:
-    """How far two points are apart: in octaves, and a long way for another category."""
-    distance = 0.0
-    for axis in experiment.axes:
-        here, there = one[axis.name], other[axis.name]
-        same = here == there
-        distance += 0 if same else 100 if axis.scale == "category" else abs(math.log2(float(here) / float(there)))
-    return distance
 
 
 def _pairs(experiment: Experiment, source: Source, lines: Mapping[str, str]) -> list[tuple[Line, Line]]:

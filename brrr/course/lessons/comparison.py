@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from brrr.core import units
@@ -12,7 +12,6 @@ from brrr.core.errors import ArgumentError, DeviceMemoryError, NotRecordedError,
 from brrr.core.measurement import Estimate, Measurement
 from brrr.core.values import Value
 from brrr.course.experiments import experiment as experiment_named
-from brrr.course.experiments.judging import stand_in
 from brrr.course.lessons.answers import Answer, Choice, Quantity
 from brrr.course.lessons.guessing import Guess
 from brrr.course.nouns.experiment import Axis, Experiment, Line
@@ -66,9 +65,8 @@ def checked_factor(call: str, guess: Guess) -> None:
 def lines_here(experiment: Experiment, source: Source, names: Sequence[str]) -> list[Line]:
     """The lines that a source has, or those of the CPU queue that stand in for them; each once."""
     variants = source.variants(experiment)
-    there = {line.name for line in experiment.lines if line.variant in variants}
-    found = dict.fromkeys(stand_in(experiment.line(name).name, there) for name in names)
-    return [experiment.line(name) for name in found if name is not None]
+    found = dict.fromkeys(experiment.available(name, variants) for name in names)
+    return [line for line in found if line is not None]
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,7 @@ def compare(
     described, origin = experiment_named(experiment), source or default_source()
     point = reachable(experiment, source=origin, **described.point(**at))
     named = lines if isinstance(lines, Mapping) else {name: name for name in lines}
-    drawn = [each for line in (*named.values(), truth) for each in _twins(described, line)]
+    drawn = [each for line in (*named.values(), truth) for each in described.twins(line)]
     origin.measure_together(described, [each.variant for each in drawn], point)
     shown = [found for name in named if (found := _time(described, origin, name, named[name], point))]
     if not shown:
@@ -136,7 +134,7 @@ def _nearest(experiment: Experiment, source: Source, axis: Axis, wanted: Value |
     for value in (wanted,) if isinstance(wanted, str | int | float) else wanted:
         axis.checked("reachable", value)
         if axis.scale != "category":
-            return replace(axis, values=here).nearest(value)
+            return axis.nearest(value, here)
         if value in here and _exists(experiment, source, axis, value):
             return value
     return here[0]
@@ -148,15 +146,10 @@ def _exists(experiment: Experiment, source: Source, axis: Axis, value: Value) ->
     return any(experiment.has(variant, point) for variant in source.variants(experiment) for point in points)
 
 
-def _twins(experiment: Experiment, line: str) -> list[Line]:
-    """The line, and the one of the CPU queue that stands in for it."""
-    return [each for each in experiment.lines if each.name in (line, f"queue {line}")]
-
-
 def _time(experiment: Experiment, source: Source, name: str, line: str, point: Mapping[str, Value]) -> Shown | None:
     """The line's time at the point, or its twin's on the CPU queue; None where the source has neither."""
     experiment.line(line)
-    for drawn in _twins(experiment, line):
+    for drawn in experiment.twins(line):
         if (time := time_at(experiment, source, drawn, point)) is not None:
             return Shown(name, drawn.label, time)
     return None

@@ -6,10 +6,11 @@ function `workload` in the module `work` of the experiment's package, which is l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import product
+from math import log2
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from brrr.core.errors import ArgumentError, WrongResultError
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 Amount = Literal["bytes", "flop"]
 GuideView = Literal["time", "rate", "ratio", "bytes", "flop"]
 """Where a theoretical line is drawn: "rate" is the experiment's first rate, "bytes" or "flop" its other one of them."""
+
+
+STAND_IN = "queue "
+"""What a line's name begins with that stands in for another one where there is no GPU."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +67,24 @@ class Axis:
             raise ArgumentError(call, self.name, value, "a positive whole number")
         return int(value) if self.integer else value
 
-    def nearest(self, value: Value) -> Value:
-        """The axis's value closest to `value`: by ratio on a log axis, by difference on a linear one."""
+    def nearest(self, value: Value, among: Sequence[Value] = ()) -> Value:
+        """The value closest to one that this axis can take: of the axis's own, or of those among which to look."""
+        self.checked("nearest", value)
+        return min(among or self.values, key=lambda each: self.apart(each, value))
+
+    def apart(self, one: Value, other: Value) -> float:
+        """How far two values are apart: in octaves, on a linear axis in tenths of it; 100 for another category.
+
+        >>> Axis("size", (1, 2, 4)).apart(1, 4)
+        2.0
+        """
         if self.scale == "category":
-            return self.checked("nearest", value)
-        number = float(self.checked("nearest", value))
+            return 0.0 if one == other else 100.0
+        a, b = float(one), float(other)
         if self.scale == "log":
-            return min(self.values, key=lambda v: max(float(v) / number, number / float(v)))
-        return min(self.values, key=lambda v: abs(float(v) - number))
+            return log2(max(a / b, b / a))
+        numbers = [float(value) for value in self.values]
+        return 10 * abs(a - b) / ((max(numbers) - min(numbers)) or 1.0)
 
 
 @dataclass(frozen=True)
@@ -91,7 +106,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the figure: one of the six times of one variant. Several lines may show one variant."""
+    """One line of the figure: one of the six times of one variant. Several lines may show one variant.
+
+    A line called `queue NAME` stands in for the line NAME where there is no GPU: the toy accelerator's, or the CPU's.
+    """
 
     name: str
     variant: str
@@ -102,6 +120,15 @@ class Line:
     def __post_init__(self) -> None:
         if self.field not in FIELDS:
             raise ArgumentError("Line", "field", self.field, f"one of {', '.join(FIELDS)}")
+
+    @property
+    def stands_in_for(self) -> str:
+        """The name of the line in whose place it is shown where there is no GPU; empty for all others.
+
+        >>> Line("queue cpu", "queue", "host_s", "toy").stands_in_for
+        'cpu'
+        """
+        return self.name.removeprefix(STAND_IN) if self.name.startswith(STAND_IN) else ""
 
 
 @dataclass(frozen=True)
@@ -227,6 +254,16 @@ class Experiment:
         """The line of that name; ArgumentError with the names that exist."""
         return next((x for x in self.lines if x.name == name), None) or self._unknown("line", name, self.lines)
 
+    def twins(self, name: str) -> tuple[Line, ...]:
+        """The line of that name, then the one that stands in for it: those of both that there are."""
+        found = [each for each in self.lines if name in (each.name, each.stands_in_for)]
+        return tuple(sorted(found, key=lambda each: each.name != name))
+
+    def available(self, name: str, variants: Collection[str]) -> Line | None:
+        """The line of that name if its variant is among those that a source has, else the one that stands in for it."""
+        self.line(name)
+        return next((each for each in self.twins(name) if each.variant in variants), None)
+
     def point(self, **at: Value) -> dict[str, Value]:
         """A full, valid point: every axis named, each value fit for its axis."""
         for name in at:
@@ -241,6 +278,10 @@ class Experiment:
         grids = [axis.quick or axis.values if quick else axis.values for axis in self.axes]
         for values in product(*grids):
             yield dict(zip((axis.name for axis in self.axes), values, strict=True))
+
+    def apart(self, one: Point, other: Point) -> float:
+        """How far two points are apart, all axes together: see `Axis.apart`."""
+        return sum(axis.apart(one[axis.name], other[axis.name]) for axis in self.axes)
 
     def workload(self, variant: str, point: Point) -> Workload:
         """The workload of a variant at a point (this loads torch or numpy)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Measurement
 from brrr.core.paths import recorded_devices, recordings_root
 from brrr.core.values import Badge, Point, Value
-from brrr.course.nouns.experiment import Axis, Experiment
+from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.recording import Machine, Recording
 from brrr.course.sources.rows import Row
 
@@ -172,8 +171,7 @@ class Recorded:
 
 def _nearest(experiment: Experiment, point: Point, known: Sequence[tuple[Value, ...]]) -> str:
     """The three points nearest to the one asked for, as the end of a message; nothing where there is none."""
-    asked = tuple(point.values())
-    nearest = sorted(known, key=lambda there: _distance(experiment, asked, there))[:3]
+    nearest = sorted(known, key=lambda there: experiment.apart(point, dict(zip(point, there, strict=True))))[:3]
     return f"; nearest recorded: {'; '.join(_words(experiment, there) for there in nearest)}" if nearest else ""
 
 
@@ -185,17 +183,3 @@ def _place(experiment: Experiment, point: tuple[Value, ...]) -> tuple[float, ...
     """Where a point stands among all: by number, or by the category's place in its axis."""
     pairs = zip(experiment.axes, point, strict=True)
     return tuple(float(axis.values.index(v)) if axis.scale == "category" else float(v) for axis, v in pairs)
-
-
-def _distance(experiment: Experiment, asked: tuple[Value, ...], there: tuple[Value, ...]) -> float:
-    return sum(_apart(axis, a, b) for axis, a, b in zip(experiment.axes, asked, there, strict=True))
-
-
-def _apart(axis: Axis, a: Value, b: Value) -> float:
-    """How far two values of an axis are apart: in octaves, in shares of the axis, or 100 for another category."""
-    if axis.scale == "category":
-        return 0.0 if a == b else 100.0
-    if axis.scale == "log":
-        return abs(math.log2(float(a) / float(b)))
-    numbers = [float(value) for value in axis.values]
-    return 10 * abs(float(a) - float(b)) / ((max(numbers) - min(numbers)) or 1.0)

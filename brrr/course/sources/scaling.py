@@ -7,7 +7,7 @@ Batch 64 to 128: the time grows 1.04x (1.03x to 1.05x; 2x would be in proportion
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from brrr.core import units
@@ -226,4 +226,4 @@ def _nearest(found: Experiment, origin: Source, pair: tuple[str, str], batch: in
     here = tuple(v for v in origin.values(found, "batch") if all(found.has(each, {"batch": v}) for each in pair))
     if not here:
         raise NotRecordedError(f"scaling_test: {origin.name} has no batch of {pair[0]!r}")
-    return {"batch": replace(axis, values=here).nearest(batch)}
+    return {"batch": axis.nearest(batch, here)}

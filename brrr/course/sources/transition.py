@@ -22,7 +22,6 @@ from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr.core.values import Point, Value
 from brrr.course.experiments import experiment as experiment_named
-from brrr.course.experiments.judging import stand_in
 from brrr.course.nouns.experiment import Axis, Experiment, Line
 
 if TYPE_CHECKING:
@@ -200,17 +199,15 @@ class Asking:
         variants = self.source.variants(self.experiment)
         here = {line.name: line for line in self.experiment.lines if line.variant in variants}
         if not names:
-            return {**{name.removeprefix("queue "): line for name, line in here.items()}, **here}
-        for name in names:
-            self.experiment.line(name)
-        found = {name: stand_in(name, here) for name in names}
+            return {**{line.stands_in_for or name: line for name, line in here.items()}, **here}
+        found = {name: self.experiment.available(name, variants) for name in names}
         missing = [name for name, there in found.items() if there is None]
         if missing:
             raise NotRecordedError(
                 f"find_transition: {self.source.name} has no line {', '.join(missing)} of {self.experiment.name!r}; "
                 f"it has {', '.join(here) or 'none'}"
             )
-        return {name: here[there] for name, there in found.items() if there is not None}
+        return {name: there for name, there in found.items() if there is not None}
 
     def reach(self, low: Value | None, high: Value | None) -> tuple[tuple[Any, Any], Middle]:
         """The two ends of the search, and how to find the next value between two others."""

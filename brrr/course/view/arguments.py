@@ -9,7 +9,6 @@ from typing import Literal, cast
 
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.values import Value
-from brrr.course.experiments.judging import stand_in
 from brrr.course.nouns.experiment import Axis, Experiment, Line
 from brrr.course.nouns.source import Source
 
@@ -200,12 +199,10 @@ def available(
     """
     here = source.variants(experiment)
     can = [line for line in experiment.lines if line.variant in here]
-    names = {line.name for line in can}
-    wanted = [found for name in lines or only if (found := stand_in(name, names))]
+    wanted = [experiment.available(name, here) for name in lines or only]
     if only:
-        order = [stand_in(name, names) for name in only]
-        return [experiment.line(name) for name in order if name is not None and name in wanted]
-    return [line for line in can if line.name in wanted] or can
+        return [line for name in only if (line := experiment.available(name, here)) and line in wanted]
+    return [line for line in can if line in wanted] or can
 
 
 def slider_values(
@@ -250,7 +247,4 @@ def snap(axis: Axis, values: Sequence[Value], value: Value) -> Value:
         if value not in values:
             raise ArgumentError("explore", axis.name, value, f"one of {', '.join(map(str, values))}")
         return value
-    number = float(value)
-    if axis.scale == "log":
-        return min(values, key=lambda v: max(float(v) / number, number / float(v)))
-    return min(values, key=lambda v: abs(float(v) - number))
+    return axis.nearest(value, values)

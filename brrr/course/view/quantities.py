@@ -11,7 +11,6 @@ from brrr.core import units
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate
 from brrr.core.values import Point, Value
-from brrr.course.experiments.judging import stand_in
 from brrr.course.nouns.experiment import Experiment, Guide, Line, Rate
 from brrr.course.nouns.source import Source
 from brrr.course.view.arguments import View
@@ -86,8 +85,7 @@ class Ratios(Times):
     def _here(self, name: str) -> Line:
         """The line, or the queue's that stands in for it on a machine without a GPU."""
         here = self.source.variants(self.experiment)
-        names = [line.name for line in self.experiment.lines if line.variant in here]
-        return self.experiment.line(stand_in(name, names) or name)
+        return self.experiment.available(name, here) or self.experiment.line(name)
 
     def short(self, value: float) -> str:
         """A value with its unit."""
@@ -116,7 +114,7 @@ class Speedups(Ratios):
     def base(self, line: Line) -> Line | None:
         """The line that this one is compared with."""
         bases = self.view.bases
-        name = bases.get(line.name) or bases.get(line.name.removeprefix("queue "))
+        name = bases.get(line.name) or bases.get(line.stands_in_for)
         return self._here(name) if name else None
 
     def beside(self, line: Line, estimate: Estimate) -> str:

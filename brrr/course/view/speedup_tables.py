@@ -1,20 +1,13 @@
-"""The result table of the textbook network in its source's form, coloured, beside the source's own (GTX 1070).
-
-python -m brrr.course.view.speedup_tables recorded:h200                    # every row, as text
-python -m brrr.course.view.speedup_tables recorded:h200 --html table.html  # coloured
-"""
+"""Speed-ups of the textbook network, coloured, beside its source's (GTX 1070): mlp_table and strassen_table."""
 
 from __future__ import annotations
 
-import argparse
 import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 
-from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
+from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.course.experiments import experiment
 from brrr.course.experiments.mlp import BATCHES, LAYERS
 from brrr.course.experiments.mlp.claims import Key, times
@@ -78,12 +71,22 @@ def mlp_table(source: Source | str | None = None, *, layers: int | None = None) 
     `layers` keeps the rows of one number of layers. Live, it shows what was measured in this session: a ratio needs
     both times. ArgumentError for another number of layers, NotRecordedError where a recording has none of the ways.
     """
+    return _table("mlp_table", source, layers, published_part(), measured_parts)
+
+
+def _table(
+    call: str,
+    source: Source | str | None,
+    layers: int | None,
+    published: Part,
+    measured: Callable[[Source], list[Part]],
+) -> MlpTable:
+    """The published part and those that a source measured, of so many layers."""
     if layers is not None and layers not in LAYERS:
-        raise ArgumentError("mlp_table", "layers", layers, f"one of {', '.join(map(str, LAYERS))}, or None")
+        raise ArgumentError(call, "layers", layers, f"one of {', '.join(map(str, LAYERS))}, or None")
     chosen = source_named(source) if source is None or isinstance(source, str) else source
-    parts = [published_part(), *measured_parts(chosen)]
-    kept = tuple(part for each in parts if (part := of_layers(each, layers)).rows())
-    return MlpTable(kept)
+    parts = [published, *measured(chosen)]
+    return MlpTable(tuple(part for each in parts if (part := of_layers(each, layers)).rows()))
 
 
 def published_part() -> Part:
@@ -188,37 +191,6 @@ def _text(part: Part) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def main(argv: Sequence[str]) -> int:
-    """Print the table, or write it as a coloured page; 2 where there is nothing to show."""
-    return print_table(argv, mlp_table, "python -m brrr.course.view.speedup_tables", "The textbook network", __doc__)
-
-
-def print_table(
-    argv: Sequence[str], make: Callable[..., MlpTable], prog: str, title: str, description: str | None
-) -> int:
-    """The command line of a table: a source, `--layers` and `--html`; 2 where there is nothing to show."""
-    parser = argparse.ArgumentParser(prog=prog, description=description)
-    parser.add_argument("source", nargs="?", default=None, help="recorded:DEVICE, cuda or cpu")
-    parser.add_argument("--layers", type=int, choices=LAYERS, help="only the rows of so many layers")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write the coloured table")
-    options = parser.parse_args(argv)
-    try:
-        table = make(options.source, layers=options.layers)
-    except BrrrError as error:
-        print(error, file=sys.stderr)
-        return 2
-    if options.html is not None:
-        page = f"<!doctype html><meta charset='utf-8'><title>{title}</title>{table._repr_html_()}"
-        options.html.write_text(page, encoding="utf-8")
-    else:
-        print(table)
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Fused Strassen in its source's table (GTX 1070) beside what is measured here: over PyTorch, and over fusion.
 
@@ -239,11 +211,7 @@ def strassen_table(source: Source | str | None = None, *, layers: int | None = N
     `layers` keeps the rows of one number of layers. Live, it shows what was measured in this session. ArgumentError for
     another number of layers, NotRecordedError where a recording has none of the ways.
     """
-    if layers is not None and layers not in LAYERS:
-        raise ArgumentError("strassen_table", "layers", layers, f"one of {', '.join(map(str, LAYERS))}, or None")
-    chosen = source_named(source) if source is None or isinstance(source, str) else source
-    parts = [published_strassen(), *measured_strassen(chosen)]
-    return MlpTable(tuple(part for each in parts if (part := of_layers(each, layers)).rows()))
+    return _table("strassen_table", source, layers, published_strassen(), measured_strassen)
 
 
 def published_strassen() -> Part:
@@ -266,12 +234,3 @@ def measured_strassen(source: Source) -> list[Part]:
     if not there and not source.live:
         raise NotRecordedError(f"strassen_table: {source.name} has no fused Strassen; `brrr record mlp` measures it")
     return there
-
-
-def strassen_main(argv: Sequence[str]) -> int:
-    """Print the table, or write it as a coloured page; 2 where there is nothing to show."""
-    return print_table(argv, strassen_table, "python -m brrr.course.view.speedup_tables", "Fused Strassen", __doc__)
-
-
-if __name__ == "__main__":
-    raise SystemExit(strassen_main(sys.argv[1:]))

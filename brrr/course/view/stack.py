@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from brrr.core.measurement import Estimate
-from brrr.course.experiments.judging import stand_in
 
 if TYPE_CHECKING:
     from brrr.course.view.scene import Scene
@@ -79,11 +78,12 @@ def _note(label: str, missing: Sequence[str], time: Estimate, highest: Estimate)
 def stacked(scene: Scene) -> list[Part]:
     """The parts of a scene's stack where its sliders stand."""
     here, lines = scene.here(), {line.name for line in scene.lines}
-    rungs = [stand_in(name, lines) or name for name in scene.view.parts]  # the source may lack some
+    twins = {name: [each.name for each in scene.experiment.twins(name)] for name in scene.view.parts}
+    rungs = [next((each for each in twins[name] if each in lines), name) for name in twins]  # the source may lack some
     return parts_of([(name, part_label(scene, name), here.get(name)) for name in rungs])
 
 
 def part_label(scene: Scene, line: str) -> str:
     """What a line's part is called: as `show` names it."""
-    parts = scene.view.parts
-    return parts.get(line) or parts.get(line.removeprefix("queue ")) or scene.experiment.line(line).label
+    parts, drawn = scene.view.parts, scene.experiment.line(line)
+    return parts.get(line) or parts.get(drawn.stands_in_for) or drawn.label

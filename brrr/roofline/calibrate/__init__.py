@@ -9,15 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from brrr.core import __version__
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.values import Processor
 from brrr.gpu import GPU, is_gpu
 from brrr.gpu.precision import float32_products
-from brrr.roofline.calibrate.part import Findings, Part, run_parts
 from brrr.roofline.peaks.peak import Curve, Peak
 from brrr.roofline.peaks.peaks import MissingPeakError, Peaks
+
+if TYPE_CHECKING:
+    from brrr.roofline.calibrate.part import Part
 
 __all__ = ["Curve", "MissingPeakError", "Peak", "Peaks", "calibrate"]
 
@@ -81,6 +84,7 @@ def measured_peaks(device: Processor, budget_s: float, *, quick: bool, progress:
 
     assert torch is not None
     from brrr.gpu.device import this_device
+    from brrr.roofline.calibrate.part import Findings, run_parts
 
     if is_gpu(device):
         _require_compiler()

@@ -8,15 +8,7 @@ from typing import Any
 import torch
 
 from brrr.core.values import Point
-from brrr.course.experiments.checked import (
-    CHUNK,
-    TOLERANCE,
-    blockwise,
-    compile_now,
-    compiled,
-    error_against,
-    refuse_too_large,
-)
+from brrr.course.experiments.checked import CHUNK, blockwise, compiled, error_against, held_workload, refuse_too_large
 from brrr.course.experiments.cos_cos import ITEMSIZE, cost
 from brrr.course.experiments.unary.work import Input
 from brrr.course.nouns.experiment import Variant, Workload
@@ -38,17 +30,8 @@ def workload(variant: Variant, point: Point) -> Workload:
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
     held = Input.of(elements, dtype, device)
     function = torch.cos if variant.name.endswith("one") else cos_cos
-    check = error_against(function, (held.x,))
-    run = WAYS[variant.name.removeprefix("cpu-")](held.x)
-
-    def error(found: Any, kept: Input = held) -> float:  # as long as this variant is there, others find its input
-        return check(found)
-
-    if device == "cpu":
-        return Workload(run, cost(variant, point), error, TOLERANCE[held.x.dtype])
-    compile_now(run)  # loads and compiles: what happens once must not pass for a slow call
-    torch.cuda.synchronize()
-    return Workload(run, cost(variant, point), error, TOLERANCE[held.x.dtype], synchronize=torch.cuda.synchronize)
+    run, check = WAYS[variant.name.removeprefix("cpu-")](held.x), error_against(function, (held.x,))
+    return held_workload(run, cost(variant, point), check, held, held.x.dtype, device)
 
 
 def _compiled(x: torch.Tensor) -> Run:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
-from weakref import WeakValueDictionary
+from typing import Any
 
 import torch
 from torch.nn import functional
 
 from brrr.core.values import Point
 from brrr.course.experiments.checked import (
-    TOLERANCE,
     Function,
+    Shared,
     blockwise,
-    compile_now,
     compiled,
     error_against,
+    held_workload,
     refuse_too_large,
 )
 from brrr.course.experiments.fusion.theory import ITEMSIZE, WIDTH, cost, kind_of
@@ -89,23 +88,12 @@ WORKS: dict[str, Work] = {
 }
 
 
-class Inputs:
+class Inputs(Shared):
     """The tensors of a point, each drawn when it is first asked for, shared by all of its variants."""
-
-    _alive: ClassVar[WeakValueDictionary[tuple[int, str, str], Inputs]] = WeakValueDictionary()
 
     def __init__(self, elements: int, dtype: str, device: str) -> None:
         self.rows, self.dtype, self.device = elements // WIDTH, getattr(torch, dtype), device
         self._drawn: dict[str, Tensor] = {}
-
-    @classmethod
-    def of(cls, elements: int, dtype: str, device: str) -> Inputs:
-        """The inputs of a point: those that another of its variants holds, or new ones."""
-        key = (elements, dtype, device)
-        found = cls._alive.get(key)
-        if found is None:
-            found = cls._alive[key] = cls(*key)
-        return found
 
     def __getitem__(self, name: str) -> Any:
         """x and r: an array; w and b: a row; v: a square matrix; s: a number."""
@@ -129,15 +117,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     whole = [inputs[name] for name in work.takes if name != "r"]
     run = WAYS[variant.name.rsplit("-", 1)[-1]](work, inputs, along, whole)
     check = error_against(work.operators, along, whole, work.results)
-
-    def error(found: Any, held: Inputs = inputs) -> float:  # as long as this variant is there, others find its inputs
-        return check(found)
-
-    if device == "cpu":
-        return Workload(run, cost(variant, point), error, TOLERANCE[inputs.dtype])
-    compile_now(run)  # loads and compiles: what happens once must not pass for a slow call
-    torch.cuda.synchronize()
-    return Workload(run, cost(variant, point), error, TOLERANCE[inputs.dtype], synchronize=torch.cuda.synchronize)
+    return held_workload(run, cost(variant, point), check, inputs, inputs.dtype, device)
 
 
 def _eager(work: Work, inputs: Inputs, along: list[Tensor], whole: list[Any]) -> Run:

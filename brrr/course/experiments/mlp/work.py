@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar, cast
-from weakref import WeakValueDictionary
+from typing import Any, Self, cast
 
 import torch
 
 from brrr.core.errors import UnavailableError
 from brrr.core.values import Point
-from brrr.course.experiments.checked import refuse_too_large
+from brrr.course.experiments.checked import Shared, refuse_too_large
 from brrr.course.experiments.mlp.theory import cost, network_of, way_of
 from brrr.course.nouns.experiment import Variant, Workload
 from brrr.networks.network import Network
@@ -26,23 +25,18 @@ from brrr.timing.cpu_queue import CpuQueue
 Order = Callable[[], Any]
 
 
-class Given:
+class Given(Shared):
     """The weights and the input of a point, and the result in float64: drawn once for all of its ways."""
-
-    _alive: ClassVar[WeakValueDictionary[tuple[Network, str], Given]] = WeakValueDictionary()
 
     def __init__(self, network: Network, device: str) -> None:
         self.weights = Weights.random(network, device)
         self._expected: torch.Tensor | None = None
 
     @classmethod
-    def of(cls, network: Network, device: str) -> Given:
+    def of(cls, *key: Any) -> Self:
         """What another way of the point holds, or drawn anew; TF32 has the numbers of float32."""
-        key = (replace(network, tf32=False), device)
-        found = cls._alive.get(key)
-        if found is None:
-            found = cls._alive[key] = cls(*key)
-        return found
+        network, device = key
+        return super().of(replace(network, tf32=False), device)
 
     def weights_of(self, network: Network) -> Weights:
         """The same numbers for a network that differs in its arithmetic only."""

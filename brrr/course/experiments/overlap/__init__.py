@@ -73,8 +73,8 @@ def three_lanes(hardware: Hardware | None, point: Point) -> float:
 
 def _here(evidence: Evidence, line: str) -> str:
     """The line, or its twin of the toy accelerator where the source has no GPU."""
-    there = evidence.experiment.line(line).variant in evidence.source.variants(evidence.experiment)
-    return line if there else f"queue {line}"
+    here = evidence.experiment.available(line, evidence.source.variants(evidence.experiment))
+    return here.name if here else evidence.experiment.twins(line)[-1].name
 
 
 def _largest(evidence: Evidence, *lines: str, sines: int | None = None) -> int:

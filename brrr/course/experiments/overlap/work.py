@@ -15,7 +15,7 @@ import torch
 from brrr.core.values import Point
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.overlap import ITEM_BYTES, SHAPED, cost
-from brrr.course.experiments.overlap.data import TOLERANCE, Shared, copied, shared, sine_in_place
+from brrr.course.experiments.overlap.toy import TOLERANCE, Shared, Toy, copied, shared, sine_in_place
 from brrr.course.nouns.experiment import Variant, Workload
 from brrr.running.lanes import CudaLane
 from brrr.running.pipeline import BUFFERS, Pipeline
@@ -27,8 +27,6 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running k sines over n elements of the host."""
     elements, sines = int(point["elements"]), int(point["sines"])
     if variant.device == "cpu-queue":
-        from brrr.course.experiments.overlap.queue import Toy
-
         return Toy(variant, point).workload()
     # input, result and their pageable twins on the host; input, result and reference (float64) on the GPU
     refuse_too_large(4 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")

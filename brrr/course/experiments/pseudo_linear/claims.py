@@ -6,7 +6,7 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr.core.values import Value
-from brrr.course.experiments.judging import at, datasheet, maximum, minimum
+from brrr.course.experiments.judging import at, curve, datasheet, maximum, minimum
 from brrr.course.experiments.pseudo_linear.theory import BOTH, FORWARD, linear_cost, pseudo_cost, speedup_by_roofline
 from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_above, not_below, opposite, weakest
 from brrr.course.nouns.evidence import Evidence
@@ -16,21 +16,9 @@ HERE = "this package's own explanation"
 FEW, SOME, MANY = 128, 2048, 32768
 
 
-def line_along_width(evidence: Evidence, line: str, **rest: Value) -> dict[int, Estimate]:
-    """A line along the width, or that of the toy accelerator, the other axes held."""
-    for name in (line, f"queue {line}"):
-        if any(each.name == name for each in evidence.experiment.lines):
-            try:
-                return {int(width): time for width, time in evidence.curve(name, "width", **rest).items()}
-            except NotRecordedError:
-                continue
-    where = ", ".join(f"{axis} {value}" for axis, value in rest.items())
-    raise NotRecordedError(f"no point of {line} at {where} was measured")
-
-
 def speedups(evidence: Evidence, line: str, base: str, **rest: Value) -> dict[int, Estimate]:
     """From each width to the time of `base` over that of `line`, with the interval that theirs allow."""
-    slow, fast = line_along_width(evidence, base, **rest), line_along_width(evidence, line, **rest)
+    slow, fast = curve(evidence, base, "width", **rest), curve(evidence, line, "width", **rest)
     return {width: slow[width] / fast[width] for width in sorted(set(slow) & set(fast))}
 
 
@@ -158,8 +146,8 @@ def _clever_multiplication(evidence: Evidence) -> Verdict:
     time, and nothing is left for the matrix product to explain.
     """
     hardware = datasheet(evidence)
-    linear = line_along_width(evidence, "linear busy", batch=MANY, direction=FORWARD)
-    pseudo = line_along_width(evidence, "pseudo triton busy", batch=MANY, direction=FORWARD)
+    linear = curve(evidence, "linear busy", "width", batch=MANY, direction=FORWARD)
+    pseudo = curve(evidence, "pseudo triton busy", "width", batch=MANY, direction=FORWARD)
     width = max(set(linear) & set(pseudo))
     exact = sorted(int(width) for width, *_ in evidence.source.known(evidence.experiment, "linear-integers"))
     if not exact:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
-from weakref import WeakValueDictionary
+from typing import Any
 
 import torch
 from torch.nn.functional import linear
 
 from brrr.core.values import Point
-from brrr.course.experiments.checked import compile_now, refuse_too_large
+from brrr.course.experiments.checked import Shared, compile_now, refuse_too_large
 from brrr.course.experiments.pseudo_linear.check import inexact_share, linear_error, pseudo_error, whole_numbers
 from brrr.course.experiments.pseudo_linear.theory import ITEMSIZE, cost, sizes
 from brrr.course.nouns.experiment import Variant, Workload
@@ -31,25 +30,14 @@ def pseudo(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return x * w + b
 
 
-class Inputs:
+class Inputs(Shared):
     """The tensors of one point, drawn once and used by all of its variants as long as one of them is there."""
-
-    _alive: ClassVar[WeakValueDictionary[tuple[int, int, bool, str], Inputs]] = WeakValueDictionary()
 
     def __init__(self, width: int, batch: int, backward: bool, device: str) -> None:
         self.width, self.backward, self.device = width, backward, device
         self.x = self._draw(batch, width)
         self.gradient = torch.randn(batch, width, device=device) if backward else None
         self._parameters: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
-
-    @classmethod
-    def of(cls, width: int, batch: int, backward: bool, device: str) -> Inputs:
-        """The inputs of a point: those that another of its variants holds, or new ones."""
-        key = (width, batch, backward, device)
-        found = cls._alive.get(key)
-        if found is None:
-            found = cls._alive[key] = cls(*key)
-        return found
 
     def parameters(self, layer: str) -> tuple[torch.Tensor, torch.Tensor]:
         """Weight and bias of `linear` (He-scaled, so that its outputs are as large as its inputs) or of `pseudo`."""

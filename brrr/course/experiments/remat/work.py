@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, ClassVar
-from weakref import WeakValueDictionary
+from typing import Any
 
 import torch
 from torch.utils.checkpoint import checkpoint
 
 from brrr.core.values import Point
-from brrr.course.experiments.checked import CHUNK, Function, compile_now, compiled, error_against, refuse_too_large
+from brrr.course.experiments.checked import (
+    CHUNK,
+    Function,
+    Shared,
+    compile_now,
+    compiled,
+    error_against,
+    refuse_too_large,
+)
 from brrr.course.experiments.remat import ITEMSIZE, cost, saved_arrays, segment, way
 from brrr.course.nouns.experiment import Variant, Workload
 
@@ -25,22 +32,12 @@ Tensor = torch.Tensor
 OPERATORS: dict[str, Function] = {"hardswish": torch.nn.functional.hardswish, "cos": torch.cos}
 
 
-class Inputs:
+class Inputs(Shared):
     """x and the gradient that comes from above, drawn once for all variants of a size."""
-
-    _alive: ClassVar[WeakValueDictionary[tuple[int, str], Inputs]] = WeakValueDictionary()
 
     def __init__(self, elements: int, device: str) -> None:
         self.x = torch.rand(elements, device=device).mul_(HIGHEST).requires_grad_()
         self.gradient = torch.randn(elements, device=device)
-
-    @classmethod
-    def of(cls, elements: int, device: str) -> Inputs:
-        """The inputs of a point: those that another of its variants holds, or new ones."""
-        found = cls._alive.get((elements, device))
-        if found is None:
-            found = cls._alive[elements, device] = cls(elements, device)
-        return found
 
 
 def chain(activation: str, depth: int) -> Function:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
@@ -33,14 +34,10 @@ def along_repeat(evidence: Evidence, line: str, at_least: int = 4) -> tuple[int,
     try:
         return LARGE, _curve(evidence, line, LARGE, at_least)
     except NotRecordedError:
-        queue = f"queue {line.replace('compile', 'cuda')}"
-        if not any(each.name == queue for each in evidence.experiment.lines):
-            raise
-        for elements in sorted(_sizes(evidence, queue), reverse=True):
-            try:
-                return elements, _curve(evidence, queue, elements, at_least)
-            except NotRecordedError:
-                continue
+        for toy in evidence.experiment.twins(line.replace("compile", "cuda"))[1:]:
+            for elements in sorted(_sizes(evidence, toy.name), reverse=True):
+                with suppress(NotRecordedError):
+                    return elements, _curve(evidence, toy.name, elements, at_least)
         raise
 
 

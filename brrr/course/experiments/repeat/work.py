@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
-from weakref import WeakValueDictionary
+from typing import Any
 
 import torch
 
 from brrr.core.values import Point
-from brrr.course.experiments.checked import compile_now, refuse_too_large
+from brrr.course.experiments.checked import Shared, compile_now, refuse_too_large
 from brrr.course.experiments.repeat.theory import COPY, FMA, ITEMSIZE, cost, operation
 from brrr.course.nouns.experiment import Variant, Workload
 from brrr.timing.cpu_queue import CpuQueue
@@ -101,13 +100,11 @@ BLOCK = 2**15
 Run = Callable[[], Any]
 
 
-class Inputs:
+class Inputs(Shared):
     """The data of one point, drawn once and used by all of its variants as long as one of them is there.
 
     `factor` and `addend` are numbers that the type holds exactly, so that all ways compute the same.
     """
-
-    _alive: ClassVar[WeakValueDictionary[tuple[int, str, str], Inputs]] = WeakValueDictionary()
 
     def __init__(self, elements: int, dtype: str, device: str) -> None:
         self.dtype, self.device = getattr(torch, dtype), device
@@ -115,15 +112,6 @@ class Inputs:
         self.factor_tensor = (1 + NEAR_ONE * (1 + torch.rand(()))).to(device, self.dtype)
         self.addend_tensor = (NEAR_ONE * (1 + torch.rand(()))).to(device, self.dtype)
         self.factor, self.addend = float(self.factor_tensor), float(self.addend_tensor)
-
-    @classmethod
-    def of(cls, elements: int, dtype: str, device: str) -> Inputs:
-        """The inputs of a point: those that another of its variants holds, or new ones."""
-        key = (elements, dtype, device)
-        found = cls._alive.get(key)
-        if found is None:
-            found = cls._alive[key] = cls(*key)
-        return found
 
     def addend_for(self, kind: str) -> float | None:
         """The addend where the operation has one."""

@@ -12,12 +12,11 @@ import torch
 from brrr.core.values import Point
 from brrr.course.experiments.checked import (
     CHUNK,
-    TOLERANCE,
     Function,
     blockwise,
-    compile_now,
     compiled,
     error_against,
+    held_workload,
     refuse_too_large,
 )
 from brrr.course.experiments.sines import ITEMSIZE, cost, way
@@ -52,17 +51,8 @@ def workload(variant: Variant, point: Point) -> Workload:
     needed = 4 * ITEMSIZE * elements + 4 * 8 * min(elements, CHUNK)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
     held = Input.of(elements, "float32", device)
-    check = error_against(chain(sines), (held.x,))
-    called = WAYS[way(variant)](sines, held.x)
-
-    def error(found: Any, kept: Input = held) -> float:  # as long as this variant is there, others find its input
-        return check(found)
-
-    if device == "cpu":
-        return Workload(called, cost(variant, point), error, TOLERANCE[torch.float32])
-    compile_now(called)  # loads and compiles: what happens once must not pass for a slow call
-    torch.cuda.synchronize()
-    return Workload(called, cost(variant, point), error, TOLERANCE[torch.float32], synchronize=torch.cuda.synchronize)
+    run, check = WAYS[way(variant)](sines, held.x), error_against(chain(sines), (held.x,))
+    return held_workload(run, cost(variant, point), check, held, torch.float32, device)
 
 
 @cache

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
-from weakref import WeakValueDictionary
+from typing import Any
 
 import torch
 
 from brrr.core.values import Point
-from brrr.course.experiments.checked import refuse_too_large
+from brrr.course.experiments.checked import Shared, refuse_too_large
 from brrr.course.experiments.strassen.ways import (
     ACCURATE,
     MEASURED,
@@ -89,10 +88,8 @@ SLACK_BYTES = 4 * 2**20
 """Rounding up of each buffer in the workspace, and the exponents of split rows."""
 
 
-class Given:
+class Given(Shared):
     """The operands of a size, the expected rows, and the memory that its ways share."""
-
-    _alive: ClassVar[WeakValueDictionary[tuple[int, str], Given]] = WeakValueDictionary()
 
     def __init__(self, n: int, device: str) -> None:
         self.n, self.device = n, device
@@ -102,14 +99,6 @@ class Given:
         self.rights: dict[tuple[object, ...], Right] = {}
         self._arena: Arena | None = None
         self._expected: tuple[torch.Tensor, torch.Tensor] | None = None
-
-    @classmethod
-    def of(cls, n: int, device: str) -> Given:
-        """What another way of the size holds, or drawn anew."""
-        found = cls._alive.get((n, device))
-        if found is None:
-            found = cls._alive[n, device] = cls(n, device)
-        return found
 
     def matrices(self, operand: str) -> tuple[torch.Tensor, torch.Tensor]:
         """Both operands in a type: rounded beforehand, once."""

@@ -192,7 +192,7 @@ EXPERIMENT = Experiment(
     axes=(
         Axis("level", LEVELS, label="levels", scale="category", quick=(0, 1, 2)),
         Axis("inputs", INPUTS, label="inputs", scale="category"),
-        Axis("size", SIZES, label="matrix size n", quick=(256,)),
+        Axis("size", SIZES, label="matrix size n", quick=(256, GPU_SMALLEST)),
     ),
     variants=VARIANTS,
     lines=tuple(map(_line, VARIANTS)),

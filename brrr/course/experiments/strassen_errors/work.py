@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
-from weakref import WeakValueDictionary
+from typing import Any
 
 import torch
 
 from brrr.core.values import Point
-from brrr.course.experiments.checked import refuse_too_large
+from brrr.course.experiments.checked import Shared, refuse_too_large
 from brrr.course.experiments.strassen_errors import BADLY, cost
 from brrr.course.nouns.experiment import Variant, Workload
 from brrr.strassen.execution import prepared
@@ -22,23 +21,13 @@ ALLOWED = {False: 0.5, True: 10.0}
 """No error is a mistake here but a result that is none: the largest allowed, and on badly scaled inputs."""
 
 
-class Given:
+class Given(Shared):
     """Two matrices of a kind and their product in float64, shared by the ways of a point."""
-
-    _alive: ClassVar[WeakValueDictionary[tuple[str, int, str], Given]] = WeakValueDictionary()
 
     def __init__(self, inputs: str, n: int, device: str) -> None:
         self.a, self.b = (x.to(device) for x in random_inputs(inputs, n, n))
         self.expected = self.a.double() @ self.b.double()
         self.measure = row_error if inputs.startswith(BADLY) else relative_error
-
-    @classmethod
-    def of(cls, inputs: str, n: int, device: str) -> Given:
-        """What another way of the point holds, or drawn anew."""
-        found = cls._alive.get((inputs, n, device))
-        if found is None:
-            found = cls._alive[inputs, n, device] = cls(inputs, n, device)
-        return found
 
     def error(self, found: Any) -> float:
         """The relative error of the whole, or of the worst row or column; NaN for what is no such matrix."""

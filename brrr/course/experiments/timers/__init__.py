@@ -216,7 +216,7 @@ EXPERIMENT = Experiment(
             (*FUNCTIONS, *CONSTRUCTED, *QUEUE_FUNCTIONS),
             label="what is timed",
             scale="category",
-            quick=("product-128", "product-512"),
+            quick=("relu-64x1024", "gemm-512", "product-128", "product-512"),
         ),
         Axis("cache", ("hot", "cold"), label="cache", scale="category", quick=("hot",)),
     ),
