@@ -15,8 +15,7 @@ import torch
 
 from brrr.kernels.linear_relu import launch, linear_relu, tilings
 from brrr.networks.launched_ways import in_order, triton_steps
-from brrr.networks.network import Network
-from brrr.networks.weights import Weights
+from brrr.networks.network import Network, Weights
 
 SHAPES = ((1, 1, 1), (2, 128, 128), (3, 7, 5), (17, 100, 33), (33, 65, 130), (65, 64, 96), (5, 1, 70))
 TYPES = ("float32", "bfloat16", "float16")

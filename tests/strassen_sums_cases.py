@@ -16,8 +16,8 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 import torch
 
-from brrr.strassen.algebra.shapes import buffer_shape, products_shape
-from brrr.strassen.passes import sums
+from brrr.strassen.algebra.blocks import buffer_shape, products_shape
+from brrr.strassen.passes import steps
 
 SHAPES = ((1, 1), (5, 8), (17, 33), (40, 72), (3, 70))
 TYPES = ("float32", "bfloat16", "float16")
@@ -63,15 +63,15 @@ def of_shape(number: int, shape: tuple[int, int], level: int, dtype: torch.dtype
     products, bias = torch.randn(products_shape(*shape, level)).to(dtype), torch.randn(shape[1]).to(dtype)
     y, factors = laid_out(*shape, dtype, number), torch.empty(buffer_shape(*shape, "left", level), dtype=dtype)
     options: dict[str, Any] = {"bias": bias if number % 2 else None, "relu": number % 2 == 0}
-    split = sums.split_buffers(x, "left", level)
+    split = steps.split_buffers(x, "left", level)
     return {
-        "prefix": differing(lambda **by: sums.prefix(x, side, form, level, transposed=turned, out=out, **by), out),
-        "suffix": differing(lambda **by: sums.suffix(products, form, level, shape, out=y, **options, **by), y),
+        "prefix": differing(lambda **by: steps.prefix(x, side, form, level, transposed=turned, out=out, **by), out),
+        "suffix": differing(lambda **by: steps.suffix(products, form, level, shape, out=y, **options, **by), y),
         "step": differing(
-            lambda **by: sums.step(products, form, level, shape, bias=bias, keep=y, out=factors, **by), y, factors
+            lambda **by: steps.step(products, form, level, shape, bias=bias, keep=y, out=factors, **by), y, factors
         ),
         "split": differing(
-            lambda **by: sums.split_prefix(x, "left", form, level, out=split, **by), split.high, split.low
+            lambda **by: steps.split_prefix(x, "left", form, level, out=split, **by), split.high, split.low
         ),
     }
 
@@ -84,7 +84,7 @@ def of_levels(level: int, then: int) -> dict[str, int]:
     form = "strassen"
     return {
         "step": differing(
-            lambda **by: sums.step(products, form, level, shape, bias=bias, next_level=then, out=out, **by), out
+            lambda **by: steps.step(products, form, level, shape, bias=bias, next_level=then, out=out, **by), out
         )
     }
 

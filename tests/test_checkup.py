@@ -15,7 +15,8 @@ import pytest
 from brrr.cli import doctor, inventory
 from brrr.core import paths
 from brrr.course.lessons import course
-from brrr.gpu import clocks, device, probe
+from brrr.gpu import device, probe
+from brrr.gpu import probe as clocks
 
 WHATS = [
     *("Python", "torch", "NVIDIA GPU", "NVIDIA driver", "CUDA", "nvcc", "PyCUDA", "Triton", "nvmath", "CUPTI", "NVML"),

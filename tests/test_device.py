@@ -15,7 +15,8 @@ import pytest
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.paths import share
-from brrr.gpu import clocks, device, probe
+from brrr.gpu import device, probe
+from brrr.gpu import probe as clocks
 from brrr.gpu.datasheet import DTYPES, DatasheetError, datasheets, read_datasheets
 
 FILE = share("data") / "hardware.toml"

@@ -16,8 +16,8 @@ from brrr.course.lessons.exercises import lesson_09_crossover, lesson_09_sign
 from brrr.course.lessons.exercises.lesson_09_crossover import Measured, fitted, measured, model_crossing
 from brrr.course.lessons.exercises.lesson_09_sign import coefficients_of, expanded, in_words, wanted
 from brrr.course.sources.recorded import Recorded
+from brrr.strassen.algebra.blocks import BLOCKS
 from brrr.strassen.algebra.forms import STRASSEN
-from brrr.strassen.algebra.schedule import BLOCKS
 
 # ---- one sign, one sum ----
 

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from brrr.core.errors import ArgumentError
 from brrr.core.paths import PACKAGE
-from brrr.kernels.megakernel.gpu import NO_CLUSTERS
+from brrr.kernels.megakernel.device import NO_CLUSTERS, plan, predicted_s
 from brrr.kernels.megakernel.megakernel import checked_network, packed, supports
 from brrr.kernels.megakernel.plan import H200, LARGEST_INPUT, MOST_WARPS, Gpu, Network, make_plan
-from brrr.kernels.megakernel.time import plan, predicted_s
 
 KERNELS, NVCC = PACKAGE / "kernels/megakernel", shutil.which("nvcc")
 SMALL = Gpu(232448, {8: 16, 4: 32, 2: 66, 1: 132})

@@ -19,8 +19,8 @@ from interpreter import interpreted_cases
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.paths import PACKAGE
-from brrr.gpu import cublas, nvrtc, pycuda_context
-from brrr.gpu.pycuda_context import pycuda_driver
+from brrr.gpu import cublas, launching, nvrtc
+from brrr.gpu.launching import pycuda_driver
 from brrr.kernels import bias_relu
 
 HERE = Path(__file__).resolve().parent
@@ -256,7 +256,7 @@ def test_a_launch_is_packed_once(monkeypatch: pytest.MonkeyPatch) -> None:
         sys.modules, "pycuda._pvt_struct", SimpleNamespace(pack=lambda *args: packing.append(args) or b"packed")
     )
     function = SimpleNamespace(arg_format="PPq", _launch_kernel=lambda *args: launches.append(args))
-    call = pycuda_context.packed_launch(function, (2, 3), (64, 1, 1), (10, 20, 30), None)
+    call = launching.packed_launch(function, (2, 3), (64, 1, 1), (10, 20, 30), None)
     call()
     call()
     assert packing == [("PPq", 10, 20, 30)] and launches == [((2, 3), (64, 1, 1), b"packed", 0, None)] * 2
@@ -265,7 +265,7 @@ def test_a_launch_is_packed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_older_pycuda_is_called_as_it_says() -> None:
     launches: list[Any] = []
     function = SimpleNamespace(prepared_async_call=lambda *args: launches.append(args))
-    pycuda_context.packed_launch(function, (2, 3), (64, 1, 1), (10, 20), "stream")()
+    launching.packed_launch(function, (2, 3), (64, 1, 1), (10, 20), "stream")()
     assert launches == [((2, 3), (64, 1, 1), "stream", 10, 20)]
 
 
@@ -284,18 +284,18 @@ def test_pycuda_takes_two_streams_and_no_other(monkeypatch: pytest.MonkeyPatch) 
             return SimpleNamespace(currsize=len(made))
 
     made: list[int] = []
-    monkeypatch.setattr(pycuda_context, "shared_stream", Shared())
+    monkeypatch.setattr(launching, "shared_stream", Shared())
     monkeypatch.setattr(torch.cuda, "current_stream", lambda index=None: current)
-    assert pycuda_context.pycuda_stream(0) is None
+    assert launching.pycuda_stream(0) is None
     current.cuda_stream = 77
     with pytest.raises(UnavailableError, match="another one is current"):
-        pycuda_context.pycuda_stream(0)
+        launching.pycuda_stream(0)
     assert asked == [], "no stream is made only to compare with it"
     made.append(1)
-    assert pycuda_context.pycuda_stream(0) is Shared.pycuda
+    assert launching.pycuda_stream(0) is Shared.pycuda
     current.cuda_stream = 78
     with pytest.raises(UnavailableError, match="another one is current"):
-        pycuda_context.pycuda_stream(0)
+        launching.pycuda_stream(0)
 
 
 def test_a_handle_that_cannot_be_set_up_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,9 @@ import torch
 
 import brrr
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
-from brrr.networks import WAYS, Network, Prepared, Way, Weights, best, choosing, remembered, torch_ways
-from brrr.networks import way as needs
+from brrr.networks import WAYS, Network, Prepared, Way, Weights, best, choosing, torch_ways
+from brrr.networks import choosing as remembered
+from brrr.networks import implementations as needs
 from brrr.networks.choosing import Best
 from brrr.networks.predicting import DOUBT, Candidate, predictions, to_measure, worth_trying
 from brrr.roofline.peaks.peak import Curve, Peak

@@ -20,7 +20,8 @@ from brrr.course.nouns.claim import Verdict
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.plan import DurationEstimator, steps
-from brrr.course.sources.timers import Timed, measure_point
+from brrr.course.sources.rows import Timed
+from brrr.course.sources.timers import measure_point
 
 ADDS, HOST, AHEAD, SCALING = (experiment(name) for name in ("adds", "host_cost", "run_ahead", "scaling"))
 POINTS: list[tuple[Experiment, dict[str, Value]]] = [
@@ -358,7 +359,7 @@ def test_the_kernel_refuses_tensors_that_it_cannot_take() -> None:
 def test_without_pycuda_only_its_line_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    from brrr.gpu.pycuda_context import pycuda_driver
+    from brrr.gpu.launching import pycuda_driver
 
     monkeypatch.setitem(sys.modules, "pycuda", None)
     monkeypatch.setitem(sys.modules, "pycuda.autoprimaryctx", None)

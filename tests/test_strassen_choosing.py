@@ -13,13 +13,12 @@ import pytest
 from brrr.core.errors import ArgumentError
 from brrr.roofline.peaks.peaks import MissingPeakError
 from brrr.strassen import INNERS, WAYS, Way, choosing, frontier, plan
-from brrr.strassen.accuracy import NAMED, accuracy_limit, predicted_error
+from brrr.strassen.accuracy import NAMED, Request, accuracy_limit, checked, predicted_error
+from brrr.strassen.algebra.scaling import measure
 from brrr.strassen.calibration import CONSTANTS, Constant
 from brrr.strassen.choosing import GAIN, _planned, _Where, issuing_s, launches
-from brrr.strassen.measured_growth import measure
 from brrr.strassen.pareto import Estimate, marked
 from brrr.strassen.predicting import Predictor, predicted_s
-from brrr.strassen.requests import Request, checked
 from brrr.strassen.workspace import Buffers, Traffic, least_depth, workspace_bytes
 from tools.strassen_refit import Row, refitted, rows_of, source
 

@@ -13,9 +13,8 @@ from brrr.core.errors import ArgumentError
 from brrr.course.lessons.exercises.lesson_09_sign import check_form, check_sign, matrix_tensor, tensor, with_sign
 from brrr.strassen import FORMS, Form, block_shape, coefficients
 from brrr.strassen.accuracy import amplification, bound, bound_growth, growth
+from brrr.strassen.algebra.blocks import BLOCKS, Schedule, block_place, buffer_shape, products_shape, transposed_block
 from brrr.strassen.algebra.forms import BALANCED, BASIS, form_of, in_basis
-from brrr.strassen.algebra.schedule import BLOCKS, Schedule
-from brrr.strassen.algebra.shapes import block_place, buffer_shape, products_shape, transposed_block
 
 BOTH = pytest.mark.parametrize("form", FORMS)
 ALL = pytest.mark.parametrize("form", [*FORMS, "balanced"])

@@ -10,12 +10,11 @@ import pytest
 import torch
 
 from brrr.core.errors import DeviceMemoryError, UnavailableError
-from brrr.strassen import Way, kept, matmul, multiply, prepare
-from brrr.strassen.arena import Arena
+from brrr.strassen import Way, matmul, multiply, prepare, schedules
+from brrr.strassen.accuracy import checked
 from brrr.strassen.execution import run_all, steps
-from brrr.strassen.kept import kept_steps, pointing
-from brrr.strassen.operands import Right
-from brrr.strassen.requests import checked
+from brrr.strassen.operands import Arena, Right
+from brrr.strassen.schedules import kept_steps, pointing
 from brrr.strassen.workspace import workspace_bytes
 
 LEVEL = Way("sgemm", 1, "strassen")
@@ -24,11 +23,11 @@ WAYS_KEPT = (LEVEL, Way("sgemm"), Way("fp16x3"), Way("bf16", 1, "winograd"), Way
 
 @pytest.fixture(autouse=True)
 def on_cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(kept, "KINDS", ("cpu",))
+    monkeypatch.setattr(schedules, "KINDS", ("cpu",))
     monkeypatch.setattr(multiply, "_HAD", {})
-    kept.forget()
+    schedules.forget()
     yield
-    kept.forget()
+    schedules.forget()
 
 
 class Made:
@@ -87,17 +86,17 @@ def test_what_is_kept_holds_no_memory() -> None:
     a, b, out, arena = whole(64, 64), whole(64, 64), torch.empty(64, 64), arena_of(LEVEL, 64)
     run_all(kept_steps(steps, LEVEL, a, Right.of(b), out, arena))
     watched = [weakref.ref(each.untyped_storage()) for each in (a, b, out, arena.memory)]
-    assert len(kept._KEPT) == 1 and all(each() is not None for each in watched)
+    assert len(schedules._KEPT) == 1 and all(each() is not None for each in watched)
     del a, b, out, arena
     assert all(each() is None for each in watched)
 
 
 def test_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MOST", 3)
+    monkeypatch.setattr(schedules, "MOST", 3)
     a, b, out, arena, made = whole(32, 32), whole(32, 32), torch.empty(32, 32), arena_of(LEVEL, 32), Made()
     for rows in (1, 2, 3, 4, 1, 4):
         kept_steps(made, LEVEL, a[:rows], Right.of(b), out[:rows], arena)
-        assert len(kept._KEPT) <= 3
+        assert len(schedules._KEPT) <= 3
     assert made.count == 5
 
 
@@ -108,7 +107,7 @@ def test_what_cannot_be_made_is_not_kept() -> None:
     a, b, out, arena = whole(8, 8), whole(8, 8), torch.empty(8, 8), arena_of(LEVEL, 8)
     with pytest.raises(UnavailableError):
         kept_steps(missing, LEVEL, a, Right.of(b), out, arena)
-    assert not kept._KEPT
+    assert not schedules._KEPT
     run_all(kept_steps(steps, LEVEL, a, Right.of(b), out, arena))
     assert torch.equal(out, a @ b)
 
@@ -157,6 +156,6 @@ def test_memory_that_was_there_and_is_gone(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_without_tensors_over_foreign_memory_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "_can_point", lambda: False)
+    monkeypatch.setattr(schedules, "_can_point", lambda: False)
     a, b = torch.randn(40, 30), torch.randn(30, 20)
-    assert torch.allclose(matmul(a, b, level=1, inner="sgemm"), a @ b, atol=1e-4) and not kept._KEPT
+    assert torch.allclose(matmul(a, b, level=1, inner="sgemm"), a @ b, atol=1e-4) and not schedules._KEPT

@@ -15,11 +15,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
 from brrr.strassen import INNERS, WAYS, Way, explain, matmul, multiply, prepare
 from brrr.strassen.accuracy import predicted_error
-from brrr.strassen.arena import Arena
 from brrr.strassen.choosing import plan_of
 from brrr.strassen.execution import prepare_right, prepared, run_all, steps
-from brrr.strassen.frugal import run_frugal
-from brrr.strassen.operands import Right
+from brrr.strassen.operands import Arena, Right
+from brrr.strassen.schedules import run_frugal
 from brrr.strassen.workspace import block_sizes, workspace_bytes
 
 SHAPES = [(1, 1, 1), (2, 3, 5), (16, 16, 16), (33, 70, 41), (64, 8, 100), (101, 203, 77), (1, 64, 9), (65, 1, 300)]

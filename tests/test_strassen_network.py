@@ -16,9 +16,8 @@ from torch import nn
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.strassen import StrassenLinear, StrassenMLP, Way, execution, fuse
 from brrr.strassen.execution import prepare_right
-from brrr.strassen.layers import MOST, Formatted, Layer, layers_of, parts_of
+from brrr.strassen.layers import MOST, Formatted, Layer, Wish, layers_of, parts_of, planned
 from brrr.strassen.operands import Right
-from brrr.strassen.planning import Wish, planned
 from brrr.strassen.running import ChainRun
 
 FORMS = ["strassen", "winograd", "balanced"]

@@ -10,16 +10,15 @@ from itertools import product
 import pytest
 import torch
 
-from brrr.strassen import WAYS, Way, explain, fitting, matmul, plan, prepare
+from brrr.strassen import WAYS, Way, explain, matmul, peeling, plan, prepare
 from brrr.strassen import steps as aligned
-from brrr.strassen.arena import Arena
+from brrr.strassen.accuracy import checked
 from brrr.strassen.choosing import plan_of
 from brrr.strassen.execution import peeled_steps, prepare_right, prepared, run_all, steps
-from brrr.strassen.fitting import Copied, Sizes, copied, core_of, right_core, rows_of, thin_parts
-from brrr.strassen.operands import Right
-from brrr.strassen.planning import Wish, plans_on
+from brrr.strassen.layers import Wish, plans_on
+from brrr.strassen.operands import Arena, Right
+from brrr.strassen.peeling import Copied, Sizes, copied, core_of, right_core, rows_of, thin_parts
 from brrr.strassen.predicting import Predictor
-from brrr.strassen.requests import checked
 from brrr.strassen.steps import aligned_steps
 from brrr.strassen.workspace import Buffers, workspace_bytes
 
@@ -128,10 +127,10 @@ def test_cores_are_within_the_sizes_and_leave_little(way: Way) -> None:
     for m, n, k in ((1, 1, 1), (63, 4097, 4097), (4097, 4097, 4097), (4096, 4097, 4096), (5000, 1537, 8191)):
         core = core_of(way, m, n, k, operand)
         for part, size in zip(core, (m, n, k), strict=True):
-            assert 0 < part <= size and size - part <= fitting.LARGEST_REST * size
+            assert 0 < part <= size and size - part <= peeling.LARGEST_REST * size
         assert sum(x * y * z for x, y, z in [core, *thin_parts(core, m, n, k)]) == m * n * k
         if way.prepared:
-            assert core[1:] == right_core(way, n, k, operand) if m >= fitting.SMALL else True
+            assert core[1:] == right_core(way, n, k, operand) if m >= peeling.SMALL else True
             assert core[0] == rows_of(way, m, (n, k), right_core(way, n, k, operand), operand)
 
 

@@ -18,11 +18,11 @@ import torch
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.paths import PACKAGE
 from brrr.gpu import cublas
-from brrr.gpu.prepared import fastest
-from brrr.strassen import products as fastest_product
+from brrr.gpu.launching import fastest
+from brrr.strassen.gemm import products as fastest_product
 from brrr.strassen.gemm import sgemm
+from brrr.strassen.gemm.products import batched, prepared_batched
 from brrr.strassen.gemm.sgemm import TILINGS, Tiling
-from brrr.strassen.products import batched, prepared_batched
 from tests.interpreter import interpreted_cases
 
 HERE, KERNELS = Path(__file__).resolve().parent, PACKAGE / "strassen/gemm"

@@ -10,9 +10,9 @@ import torch
 from brrr.core.errors import ArgumentError
 from brrr.strassen import FORMS
 from brrr.strassen.accuracy import bound, growth
+from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.algebra.reference import batched, prefix, product, step, suffix
-from brrr.strassen.algebra.shapes import buffer_shape, products_shape
-from brrr.strassen.measured_growth import INPUTS, measure, random_inputs, relative_error, summed_product
+from brrr.strassen.algebra.scaling import INPUTS, measure, random_inputs, relative_error, summed_product
 
 BOTH = pytest.mark.parametrize("form", FORMS)
 ALL = pytest.mark.parametrize("form", [*FORMS, "balanced"])

@@ -8,8 +8,15 @@ import torch
 from brrr.core.errors import ArgumentError
 from brrr.strassen import FORMS
 from brrr.strassen.algebra.forms import form_of
-from brrr.strassen.measured_growth import random_inputs, relative_error, row_error, scaled_product
-from brrr.strassen.scaling import STEPS, Scaling, shifted
+from brrr.strassen.algebra.scaling import (
+    STEPS,
+    Scaling,
+    random_inputs,
+    relative_error,
+    row_error,
+    scaled_product,
+    shifted,
+)
 
 WAYS = pytest.mark.parametrize("way", STEPS)
 

@@ -13,8 +13,8 @@ import torch
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.paths import PACKAGE
 from brrr.strassen.algebra.forms import FORMS
-from brrr.strassen.passes import split as strassen_sums_split
-from brrr.strassen.split import exponents
+from brrr.strassen.passes import launch as strassen_sums_split
+from brrr.strassen.split import operands as exponents
 from brrr.strassen.split.operands import Operands, Source, operand, operands
 from brrr.strassen.split.splits import Part, Terms, empty_terms, prepared_splits
 from brrr.strassen.split.splitting import split

@@ -14,9 +14,9 @@ import torch
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu.nvrtc import source_text
 from brrr.strassen.algebra import reference
+from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.algebra.forms import FORMS
-from brrr.strassen.algebra.shapes import buffer_shape, products_shape
-from brrr.strassen.passes import sums
+from brrr.strassen.passes import steps
 from brrr.strassen.passes.launch import SOURCE
 from brrr.strassen.passes.plan import TUNINGS, Job
 
@@ -32,10 +32,10 @@ SHAPES = [(1, 1), (17, 33), (64, 128), (3, 70)]
 def test_on_the_cpu_it_is_the_reference(form: str, level: int) -> None:
     for m, n in SHAPES:
         x, k = torch.randn(m, n), 20
-        assert torch.equal(sums.prefix(x, "left", form, level), reference.prefix(x, "left", form, level))
+        assert torch.equal(steps.prefix(x, "left", form, level), reference.prefix(x, "left", form, level))
         a, w, bias = torch.randn(m, k), torch.randn(n, k), torch.randn(n)
-        left, right = sums.prefix(a, "left", form, level), sums.prefix(w, "right", form, level, transposed=True)
-        y = sums.suffix(left @ right.transpose(1, 2), form, level, (m, n), bias=bias, relu=True)
+        left, right = steps.prefix(a, "left", form, level), steps.prefix(w, "right", form, level, transposed=True)
+        y = steps.suffix(left @ right.transpose(1, 2), form, level, (m, n), bias=bias, relu=True)
         torch.testing.assert_close(y, (a @ w.t() + bias).relu(), rtol=1e-4, atol=1e-4)
 
 
@@ -43,17 +43,17 @@ def test_on_the_cpu_it_is_the_reference(form: str, level: int) -> None:
 def test_a_step_is_a_suffix_and_a_prefix(level: int, then: int) -> None:
     for shape in SHAPES:
         products, bias, keep = torch.randn(products_shape(*shape, level)), torch.randn(shape[1]), torch.empty(shape)
-        y = sums.suffix(products, "strassen", level, shape, bias=bias, relu=True)
-        factors = sums.prefix(y, "left", "winograd", then)
+        y = steps.suffix(products, "strassen", level, shape, bias=bias, relu=True)
+        factors = steps.prefix(y, "left", "winograd", then)
         options: dict[str, Any] = {"bias": bias, "next_form": "winograd", "next_level": then}
-        assert torch.equal(sums.step(products, "strassen", level, shape, keep=keep, **options), factors)
+        assert torch.equal(steps.step(products, "strassen", level, shape, keep=keep, **options), factors)
         assert torch.equal(keep, y)
-        assert torch.equal(sums.step(products, "strassen", level, shape, **options), factors)
+        assert torch.equal(steps.step(products, "strassen", level, shape, **options), factors)
 
 
 def test_a_prepared_function_reads_what_its_tensors_hold_later() -> None:
     x, out = torch.zeros(4, 16), torch.empty(7, 2, 8)
-    run = sums.prepared_prefix(x, "left", "strassen", 1, out=out)
+    run = steps.prepared_prefix(x, "left", "strassen", 1, out=out)
     x.fill_(1.0)
     run()
     assert out[0].eq(2.0).all()
@@ -62,8 +62,8 @@ def test_a_prepared_function_reads_what_its_tensors_hold_later() -> None:
 def test_split_terms_hold_22_bits_whatever_the_size_of_a_row() -> None:
     for scale in (1e-30, 1.0, 1e30):
         x = torch.randn(40, 24) * scale
-        high, low, exponents = sums.split_prefix(x, "left", "strassen", 2)
-        wanted = sums.prefix(x, "left", "strassen", 2).double()
+        high, low, exponents = steps.split_prefix(x, "left", "strassen", 2)
+        wanted = steps.prefix(x, "left", "strassen", 2).double()
         back = (high.double() + low.double()) * torch.exp2(exponents.double())[:, :, None]
         assert float((back - wanted).norm() / wanted.norm()) < 2.0**-22
         assert exponents.shape == high.shape[:2] and bool(high.isfinite().all())
@@ -71,19 +71,19 @@ def test_split_terms_hold_22_bits_whatever_the_size_of_a_row() -> None:
 
 def test_a_row_of_zeros_and_a_matrix_of_zeros_have_an_exponent() -> None:
     x = torch.zeros(4, 16)
-    assert not sums.split_prefix(x, "left", "strassen", 1).high.any()
+    assert not steps.split_prefix(x, "left", "strassen", 1).high.any()
     x[0] = 1e-20
-    made = sums.split_prefix(x, "left", "strassen", 1)
+    made = steps.split_prefix(x, "left", "strassen", 1)
     back = (made.high.double() + made.low.double()) * torch.exp2(made.exponents.double())[:, :, None]
     torch.testing.assert_close(back[0, 0], torch.full((8,), 1e-20, dtype=torch.float64), rtol=1e-6, atol=0)
 
 
 def test_a_split_step_takes_the_exponents_it_is_given() -> None:
     shape, products = (10, 30), torch.randn(7, 5, 16)
-    out = sums.split_buffers(torch.empty(shape), "left", 1)
+    out = steps.split_buffers(torch.empty(shape), "left", 1)
     out.exponents[0].fill_(-9)
-    sums.split_step(products, "strassen", 1, shape, out=out)
-    wanted = sums.step(products, "strassen", 1, shape)
+    steps.split_step(products, "strassen", 1, shape, out=out)
+    wanted = steps.step(products, "strassen", 1, shape)
     torch.testing.assert_close((out.high.float() + out.low.float()) * 2.0**-9, wanted, rtol=1e-6, atol=1e-9)
 
 
@@ -217,23 +217,23 @@ P = torch.ones(7, 2, 8)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: sums.prefix([1.0], "left", "strassen", 1), "x is 'list'"),  # type: ignore[arg-type]
-        (lambda: sums.prefix(X.int(), "left", "strassen", 1), "x is 'torch.int32'"),
-        (lambda: sums.prefix(X[0], "left", "strassen", 1), "two dimensions"),
-        (lambda: sums.prefix(X, "up", "strassen", 1), "side is 'up'"),
-        (lambda: sums.prefix(X, "left", "naive", 1), "form is 'naive'"),
-        (lambda: sums.prefix(X, "left", "strassen", 4), "level is 4"),
-        (lambda: sums.prefix(X, "left", "strassen", 1, out=torch.ones(7, 2, 7)), r"out is \(7, 2, 7\)"),
-        (lambda: sums.prefix(X, "left", "strassen", 1, out=torch.ones(7, 8, 2).transpose(1, 2)), "contiguous"),
-        (lambda: sums.prefix(X, "left", "strassen", 1, out=torch.ones(113)[1:].view(7, 2, 8)), "16 bytes"),
-        (lambda: sums.prefix(X, "left", "strassen", 1, kernels="fast"), "kernels is 'fast'"),  # type: ignore[arg-type]
-        (lambda: sums.prefix(X, "left", "strassen", 1, out=torch.empty(7, 2, 8, device="meta")), "out is 'meta'"),
-        (lambda: sums.prefix(X.double(), "left", "strassen", 1, kernels="cuda"), '"torch" for types wider'),
-        (lambda: sums.split_prefix(X, "right", "strassen", 1), "transposed is False"),
-        (lambda: sums.suffix(P, "strassen", 1, (5, 16)), r"products is \(7, 2, 8\)"),
-        (lambda: sums.suffix(P, "strassen", 1, (4, 16), bias=torch.ones(15)), "bias is"),
-        (lambda: sums.suffix(P, "strassen", 1, (4, 16), out=torch.ones(16).expand(4, 16)), "lie apart"),
-        (lambda: sums.step(P, "strassen", 1, (4, 16), out=torch.ones(7, 2, 16)), r"out is \(7, 2, 16\)"),
+        (lambda: steps.prefix([1.0], "left", "strassen", 1), "x is 'list'"),  # type: ignore[arg-type]
+        (lambda: steps.prefix(X.int(), "left", "strassen", 1), "x is 'torch.int32'"),
+        (lambda: steps.prefix(X[0], "left", "strassen", 1), "two dimensions"),
+        (lambda: steps.prefix(X, "up", "strassen", 1), "side is 'up'"),
+        (lambda: steps.prefix(X, "left", "naive", 1), "form is 'naive'"),
+        (lambda: steps.prefix(X, "left", "strassen", 4), "level is 4"),
+        (lambda: steps.prefix(X, "left", "strassen", 1, out=torch.ones(7, 2, 7)), r"out is \(7, 2, 7\)"),
+        (lambda: steps.prefix(X, "left", "strassen", 1, out=torch.ones(7, 8, 2).transpose(1, 2)), "contiguous"),
+        (lambda: steps.prefix(X, "left", "strassen", 1, out=torch.ones(113)[1:].view(7, 2, 8)), "16 bytes"),
+        (lambda: steps.prefix(X, "left", "strassen", 1, kernels="fast"), "kernels is 'fast'"),  # type: ignore[arg-type]
+        (lambda: steps.prefix(X, "left", "strassen", 1, out=torch.empty(7, 2, 8, device="meta")), "out is 'meta'"),
+        (lambda: steps.prefix(X.double(), "left", "strassen", 1, kernels="cuda"), '"torch" for types wider'),
+        (lambda: steps.split_prefix(X, "right", "strassen", 1), "transposed is False"),
+        (lambda: steps.suffix(P, "strassen", 1, (5, 16)), r"products is \(7, 2, 8\)"),
+        (lambda: steps.suffix(P, "strassen", 1, (4, 16), bias=torch.ones(15)), "bias is"),
+        (lambda: steps.suffix(P, "strassen", 1, (4, 16), out=torch.ones(16).expand(4, 16)), "lie apart"),
+        (lambda: steps.step(P, "strassen", 1, (4, 16), out=torch.ones(7, 2, 16)), r"out is \(7, 2, 16\)"),
     ],
 )
 def test_what_does_not_fit_is_refused(call: Any, message: str) -> None:
@@ -244,12 +244,12 @@ def test_what_does_not_fit_is_refused(call: Any, message: str) -> None:
 @pytest.mark.parametrize("kernels", ["cuda", "triton"])
 def test_on_the_cpu_it_says_what_is_missing(kernels: Any) -> None:
     with pytest.raises(UnavailableError, match="NVIDIA GPU"):
-        sums.prefix(X, "left", "strassen", 1, kernels=kernels)
+        steps.prefix(X, "left", "strassen", 1, kernels=kernels)
 
 
 def test_nothing_in_nothing_out() -> None:
-    assert sums.prefix(torch.ones(0, 16), "left", "strassen", 1).shape == buffer_shape(0, 16, "left", 1)
-    assert sums.suffix(torch.ones(7, 0, 8), "strassen", 1, (0, 16)).shape == (0, 16)
-    assert not sums.prefix(torch.ones(3, 0), "left", "winograd", 2).numel()
-    made = sums.split_prefix(torch.ones(3, 0), "left", "winograd", 2)
+    assert steps.prefix(torch.ones(0, 16), "left", "strassen", 1).shape == buffer_shape(0, 16, "left", 1)
+    assert steps.suffix(torch.ones(7, 0, 8), "strassen", 1, (0, 16)).shape == (0, 16)
+    assert not steps.prefix(torch.ones(3, 0), "left", "winograd", 2).numel()
+    made = steps.split_prefix(torch.ones(3, 0), "left", "winograd", 2)
     assert made.exponents.shape == (49, 1)

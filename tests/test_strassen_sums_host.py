@@ -15,9 +15,9 @@ import torch
 
 from brrr.core.paths import PACKAGE
 from brrr.gpu.nvrtc import source_text
-from brrr.strassen.algebra.shapes import buffer_shape, products_shape
+from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.passes import launch as dispatch
-from brrr.strassen.passes import sums
+from brrr.strassen.passes import steps
 from brrr.strassen.passes.launch import SOURCE, Arguments, arguments_of
 from brrr.strassen.passes.plan import Tuning, edge_of, launch_size
 from brrr.strassen.passes.work import Work, run_in_torch
@@ -83,7 +83,7 @@ def works_of(make: Any, monkeypatch: pytest.MonkeyPatch) -> list[Work]:
         found.append(work)
         return lambda: None
 
-    for module in (sums, dispatch):
+    for module in (steps, dispatch):
         monkeypatch.setattr(module, "prepared", caught)
     make()
     return found
@@ -124,7 +124,7 @@ def test_prefix(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytes
         for side, turned in (("left", False), ("right", False), ("right", True)):
             x = laid_out(rows, columns, dtype, ("plain", "transposed", "part", "every other")[number // 2])
             out = torch.empty(buffer_shape(rows, columns, side, level, turned), dtype=dtype)
-            run = lambda: sums.prepared_prefix(x, side, form, level, transposed=turned, out=out)  # noqa: B023, E731
+            run = lambda: steps.prepared_prefix(x, side, form, level, transposed=turned, out=out)  # noqa: B023, E731
             for work in works_of(run, monkeypatch):
                 compared(work, folder)
 
@@ -137,7 +137,7 @@ def test_suffix(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytes
         products, bias = tensors_for(level, shape, F32 if number % 3 else dtype)
         out = laid_out(*shape, dtype, ("plain", "transposed", "part", "every other")[number // 2])
         options: dict[str, Any] = {"bias": bias if number % 2 else None, "relu": number % 4 > 1}
-        run = lambda: sums.prepared_suffix(products, form, level, shape, out=out, **options)  # noqa: B023, E731
+        run = lambda: steps.prepared_suffix(products, form, level, shape, out=out, **options)  # noqa: B023, E731
         for work in works_of(run, monkeypatch):
             compared(work, folder)
 
@@ -151,7 +151,7 @@ def test_step(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytest.
         keep = laid_out(*shape, dtype, ("plain", "part")[number % 2]) if number % 3 else None
         out = torch.empty(buffer_shape(*shape, "left", then), dtype=dtype)
         options: dict[str, Any] = {"bias": bias, "keep": keep, "next_form": "winograd", "next_level": then}
-        run = lambda: sums.prepared_step(products, "strassen", level, shape, out=out, **options)  # noqa: B023, E731
+        run = lambda: steps.prepared_step(products, "strassen", level, shape, out=out, **options)  # noqa: B023, E731
         for work in works_of(run, monkeypatch):
             compared(work, folder)
 
@@ -160,12 +160,12 @@ def test_step(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytest.
 def test_split(level: int, folder: Path) -> None:
     for rows, columns in SHAPES:
         x = torch.randn(rows, columns) * torch.logspace(-6, 6, rows)[:, None]
-        made = sums.split_prefix(x, "right", "winograd", level, transposed=True)
-        out = sums.split_buffers(x, "right", level, transposed=True)
+        made = steps.split_prefix(x, "right", "winograd", level, transposed=True)
+        out = steps.split_buffers(x, "right", level, transposed=True)
         work = split_work(x, level, made.exponents[0].clone(), out)
         compared(work, folder)
         back = torch.ldexp(out.high.double() + out.low.double(), made.exponents[:, :, None])
-        wanted = sums.prefix(x, "right", "winograd", level, transposed=True).double()
+        wanted = steps.prefix(x, "right", "winograd", level, transposed=True).double()
         unit = torch.exp2(made.exponents[:, :, None].double())
         # 22 bits of each number, or half of the smallest float16 there is
         assert bool(((back - wanted).abs() <= 2.0**-22 * wanted.abs() + 2.0**-25 * unit).all())

@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 from brrr.strassen import StrassenMLP, Way, fuse
-from brrr.strassen.layers import Layer
-from brrr.strassen.planning import Wish
+from brrr.strassen.layers import Layer, Wish
 from brrr.strassen.running import trained
 
 WISH = Wish(level=1, form="strassen", inner="fp64")

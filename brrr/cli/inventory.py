@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Literal, TypeVar
 
-from brrr.gpu import clocks, device, probe
+from brrr.gpu import device, probe
+from brrr.gpu import probe as clocks
 
 Status = Literal["found", "missing", "problem"]
 OLDEST_PYTHON = (3, 11)

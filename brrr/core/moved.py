@@ -17,7 +17,7 @@ MOVED = dict.fromkeys(
      "lessons.triton_here", "roofline.generations"), "brrr.course",
 ) | {
     "experiments": "brrr.course.experiments", "experiments.mlp": "brrr.course.experiments.mlp",
-    "kernels.megakernel_time": "brrr.kernels.megakernel.time", "source": "brrr.course.sources",
+    "kernels.megakernel_time": "brrr.kernels.megakernel.device", "source": "brrr.course.sources",
     "units": "brrr.core.units",
 }  # fmt: skip
 """From a module's old name below brrr to where its names are now."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import UnavailableError
 from brrr.gpu.cublas import DATA_TYPES, WORKSPACE_BYTES, Blas, bindings
-from brrr.gpu.prepared import fastest
+from brrr.gpu.launching import fastest
 
 if TYPE_CHECKING:
     import torch

@@ -11,9 +11,10 @@ from types import ModuleType
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.values import DeviceKind, Processor
-from brrr.gpu import clocks, probe
-from brrr.gpu.clocks import max_sm_clock_hz, sm_clock_hz, throttle_reasons
+from brrr.gpu import probe
+from brrr.gpu import probe as clocks
 from brrr.gpu.datasheet import DatasheetError, Hardware, find_hardware, hardware, hardware_names
+from brrr.gpu.probe import max_sm_clock_hz, sm_clock_hz, throttle_reasons
 
 __all__ = [
     "DatasheetError",

@@ -14,9 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.gpu.launching import PreparedLaunch, packed_launch, pycuda_function, pycuda_stream, raw_stream, typed
 from brrr.gpu.nvrtc import function
-from brrr.gpu.prepared import PreparedLaunch, raw_stream, typed
-from brrr.gpu.pycuda_context import packed_launch, pycuda_function, pycuda_stream
 
 if TYPE_CHECKING:
     import torch

@@ -21,7 +21,7 @@ import triton
 import triton.language as tl
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.gpu.prepared import fastest
+from brrr.gpu.launching import fastest
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 TRIAL_MS = 4

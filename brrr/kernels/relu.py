@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from brrr.core.errors import ArgumentError
+from brrr.gpu.launching import pycuda_function, require_default_stream
 from brrr.gpu.nvrtc import I64, PTR, kernel
-from brrr.gpu.pycuda_context import pycuda_function, require_default_stream
 
 if TYPE_CHECKING:
     import torch

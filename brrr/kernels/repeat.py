@@ -19,8 +19,8 @@ import triton
 import triton.language as tl
 
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.gpu.launching import pycuda_function, require_default_stream
 from brrr.gpu.nvrtc import F32, I32, I64, PTR, kernel
-from brrr.gpu.pycuda_context import pycuda_function, require_default_stream
 
 if TYPE_CHECKING:
     import torch

@@ -2,8 +2,8 @@
 
 from .choosing import Best as Best
 from .choosing import best as best
+from .implementations import WAYS as WAYS
+from .implementations import Prepared as Prepared
+from .implementations import Way as Way
 from .network import Network as Network
-from .way import Prepared as Prepared
-from .way import Way as Way
-from .ways import WAYS as WAYS
-from .weights import Weights as Weights
+from .network import Weights as Weights

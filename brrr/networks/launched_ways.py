@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
+from brrr.networks.implementations import Prepared
+from brrr.networks.network import Weights
 from brrr.networks.strassen_plans import layer_way
 from brrr.networks.torch_ways import Run, buffers, captured, in_precision
-from brrr.networks.way import Prepared
-from brrr.networks.weights import Weights
 from brrr.strassen.execution import prepare_right, run_all
 from brrr.strassen.layers import Layer
 from brrr.strassen.operands import Right
@@ -32,7 +32,7 @@ def pycuda_fused(weights: Weights) -> Prepared:
 
 def pycuda_graph(weights: Weights) -> Prepared:
     """Bias and ReLU in one kernel, and the whole as a CUDA Graph, captured on a stream that PyCUDA can use too."""
-    from brrr.gpu.pycuda_context import shared_stream
+    from brrr.gpu.launching import shared_stream
 
     stream = shared_stream(weights.x.device.index).torch
     stream.wait_stream(torch.cuda.current_stream())
@@ -166,7 +166,7 @@ def launches(weights: Weights, way: str) -> Run:
 def captured_launches(weights: Weights, way: str) -> Prepared:
     """As a CUDA Graph, captured on a stream that PyCUDA can use too where it is here."""
     from brrr.core.errors import UnavailableError
-    from brrr.gpu.pycuda_context import shared_stream
+    from brrr.gpu.launching import shared_stream
 
     try:
         stream = shared_stream(weights.x.device.index).torch

@@ -168,10 +168,10 @@ def _own_prediction(network: Network) -> float | None:
     if not torch.cuda.is_available():
         return None
     try:
-        from brrr.kernels.megakernel import gpu as gpus
+        from brrr.kernels.megakernel import device as gpus
+        from brrr.kernels.megakernel import device as times
         from brrr.kernels.megakernel import megakernel as kernel
         from brrr.kernels.megakernel import plan as plans
-        from brrr.kernels.megakernel import time as times
     except ImportError:
         return None
     gpu = gpus.gpu_of(torch.cuda.current_device())

@@ -12,9 +12,9 @@ import math
 
 from brrr.networks.network import Network
 from brrr.roofline.peaks.peaks import MissingPeakError
-from brrr.strassen.planning import Wish, planned
+from brrr.strassen.accuracy import PLAIN
+from brrr.strassen.layers import Wish, planned
 from brrr.strassen.predicting import Predictor
-from brrr.strassen.requests import PLAIN
 from brrr.strassen.ways import Way
 
 SAFE = 0.8
@@ -37,7 +37,7 @@ def wish_of(network: Network, way: str) -> Wish:
     """
     if way == "strassen-accurate":
         return Wish(accuracy="fp32")
-    from brrr.networks.weights import TF32_LAYER, TOLERANCES
+    from brrr.networks.network import TF32_LAYER, TOLERANCES
 
     if network.tf32:
         return Wish(accuracy=TF32_LAYER, inner=("tf32",))
@@ -67,7 +67,7 @@ def predicted(network: Network, way: str, device: object) -> tuple[float, float]
     >>> device_s > host_s
     True
     """
-    from brrr.strassen.known_device import device_known
+    from brrr.strassen.calibration import device_known
 
     try:
         where = device_known("cuda") if device is None else device

@@ -14,8 +14,8 @@ from torch import nn
 
 from brrr.core.errors import UnavailableError
 from brrr.gpu.precision import float32_products, in_full_precision
-from brrr.networks.way import Prepared
-from brrr.networks.weights import Weights
+from brrr.networks.implementations import Prepared
+from brrr.networks.network import Weights
 
 Run = Callable[[], torch.Tensor]
 

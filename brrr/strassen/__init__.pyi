@@ -1,10 +1,10 @@
 """The public names of brrr.strassen: `__init__.py` loads each from here, when it is first used."""
 
+from .algebra.blocks import block_shape as block_shape
 from .algebra.forms import FORMS as FORMS
 from .algebra.forms import Coefficients as Coefficients
 from .algebra.forms import Form as Form
 from .algebra.forms import coefficients as coefficients
-from .algebra.shapes import block_shape as block_shape
 from .choosing import Plan as Plan
 from .choosing import plan as plan
 from .multiply import explain as explain

@@ -15,12 +15,10 @@ from functools import lru_cache, partial
 from brrr.core import units
 from brrr.core.errors import ArgumentError
 from brrr.roofline.peaks.peaks import MissingPeakError
-from brrr.strassen.accuracy import CLOSE, OF_TYPE, accuracy_limit, predicted_error
-from brrr.strassen.calibration import CONSTANTS
-from brrr.strassen.fitting import copied, core_of, thin_parts
-from brrr.strassen.known_device import device_known
+from brrr.strassen.accuracy import CLOSE, OF_TYPE, PLAIN, Inners, Request, accuracy_limit, checked, predicted_error
+from brrr.strassen.calibration import CONSTANTS, device_known
 from brrr.strassen.pareto import Estimate, candidates, estimate, frontier, why
-from brrr.strassen.requests import PLAIN, Inners, Request, checked
+from brrr.strassen.peeling import copied, core_of, thin_parts
 from brrr.strassen.ways import WAYS, Way
 from brrr.strassen.workspace import fits_aligned
 from brrr.strassen.workspace import workspace_bytes as least_bytes

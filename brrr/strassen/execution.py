@@ -21,12 +21,11 @@ from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu.cublas_lt import Keeping
 from brrr.gpu.precision import float32_products
 from brrr.strassen import steps as aligned
-from brrr.strassen.algebra.shapes import buffer_shape, products_shape
-from brrr.strassen.arena import Arena
-from brrr.strassen.blocks import matrix_step, product_step
-from brrr.strassen.fitting import Sizes, copied, core_of, right_core, rows_of
-from brrr.strassen.operands import Right, check_operands, check_out, operand_name
+from brrr.strassen.algebra.blocks import buffer_shape, products_shape
+from brrr.strassen.gemm.products import matrix_step, product_step
+from brrr.strassen.operands import Arena, Right, check_operands, check_out, operand_name
 from brrr.strassen.passes.steps import Step, prefix_step, suffix_step
+from brrr.strassen.peeling import Sizes, copied, core_of, right_core, rows_of
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import Buffers, product_dtype, rounded, workspace_bytes
 

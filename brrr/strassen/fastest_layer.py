@@ -25,12 +25,12 @@ from brrr.core.errors import UnavailableError
 from brrr.gpu.cublas import DATA_TYPES
 from brrr.gpu.cublas_lt import ALIGNMENT, InTurn, Keeping, capturing
 from brrr.gpu.precision import float32_products
+from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.execution import run_all
+from brrr.strassen.gemm.products import seconds_of
 from brrr.strassen.layers import Chain, Layer
 from brrr.strassen.operands import operand_name
 from brrr.strassen.passes.steps import Step
-from brrr.strassen.products import seconds_of
-from brrr.strassen.requests import PLAIN
 from brrr.strassen.ways import Way
 
 LEAST_GAIN = 0.95

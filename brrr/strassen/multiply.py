@@ -17,15 +17,14 @@ from typing import Any
 import torch
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
-from brrr.strassen import kept
-from brrr.strassen.arena import Arena
+from brrr.strassen import schedules
+from brrr.strassen.accuracy import PLAIN, Inners, Request, checked
+from brrr.strassen.algebra.scaling import STEPS, Scaling
 from brrr.strassen.choosing import Plan, plan_of
 from brrr.strassen.execution import prepare_right, run_all, steps
-from brrr.strassen.fitting import Sizes
-from brrr.strassen.frugal import run_frugal
-from brrr.strassen.operands import Right, check_operands, check_out, operand_name
-from brrr.strassen.requests import PLAIN, Inners, Request, checked
-from brrr.strassen.scaling import STEPS, Scaling
+from brrr.strassen.operands import Arena, Right, check_operands, check_out, operand_name
+from brrr.strassen.peeling import Sizes
+from brrr.strassen.schedules import run_frugal
 from brrr.strassen.ways import Way
 
 RESERVED = 64 * 2**20
@@ -204,12 +203,12 @@ def _run_known(chosen: Plan, a: torch.Tensor, right: Right, out: torch.Tensor, w
 def _run(chosen: Plan, a: torch.Tensor, right: Right, out: torch.Tensor) -> None:
     """The plan, its buffers made for it."""
     arena = Arena(chosen.workspace_bytes, a.device)
-    if a.device.type in kept.KINDS and chosen.workspace_bytes > _HAD.get(a.device, 0):
+    if a.device.type in schedules.KINDS and chosen.workspace_bytes > _HAD.get(a.device, 0):
         _HAD[a.device] = chosen.workspace_bytes
     if chosen.depth:
         run_frugal(chosen.way, chosen.depth, a, right, out, arena)
     else:
-        run_all(kept.kept_steps(steps, chosen.way, a, right, out, arena))
+        run_all(schedules.kept_steps(steps, chosen.way, a, right, out, arena))
 
 
 def _empty(a: torch.Tensor, n: int) -> torch.Tensor:

@@ -22,12 +22,22 @@ from torch import nn
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu.cublas_lt import capturing
+from brrr.strassen.accuracy import PLAIN, Inners
 from brrr.strassen.choosing import Plan
 from brrr.strassen.fastest_layer import by_libraries, one_call
-from brrr.strassen.layers import Chain, Formatted, Layer, check_chain, hooked, is_linear, layers_of, parts_of
+from brrr.strassen.layers import (
+    Chain,
+    Formatted,
+    Layer,
+    Wish,
+    check_chain,
+    hooked,
+    is_linear,
+    layers_of,
+    parts_of,
+    planned,
+)
 from brrr.strassen.operands import operand_name
-from brrr.strassen.planning import Wish, planned
-from brrr.strassen.requests import PLAIN, Inners
 from brrr.strassen.running import ChainRun, trained
 from brrr.strassen.ways import Way
 

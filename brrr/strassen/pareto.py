@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 
 from brrr.core import units
 from brrr.roofline.peaks.peaks import MissingPeakError
-from brrr.strassen.accuracy import predicted_error
-from brrr.strassen.fitting import copied, core_of
+from brrr.strassen.accuracy import Request, predicted_error
+from brrr.strassen.peeling import copied, core_of
 from brrr.strassen.predicting import Predictor
-from brrr.strassen.requests import Request
 from brrr.strassen.ways import WAYS, Way
 from brrr.strassen.workspace import block_sizes, fits_aligned, least_depth, workspace_bytes
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.roofline.peaks.peaks import MissingPeakError
+from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS, Table, rate_name
-from brrr.strassen.fitting import NOTHING, Sizes, aligned_size, copied, core_of, thin_bytes, thin_parts
-from brrr.strassen.known_device import device_known as device_known
-from brrr.strassen.requests import PLAIN
+from brrr.strassen.calibration import device_known as device_known
+from brrr.strassen.peeling import NOTHING, Sizes, aligned_size, copied, core_of, thin_bytes, thin_parts
 from brrr.strassen.ways import INNERS, SIZES, WAYS, Inner, Way
 from brrr.strassen.workspace import Traffic as Traffic
 from brrr.strassen.workspace import block_sizes, blocks_added, halves, inside

@@ -21,17 +21,15 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from brrr.gpu.cublas_lt import capturing
-from brrr.strassen.algebra.shapes import buffer_shape, products_shape
-from brrr.strassen.arena import Arena
-from brrr.strassen.blocks import product_step
+from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.execution import prepare_right, run_all, steps
 from brrr.strassen.fastest_layer import activate, one_call
 from brrr.strassen.fastest_layer import layer_step as classical_step
-from brrr.strassen.layers import Chain, Layer
+from brrr.strassen.gemm.products import product_step
+from brrr.strassen.layers import Chain, Layer, Wish
 from brrr.strassen.multiply import matmul
-from brrr.strassen.operands import Right, operand_name
+from brrr.strassen.operands import Arena, Right, operand_name
 from brrr.strassen.passes.steps import Step, layer_step, prefix_step, suffix_step
-from brrr.strassen.planning import Wish
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import product_dtype, rounded, workspace_bytes
 

@@ -19,13 +19,12 @@ from functools import partial
 import torch
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen.algebra.shapes import buffer_shape, products_shape
-from brrr.strassen.arena import Arena
-from brrr.strassen.blocks import product_step
-from brrr.strassen.fitting import Copied, aligned_size
-from brrr.strassen.operands import Right, operand_name
-from brrr.strassen.passes.split import SplitBuffers, prepared_split_prefix
+from brrr.strassen.algebra.blocks import buffer_shape, products_shape
+from brrr.strassen.gemm.products import product_step
+from brrr.strassen.operands import Arena, Right, operand_name
+from brrr.strassen.passes.launch import SplitBuffers, prepared_split_prefix
 from brrr.strassen.passes.steps import Step, prefix_step, suffix_step
+from brrr.strassen.peeling import Copied, aligned_size
 from brrr.strassen.split.splits import Part, Terms, prepared_splits
 from brrr.strassen.split.splitting import prepared_product
 from brrr.strassen.ways import Way

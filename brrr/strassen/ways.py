@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen.algebra.shapes import MAX_LEVEL
+from brrr.strassen.algebra.blocks import MAX_LEVEL
 
 _GPU = ("cuda",)
 _BOTH = ("cuda", "cpu")

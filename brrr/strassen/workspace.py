@@ -30,8 +30,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from brrr.strassen.algebra.shapes import block_shape
-from brrr.strassen.fitting import NOTHING, aligned_size, copied
+from brrr.strassen.algebra.blocks import block_shape
+from brrr.strassen.peeling import NOTHING, aligned_size, copied
 from brrr.strassen.ways import SIZES, Way
 from brrr.strassen.ways import WAYS as WAYS
 

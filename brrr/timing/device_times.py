@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from brrr.core.measurement import Cache, Estimate, Field, median
-from brrr.gpu import clocks
+from brrr.gpu import probe
 from brrr.timing import activity
 from brrr.timing.calibration import (
     QUEUE_DEPTH,
@@ -204,12 +204,12 @@ def _explain_no_span(times: DeviceTimes, notes: list[str], flags: list[str]) -> 
 
 
 def _judge_clock(flags: list[str], clock: float) -> None:
-    if (clocks.compute_processes() or 0) > 1:
+    if (probe.compute_processes() or 0) > 1:
         flags.append("shared-gpu")
-    highest = clocks.max_sm_clock_hz()
+    highest = probe.max_sm_clock_hz()
     if highest is None or clock >= POWER_CAP_CLOCK * highest:
         return
-    reasons = clocks.throttle_reasons()
+    reasons = probe.throttle_reasons()
     if reasons & {"power-cap", "power-brake"}:
         flags.append("power-capped")
     if reasons & {"thermal", "hardware-slowdown"}:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.kernels.megakernel.gpu import gpu_of
+from brrr.kernels.megakernel.device import gpu_of
 from brrr.kernels.megakernel.megakernel import Megakernel, supports
 from brrr.kernels.megakernel.plan import Network, make_plan, wide_plans
 from brrr.running.graphs import capture

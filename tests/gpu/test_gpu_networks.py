@@ -196,7 +196,7 @@ def test_an_address_that_no_word_divides() -> None:
 
 @needs_pycuda
 def test_pycuda_follows_torch_to_the_shared_stream_only() -> None:
-    from brrr.gpu.pycuda_context import shared_stream
+    from brrr.gpu.launching import shared_stream
     from brrr.kernels import bias_relu
 
     y, b = torch.ones(4, 8, device="cuda"), torch.ones(8, device="cuda")

@@ -17,9 +17,10 @@ from brrr.course.experiments import experiment
 from brrr.course.lessons.checking import check
 from brrr.course.lessons.exercises.lesson_03 import chatty
 from brrr.course.nouns.experiment import Experiment
+from brrr.course.sources.rows import Timed
 from brrr.course.sources.scaling import scaling_test
-from brrr.course.sources.timers import Timed, measure_point
-from brrr.gpu.pycuda_context import pycuda_function
+from brrr.course.sources.timers import measure_point
+from brrr.gpu.launching import pycuda_function
 from brrr.kernels import relu
 
 needs_pycuda = pytest.mark.skipif(importlib.util.find_spec("pycuda") is None, reason="PyCUDA is not here")

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from brrr.core.errors import UnavailableError
-from brrr.gpu.pycuda_context import shared_stream
+from brrr.gpu.launching import shared_stream
 from brrr.kernels.bias_relu import by_bindings
 from brrr.running.graphs import capture
 from brrr.strassen import StrassenMLP, fastest_layer

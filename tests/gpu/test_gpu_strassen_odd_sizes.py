@@ -9,12 +9,11 @@ import torch
 
 from brrr.core.errors import UnavailableError
 from brrr.running.graphs import capture
-from brrr.strassen import WAYS, Way, explain, kept, matmul, prepare
+from brrr.strassen import WAYS, Way, explain, matmul, prepare, schedules
 from brrr.strassen.accuracy import predicted_error
-from brrr.strassen.arena import Arena
 from brrr.strassen.execution import peeled_steps, prepare_right, prepared, run_all
-from brrr.strassen.fitting import Copied, Sizes, copied, core_of
-from brrr.strassen.operands import Right
+from brrr.strassen.operands import Arena, Right
+from brrr.strassen.peeling import Copied, Sizes, copied, core_of
 from brrr.strassen.steps import aligned_steps
 from brrr.strassen.workspace import workspace_bytes
 from tests.strassen_on_gpu import error, normal
@@ -162,7 +161,7 @@ def test_never_more_memory_than_stated_at_odd_sizes() -> None:
 
 
 def test_kept_steps_are_right_for_new_numbers_and_hold_no_memory() -> None:
-    kept.forget()
+    schedules.forget()
     for options in ({"inner": "fp16x3", "level": 0}, {"inner": "sgemm", "level": 1}, {"inner": "bf16", "level": 0}, {}):
         a, b, out = normal(1025, 1000), normal(1000, 1031), spoilt(1025, 1031)
         for _ in range(3):
@@ -174,11 +173,11 @@ def test_kept_steps_are_right_for_new_numbers_and_hold_no_memory() -> None:
         size = a.nbytes + b.nbytes + out.nbytes
         del a, b, out
         assert torch.cuda.memory_allocated() <= before - size
-    assert kept._KEPT
+    assert schedules._KEPT
 
 
 def test_kept_steps_on_two_streams_and_in_a_graph() -> None:
-    kept.forget()
+    schedules.forget()
     a, b, out = normal(512, 512), normal(512, 512), spoilt(512, 512)
     streams = [torch.cuda.Stream(), torch.cuda.Stream(), torch.cuda.default_stream()]
     for stream in streams * 2:

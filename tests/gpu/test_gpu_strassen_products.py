@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.strassen import products as fastest_product
+from brrr.strassen.gemm import products as fastest_product
 from brrr.strassen.gemm import sgemm
+from brrr.strassen.gemm.products import batched, prepared_batched
 from brrr.strassen.gemm.sgemm import TILINGS, Tiling
-from brrr.strassen.products import batched, prepared_batched
 
 needs_nvmath = pytest.mark.skipif(importlib.util.find_spec("nvmath") is None, reason="needs nvmath-python")
 HOWS = ["torch", "cuda", "triton", "auto", pytest.param("cublas", marks=needs_nvmath)]

@@ -7,9 +7,9 @@ import torch
 
 from brrr.strassen import FORMS
 from brrr.strassen.accuracy import amplification
+from brrr.strassen.algebra.blocks import products_shape
 from brrr.strassen.algebra.reference import prefix, product, suffix
-from brrr.strassen.algebra.shapes import products_shape
-from brrr.strassen.scaling import STEPS, Scaling
+from brrr.strassen.algebra.scaling import STEPS, Scaling
 
 ALL = pytest.mark.parametrize("form", [*FORMS, "balanced"])
 LEVELS = pytest.mark.parametrize("level", range(4))

@@ -10,7 +10,7 @@ import torch
 
 from brrr.core.errors import ArgumentError
 from brrr.running.graphs import capture
-from brrr.strassen.split import product_plan, triton
+from brrr.strassen.split import product, triton
 from brrr.strassen.split.rivals import prepared_tf32x3
 from brrr.strassen.split.splits import Part, empty_terms, prepared_splits
 from brrr.strassen.split.splitting import expected_error, prepared_product, split, split_product
@@ -73,7 +73,7 @@ def check(shape: tuple[int, int, int, int], **how: Any) -> None:
     ("shape", "tiling"), [(shape, tiling) for tiling in CUDA for shape in (RAGGED if tiling else SHAPES)], ids=str
 )
 def test_cuda_at_any_shape(shape: tuple[int, int, int, int], tiling: str) -> None:
-    check(shape, how="cuda", tiling=product_plan.Tiling(**CUDA[tiling]))
+    check(shape, how="cuda", tiling=product.Tiling(**CUDA[tiling]))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_the_error_of_each_default_is_at_most_sgemm_s(tiling: str, inputs: str) 
     draw = torch.randn if inputs == "normal" else torch.rand
     a, w = draw(2048, 4096, device="cuda"), draw(2048, 4096, device="cuda")
     exact = a.double() @ w.double().T
-    found = split_product(split(a), split(w), how="cuda", tiling=product_plan.Tiling(**CUDA[tiling]))
+    found = split_product(split(a), split(w), how="cuda", tiling=product.Tiling(**CUDA[tiling]))
     assert float((found - exact).norm()) < float((a @ w.T - exact).norm())
 
 

@@ -20,7 +20,7 @@ import torch
 
 from brrr.core.errors import BrrrError, NotRecordedError, UnavailableError
 from brrr.core.measurement import Estimate, Field, Measurement
-from brrr.gpu import clocks
+from brrr.gpu import probe
 from brrr.gpu.datasheet import find_hardware
 from tools.prediction.bounds import Amount, Truth, truth
 from tools.prediction.calls import dtype_of, function_of, shapes, surroundings
@@ -313,7 +313,7 @@ def _clock_mhz() -> Any:
     try:
         return internal.max_clock_rate()
     except (OSError, subprocess.SubprocessError, ValueError):
-        highest = clocks.max_sm_clock_hz()
+        highest = probe.max_sm_clock_hz()
         if highest is None:
             raise
         return highest / 1e6

@@ -174,8 +174,8 @@ def megakernel_plan(*, layers: int, batch: int, hidden: int) -> str:
     >>> megakernel_plan(layers=8, batch=16, hidden=128).partition("  PREDICTED")[0]
     'hidden  128: 16 groups of  4 blocks, joined in a cluster         rows a group: 1'
     """
+    from brrr.kernels.megakernel.device import plan, predicted_s
     from brrr.kernels.megakernel.plan import H200, Network
-    from brrr.kernels.megakernel.time import plan, predicted_s
 
     network = Network(layers=layers, batch=batch, hidden=hidden)
     made = plan(network, H200)

@@ -218,7 +218,7 @@ def set_aside(folder: Path, run_id: str) -> Path | None:
 
 
 def _sm_clock_hz() -> float | None:
-    from brrr.gpu.clocks import sm_clock_hz
+    from brrr.gpu.probe import sm_clock_hz
 
     return sm_clock_hz()
 

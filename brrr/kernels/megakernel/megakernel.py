@@ -17,9 +17,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError
+from brrr.gpu.launching import PreparedLaunch, raw_stream
 from brrr.gpu.nvrtc import function as function_of
-from brrr.gpu.prepared import PreparedLaunch, raw_stream
-from brrr.kernels.megakernel.gpu import (
+from brrr.kernels.megakernel.device import (
     GRID_KERNEL,
     GRID_SOURCE,
     GRID_THREADS,
@@ -28,9 +28,9 @@ from brrr.kernels.megakernel.gpu import (
     current_device,
     gpu_of,
     grid_blocks,
+    plan,
 )
 from brrr.kernels.megakernel.plan import Gpu, Network, Plan
-from brrr.kernels.megakernel.time import plan
 
 if TYPE_CHECKING:
     import torch

@@ -11,7 +11,7 @@ import torch
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Estimate
 from brrr.core.values import Value
-from brrr.gpu import GPU, clocks
+from brrr.gpu import GPU, probe
 from brrr.roofline.calibrate.part import Findings, said
 from brrr.roofline.peaks.peak import Sweep, whole_nanoseconds
 from brrr.timing.activity import kernel_sum_s, record_activity, split_by_marker
@@ -32,7 +32,7 @@ LONG_ENOUGH_S = 20e-6
 def clock_conditions() -> dict[str, Value]:
     """The SM clock as a kernel sees it just now, and what holds it back, if anything does."""
     found: dict[str, Value] = {"sm_clock_hz": round(sm_clock_hz(), -6)}
-    held = clocks.throttle_reasons() - {"idle", "application-clocks"}
+    held = probe.throttle_reasons() - {"idle", "application-clocks"}
     return {**found, "held_back_by": ", ".join(sorted(held))} if held else found
 
 

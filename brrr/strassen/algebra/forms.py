@@ -29,8 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen.algebra.schedule import BLOCKS, Schedule, signed_sum
-from brrr.strassen.algebra.shapes import BLOCK_COUNT, PRODUCTS, level_of, transposed_block
+from brrr.strassen.algebra.blocks import BLOCK_COUNT, BLOCKS, PRODUCTS, Schedule, level_of, signed_sum, transposed_block
 
 Signs = npt.NDArray[Any]
 """int8; float32 for a form that has halves."""

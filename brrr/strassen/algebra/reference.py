@@ -13,8 +13,8 @@ from __future__ import annotations
 import torch
 
 from brrr.core.errors import ArgumentError
+from brrr.strassen.algebra.blocks import PRODUCTS, buffer_shape, level_of, products_shape
 from brrr.strassen.algebra.forms import Form, Signs, form_of
-from brrr.strassen.algebra.shapes import PRODUCTS, buffer_shape, level_of, products_shape
 
 _NARROW = (torch.float16, torch.bfloat16)
 

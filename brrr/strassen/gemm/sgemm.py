@@ -197,8 +197,8 @@ def check(
 @lru_cache(maxsize=128)
 def _function(tiling: Tiling, right_transposed: bool, quads_out: bool, tail: bool, device_index: int) -> Any:
     """The kernel for a tiling, loaded, with leave for its shared memory; UnavailableError where no block of it fits."""
+    from brrr.gpu.launching import active_blocks, allow_shared
     from brrr.gpu.nvrtc import function as function_of
-    from brrr.gpu.prepared import active_blocks, allow_shared
 
     function = function_of(
         "strassen/gemm/sgemm.cu", "brrr_sgemm", device_index, tiling.defines(right_transposed, quads_out, tail)
@@ -212,7 +212,7 @@ def _function(tiling: Tiling, right_transposed: bool, quads_out: bool, tail: boo
 def _launch(
     function: Any, grid: int, threads: int, shared: int, tensors: tuple[torch.Tensor, ...], sizes: tuple[int, ...]
 ) -> Callable[[], None]:
-    from brrr.gpu.prepared import PreparedLaunch, on_current_stream
+    from brrr.gpu.launching import PreparedLaunch, on_current_stream
 
     values = [*(ctypes.c_void_p(each.data_ptr()) for each in tensors), *(ctypes.c_int(size) for size in sizes)]
     launch = PreparedLaunch(function, (grid, 1, 1), (threads, 1, 1), values, shared)

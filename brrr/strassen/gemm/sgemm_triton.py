@@ -21,7 +21,7 @@ import triton
 import triton.language as tl
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.gpu.prepared import fastest
+from brrr.gpu.launching import fastest
 from brrr.strassen.operands import check_batch
 
 TRIAL_MS = 10

@@ -15,8 +15,8 @@ import torch
 
 from brrr.core.errors import ArgumentError
 from brrr.strassen.algebra import reference
+from brrr.strassen.algebra.blocks import buffer_shape, level_of, products_shape
 from brrr.strassen.algebra.forms import STRASSEN, Form, form_of
-from brrr.strassen.algebra.shapes import buffer_shape, level_of, products_shape
 from brrr.strassen.passes.plan import Job, Table, edge_of
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)

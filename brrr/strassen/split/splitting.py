@@ -146,7 +146,8 @@ def product_way(device: torch.device) -> str:
 
 
 def _by_cuda(left: Terms, right: Terms, out: torch.Tensor, chunk: int | None, tiling: Any) -> Callable[[], Any]:
-    from brrr.strassen.split import product, product_plan
+    from brrr.strassen.split import product
+    from brrr.strassen.split import product as product_plan
 
     shape = out.shape
     tiling = tiling or product_plan.chosen(shape[0], shape[1], shape[2])

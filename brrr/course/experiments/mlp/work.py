@@ -17,9 +17,8 @@ from brrr.core.values import Point
 from brrr.course.experiments.checked import Shared, refuse_too_large
 from brrr.course.experiments.mlp.theory import cost, network_of, way_of
 from brrr.course.nouns.experiment import Variant, Workload
-from brrr.networks.network import Network
-from brrr.networks.ways import WAYS
-from brrr.networks.weights import Weights
+from brrr.networks.implementations import WAYS
+from brrr.networks.network import Network, Weights
 from brrr.timing.cpu_queue import CpuQueue
 
 Order = Callable[[], Any]
@@ -129,7 +128,7 @@ def _by_strassen(way: str, weights: Weights) -> tuple[Order, Callable[[], None]]
 
 def _stream(device: torch.device) -> Any:
     """A stream that PyCUDA's launches take too, where PyCUDA is here; else None, for a new one."""
-    from brrr.gpu.pycuda_context import shared_stream
+    from brrr.gpu.launching import shared_stream
 
     try:
         return shared_stream(device.index).torch

@@ -16,7 +16,7 @@ from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.course.experiments.predicted import flop_of, kernel
 from brrr.course.nouns.experiment import PredictedRun, Variant
 from brrr.gpu.datasheet import Hardware
-from brrr.strassen.algebra.shapes import block_shape
+from brrr.strassen.algebra.blocks import block_shape
 from brrr.strassen.ways import LEVELS, WAYS, Way
 from brrr.strassen.workspace import Buffers
 

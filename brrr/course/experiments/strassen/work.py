@@ -26,9 +26,8 @@ from brrr.course.experiments.strassen.ways import (
 )
 from brrr.course.nouns.experiment import Variant, Workload
 from brrr.strassen.accuracy import accuracy_limit, predicted_error
-from brrr.strassen.arena import Arena
 from brrr.strassen.execution import prepare_right, run_all, steps
-from brrr.strassen.operands import Right
+from brrr.strassen.operands import Arena, Right
 from brrr.strassen.ways import Way
 
 SHIFT = 2.0**11

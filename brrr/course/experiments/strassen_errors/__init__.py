@@ -137,7 +137,7 @@ CLAIMS = (
 
 LEVELS = (0, 1, 2, 3)
 INPUTS = ("normal", "uniform", "symmetric", "integer", "badly scaled rows", "badly scaled inside")
-"""Of `brrr.strassen.measured_growth`."""
+"""Of `brrr.strassen.algebra.scaling`."""
 
 BADLY = "badly scaled"
 SIZES = (256, 1024, 4096)

@@ -12,9 +12,8 @@ from brrr.core.values import Point
 from brrr.course.experiments.checked import Shared, refuse_too_large
 from brrr.course.experiments.strassen_errors import BADLY, cost
 from brrr.course.nouns.experiment import Variant, Workload
+from brrr.strassen.algebra.scaling import Scaling, random_inputs, relative_error, row_error
 from brrr.strassen.execution import prepared
-from brrr.strassen.measured_growth import random_inputs, relative_error, row_error
-from brrr.strassen.scaling import Scaling
 from brrr.strassen.ways import Way
 
 ALLOWED = {False: 0.5, True: 10.0}

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from brrr.core.values import Value
 from brrr.course.lessons.drawings import LessonDrawing
 from brrr.course.view.stepped import Dial, Drawing
+from brrr.strassen.algebra.blocks import BLOCKS, Step, signed_sum
 from brrr.strassen.algebra.forms import STRASSEN, Form
-from brrr.strassen.algebra.schedule import BLOCKS, Step, signed_sum
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

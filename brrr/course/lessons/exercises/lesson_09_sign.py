@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from brrr.core.errors import ArgumentError
 from brrr.course.lessons.checking import Exercise, Mark, ask
+from brrr.strassen.algebra.blocks import BLOCKS, PRODUCTS, signed_sum
 from brrr.strassen.algebra.forms import STRASSEN, Form, form_of
-from brrr.strassen.algebra.schedule import BLOCKS, signed_sum
-from brrr.strassen.algebra.shapes import PRODUCTS
 
 SEVENTH, ASKED = 6, 3
 """Of the seventh product's left factor, A12 ? A22, the sign of A22 is asked for."""

@@ -12,7 +12,7 @@ import torch
 
 from brrr.course.lessons.checking import Exercise, Mark, ask
 from brrr.strassen.algebra.reference import product
-from brrr.strassen.measured_growth import random_inputs, row_error
+from brrr.strassen.algebra.scaling import random_inputs, row_error
 
 SIZE, INNER, LEVEL = 64, 256, 2
 ENOUGH = 30.0

@@ -1,22 +1,86 @@
-"""How long a plan of the megakernel should take, and so which is best.
+"""What the megakernel asks of a GPU and its driver: how much fits, and the compiled kernels.
 
->>> network = Network(layers=8, batch=16, hidden=256)
->>> chosen = plan(network, H200)
->>> chosen.clusters(16) * chosen.rows >= 16, 2e-6 < predicted_s(chosen, network, H200) < 20e-6
-(True, True)
-
-What bounds a layer is counted in cycles of a multiprocessor. The rates are fitted to 287 launches that were measured on
-an H200 (hidden 128 to 4096, batch 1 to 128, 1 to 8 layers; 69 of them of the wide form): 7 % off on average, 40 % at
-worst, for two blocks a multiprocessor. Fitted without a quarter of the shapes, they were 8 to 9 % off there, and the
-plan that they chose among the measured ones took 1 % longer than the best.
+>>> gpu_of(0).active_clusters[16]    # doctest: +SKIP
+7
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain
+from typing import Any
 
-from brrr.kernels.megakernel.plan import H200, Gpu, Network, Plan, plans, wide_plans
+from brrr.core.errors import UnavailableError
+from brrr.gpu import launching
+from brrr.gpu.nvrtc import check
+from brrr.gpu.nvrtc import function as function_of
+from brrr.kernels.megakernel.plan import CLUSTERS, H200, Gpu, Network, Plan, plans, wide_plans
+
+CLUSTER_SOURCE, CLUSTER_KERNEL = "kernels/megakernel/megakernel.cu", "brrr_mega_cluster"
+GRID_SOURCE, GRID_KERNEL, GRID_THREADS = "kernels/megakernel/megakernel_grid.cu", "brrr_mega_grid", 256
+NO_CLUSTERS = Gpu(0, {})
+
+
+@lru_cache(maxsize=16)
+def gpu_of(device_index: int) -> Gpu:
+    """What a plan depends on, asked of the driver: with one block a multiprocessor, and with two."""
+    import torch
+    from cuda.bindings import driver
+
+    if torch.cuda.get_device_capability(device_index) < (9, 0):
+        return NO_CLUSTERS
+    function = function_of(CLUSTER_SOURCE, CLUSTER_KERNEL, device_index)
+    opt_in = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+    shared = int(check(driver.cuDeviceGetAttribute(opt_in, driver.CUdevice(device_index)), "its shared memory"))
+    launching.allow_shared(function, shared)
+    launching.allow_clusters_of_16(function)
+    with_all = Gpu(shared, {})
+    one, two = (active(function, with_all.shared_of(blocks)) for blocks in (1, 2))
+    return Gpu(shared, one, two)
+
+
+def active(function: Any, shared: int) -> dict[int, int]:
+    """Clusters of each size that run at once, with blocks of so much shared memory."""
+    counts = {size: launching.active_clusters(function, size, 128, shared) for size in CLUSTERS}
+    return {size: count for size, count in counts.items() if count}
+
+
+def cluster_function(made: Plan, device_index: int) -> Any:
+    """The kernel compiled for a plan; UnavailableError where not even one cluster of it fits on the GPU."""
+    function = function_of(CLUSTER_SOURCE, CLUSTER_KERNEL, device_index, made.defines())
+    launching.allow_shared(function, made.shared_bytes)
+    if made.wide:  # the launch is cooperative: the driver refuses one that does not fit
+        return function
+    if made.cluster > 8:
+        launching.allow_clusters_of_16(function)
+    if not launching.active_clusters(function, made.cluster, made.threads, made.shared_bytes):
+        need = f"{made.cluster} blocks of {made.shared_bytes} bytes of shared memory"
+        raise UnavailableError(f"Megakernel: no cluster of {need} fits on cuda:{device_index}; choose a smaller plan")
+    return function
+
+
+def grid_blocks(function: Any, device_index: int) -> int:
+    """As many blocks as run at once, all that a barrier of the grid allows; UnavailableError where it allows none."""
+    import torch
+
+    properties = torch.cuda.get_device_properties(device_index)
+    count = launching.active_blocks(function, GRID_THREADS, 0) * int(properties.multi_processor_count)
+    if not count:
+        raise UnavailableError(f"Megakernel: no block of {GRID_THREADS} threads fits on cuda:{device_index}")
+    return count
+
+
+def current_device() -> int:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise UnavailableError("megakernel: no GPU is here; a recorded measurement is shown instead")
+    return int(torch.cuda.current_device())
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# How long a plan of the megakernel should take, and so which is best.
 
 __all__ = ["H200", "Network", "plan", "predicted_s"]
 

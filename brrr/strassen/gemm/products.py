@@ -1,23 +1,33 @@
-"""Many products of one size at a time, by whichever library or kernel is asked: `out[p] = left[p] @ right[p]`.
+"""The products of blocks, each as a function of no arguments: by the library or kernel that its name says.
 
->>> import torch
->>> left, right, out = torch.ones(7, 2, 8), torch.ones(7, 3, 8), torch.empty(7, 2, 3)
->>> batched(left, right, out, right_transposed=True, how="torch")[0, 0]
-tensor([8., 8., 8.])
+>>> out = torch.empty(1, 2, 2)
+>>> _ = product_step(INNERS["sgemm"], torch.ones(1, 2, 8), torch.ones(1, 2, 8), out, right_transposed=True)()
+>>> out[0, 0, 0]
+tensor(8.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import torch
+
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.gpu.prepared import fastest
+from brrr.gpu.launching import fastest
+from brrr.gpu.precision import float32_products
 from brrr.strassen.operands import check_batch
+from brrr.strassen.passes.steps import Step
+from brrr.strassen.ways import Inner
 
 if TYPE_CHECKING:
     import torch
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Many products of one size at a time, by whichever library or kernel is asked: `out[p] = left[p] @ right[p]`.
 
 How = Literal["cublas", "torch", "cuda", "triton", "auto"]
 """cuBLAS through nvmath-python, torch.bmm, `gemm/sgemm.py` (CUDA C++), `gemm/sgemm_triton.py`, and whichever of the
@@ -234,3 +244,36 @@ def _ours(tensors: tuple[torch.Tensor, ...], right_transposed: bool) -> dict[boo
         return {True: _prepared(True, tensors, right_transposed)}
     except UnavailableError:
         return {}
+
+
+HOW: dict[str, tuple[How, ...]] = {
+    "sgemm": ("cublas", "torch"), "tf32": ("cublas", "torch"), "ffma": ("cuda", "triton"),
+    "fp16": ("cublas", "torch"), "bf16": ("cublas", "torch"), "fp64": ("torch",),
+}  # fmt: skip
+"""Whose product it is on a GPU; the second where the first is not here."""
+
+
+def product_step(
+    inner: Inner, left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, *, right_transposed: bool
+) -> Step:
+    """All block products, [count, m, k] by [count, k, n] or [count, n, k], into `out`, [count, m, n]."""
+    hows: tuple[How, ...] = HOW[inner.name] if left.is_cuda else ("torch",)
+    tf32 = inner.name == "tf32"
+    for how in hows[:-1]:
+        with suppress(UnavailableError):
+            return prepared_batched(left, right, out, right_transposed=right_transposed, how=how, tf32=tf32)
+    return prepared_batched(left, right, out, right_transposed=right_transposed, how=hows[-1], tf32=tf32)
+
+
+def matrix_step(inner: Inner, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, *, right_transposed: bool) -> Step:
+    """One classical product of matrices as they lie: (m, k) by (k, n), or (n, k) where `right_transposed`."""
+    whole = a.is_contiguous() and b.is_contiguous() and out.is_contiguous()
+    if whole and a.is_cuda:
+        return product_step(inner, a[None], b[None], out[None], right_transposed=right_transposed)
+    # what lies otherwise is the library's: it takes strides, and "ffma" is as exact
+    return partial(_torch_product, a, b.t() if right_transposed else b, out, inner.name == "tf32")
+
+
+def _torch_product(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, tf32: bool) -> None:
+    with float32_products(tf32):
+        torch.mm(a, b, out=out)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError, UnavailableError
@@ -15,7 +16,7 @@ from brrr.networks.network import Network
 if TYPE_CHECKING:
     import torch
 
-    from brrr.networks.weights import Weights
+    from brrr.networks.network import Weights
 
 Need = Callable[[Network], str | None]
 """Why a network cannot be run in this way on this machine; None where it can."""
@@ -204,7 +205,7 @@ def true_float32(network: Network) -> str | None:
 
 
 def _pycuda(device_index: int) -> str | None:
-    from brrr.gpu.pycuda_context import pycuda_driver
+    from brrr.gpu.launching import pycuda_driver
 
     try:
         pycuda_driver(device_index)
@@ -222,3 +223,42 @@ def _blas() -> str | None:
     except UnavailableError as error:
         return str(error)
     return None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The ladder: every way of running the network, from the module that everybody writes to one kernel for all layers.
+
+_TORCH, _LAUNCHED = "brrr.networks.torch_ways", "brrr.networks.launched_ways"
+_BOTH, _GPU = ("cuda", "cpu"), ("cuda",)
+_STRASSEN = "brrr.networks.launched_ways"
+_PYCUDA = (no_half, narrow_enough, pycuda_here, blas_here)
+_ACCURATE = (true_float32, accurate_gains)
+
+_LADDER = (
+    Way("module", "nn.Sequential", _BOTH, f"{_TORCH}:module"),
+    Way("functional", "functional calls", _BOTH, f"{_TORCH}:functional"),
+    Way("inference", "inference_mode", _BOTH, f"{_TORCH}:inference"),
+    Way("script", "TorchScript", _BOTH, f"{_TORCH}:script"),
+    Way("compile", "torch.compile", _BOTH, f"{_TORCH}:compiled", slow_to_build=True),
+    Way("max-autotune", "torch.compile, max-autotune", _GPU, f"{_TORCH}:max_autotune", (triton_here,), True),
+    Way("graph", "CUDA Graph", _GPU, f"{_TORCH}:graph"),
+    Way("pycuda", "PyCUDA: cuBLAS, bias, ReLU", _GPU, f"{_LAUNCHED}:pycuda", _PYCUDA),
+    Way("pycuda-fused", "PyCUDA: cuBLAS, bias + ReLU", _GPU, f"{_LAUNCHED}:pycuda_fused", _PYCUDA),
+    Way("pycuda-graph", "PyCUDA fused, CUDA Graph", _GPU, f"{_LAUNCHED}:pycuda_graph", _PYCUDA),
+    Way("epilogue", "cuBLASLt epilogue", _GPU, f"{_TORCH}:epilogue", (two_rows,)),
+    Way("epilogue-graph", "cuBLASLt epilogue, CUDA Graph", _GPU, f"{_TORCH}:epilogue_graph", (two_rows,)),
+    Way("triton", "Triton, a kernel a layer", _GPU, f"{_LAUNCHED}:triton", (triton_here,)),
+    Way("triton-graph", "Triton, CUDA Graph", _GPU, f"{_LAUNCHED}:triton_graph", (triton_here,)),
+    Way("megakernel", "megakernel", _GPU, f"{_LAUNCHED}:megakernel", (megakernel_here,)),
+    Way("megakernel-graph", "megakernel, CUDA Graph", _GPU, f"{_LAUNCHED}:megakernel_graph", (megakernel_here,)),
+    Way("strassen", "Strassen's products", _GPU, f"{_STRASSEN}:strassen", (strassen_gains,)),
+    Way("strassen-graph", "Strassen's products, CUDA Graph", _GPU, f"{_STRASSEN}:strassen_graph", (strassen_gains,)),
+    Way("strassen-accurate", "split products", _GPU, f"{_STRASSEN}:accurate", _ACCURATE),
+    Way("strassen-accurate-graph", "split products, CUDA Graph", _GPU, f"{_STRASSEN}:accurate_graph", _ACCURATE),
+)
+
+WAYS: Mapping[str, Way] = MappingProxyType({way.name: way for way in _LADDER})
+"""By name, in the order of the ladder."""
+
+TORCH_WAYS = ("module", "functional", "inference", "script", "compile", "max-autotune", "graph")
+"""Those that need nothing but torch."""

@@ -27,7 +27,7 @@ from functools import lru_cache
 from itertools import product as pairs
 from typing import NamedTuple
 
-from brrr.strassen.algebra.shapes import COLUMN_MULTIPLE, MAX_LEVEL, block_shape
+from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE, MAX_LEVEL, block_shape
 from brrr.strassen.calibration import CONSTANTS
 from brrr.strassen.ways import SIZES, Way
 from brrr.strassen.ways import WAYS as WAYS
