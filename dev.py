@@ -466,8 +466,16 @@ def test_gpu(python, arguments):
             "test-gpu needs a CUDA device that torch can use, and there is none. What is missing: "
             "{} -m brrr doctor --require cuda".format(python)
         )
-    paths = arguments or ["tests/gpu", "tests/notebooks"]
-    return run_all([("pytest on the GPU", [python, "-m", "pytest", *paths], {"BRRR_SOURCE": "cuda"})])
+    pytest, live = [python, "-m", "pytest"], {"BRRR_SOURCE": "cuda"}
+    if arguments:
+        return run_all([("pytest on the GPU", [*pytest, *arguments], live)])
+    workers = str(min(os.cpu_count() or 1, MOST_WORKERS))
+    steps = [
+        ("kernels on the GPU", [*pytest, "-n", workers, "--dist", "worksteal", "-m", "not timing", "tests/gpu"], live),
+        ("tests of what takes how long", [*pytest, "-m", "timing", "tests/gpu"], live),
+        ("lessons, live", [*pytest, "tests/notebooks"], live),
+    ]
+    return run_all(steps)
 
 
 def usb(arguments):

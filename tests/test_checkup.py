@@ -359,7 +359,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 
 def test_this_machine_in_time() -> None:
     start_s = time.monotonic()
-    done = run("from brrr.machines import checkup; raise SystemExit(checkup.main([]))")
+    done = run("from brrr.cli import doctor; raise SystemExit(doctor.main([]))")
     took_s = time.monotonic() - start_s
     print(f"doctor: {took_s:.1f} s, target 5 s")
     assert (done.returncode, done.stderr) == (0, "")
@@ -367,7 +367,7 @@ def test_this_machine_in_time() -> None:
 
 
 def test_without_torch_installed() -> None:
-    done = run("import sys; sys.modules['torch'] = None; from brrr.machines import checkup; checkup.main([])")
+    done = run("import sys; sys.modules['torch'] = None; from brrr.cli import doctor; doctor.main([])")
     assert done.returncode == 0
     torch_line = next(line for line in done.stdout.splitlines() if line.startswith("torch"))
     assert "no" in torch_line.split()[:2]

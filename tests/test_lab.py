@@ -237,7 +237,7 @@ def test_a_server_that_cannot_start_is_reported(
 
 CODE = """
 import pathlib, sys
-from brrr import lab
+from brrr.cli import lab
 lab.share = lambda name: pathlib.Path(sys.argv[1])
 sys.exit(lab.main(sys.argv[2:]))
 """

@@ -217,7 +217,7 @@ def try_out(root: Path, mutant: dict[str, Any], reached: Any, seconds: float, ch
                 ran += few
     finally:
         path.write_text(right, "utf-8")
-    if result["killed"] and "::" in result["by"] and pytest(root, [result["by"]], seconds)[0] != 0:
+    if result["killed"] and ".py" in result["by"] and pytest(root, [result["by"]], seconds)[0] != 0:
         result |= {"killed": None, "by": f"fails without it too: {result['by']}"}
     return {**result, "seconds": round(spent() - end + seconds)}
 

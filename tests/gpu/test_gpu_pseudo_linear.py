@@ -98,6 +98,7 @@ def test_products_of_whole_numbers_are_exact() -> None:
     assert share == 0.0
 
 
+@pytest.mark.timing
 def test_where_graphs_stop_paying_agrees_with_a_grid_measured_now() -> None:
     at: dict[str, Value] = {"batch": 2048, "direction": "forward"}
     live = Live("cuda", budget_s=0.1)

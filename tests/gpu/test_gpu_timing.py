@@ -19,6 +19,8 @@ from brrr.timing.gate import Gate, marker_kernel, sm_clock_hz, spin, timer_tick_
 from brrr.timing.graph_times import graph_share
 from brrr.timing.sampler import Sampler
 
+pytestmark = pytest.mark.timing  # other tests beside these would be in the times
+
 
 @pytest.fixture
 def stamps() -> torch.Tensor:

@@ -16,6 +16,8 @@ from brrr.tracing import files
 from brrr.tracing.files import LIMIT_BYTES
 from brrr.tracing.tracer import trace
 
+pytestmark = pytest.mark.timing  # other tests beside these would be in the times
+
 POINTS = 0.05
 """How far the idle share may be from the timer's `1 - busy_s / period_s`."""
 

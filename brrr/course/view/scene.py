@@ -240,8 +240,8 @@ def _published(name: str) -> tuple[PublishedPanel, ...]:
 def _round_limits(low: float, high: float, near: float = _NEAR) -> tuple[float, float]:
     """Powers of ten around two numbers; closer than `near`, 1, 2 or 5 times a power, so that lines fill the axes.
 
-    >>> _round_limits(3e-7, 2.0), _round_limits(0.17, 1.9)
-    ((1e-07, 10.0), (0.1, 2.0))
+    >>> _round_limits(3e-7, 2.0), _round_limits(0.7, 1.9)
+    ((1e-07, 10.0), (0.5, 2.0))
     """
     steps = (1.0,) if high / low > near else (1.0, 2.0, 5.0)
     down, up = math.floor(math.log10(low)), math.floor(math.log10(high))
