@@ -275,8 +275,7 @@ def _kernel_s(each: OperatorCost, peaks: Mapping[str, float], tf32: bool) -> flo
     return max(moving, (each.flop or 0.0) / plain)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What torch's own estimator says of a case: `RuntimeEstimator` in its roofline mode, which runs nothing.
+# ---- what torch's own estimator says of a case: `RuntimeEstimator` in its roofline mode, which runs nothing ----
 
 LEAST_S = 1e-9
 """Shorter estimates are kept as a nanosecond, the shortest time that a recording holds."""

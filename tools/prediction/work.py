@@ -1,4 +1,4 @@
-"""Quick times of many small cases on a GPU: a few milliseconds each, kernels recorded for a whole batch at once.
+"""What `prediction` runs: many small cases, each timed in a few milliseconds, and a sample of its result checked.
 
 Attaching the profiler takes longer than measuring a case, so the kernels of BATCH cases are recorded in one session
 when the first of them is asked for. The host's times are then taken case by case, without a profiler around.
@@ -185,8 +185,7 @@ def _dealt_out(ready: Sequence[Ready], found: Activities) -> dict[str, Activitie
     return dealt
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What the `prediction` experiment runs: each case as a call, a graph, in compiled form, or its twin.
+# ---- what the `prediction` experiment runs: each case as a call, a graph, in compiled form, or its twin ----
 
 ALIGNED = 256
 """Inputs begin at multiples of so many elements, as a fresh allocation would."""
@@ -293,8 +292,7 @@ def _one_estimate(case: Case) -> Workload:
     )  # fmt: skip
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Whether a case's result is right: a sample of its rows and columns against float64.
+# ---- whether a case's result is right: a sample of its rows and columns against float64 ----
 
 SAMPLED = 32
 BATCHES = 3

@@ -58,7 +58,7 @@ constexpr int THREADS = ROWS / TILE_ROWS * (WIDTH / CLUSTER / (4 * TILE_QUADS)) 
 #if !defined(__CUDACC__) || __CUDA_ARCH__ >= 900
 #define HAS_CLUSTERS 1
 #if defined(__CUDACC__)  // a test compiles the kernel as plain C++ and provides the instructions itself
-#include "megakernel_sm90.cuh"
+#include "../../gpu/sm90.cuh"
 #endif
 #include "megakernel_parts.cuh"
 #endif

@@ -12,7 +12,7 @@
 // warpgroup adds to its totals, the others' products keep the tensor cores busy. CLUSTER = 2: two blocks, one below the
 // other, read half of the right operand's tile each, and the copy engine writes it to both.
 #ifndef ON_HOST  // a test emulates on the CPU what is included here
-#include "split_product.cuh"
+#include "../../gpu/sm90.cuh"
 #endif
 
 #ifndef CONSUMERS

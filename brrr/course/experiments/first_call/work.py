@@ -20,10 +20,7 @@ from brrr.course.nouns.experiment import Variant, Workload
 TOLERANCE = 1e-4
 SMALL, MEMORY_BYTES, COPIED = 4096, 64 * 2**20, 2**20
 
-SETTINGS = {
-    "cuda-no-compiler": {"CUDA_DISABLE_PTX_JIT": "1"},
-    "cuda-eager": {"CUDA_MODULE_LOADING": "EAGER"},
-}
+SETTINGS = {"cuda-no-compiler": {"CUDA_DISABLE_PTX_JIT": "1"}, "cuda-eager": {"CUDA_MODULE_LOADING": "EAGER"}}
 """What the driver is told, by environment variables that it reads when it starts."""
 
 

@@ -25,8 +25,7 @@ from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below, opp
 from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What fusion gains by the bytes that it saves, and where it gains nothing.
+# ---- what fusion gains by the bytes that it saves, and where it gains nothing ----
 
 SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Bandwidth'"
 HERE = "this course"

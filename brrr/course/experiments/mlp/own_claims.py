@@ -13,17 +13,7 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr.course.experiments.judging import maximum, minimum
 from brrr.course.experiments.mlp import claims
-from brrr.course.experiments.mlp.claims import (
-    HERE,
-    MOST_LAYERS,
-    SOURCE,
-    WHOLE_GRID,
-    Key,
-    geometric,
-    place,
-    speedups,
-    times,
-)
+from brrr.course.experiments.mlp.claims import HERE, MOST_LAYERS, SOURCE, Key, geometric, place, speedups, times
 from brrr.course.nouns.claim import Claim, Verdict, not_above, not_below
 from brrr.course.nouns.evidence import Evidence
 
@@ -112,7 +102,7 @@ def best_gains(evidence: Evidence) -> dict[Key, tuple[Estimate, str]]:
     """
     mine, rivals = times(evidence, "best"), fastest(evidence, ("compile", *RIVALS), ("module", "graph"))
     found = {key: (slow / mine[key], rival) for key, (slow, rival) in rivals.items() if key in mine}
-    if len(found) < WHOLE_GRID:
+    if len(found) < claims.WHOLE_GRID:
         raise NotRecordedError(f"best and PyTorch's own ways were measured together at {len(found)} points only")
     return found
 
@@ -259,7 +249,7 @@ def _strassen_never_slower(evidence: Evidence) -> Verdict:
         for key, mine in times(evidence, line).items()
         if key in rivals
     ]
-    if len(found) < len(CHOSEN) * WHOLE_GRID:
+    if len(found) < len(CHOSEN) * claims.WHOLE_GRID:
         raise NotRecordedError(f"the choices and PyTorch's ways were measured together at {len(found)} points only")
     return _never_slower(found)
 

@@ -69,8 +69,7 @@ def floor_s(hardware: Hardware | None, point: Point) -> float | None:
     return max(work.flop / hardware.peak("fp32"), work.bytes / hardware.memory_bytes_per_s)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What is predicted of the experiment `mlp`: the kernels of each way, in a loop.
+# ---- what is predicted of the experiment `mlp`: the kernels of each way, in a loop ----
 
 FUSED = ("triton", "triton-graph", "epilogue-graph", "max-autotune")
 EAGER = ("module", "functional", "inference", "script")

@@ -1,7 +1,8 @@
-"""Is a repeated operation right? Its end is known: in float64, with powers in place of steps.
+"""What the `repeat` experiment runs: one operation on each element, repeated, fused or one operator at a time.
 
-y -> a y + b, n times, is y -> a^n y + b (a^n - 1) / (a - 1). With a near one and above it, a single step that is
-missing changes the result by a - 1 of itself, 1/128 or more, in any of the three types: more than their rounding does.
+Its right end is known in float64, with powers in place of steps: y -> a y + b, n times, is y -> a^n y + b (a^n - 1) /
+(a - 1). With a near one and above it, a single step that is missing changes the result by a - 1 of itself, 1/128 or
+more, in any of the three types: more than their rounding does.
 """
 
 from __future__ import annotations
@@ -88,8 +89,7 @@ def _fits(x: torch.Tensor, y: Any) -> bool:
     return isinstance(y, torch.Tensor) and y.shape == x.shape and y.dtype == x.dtype
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What the `repeat` experiment runs: one operation on each element, repeated, fused or one operator at a time.
+# ---- what the `repeat` experiment runs: one operation on each element, repeated, fused or one operator at a time ----
 
 NEAR_ONE = 1 / 128
 """The factor is 1 + NEAR_ONE to 1 + 2 NEAR_ONE: the half types hold such numbers, and 512 steps stay in their range."""

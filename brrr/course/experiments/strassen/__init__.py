@@ -8,26 +8,8 @@ from __future__ import annotations
 
 from brrr.core.measurement import Field
 from brrr.core.values import Point
+from brrr.course.experiments.strassen import ways
 from brrr.course.experiments.strassen.claims import CLAIMS
-from brrr.course.experiments.strassen.ways import (
-    CHOSEN,
-    CPU,
-    MEASURED,
-    ON_CPU,
-    RIVALS,
-    TORCH,
-    TORCH_LABELS,
-    accuracy_of,
-    asked,
-    cost,
-    exact,
-    fp32_bound,
-    fp32_peak,
-    line_name,
-    predicted,
-    way_of,
-    workspace_bytes,
-)
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
 from brrr.strassen.ways import Way
 
@@ -66,9 +48,9 @@ def supports(variant: Variant, point: Point) -> bool:
         return n <= CPU_LARGEST
     if n in SMALL:
         return False
-    if accuracy := accuracy_of(variant.name):
+    if accuracy := ways.accuracy_of(variant.name):
         return n not in BETWEEN and (n not in OFF_GRID or accuracy != "tf32")
-    way = way_of(variant.name)
+    way = ways.way_of(variant.name)
     return n in CLAIMED if way is None else _on_gpu(way, n)
 
 
@@ -83,7 +65,7 @@ def settle_s(point: Point) -> float:
 
 def _on_gpu(way: Way, n: int) -> bool:
     smallest = SMALLEST if way.kind.exact_sums else SHORT_SMALLEST
-    if n < smallest[way.level] or workspace_bytes(way, n) > MEMORY_BYTES:
+    if n < smallest[way.level] or ways.workspace_bytes(way, n) > MEMORY_BYTES:
         return False
     if way.inner == "fp8" and n % 16:  # cuBLAS's condition
         return False
@@ -91,7 +73,7 @@ def _on_gpu(way: Way, n: int) -> bool:
         return False
     if n in OFF_GRID:
         return _off_grid(way)
-    return _between(way) if n in BETWEEN else way not in RIVALS or n in CLAIMED
+    return _between(way) if n in BETWEEN else way not in ways.RIVALS or n in CLAIMED
 
 
 def _off_grid(way: Way) -> bool:
@@ -103,21 +85,22 @@ def _between(way: Way) -> bool:
     """Between the sizes of sentences: no rivals and no second form, and each level once; four of them in every way."""
     if way.nested:
         return True
-    if way in RIVALS or way.form == "winograd" or (way.inner == "sgemm" and way.level):
+    if way in ways.RIVALS or way.form == "winograd" or (way.inner == "sgemm" and way.level):
         return False
     return way.prepared or not way.level
 
 
 def _variants() -> tuple[Variant, ...]:
-    ways = (Variant(way.name, way.label, "cuda") for way in MEASURED)
-    rivals = (Variant(name, TORCH_LABELS[name], "cuda") for name in TORCH)
-    chosen = (Variant(f"auto-{name}", f"matmul(accuracy={_told(name)})", "cuda") for name in CHOSEN)
-    on_cpu = (Variant(f"{CPU}{way.name}", f"CPU, {way.label}", "cpu") for way in ON_CPU)
-    return (*ways, *rivals, *chosen, *on_cpu, Variant(f"{CPU}auto-fp32", 'CPU, matmul(accuracy="fp32")', "cpu"))
+    measured = (Variant(way.name, way.label, "cuda") for way in ways.MEASURED)
+    rivals = (Variant(name, ways.TORCH_LABELS[name], "cuda") for name in ways.TORCH)
+    chosen = (Variant(f"auto-{name}", f"matmul(accuracy={_told(name)})", "cuda") for name in ways.CHOSEN)
+    on_cpu = (Variant(f"{ways.CPU}{way.name}", f"CPU, {way.label}", "cpu") for way in ways.ON_CPU)
+    auto = Variant(f"{ways.CPU}auto-fp32", 'CPU, matmul(accuracy="fp32")', "cpu")
+    return (*measured, *rivals, *chosen, *on_cpu, auto)
 
 
 def _told(accuracy: str) -> str:
-    return f'"{accuracy}"' if isinstance(asked(accuracy), str) else accuracy
+    return f'"{accuracy}"' if isinstance(ways.asked(accuracy), str) else accuracy
 
 
 SHOWN = (
@@ -131,10 +114,10 @@ VARIANTS = _variants()
 def _line(variant: Variant) -> Line:
     """On a GPU its own time; on a CPU the time of a call in a loop."""
     field: Field = "span_s" if variant.device == "cuda" else "period_s"
-    return Line(line_name(variant.name), variant.name, field, variant.label, variant.name in SHOWN)
+    return Line(ways.line_name(variant.name), variant.name, field, variant.label, variant.name in SHOWN)
 
 
-EXACT = tuple(line_name(way.name) for way in MEASURED if exact(way))
+EXACT = tuple(ways.line_name(way.name) for way in ways.MEASURED if ways.exact(way))
 CLASSICAL = ("sgemm", "ffma")
 """Lines that the peak bounds: a way with levels may have an effective rate above it."""
 
@@ -155,14 +138,14 @@ EXPERIMENT = Experiment(
     package=__name__,
     supports=supports,
     settle=settle_s,
-    cost=cost,
-    predicts=predicted,
+    cost=ways.cost,
+    predicts=ways.predicted,
     predict_by_default=False,
     claims=CLAIMS,
     anchors=({"size": 4096},),
     rate=Rate("flop", "FLOP/s", "effective rate, 2n^3 over the time"),
     guides=(
-        Guide("fp32 peak", "fp32 peak without tensor cores", "DATASHEET", "rate", fp32_peak, CLASSICAL),
-        Guide("four levels", "the peak times (8/7)^4", "PREDICTED", "rate", fp32_bound, EXACT),
+        Guide("fp32 peak", "fp32 peak without tensor cores", "DATASHEET", "rate", ways.fp32_peak, CLASSICAL),
+        Guide("four levels", "the peak times (8/7)^4", "PREDICTED", "rate", ways.fp32_bound, EXACT),
     ),
 )

@@ -1,4 +1,4 @@
-"""A product in float32's accuracy through the tensor cores by torch's own calls: two float16 terms, three products."""
+"""What `strassen` runs: a product of two random matrices, by each way of `brrr.strassen` and by torch's own calls."""
 
 from __future__ import annotations
 
@@ -11,24 +11,14 @@ import torch
 
 from brrr.core.values import Point
 from brrr.course.experiments.checked import Shared, refuse_too_large
-from brrr.course.experiments.strassen.ways import (
-    ACCURATE,
-    MEASURED,
-    ON_CPU,
-    TORCH,
-    accuracy_of,
-    asked,
-    buffers,
-    cost,
-    operand_of,
-    way_of,
-    workspace_bytes,
-)
+from brrr.course.experiments.strassen import ways
 from brrr.course.nouns.experiment import Variant, Workload
 from brrr.strassen.accuracy import accuracy_limit, predicted_error
 from brrr.strassen.execution import prepare_right, run_all, steps
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.ways import Way
+
+# ---- torch's own calls in float32's accuracy through the tensor cores: two float16 terms, three products ----
 
 SHIFT = 2.0**11
 """float16 keeps 11 bits: the rest is as much smaller, and is stored so much larger."""
@@ -71,8 +61,7 @@ def _wide(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return left.float() @ right.float()
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What the experiment `strassen` runs: one product of two random matrices, each way through `brrr.strassen`.
+# ---- the workloads ----
 
 ROWS = 4096
 """So many rows of the result, drawn at random, are compared with float64's; all of a smaller one."""
@@ -125,11 +114,11 @@ class Given(Shared):
 
     def arena(self, needed: float) -> Arena:
         """The workspace, large enough for every way of this size from the start where the device is a GPU."""
-        ways = MEASURED if self.device == "cuda" else ON_CPU
+        measured = ways.MEASURED if self.device == "cuda" else ways.ON_CPU
         if self._arena is None or self._arena.nbytes < needed:
             from brrr.course.experiments.strassen import MEMORY_BYTES
 
-            every = [each for way in ways if (each := workspace_bytes(way, self.n)) <= MEMORY_BYTES]
+            every = [each for way in measured if (each := ways.workspace_bytes(way, self.n)) <= MEMORY_BYTES]
             self._arena = Arena(int(max(needed, *every)) + SLACK_BYTES, self.device)
         return self._arena
 
@@ -158,7 +147,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     refuse_too_large(needed_bytes(variant.name, n), device, f"{variant.label} of size {n}")
     given = Given.of(n, device)
     run = _chosen(variant.name, given) or _torch(variant.name, given) or _way(variant.name, given)
-    work, allowed = cost(variant, point), tolerance(variant.name, n)
+    work, allowed = ways.cost(variant, point), tolerance(variant.name, n)
     if device == "cpu":
         return Workload(run, work, given.error, allowed)
     return Workload(run, work, given.error, allowed, torch.cuda.synchronize)
@@ -166,10 +155,10 @@ def workload(variant: Variant, point: Point) -> Workload:
 
 def needed_bytes(variant: str, n: int) -> int:
     """Operands, result, workspace, and the rows in float64."""
-    way = way_of(variant)
-    work = workspace_bytes(way, n) if way is not None else 5.25 * 4 * n * n
+    way = ways.way_of(variant)
+    work = ways.workspace_bytes(way, n) if way is not None else 5.25 * 4 * n * n
     if way is not None and way.nested and way.prepared:  # the other six parts of the right side are kept too
-        work += 6 * buffers(way.within, n // 2)[1]
+        work += 6 * ways.buffers(way.within, n // 2)[1]
     return int(work) + 4 * 4 * n * n + 8 * n * (n + 2 * min(n, ROWS))
 
 
@@ -179,11 +168,12 @@ def tolerance(variant: str, n: int) -> float:
     >>> 1e-6 < tolerance("sgemm", 1024) < 2.9e-4 < tolerance("tf32", 1024) < 0.02
     True
     """
-    if variant in TORCH:  # their sums over all of k stay in the tensor cores, which truncate
+    if variant in ways.TORCH:  # their sums over all of k stay in the tensor cores, which truncate
         return ROOM * 1.2e-9 * n + 1e-6
-    way, operand = way_of(variant), operand_of(variant)
-    expected = predicted_error(way, n, operand) if way else accuracy_limit(asked(accuracy_of(variant)), n, operand)
-    return min(ROOM * expected + 1e-7, NO_SHORT_TYPE if way and way.inner in ACCURATE else 1.0)
+    way, operand = ways.way_of(variant), ways.operand_of(variant)
+    asked = ways.asked(ways.accuracy_of(variant))
+    expected = predicted_error(way, n, operand) if way else accuracy_limit(asked, n, operand)
+    return min(ROOM * expected + 1e-7, NO_SHORT_TYPE if way and way.inner in ways.ACCURATE else 1.0)
 
 
 Run = Callable[[], torch.Tensor]
@@ -191,11 +181,11 @@ Run = Callable[[], torch.Tensor]
 
 def _way(variant: str, given: Given) -> Run:
     """A way's steps on the shared workspace; what it takes of it is free again for the next way."""
-    way = way_of(variant)
+    way = ways.way_of(variant)
     assert way is not None
-    operand = operand_of(variant)
+    operand = ways.operand_of(variant)
     a, right, out = given.matrices(operand)[0], given.right(way, operand), given.out(operand)
-    arena = given.arena(workspace_bytes(way, given.n))
+    arena = given.arena(ways.workspace_bytes(way, given.n))
     with arena.mark():
         made = steps(way, a, right, out, arena)
     return partial(_steps, made, out, given)
@@ -208,16 +198,16 @@ def _steps(made: list[Callable[[], None]], out: torch.Tensor, given: Given) -> t
 
 def _chosen(variant: str, given: Given) -> Run | None:
     """`matmul` as it is called, where the variant asks for an accuracy."""
-    accuracy = accuracy_of(variant)
+    accuracy = ways.accuracy_of(variant)
     if not accuracy:
         return None
     from brrr.strassen.multiply import matmul
 
-    operand = operand_of(variant)
+    operand = ways.operand_of(variant)
     (a, b), out = given.matrices(operand), given.out(operand)
 
     def run() -> torch.Tensor:
-        return matmul(a, b, accuracy=asked(accuracy), out=out)
+        return matmul(a, b, accuracy=ways.asked(accuracy), out=out)
 
     run()  # its plan is made and kernels load now: so long a first call would be taken for a slow one, and timed once
     out.fill_(math.nan)
@@ -226,8 +216,8 @@ def _chosen(variant: str, given: Given) -> Run | None:
 
 def _torch(variant: str, given: Given) -> Run | None:
     """A split product of torch's calls."""
-    if variant not in TORCH:
+    if variant not in ways.TORCH:
         return None
     a, b = given.matrices("float32")
     out = given.out("float32")
-    return lambda: split_products(a, b, out, chunk=TORCH[variant])
+    return lambda: split_products(a, b, out, chunk=ways.TORCH[variant])

@@ -16,8 +16,7 @@ from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
 from brrr.gpu.datasheet import Hardware
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What is claimed of copies: pinned against pageable, the floor, the link's share, both directions, the wait.
+# ---- what is claimed of copies: pinned against pageable, the floor, the link's share, both directions, the wait ----
 
 HERE = "this course, on the way that the data take in 'GPU Performance: Parallel Processing vs Overhead' (2024)"
 SOURCE = "GPU Performance: Parallel Processing vs Overhead (2024), section 'Nested sine operation'"

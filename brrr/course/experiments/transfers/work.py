@@ -109,13 +109,7 @@ def _on_gpu(
     def silent() -> None:  # bytes have no NaN, so there is no result to look for one in
         run()
 
-    return Workload(
-        silent,
-        cost(variant, point),
-        wrong_share(*copies),
-        EXACT,
-        synchronize=torch.cuda.synchronize,
-    )
+    return Workload(silent, cost(variant, point), wrong_share(*copies), EXACT, synchronize=torch.cuda.synchronize)
 
 
 def give_back_pinned() -> None:

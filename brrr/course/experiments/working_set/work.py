@@ -62,11 +62,7 @@ def _copy(numbers: int, device: str) -> Once:
 def _scale(numbers: int, device: str) -> Once:
     """By a power of two, without a rounding: every element must be exact."""
     (x, y), factor = _halves(numbers, device), 0.5
-    return (
-        lambda: torch.mul(x, factor, out=y),
-        lambda found: 0.0 if _exact(found, x, factor) else math.nan,
-        0.0,
-    )
+    return (lambda: torch.mul(x, factor, out=y), lambda found: 0.0 if _exact(found, x, factor) else math.nan, 0.0)
 
 
 def _read(numbers: int, device: str) -> Once:
