@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Measurement
 from brrr.core.values import Point
+from brrr.course import sources
 from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources import named
 from brrr.course.sources.live import Live
 from brrr.course.sources.recorded import Recorded
 from brrr.tracing.timeline import Timeline
@@ -42,4 +42,4 @@ class RecordedGpu(Live):
         return self.recorded.timeline(experiment, variant, traced[0] if traced else point)
 
 
-named._live["cuda"] = RecordedGpu()
+sources._live["cuda"] = RecordedGpu()
