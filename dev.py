@@ -446,16 +446,27 @@ def test(python, arguments):
     pytest = [python, "-m", "pytest"]
     if arguments:
         return become([*pytest, *arguments])
-    # A test that torch's threads are many in would wait for the other tests' cores.
-    workers, one_thread = str(min(os.cpu_count() or 1, MOST_WORKERS)), {"OMP_NUM_THREADS": "1"}
-    parallel = [*pytest, "-n", workers, "--dist", "loadgroup", "--no-loadscope-reorder"]
+    parallel = [*pytest, "-n", str(min(os.cpu_count() or 1, MOST_WORKERS)), "--dist", "loadgroup"]
+    # One thread a worker: the others' cores are in use. Compiled modules are kept: hundreds of processes import them.
+    shared = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
     steps = [
         *style_steps(python),
-        ("examples in docstrings", [*parallel, "--doctest-modules", "brrr"], one_thread),
-        ("tests", [*parallel, "-m", "not timing", "tests", "--ignore=tests/gpu"], one_thread),
-        ("tests of what takes how long", [*pytest, "-m", "timing", "tests", "--ignore=tests/gpu"], None),
+        ("examples in docstrings", [*parallel, "--doctest-modules", "brrr"], shared),
+        ("tests", [*parallel, "--no-loadscope-reorder", "-m", "not timing", "tests", "--ignore=tests/gpu"], shared),
+        ("tests that compare times", [*pytest, "-m", "timing", *timing_tests()], None),
     ]
     return run_all(steps, beside=types_step(python))
+
+
+def timing_tests():
+    """The files of tests that run alone, for they compare times: few, and the others are not even loaded for them."""
+    found = []
+    for folder, _, names in os.walk(os.path.join(ROOT, "tests")):
+        for path in (os.path.join(folder, name) for name in names if name.startswith("test_")):
+            with open(path, encoding="utf-8") as file:
+                if "pytest.mark.timing" in file.read():
+                    found.append(os.path.relpath(path, ROOT))
+    return sorted(found)
 
 
 def test_gpu(python, arguments):
@@ -473,7 +484,7 @@ def test_gpu(python, arguments):
     steps = [
         ("kernels on the GPU", [*pytest, "-n", workers, "--dist", "worksteal", "-m", "not timing", "tests/gpu"], live),
         ("tests of what takes how long", [*pytest, "-m", "timing", "tests/gpu"], live),
-        ("lessons, live", [*pytest, "tests/notebooks"], live),
+        ("lessons, live", [*pytest, "-n", workers, "tests/notebooks"], live),
     ]
     return run_all(steps)
 

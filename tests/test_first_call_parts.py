@@ -62,12 +62,14 @@ def test_a_part_on_the_cpu_is_right_and_timed_twice(part: str) -> None:
     assert answer["error"] <= 1e-4
 
 
+@pytest.mark.timing
 def test_importing_is_paid_once_and_is_not_prepared() -> None:
     answer = fresh(IMPORT)
     print(f"import torch: {answer['seconds']:.3f} s, again {answer['again']:.6f} s")
     assert answer["again"] < answer["seconds"] / 10
 
 
+@pytest.mark.timing
 def test_what_comes_before_is_outside_the_clock() -> None:
     """The first sine needs torch, whose import takes far longer."""
     assert fresh(KERNEL)["seconds"] < fresh(IMPORT)["seconds"]

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 import torch
+from hosted import hosted, needs_gxx
 
 from brrr.core.paths import PACKAGE
 from brrr.kernels.megakernel.megakernel import packed
 from brrr.kernels.megakernel.plan import H200, Plan, make_plan
 
-KERNELS, HERE = PACKAGE / "kernels/megakernel", Path(__file__).resolve().parent
-GXX = shutil.which("g++")
+KERNELS = PACKAGE / "kernels/megakernel"
 CASES = [
     # layers, batch, hidden, cluster, rows, tile_rows, tile_quads, k_warps, slots, depth, adjacent
     (1, 1, 1, 1, 1, 1, 1, 1, 2, 32, True),
@@ -55,21 +54,8 @@ COUNTER_LEFT = 9
 
 def host_run(made: Plan, layers: int, batch: int, folder: Path, seed: int) -> tuple[int, float]:
     """The verdict of a kernel compiled as plain C++ with a plan's constants, and its result's relative error."""
-    assert GXX is not None
     library = folder / f"{abs(hash(made.defines()))}.so"
-    source = str(HERE / "megakernel_host.cpp")
-    options = [
-        "-O1",
-        "-std=c++17",
-        "-w",
-        "-shared",
-        "-fPIC",
-        f"-I{KERNELS}",
-        f"-I{PACKAGE / 'kernels'}",
-        *made.defines(),
-    ]
-    if not library.exists():
-        subprocess.run([GXX, *options, "-o", str(library), source], check=True)
+    kernel = hosted("megakernel_host.cpp", library, f"-I{KERNELS}", f"-I{PACKAGE / 'kernels'}", *made.defines())
     draw = torch.Generator().manual_seed(seed)
     hidden = made.hidden
     weights = [torch.randn(hidden, hidden, generator=draw) * (2 / hidden) ** 0.5 for _ in range(layers)]
@@ -77,7 +63,7 @@ def host_run(made: Plan, layers: int, batch: int, folder: Path, seed: int) -> tu
     x, y = torch.randn(batch, hidden, generator=draw), torch.full((batch, hidden), float("nan"))
     kept = packed(weights, biases, made)
     pointers = [ctypes.c_void_p(each.data_ptr()) for each in (x, *kept, y)]
-    run = ctypes.CDLL(str(library)).brrr_host_run
+    run = kernel.brrr_host_run
     between = torch.full((made.clusters(batch), 2, made.rows * made.width), float("nan"))
     counters = torch.zeros(made.clusters(batch) * layers, dtype=torch.int32)
     shared = (ctypes.c_void_p(each.data_ptr()) for each in (between, counters))
@@ -89,7 +75,7 @@ def host_run(made: Plan, layers: int, batch: int, folder: Path, seed: int) -> tu
     return verdict, float((y - expected).norm() / expected.norm().clamp_min(1e-6))
 
 
-@pytest.mark.skipif(GXX is None, reason="no C++ compiler is here")
+@needs_gxx
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_kernel_thread_by_thread(case: tuple[int, ...], tmp_path: Path) -> None:
     """0: no deadlock, no address outside a block's memory, nothing used before it arrived; and the right numbers."""
@@ -98,7 +84,7 @@ def test_the_kernel_thread_by_thread(case: tuple[int, ...], tmp_path: Path) -> N
         assert verdict == 0 and error < 1e-6
 
 
-@pytest.mark.skipif(GXX is None, reason="no C++ compiler is here")
+@needs_gxx
 @pytest.mark.parametrize(
     ("layers", "batch", "hidden", "cluster", "rows", "tile_quads", "k_warps", "slots"),
     [(1, 2, 96, 6, 2, 1, 1, 2), (5, 3, 96, 6, 2, 1, 3, 3), (4, 4, 100, 4, 4, 2, 2, 4), (6, 1, 200, 7, 1, 2, 1, 9)],
@@ -122,14 +108,14 @@ def test_the_wide_kernel_thread_by_thread(
         assert verdict == 0 and error < 1e-6
 
 
-@pytest.mark.skipif(GXX is None, reason="no C++ compiler is here")
+@needs_gxx
 def test_a_ring_that_does_not_suit_its_warps_does_not_compile(tmp_path: Path) -> None:
     made = dataclasses.replace(forced(MUTATED), slots=3)  # two warps a tile
     with pytest.raises(subprocess.CalledProcessError):
         host_run(made, 6, 8, tmp_path, 1)
 
 
-@pytest.mark.skipif(GXX is None, reason="no C++ compiler is here")
+@needs_gxx
 def test_a_slot_that_goes_from_warp_to_warp_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A warp that waits for a slot's turn but one, which a barrier cannot tell from the last, goes on too early."""
     kernel, parts = ((KERNELS / name).read_text() for name in ("megakernel.cu", "megakernel_parts.cuh"))
@@ -146,7 +132,7 @@ def test_a_slot_that_goes_from_warp_to_warp_is_found_out(tmp_path: Path, monkeyp
     assert any(verdict != 0 or not error < 1e-6 for verdict, error in outcomes)
 
 
-@pytest.mark.skipif(GXX is None, reason="no C++ compiler is here")
+@needs_gxx
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import shutil
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -15,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from hosted import GXX, hosted
 from interpreter import interpreted_cases
 
 from brrr.core.errors import ArgumentError, UnavailableError
@@ -23,8 +22,6 @@ from brrr.gpu import cublas, launching, nvrtc
 from brrr.gpu.launching import pycuda_driver
 from brrr.kernels import bias_relu
 
-HERE = Path(__file__).resolve().parent
-GXX = shutil.which("g++")
 OPERATIONS = ("bias", "relu", "bias_relu")
 
 
@@ -37,10 +34,7 @@ def host_kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     if GXX is None:
         pytest.skip("g++ is not here")
     library = tmp_path_factory.mktemp("bias_relu") / "bias_relu.so"
-    source = f'-DSOURCE="{PACKAGE / "kernels/bias_relu.cu"}"'
-    command = [GXX, "-std=c++17", "-O1", "-shared", "-fPIC", "-fno-strict-aliasing", source, "-o", str(library)]
-    subprocess.run([*command, str(HERE / "bias_relu_host.cpp")], check=True, timeout=120)
-    return ctypes.CDLL(str(library))
+    return hosted("bias_relu_host.cpp", library, f'-DSOURCE="{PACKAGE / "kernels/bias_relu.cu"}"')
 
 
 def on_host(kernels: ctypes.CDLL, operation: str, y: torch.Tensor, b: torch.Tensor) -> None:

@@ -20,7 +20,7 @@ from brrr.networks import Weights, best
 from brrr.networks.network import Network
 from brrr.networks.torch_ways import in_precision, module
 from brrr.strassen import StrassenMLP, matmul
-from brrr.strassen.split.rivals import tf32_product
+from brrr.strassen.steps import tf32_product
 
 B: Any = torch.backends
 WAYS: dict[str, Callable[[], Any]] = {

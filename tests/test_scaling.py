@@ -34,6 +34,7 @@ def more_bytes(batch: int) -> Cost:
 # ---------------------------------------------------------------- live
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     ("seconds", "cost", "regime"),
     [
@@ -52,6 +53,7 @@ def test_functions_whose_times_are_known(seconds: Any, cost: Any, regime: str) -
     assert "GPU" not in repr(found), "a CPU has no idle time of a device to tell"
 
 
+@pytest.mark.timing
 def test_a_factor_of_eight() -> None:
     found = scaling_test(sleeping(lambda batch: 1e-3 * batch), 2, factor=8, device="cpu", cost=more_bytes, budget_s=0.1)
     assert found.bytes_growth == 8 and found.regime == "scales with the work"

@@ -444,9 +444,22 @@ def test_every_check_runs_and_one_failure_counts(dev: ModuleType, capsys: pytest
     assert said.rstrip().endswith("FAILED: a")
 
 
+def test_a_step_beside_the_others_counts_and_is_heard_last(dev: ModuleType, capfd: pytest.CaptureFixture[str]) -> None:
+    def step(name: str, code: str) -> tuple:
+        return (name, [sys.executable, "-c", code], None)
+
+    assert dev.run_all([step("a", "print('first')")], beside=step("b", "print('last'); raise SystemExit(1)")) == 1
+    said = capfd.readouterr().out
+    assert said.index("first") < said.index("last")
+    assert said.rstrip().endswith("FAILED: b")
+    assert dev.run_all([step("a", "pass")], beside=step("b", "pass")) == 0
+    assert "All 2 checks passed." in capfd.readouterr().out
+
+
 def test_cpu_lane_holds_every_check(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list = []
-    monkeypatch.setattr(dev, "run_all", lambda given: steps.extend(given) or 0)
+    monkeypatch.setattr(dev, "run_all", lambda given, beside: steps.extend([beside, *given]) or 0)
+    monkeypatch.setattr(dev, "ROOT", str(ROOT))
     dev.test("python", [])
     words = [" ".join(command) for _, command, _ in steps]
     for part in (
@@ -454,9 +467,11 @@ def test_cpu_lane_holds_every_check(dev: ModuleType, monkeypatch: pytest.MonkeyP
         "ruff format --check .",
         "mypy --strict",
         "--doctest-modules brrr",
-        "pytest tests --ignore=tests/gpu",
+        "not timing tests --ignore=tests/gpu",
+        "-m timing tests",
     ):
         assert any(part in one for one in words), part
+    assert "test_timing.py" in words[-1]
 
 
 # -- the built package

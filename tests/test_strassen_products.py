@@ -6,14 +6,13 @@ import ctypes
 import dataclasses
 import math
 import secrets
-import shutil
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from hosted import hosted, needs_gxx
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.paths import PACKAGE
@@ -25,9 +24,7 @@ from brrr.strassen.gemm.products import batched, prepared_batched
 from brrr.strassen.gemm.sgemm import TILINGS, Tiling
 from tests.interpreter import interpreted_cases
 
-HERE, KERNELS = Path(__file__).resolve().parent, PACKAGE / "strassen/gemm"
-GXX = shutil.which("g++")
-needs_gxx = pytest.mark.skipif(GXX is None, reason="the emulation needs g++")
+KERNELS = PACKAGE / "strassen/gemm"
 
 
 def operands(products: int, m: int, n: int, k: int, transposed: bool) -> tuple[torch.Tensor, torch.Tensor]:
@@ -71,11 +68,8 @@ PAIRS = [
 
 def compiled(folder: Path, tiling: Tiling, transposed: bool, quads: bool, tail: bool, kernels: Path = KERNELS) -> Any:
     """The kernel as plain C++; `kernels` is the folder of its source."""
-    assert GXX is not None
-    library = folder / f"{secrets.token_hex(8)}.so"
-    options = ["-O1", "-std=c++17", "-w", "-shared", "-fPIC", f"-I{kernels}", *tiling.defines(transposed, quads, tail)]
-    subprocess.run([GXX, *options, "-o", str(library), str(HERE / "sgemm_host.cpp")], check=True)
-    return ctypes.CDLL(str(library))
+    defines = tiling.defines(transposed, quads, tail)
+    return hosted("sgemm_host.cpp", folder / f"{secrets.token_hex(8)}.so", f"-I{kernels}", *defines)
 
 
 def run(library: Any, left: torch.Tensor, right: torch.Tensor, n: int, blocks: int, group: int = 2) -> torch.Tensor:

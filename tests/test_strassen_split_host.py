@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hosted import hosted, needs_gxx
 
 from brrr.core.errors import ArgumentError
 from brrr.core.paths import PACKAGE
@@ -16,8 +17,8 @@ from brrr.strassen.split.product import Tiling, chosen, problem, rounds
 from brrr.strassen.split.splits import Terms
 from brrr.strassen.split.splitting import split
 
-KERNELS, HERE = PACKAGE / "strassen/split", Path(__file__).resolve().parent
-GXX, NVCC = shutil.which("g++"), shutil.which("nvcc")
+KERNELS = PACKAGE / "strassen/split"
+NVCC = shutil.which("nvcc")
 TILINGS = {
     "": Tiling(),
     "chunks of 128": Tiling(chunk=128),
@@ -27,7 +28,6 @@ TILINGS = {
     "clusters, all at one time": Tiling(cluster=2, stagger=False),
     "clusters, steps of 32": Tiling(columns=128, depth=32, chunk=96, cluster=2),
 }
-needs_gxx = pytest.mark.skipif(GXX is None, reason="the emulation is compiled by g++")
 
 
 def host_run(
@@ -68,12 +68,8 @@ def described(terms: Terms, box_rows: int, depth: int) -> list[int]:
 
 
 def compiled(tiling: Tiling, folder: Path, source: Path, more: tuple[str, ...]) -> ctypes.CDLL:
-    assert GXX is not None
     library = folder / f"{source.stem}{abs(hash(tiling))}.so"
-    if not library.exists():
-        options = ["-std=c++17", "-O2", "-shared", "-fPIC", "-w", f"-I{source.parent}", *tiling.defines(), *more]
-        subprocess.run([GXX, *options, "-o", str(library), str(HERE / "strassen_split_host.cpp")], check=True)
-    return ctypes.CDLL(str(library))
+    return hosted("strassen_split_host.cpp", library, f"-I{source.parent}", *tiling.defines(), *more)
 
 
 @needs_gxx

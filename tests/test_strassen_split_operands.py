@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hosted import hosted, needs_gxx
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.paths import PACKAGE
@@ -19,17 +20,12 @@ from brrr.strassen.split.operands import Operands, Source, operand, operands
 from brrr.strassen.split.splits import Part, Terms, empty_terms, prepared_splits
 from brrr.strassen.split.splitting import split
 
-KERNELS, HERE = PACKAGE / "strassen/split", Path(__file__).resolve().parent
-GXX, NVCC = shutil.which("g++"), shutil.which("nvcc")
-needs_gxx = pytest.mark.skipif(GXX is None, reason="the emulation is compiled by g++")
+KERNELS = PACKAGE / "strassen/split"
+NVCC = shutil.which("nvcc")
 
 
 def compiled(source: Path, folder: Path) -> ctypes.CDLL:
-    options = ["-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-w", f"-I{source.parent}"]
-    library = folder / "split_operands.so"
-    command = [str(GXX), *options, "-o", str(library), str(HERE / "strassen_split_operands_host.cpp")]
-    subprocess.run(command, check=True)
-    return ctypes.CDLL(str(library))
+    return hosted("strassen_split_operands_host.cpp", folder / "split_operands.so", f"-I{source.parent}")
 
 
 @pytest.fixture(scope="module")

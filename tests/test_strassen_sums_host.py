@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import math
-import shutil
-import subprocess
 from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from hosted import hosted, needs_gxx
 
 from brrr.core.paths import PACKAGE
 from brrr.gpu.nvrtc import source_text
@@ -22,11 +21,13 @@ from brrr.strassen.passes.launch import SOURCE, Arguments, arguments_of
 from brrr.strassen.passes.plan import Tuning, edge_of, launch_size
 from brrr.strassen.passes.work import Work, run_in_torch
 
-HERE = Path(__file__).resolve().parent
-GXX = shutil.which("g++")
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
-pytestmark = pytest.mark.skipif(GXX is None, reason="no C++ compiler is here")
+pytestmark = needs_gxx
 
+EACH = pytest.mark.parametrize(
+    ("level", "dtype"), [*((level, F32) for level in range(4)), (1, F16), (2, BF16)], ids=str
+)
+"""Each job is compiled: every level, and every type at one of them."""
 SHAPES = [(1, 1), (2, 3), (5, 8), (16, 16), (17, 33), (64, 128), (40, 200), (3, 70)]
 
 
@@ -46,13 +47,8 @@ def compiled(work: Work, tuning: Tuning, folder: Path) -> Any:
     text = work.job(tuning.vector).text(replace(tuning, streamed=3)) + source_text(SOURCE)
     name = f"sums{abs(hash(text))}"
     library = folder / f"{name}.so"
-    if not library.exists():
-        (folder / f"{name}.cu").write_text(text, encoding="utf-8")
-        options = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-fno-strict-aliasing", "-ffp-contract=off"]
-        source = f'-DSOURCE="{folder / f"{name}.cu"}"'
-        command = [str(GXX), *options, source, str(HERE / "strassen_sums_host.cpp"), "-o", str(library)]
-        subprocess.run(command, check=True, timeout=300)
-    run = ctypes.CDLL(str(library)).run_sums
+    (folder / f"{name}.cu").write_text(text, encoding="utf-8")
+    run = hosted("strassen_sums_host.cpp", library, f'-DSOURCE="{folder / f"{name}.cu"}"').run_sums
     run.restype = ctypes.c_longlong
     return run
 
@@ -116,8 +112,7 @@ def tensors_for(level: int, shape: tuple[int, int], dtype: torch.dtype) -> tuple
     return torch.randn(products_shape(*shape, level)).to(dtype), torch.randn(shape[1]).to(dtype)
 
 
-@pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=str)
-@pytest.mark.parametrize("level", [0, 1, 2, 3])
+@EACH
 def test_prefix(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, (rows, columns) in enumerate(SHAPES):
         form = ("strassen", "winograd")[number % 2]
@@ -129,8 +124,7 @@ def test_prefix(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytes
                 compared(work, folder)
 
 
-@pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=str)
-@pytest.mark.parametrize("level", [0, 1, 2, 3])
+@EACH
 def test_suffix(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, shape in enumerate(SHAPES):
         form = ("strassen", "winograd")[number % 2]
@@ -142,8 +136,7 @@ def test_suffix(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytes
             compared(work, folder)
 
 
-@pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
-@pytest.mark.parametrize("level", [0, 1, 2, 3])
+@pytest.mark.parametrize(("level", "dtype"), [(0, F32), (1, BF16), (2, F32), (3, BF16)], ids=str)
 def test_step(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, shape in enumerate(SHAPES):
         then = (level, level, 0, 3 - level)[number % 4]

@@ -13,7 +13,7 @@ from brrr.course.sources.timers import Timed, as_brrr_error, measure_point, meas
 from brrr.timing import naive as naive_timers
 from brrr.timing.cpu_queue import CpuQueue
 
-WORK_S = 0.005
+WORK_S, EXTRA_S = 0.01, 0.2
 
 
 @pytest.fixture
@@ -22,11 +22,12 @@ def queue() -> Iterator[CpuQueue]:
         yield made
 
 
+@pytest.mark.timing
 def test_each_naive_timer_makes_its_own_mistake(queue: CpuQueue) -> None:
     first = [True]
 
     def job() -> None:
-        time.sleep(WORK_S + (0.05 if first.pop() else 0) if first else WORK_S)
+        time.sleep(WORK_S + (EXTRA_S if first.pop() else 0) if first else WORK_S)
 
     def call() -> None:
         queue.submit(job)
@@ -36,10 +37,10 @@ def test_each_naive_timer_makes_its_own_mistake(queue: CpuQueue) -> None:
     queue.synchronize()
     waited = naive_timers.reading(naive_timers.sync_each_call(call, queue.synchronize))
     looped = naive_timers.reading(naive_timers.loop_then_sync(call, queue.synchronize))
-    assert cold >= 0.05, "the first call's extra must be in it"
-    assert lie < WORK_S / 4, "without waiting it sees the issuing only"
-    assert WORK_S <= waited < 4 * WORK_S
-    assert WORK_S <= looped < 4 * WORK_S
+    assert cold >= EXTRA_S, "the first call's extra must be in it"
+    assert lie < WORK_S / 2, "without waiting it sees the issuing only"
+    assert WORK_S <= waited < EXTRA_S
+    assert WORK_S <= looped < EXTRA_S
 
 
 def test_a_point_is_checked_and_timed_on_cpu_and_queue() -> None:

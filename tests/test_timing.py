@@ -20,6 +20,8 @@ from brrr.timing.sampler import SETTLE_MOST, Sampler
 
 SLEEP_S = 0.002
 
+pytestmark = pytest.mark.timing
+
 
 @pytest.fixture
 def queue() -> Iterator[CpuQueue]:

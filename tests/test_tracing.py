@@ -172,13 +172,14 @@ def test_a_queue_shows_submits_work_and_arrows() -> None:
     assert [span.name for span in found.spans if span.kind == "wait"] == ["synchronize"]
 
 
+@pytest.mark.timing
 def test_the_idle_share_of_a_queue_is_what_was_put_there() -> None:
-    """The host takes 4 ms a call and the worker 1 ms of it: three quarters are idle (a sleep may take longer)."""
+    """The host takes 40 ms a call and the worker 10 ms of it: three quarters are idle (a sleep may take longer)."""
     with CpuQueue() as queue:
 
         def call() -> None:
-            queue.submit(time.sleep, 0.001)
-            time.sleep(0.004)
+            queue.submit(time.sleep, 0.01)
+            time.sleep(0.04)
 
         found = trace(call, device=queue)
     assert found.idle_share == pytest.approx(0.75, abs=0.15)

@@ -259,6 +259,3 @@ _LADDER = (
 
 WAYS: Mapping[str, Way] = MappingProxyType({way.name: way for way in _LADDER})
 """By name, in the order of the ladder."""
-
-TORCH_WAYS = ("module", "functional", "inference", "script", "compile", "max-autotune", "graph")
-"""Those that need nothing but torch."""

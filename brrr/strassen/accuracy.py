@@ -177,11 +177,6 @@ def stability_factor(form: str | Form) -> float:
     return float((abs(form.result).astype(float) @ sizes).max())
 
 
-def bound_growth(form: str | Form) -> float:
-    """Growth of the bound a level, over the classical product's, which is 4 times larger for twice the length."""
-    return stability_factor(form) / 4
-
-
 def bound(form: str | Form, level: SupportsIndex, inner: int, unit: float = FLOAT32) -> float:
     """The largest possible error of an element, over the largest element of A times the largest of B; to first order.
 

@@ -18,11 +18,9 @@ from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.roofline.peaks.peaks import MissingPeakError
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS, Table, rate_name
-from brrr.strassen.calibration import device_known as device_known
 from brrr.strassen.peeling import NOTHING, Sizes, aligned_size, copied, core_of, thin_bytes, thin_parts
 from brrr.strassen.ways import INNERS, SIZES, WAYS, Inner, Way
-from brrr.strassen.workspace import Traffic as Traffic
-from brrr.strassen.workspace import block_sizes, blocks_added, halves, inside
+from brrr.strassen.workspace import Traffic, block_sizes, blocks_added, halves, inside
 
 if TYPE_CHECKING:
     from brrr.roofline.device_model import Where

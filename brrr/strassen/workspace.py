@@ -33,7 +33,6 @@ from functools import lru_cache
 from brrr.strassen.algebra.blocks import block_shape
 from brrr.strassen.peeling import NOTHING, aligned_size, copied
 from brrr.strassen.ways import SIZES, Way
-from brrr.strassen.ways import WAYS as WAYS
 
 ALIGNED = 256
 """Each buffer starts at a multiple of this many bytes, as those of the CUDA allocator do."""

@@ -11,7 +11,6 @@ import torch
 from brrr.core.errors import ArgumentError
 from brrr.running.graphs import capture
 from brrr.strassen.split import product, triton
-from brrr.strassen.split.rivals import prepared_tf32x3
 from brrr.strassen.split.splits import Part, empty_terms, prepared_splits
 from brrr.strassen.split.splitting import expected_error, prepared_product, split, split_product
 
@@ -204,9 +203,3 @@ def test_what_the_copy_engine_cannot_read_is_refused() -> None:
     spoilt = type(terms)(terms.hi[:, :, 1:9], terms.lo[:, :, 1:9], terms.exponents, 8, True)
     with pytest.raises(ArgumentError, match="multiples of 16 bytes"):
         split_product(spoilt, spoilt, how="cuda")
-
-
-def test_three_tf32_products_in_one_kernel() -> None:
-    a, w, out = (torch.randn(2, *shape, device="cuda") for shape in ((300, 500), (260, 500), (300, 260)))
-    prepared_tf32x3(a, w, out)()
-    assert worst(out, a, w) < TOLERANCE

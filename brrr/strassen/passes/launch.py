@@ -28,7 +28,6 @@ from brrr.gpu.launching import (
 )
 from brrr.gpu.nvrtc import function as function_of
 from brrr.strassen.algebra.blocks import buffer_shape
-from brrr.strassen.algebra.forms import STRASSEN as STRASSEN
 from brrr.strassen.algebra.forms import Form
 from brrr.strassen.passes.plan import MOST, Job, Tuning, launch_size
 from brrr.strassen.passes.work import (

@@ -167,15 +167,6 @@ def edge_of(
     return int((rows, columns) != (block[0] << level, block[1] << level))
 
 
-def tuned(tuning: Tuning, **changed: object) -> Tuning:
-    """A tuning with some of it changed.
-
-    >>> tuned(Tuning(4), vector=2).vector
-    2
-    """
-    return replace(tuning, **changed)  # type: ignore[arg-type]
-
-
 def launch_size(block: tuple[int, int], tuning: Tuning) -> tuple[int, int]:
     """Words in a row of a block, and blocks of threads for all of them.
 

@@ -36,6 +36,7 @@ import torch
 from brrr.core.errors import ArgumentError
 from brrr.strassen.split.splits import (
     Part,
+    Terms,
     check_result,
     check_split,
     check_terms,
@@ -44,7 +45,6 @@ from brrr.strassen.split.splits import (
     prepared_splits,
     scaled,
 )
-from brrr.strassen.split.splits import Terms as Terms
 
 CHUNK = 64
 """How deep a sum grows on the tensor core, by `split_product.cu`, if nothing is asked for."""

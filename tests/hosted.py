@@ -1,0 +1,38 @@
+"""Compiles a kernel's emulation (`tests/*_host.cpp`, which includes the kernel's source) for the CPU, by g++."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+GXX = shutil.which("g++")
+FLAGS = ("-std=c++17", "-O1", "-w", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing")
+HEADERS = "algorithm cmath cstdint cstdio cstring deque functional map memory random ucontext.h vector"
+needs_gxx = pytest.mark.skipif(GXX is None, reason="the emulation is compiled by g++")
+
+
+@functools.cache
+def _headers() -> Path:
+    """A header of all headers, compiled once for this process: they are most of what an emulation costs."""
+    folder = Path(tempfile.mkdtemp(prefix="brrr-headers-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    header = folder / "all.hpp"
+    header.write_text("".join(f"#include <{name}>\n" for name in HEADERS.split()))
+    subprocess.run([str(GXX), *FLAGS, "-x", "c++-header", header, "-o", f"{header}.gch"], check=True, timeout=120)
+    return header
+
+
+def hosted(emulation: str, library: Path, *options: str) -> ctypes.CDLL:
+    """`tests/<emulation>` with these options as a library, compiled unless it is there."""
+    if not library.exists():
+        command = [str(GXX), *FLAGS, "-include", str(_headers()), "-shared", *options, "-o", str(library)]
+        subprocess.run([*command, str(HERE / emulation)], check=True, timeout=300)
+    return ctypes.CDLL(str(library))
