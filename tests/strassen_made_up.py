@@ -34,7 +34,7 @@ def time_and_error(variant: str, n: int) -> tuple[float, float]:
     if way is None:
         return slower * 2 * n**3 / RATES["fp16x3"], ERRORS["sgemm"]
     traffic = Traffic.of(way, n, n, n)
-    passes = (sum(traffic.left) + sum(traffic.right) + sum(traffic.suffix)) / COPY if way.level else 0.0
+    passes = (sum(traffic.left) + sum(traffic.right) + sum(traffic.post_add)) / COPY if way.level else 0.0
     products = 2 * n**3 * (7 / 8) ** way.level / RATES.get(way.inner, 150e12)
     error = ERRORS.get(way.inner, 4e-4) * GROWTH.get(str(way.form), 1.0) ** way.level
     return slower * (2e-6 * (1 + 2 * bool(way.level)) + products + passes), error

@@ -17,7 +17,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 import torch
 
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
-from brrr.strassen.passes import steps
+from brrr.strassen.passes import launch, steps
 
 SHAPES = ((1, 1), (5, 8), (17, 33), (40, 72), (3, 70))
 TYPES = ("float32", "bfloat16", "float16")
@@ -54,7 +54,7 @@ def laid_out(rows: int, columns: int, dtype: torch.dtype, number: int) -> torch.
 
 
 def of_shape(number: int, shape: tuple[int, int], level: int, dtype: torch.dtype) -> dict[str, int]:
-    """Prefix, suffix, step and split prefix of one shape."""
+    """Pre-additions, post-additions, step and split pre-additions of one shape."""
     form, side, turned = (("strassen", "left", False), ("winograd", "right", True), ("winograd", "right", False))[
         number % 3
     ]
@@ -63,15 +63,15 @@ def of_shape(number: int, shape: tuple[int, int], level: int, dtype: torch.dtype
     products, bias = torch.randn(products_shape(*shape, level)).to(dtype), torch.randn(shape[1]).to(dtype)
     y, factors = laid_out(*shape, dtype, number), torch.empty(buffer_shape(*shape, "left", level), dtype=dtype)
     options: dict[str, Any] = {"bias": bias if number % 2 else None, "relu": number % 2 == 0}
-    split = steps.split_buffers(x, "left", level)
+    split = launch.split_buffers(x, "left", level)
     return {
-        "prefix": differing(lambda **by: steps.prefix(x, side, form, level, transposed=turned, out=out, **by), out),
-        "suffix": differing(lambda **by: steps.suffix(products, form, level, shape, out=y, **options, **by), y),
+        "pre_add": differing(lambda **by: steps.pre_add(x, side, form, level, transposed=turned, out=out, **by), out),
+        "post_add": differing(lambda **by: steps.post_add(products, form, level, shape, out=y, **options, **by), y),
         "step": differing(
             lambda **by: steps.step(products, form, level, shape, bias=bias, keep=y, out=factors, **by), y, factors
         ),
         "split": differing(
-            lambda **by: steps.split_prefix(x, "left", form, level, out=split, **by), split.high, split.low
+            lambda **by: launch.split_pre_add(x, "left", form, level, out=split, **by), split.high, split.low
         ),
     }
 

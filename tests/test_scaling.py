@@ -23,6 +23,25 @@ def sleeping(seconds: Callable[[int], float]) -> Callable[[int], Callable[[], No
     return lambda batch: lambda: time.sleep(seconds(batch))
 
 
+class Clock:
+    """Stands in for the machine's: a sleep takes as long as asked for, and a look at the clock 20 ns."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ns = 0
+        monkeypatch.setattr(time, "sleep", lambda seconds: self.pass_by(round(seconds * 1e9)))
+        monkeypatch.setattr(time, "perf_counter_ns", lambda: self.pass_by(20))
+        monkeypatch.setattr(time, "perf_counter", lambda: self.pass_by(20) * 1e-9)
+
+    def pass_by(self, ns: int) -> int:
+        self.ns += ns
+        return self.ns
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
 def same_bytes(batch: int) -> Cost:
     return Cost(float(batch), 1e6)
 
@@ -34,7 +53,6 @@ def more_bytes(batch: int) -> Cost:
 # ---------------------------------------------------------------- live
 
 
-@pytest.mark.timing
 @pytest.mark.parametrize(
     ("seconds", "cost", "regime"),
     [
@@ -46,6 +64,7 @@ def more_bytes(batch: int) -> Cost:
         (lambda batch: 4e-3 + 2e-3 * batch, more_bytes, "between"),
     ],
 )
+@pytest.mark.usefixtures("clock")
 def test_functions_whose_times_are_known(seconds: Any, cost: Any, regime: str) -> None:
     found = scaling_test(sleeping(seconds), 4, device="cpu", cost=cost, budget_s=0.1)
     assert found.regime == regime, found
@@ -53,7 +72,7 @@ def test_functions_whose_times_are_known(seconds: Any, cost: Any, regime: str) -
     assert "GPU" not in repr(found), "a CPU has no idle time of a device to tell"
 
 
-@pytest.mark.timing
+@pytest.mark.usefixtures("clock")
 def test_a_factor_of_eight() -> None:
     found = scaling_test(sleeping(lambda batch: 1e-3 * batch), 2, factor=8, device="cpu", cost=more_bytes, budget_s=0.1)
     assert found.bytes_growth == 8 and found.regime == "scales with the work"

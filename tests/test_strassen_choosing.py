@@ -13,7 +13,7 @@ import pytest
 from brrr.core.errors import ArgumentError
 from brrr.roofline.peaks.peaks import MissingPeakError
 from brrr.strassen import INNERS, WAYS, Way, choosing, frontier, plan
-from brrr.strassen.accuracy import NAMED, Request, accuracy_limit, checked, predicted_error
+from brrr.strassen.accuracy import NAMED, Constraints, accuracy_limit, checked, predicted_error
 from brrr.strassen.algebra.scaling import measure
 from brrr.strassen.calibration import CONSTANTS, Constant
 from brrr.strassen.choosing import GAIN, _planned, _Where, issuing_s, launches
@@ -94,7 +94,7 @@ def test_named_accuracies_are_those_of_classical_products() -> None:
 def test_a_pass_reads_and_writes_each_number_once() -> None:
     traffic = Traffic.of(WAYS["sgemm-strassen-2"], 512, 512, 512)
     assert traffic.left == traffic.right == (4 * 512**2, 49 * 4 * 128**2)
-    assert traffic.suffix == (49 * 4 * 128**2, 4 * 512**2)
+    assert traffic.post_add == (49 * 4 * 128**2, 4 * 512**2)
     assert Traffic.of(WAYS["sgemm-strassen-2-prepared"], 512, 512, 512).right == (0, 0)
     assert Traffic.of(WAYS["sgemm"], 512, 512, 512).touched == 0
 
@@ -252,7 +252,7 @@ def test_every_way_has_its_constants() -> None:
 def test_where_the_host_issues_each_launch_they_count() -> None:
     """A split product is two launches, hardly more than one; levels are several, and wait for the host."""
 
-    def asked(n: int, accuracy: str) -> Request:
+    def asked(n: int, accuracy: str) -> Constraints:
         return replace(checked(n, n, n, "float32", accuracy, None, None, None, None), eager=True)
 
     def taken(n: int, accuracy: str) -> str:

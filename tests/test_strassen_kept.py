@@ -136,7 +136,7 @@ def test_memory_that_was_there_and_is_gone(monkeypatch: pytest.MonkeyPatch) -> N
     needed = workspace_bytes(Way("sgemm", 2, "strassen"), 300, 300, 300)
     monkeypatch.setattr(multiply, "RESERVED", 0)
     monkeypatch.setattr(multiply, "free_bytes", lambda device: needed)
-    monkeypatch.setattr(multiply, "_within", lambda wish, free: checked(
+    monkeypatch.setattr(multiply, "_within", lambda limits, free: checked(
         300, 300, 300, "float32", None, 2, "strassen", "sgemm", None, free_bytes=free, eager=True
     ))  # fmt: skip
     assert torch.equal(matmul(a, b, **options), a @ b)

@@ -171,7 +171,7 @@ def test_a_kernel_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multiply, "steps", missing)
     a, b = normal(40, 40), normal(40, 40)
     split = explain(a, b, inner="fp16x3", level=1)
-    monkeypatch.setattr(multiply, "plan_of", lambda wish, kind: plan_of(wish, kind) if wish.inner else split)
+    monkeypatch.setattr(multiply, "plan_of", lambda limits, kind: plan_of(limits, kind) if limits.inner else split)
     with pytest.warns(UserWarning, match="no compiler; the library's product is taken"):
         assert torch.equal(matmul(a, b), a @ b)
     with pytest.raises(UnavailableError, match="no compiler"):

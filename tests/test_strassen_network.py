@@ -16,7 +16,7 @@ from torch import nn
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.strassen import StrassenLinear, StrassenMLP, Way, execution, fuse
 from brrr.strassen.execution import prepare_right
-from brrr.strassen.layers import MOST, Formatted, Layer, Wish, layers_of, parts_of, planned
+from brrr.strassen.layers import MOST, Formatted, Layer, Limits, layers_of, parts_of, planned
 from brrr.strassen.operands import Right
 from brrr.strassen.running import ChainRun
 
@@ -249,7 +249,7 @@ def test_autocast_is_torchs() -> None:
         (lambda: StrassenMLP.of([torch.ones(2, 3)] * 2, [None] * 2), "expected 2 columns"),
         (lambda: StrassenMLP.of([torch.ones(2, 2), torch.ones(2, 2).half()], [None] * 2), "torch.float16"),
         (lambda: layers_of([nn.ReLU()]), "modules is 'ReLU'; expected Linear, or ReLU behind one"),
-        (lambda: Wish(form="other"), "form is 'other'"),
+        (lambda: Limits(form="other"), "form is 'other'"),
     ],
 )
 def test_what_is_refused(call: Any, message: str) -> None:
@@ -363,14 +363,14 @@ def test_torchs_transforms_see_torchs_modules() -> None:
 @pytest.mark.parametrize("hidden", [256, 512, 2048, 4096])
 def test_few_rows_are_left_to_the_librarys_product(rows: int, hidden: int) -> None:
     """Where the weights are most of the bytes, as measured: neither levels nor split products."""
-    for wish in (Wish(1e-5, inner=("sgemm", "ffma")), Wish("fp32"), Wish()):
-        (plan,) = planned([(hidden, hidden)], rows, "float32", "h200", wish)
+    for limits in (Limits(1e-5, inner=("sgemm", "ffma")), Limits("fp32"), Limits()):
+        (plan,) = planned([(hidden, hidden)], rows, "float32", "h200", limits)
         assert plan.way.name == "sgemm" and plan.estimates and plan.why
 
 
 def test_few_rows_where_something_else_was_asked_for() -> None:
     def name(rows: int, **options: Any) -> str:
-        return planned([(4096, 4096)], rows, "float32", "h200", Wish(**options))[0].way.name
+        return planned([(4096, 4096)], rows, "float32", "h200", Limits(**options))[0].way.name
 
     assert name(2, level=1, form="strassen", inner="sgemm") == "sgemm-strassen-1-prepared"
     assert name(2, inner="fp16x3") == "fp16x3-prepared"

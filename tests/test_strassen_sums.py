@@ -16,7 +16,7 @@ from brrr.gpu.nvrtc import source_text
 from brrr.strassen.algebra import reference
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.algebra.forms import FORMS
-from brrr.strassen.passes import steps
+from brrr.strassen.passes import launch, steps
 from brrr.strassen.passes.launch import SOURCE
 from brrr.strassen.passes.plan import TUNINGS, Job
 
@@ -32,19 +32,22 @@ SHAPES = [(1, 1), (17, 33), (64, 128), (3, 70)]
 def test_on_the_cpu_it_is_the_reference(form: str, level: int) -> None:
     for m, n in SHAPES:
         x, k = torch.randn(m, n), 20
-        assert torch.equal(steps.prefix(x, "left", form, level), reference.prefix(x, "left", form, level))
+        assert torch.equal(steps.pre_add(x, "left", form, level), reference.pre_add(x, "left", form, level))
         a, w, bias = torch.randn(m, k), torch.randn(n, k), torch.randn(n)
-        left, right = steps.prefix(a, "left", form, level), steps.prefix(w, "right", form, level, transposed=True)
-        y = steps.suffix(left @ right.transpose(1, 2), form, level, (m, n), bias=bias, relu=True)
+        left, right = (
+            steps.pre_add(a, "left", form, level),
+            steps.pre_add(w, "right", form, level, transposed=True),
+        )
+        y = steps.post_add(left @ right.transpose(1, 2), form, level, (m, n), bias=bias, relu=True)
         torch.testing.assert_close(y, (a @ w.t() + bias).relu(), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("level", "then"), [(0, 0), (1, 1), (3, 3), (0, 2), (2, 0), (1, 3), (3, 1)])
-def test_a_step_is_a_suffix_and_a_prefix(level: int, then: int) -> None:
+def test_a_step_is_post_add_and_pre_add(level: int, then: int) -> None:
     for shape in SHAPES:
         products, bias, keep = torch.randn(products_shape(*shape, level)), torch.randn(shape[1]), torch.empty(shape)
-        y = steps.suffix(products, "strassen", level, shape, bias=bias, relu=True)
-        factors = steps.prefix(y, "left", "winograd", then)
+        y = steps.post_add(products, "strassen", level, shape, bias=bias, relu=True)
+        factors = steps.pre_add(y, "left", "winograd", then)
         options: dict[str, Any] = {"bias": bias, "next_form": "winograd", "next_level": then}
         assert torch.equal(steps.step(products, "strassen", level, shape, keep=keep, **options), factors)
         assert torch.equal(keep, y)
@@ -53,7 +56,7 @@ def test_a_step_is_a_suffix_and_a_prefix(level: int, then: int) -> None:
 
 def test_a_prepared_function_reads_what_its_tensors_hold_later() -> None:
     x, out = torch.zeros(4, 16), torch.empty(7, 2, 8)
-    run = steps.prepared_prefix(x, "left", "strassen", 1, out=out)
+    run = steps.prepared_pre_add(x, "left", "strassen", 1, out=out)
     x.fill_(1.0)
     run()
     assert out[0].eq(2.0).all()
@@ -62,8 +65,8 @@ def test_a_prepared_function_reads_what_its_tensors_hold_later() -> None:
 def test_split_terms_hold_22_bits_whatever_the_size_of_a_row() -> None:
     for scale in (1e-30, 1.0, 1e30):
         x = torch.randn(40, 24) * scale
-        high, low, exponents = steps.split_prefix(x, "left", "strassen", 2)
-        wanted = steps.prefix(x, "left", "strassen", 2).double()
+        high, low, exponents = launch.split_pre_add(x, "left", "strassen", 2)
+        wanted = steps.pre_add(x, "left", "strassen", 2).double()
         back = (high.double() + low.double()) * torch.exp2(exponents.double())[:, :, None]
         assert float((back - wanted).norm() / wanted.norm()) < 2.0**-22
         assert exponents.shape == high.shape[:2] and bool(high.isfinite().all())
@@ -71,18 +74,18 @@ def test_split_terms_hold_22_bits_whatever_the_size_of_a_row() -> None:
 
 def test_a_row_of_zeros_and_a_matrix_of_zeros_have_an_exponent() -> None:
     x = torch.zeros(4, 16)
-    assert not steps.split_prefix(x, "left", "strassen", 1).high.any()
+    assert not launch.split_pre_add(x, "left", "strassen", 1).high.any()
     x[0] = 1e-20
-    made = steps.split_prefix(x, "left", "strassen", 1)
+    made = launch.split_pre_add(x, "left", "strassen", 1)
     back = (made.high.double() + made.low.double()) * torch.exp2(made.exponents.double())[:, :, None]
     torch.testing.assert_close(back[0, 0], torch.full((8,), 1e-20, dtype=torch.float64), rtol=1e-6, atol=0)
 
 
 def test_a_split_step_takes_the_exponents_it_is_given() -> None:
     shape, products = (10, 30), torch.randn(7, 5, 16)
-    out = steps.split_buffers(torch.empty(shape), "left", 1)
+    out = launch.split_buffers(torch.empty(shape), "left", 1)
     out.exponents[0].fill_(-9)
-    steps.split_step(products, "strassen", 1, shape, out=out)
+    launch.split_step(products, "strassen", 1, shape, out=out)
     wanted = steps.step(products, "strassen", 1, shape)
     torch.testing.assert_close((out.high.float() + out.low.float()) * 2.0**-9, wanted, rtol=1e-6, atol=1e-9)
 
@@ -101,7 +104,7 @@ def test_triton_writes_what_torch_writes() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", [75, 90])
-@pytest.mark.parametrize("kind", ["prefix", "suffix", "step"])
+@pytest.mark.parametrize("kind", ["pre_add", "post_add", "step"])
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_triton_compiles_without_a_gpu(level: int, kind: str, architecture: int) -> None:
     triton = pytest.importorskip("triton", reason="Triton has no build for this system")
@@ -112,8 +115,8 @@ def test_triton_compiles_without_a_gpu(level: int, kind: str, architecture: int)
 
     kernel, form = strassen_sums_triton._sums, FORMS["winograd"]
     constants = {
-        "LEVEL": level, "FROM_PRODUCTS": kind != "prefix", "TO_MATRIX": kind == "suffix",
-        "TERMS": int(kind != "suffix"), "BIAS": kind == "step", "RELU": kind == "step",
+        "LEVEL": level, "FROM_PRODUCTS": kind != "pre_add", "TO_MATRIX": kind == "post_add",
+        "TERMS": int(kind != "post_add"), "BIAS": kind == "step", "RELU": kind == "step",
         "SPREAD": tuple(form.left.ravel().tolist()), "COLLECT": tuple(form.result.ravel().tolist()),
         "BLOCK": 128 * strassen_sums_triton.PER_THREAD[level], "column_stride": 1,
     }  # fmt: skip
@@ -145,8 +148,8 @@ def jobs() -> dict[str, Job]:
         types = ("float32",) if width == "wide" else ("bfloat16", "float16")
         for each in types:
             job = Job(
-                level, source="matrix" if kind == "prefix" else "products", to_matrix=kind == "suffix",
-                terms=int(kind != "suffix"), bias=each if kind != "prefix" else None, relu=kind != "prefix",
+                level, source="matrix" if kind == "pre_add" else "products", to_matrix=kind == "post_add",
+                terms=int(kind != "post_add"), bias=each if kind != "pre_add" else None, relu=kind != "pre_add",
                 in_type=each, matrix_type=each, out_type=each, edge=1, **tables,
             )  # fmt: skip
             found[f"{kind}-{level}-{each}"] = job
@@ -174,14 +177,14 @@ def compiled(job: Job, arch: str, folder: Path) -> str:
 
 
 @pytest.mark.skipif(NVCC is None, reason="nvcc is not here")
-@pytest.mark.parametrize("name", ["prefix-3-float32", "suffix-2-bfloat16", "step-1-float16", "split-2"])
+@pytest.mark.parametrize("name", ["pre_add-3-float32", "post_add-2-bfloat16", "step-1-float16", "split-2"])
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 def test_kernels_compile(name: str, arch: str, tmp_path: Path) -> None:
     assert "registers" in compiled(JOBS[name], arch, tmp_path)
 
 
 FASTER_WITH_FEW_SPILLED = (
-    "suffix-3-float16", "suffix-3-bfloat16", "step-3-float32", "step-3-float16", "step-3-bfloat16"
+    "post_add-3-float16", "post_add-3-bfloat16", "step-3-float32", "step-3-float16", "step-3-bfloat16"
 )  # fmt: skip
 """Two numbers a thread: a few dozen registers are spilled of 343 products, which costs less than narrower loads do."""
 
@@ -217,22 +220,25 @@ P = torch.ones(7, 2, 8)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: steps.prefix([1.0], "left", "strassen", 1), "x is 'list'"),  # type: ignore[arg-type]
-        (lambda: steps.prefix(X.int(), "left", "strassen", 1), "x is 'torch.int32'"),
-        (lambda: steps.prefix(X[0], "left", "strassen", 1), "two dimensions"),
-        (lambda: steps.prefix(X, "up", "strassen", 1), "side is 'up'"),
-        (lambda: steps.prefix(X, "left", "naive", 1), "form is 'naive'"),
-        (lambda: steps.prefix(X, "left", "strassen", 4), "level is 4"),
-        (lambda: steps.prefix(X, "left", "strassen", 1, out=torch.ones(7, 2, 7)), r"out is \(7, 2, 7\)"),
-        (lambda: steps.prefix(X, "left", "strassen", 1, out=torch.ones(7, 8, 2).transpose(1, 2)), "contiguous"),
-        (lambda: steps.prefix(X, "left", "strassen", 1, out=torch.ones(113)[1:].view(7, 2, 8)), "16 bytes"),
-        (lambda: steps.prefix(X, "left", "strassen", 1, kernels="fast"), "kernels is 'fast'"),  # type: ignore[arg-type]
-        (lambda: steps.prefix(X, "left", "strassen", 1, out=torch.empty(7, 2, 8, device="meta")), "out is 'meta'"),
-        (lambda: steps.prefix(X.double(), "left", "strassen", 1, kernels="cuda"), '"torch" for types wider'),
-        (lambda: steps.split_prefix(X, "right", "strassen", 1), "transposed is False"),
-        (lambda: steps.suffix(P, "strassen", 1, (5, 16)), r"products is \(7, 2, 8\)"),
-        (lambda: steps.suffix(P, "strassen", 1, (4, 16), bias=torch.ones(15)), "bias is"),
-        (lambda: steps.suffix(P, "strassen", 1, (4, 16), out=torch.ones(16).expand(4, 16)), "lie apart"),
+        (lambda: steps.pre_add([1.0], "left", "strassen", 1), "x is 'list'"),  # type: ignore[arg-type]
+        (lambda: steps.pre_add(X.int(), "left", "strassen", 1), "x is 'torch.int32'"),
+        (lambda: steps.pre_add(X[0], "left", "strassen", 1), "two dimensions"),
+        (lambda: steps.pre_add(X, "up", "strassen", 1), "side is 'up'"),
+        (lambda: steps.pre_add(X, "left", "naive", 1), "form is 'naive'"),
+        (lambda: steps.pre_add(X, "left", "strassen", 4), "level is 4"),
+        (lambda: steps.pre_add(X, "left", "strassen", 1, out=torch.ones(7, 2, 7)), r"out is \(7, 2, 7\)"),
+        (lambda: steps.pre_add(X, "left", "strassen", 1, out=torch.ones(7, 8, 2).transpose(1, 2)), "contiguous"),
+        (lambda: steps.pre_add(X, "left", "strassen", 1, out=torch.ones(113)[1:].view(7, 2, 8)), "16 bytes"),
+        (lambda: steps.pre_add(X, "left", "strassen", 1, kernels="fast"), "kernels is 'fast'"),  # type: ignore[arg-type]
+        (
+            lambda: steps.pre_add(X, "left", "strassen", 1, out=torch.empty(7, 2, 8, device="meta")),
+            "out is 'meta'",
+        ),
+        (lambda: steps.pre_add(X.double(), "left", "strassen", 1, kernels="cuda"), '"torch" for types wider'),
+        (lambda: launch.split_pre_add(X, "right", "strassen", 1), "transposed is False"),
+        (lambda: steps.post_add(P, "strassen", 1, (5, 16)), r"products is \(7, 2, 8\)"),
+        (lambda: steps.post_add(P, "strassen", 1, (4, 16), bias=torch.ones(15)), "bias is"),
+        (lambda: steps.post_add(P, "strassen", 1, (4, 16), out=torch.ones(16).expand(4, 16)), "lie apart"),
         (lambda: steps.step(P, "strassen", 1, (4, 16), out=torch.ones(7, 2, 16)), r"out is \(7, 2, 16\)"),
     ],
 )
@@ -244,12 +250,12 @@ def test_what_does_not_fit_is_refused(call: Any, message: str) -> None:
 @pytest.mark.parametrize("kernels", ["cuda", "triton"])
 def test_on_the_cpu_it_says_what_is_missing(kernels: Any) -> None:
     with pytest.raises(UnavailableError, match="NVIDIA GPU"):
-        steps.prefix(X, "left", "strassen", 1, kernels=kernels)
+        steps.pre_add(X, "left", "strassen", 1, kernels=kernels)
 
 
 def test_nothing_in_nothing_out() -> None:
-    assert steps.prefix(torch.ones(0, 16), "left", "strassen", 1).shape == buffer_shape(0, 16, "left", 1)
-    assert steps.suffix(torch.ones(7, 0, 8), "strassen", 1, (0, 16)).shape == (0, 16)
-    assert not steps.prefix(torch.ones(3, 0), "left", "winograd", 2).numel()
-    made = steps.split_prefix(torch.ones(3, 0), "left", "winograd", 2)
+    assert steps.pre_add(torch.ones(0, 16), "left", "strassen", 1).shape == buffer_shape(0, 16, "left", 1)
+    assert steps.post_add(torch.ones(7, 0, 8), "strassen", 1, (0, 16)).shape == (0, 16)
+    assert not steps.pre_add(torch.ones(3, 0), "left", "winograd", 2).numel()
+    made = launch.split_pre_add(torch.ones(3, 0), "left", "winograd", 2)
     assert made.exponents.shape == (49, 1)

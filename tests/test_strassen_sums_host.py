@@ -15,8 +15,8 @@ from hosted import hosted, needs_gxx
 from brrr.core.paths import PACKAGE
 from brrr.gpu.nvrtc import source_text
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
+from brrr.strassen.passes import launch, steps
 from brrr.strassen.passes import launch as dispatch
-from brrr.strassen.passes import steps
 from brrr.strassen.passes.launch import SOURCE, Arguments, arguments_of
 from brrr.strassen.passes.plan import Tuning, edge_of, launch_size
 from brrr.strassen.passes.work import Work, run_in_torch
@@ -113,25 +113,25 @@ def tensors_for(level: int, shape: tuple[int, int], dtype: torch.dtype) -> tuple
 
 
 @EACH
-def test_prefix(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pre_add(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, (rows, columns) in enumerate(SHAPES):
         form = ("strassen", "winograd")[number % 2]
         for side, turned in (("left", False), ("right", False), ("right", True)):
             x = laid_out(rows, columns, dtype, ("plain", "transposed", "part", "every other")[number // 2])
             out = torch.empty(buffer_shape(rows, columns, side, level, turned), dtype=dtype)
-            run = lambda: steps.prepared_prefix(x, side, form, level, transposed=turned, out=out)  # noqa: B023, E731
+            run = lambda: steps.prepared_pre_add(x, side, form, level, transposed=turned, out=out)  # noqa: B023, E731
             for work in works_of(run, monkeypatch):
                 compared(work, folder)
 
 
 @EACH
-def test_suffix(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_post_add(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, shape in enumerate(SHAPES):
         form = ("strassen", "winograd")[number % 2]
         products, bias = tensors_for(level, shape, F32 if number % 3 else dtype)
         out = laid_out(*shape, dtype, ("plain", "transposed", "part", "every other")[number // 2])
         options: dict[str, Any] = {"bias": bias if number % 2 else None, "relu": number % 4 > 1}
-        run = lambda: steps.prepared_suffix(products, form, level, shape, out=out, **options)  # noqa: B023, E731
+        run = lambda: steps.prepared_post_add(products, form, level, shape, out=out, **options)  # noqa: B023, E731
         for work in works_of(run, monkeypatch):
             compared(work, folder)
 
@@ -153,12 +153,12 @@ def test_step(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytest.
 def test_split(level: int, folder: Path) -> None:
     for rows, columns in SHAPES:
         x = torch.randn(rows, columns) * torch.logspace(-6, 6, rows)[:, None]
-        made = steps.split_prefix(x, "right", "winograd", level, transposed=True)
-        out = steps.split_buffers(x, "right", level, transposed=True)
+        made = launch.split_pre_add(x, "right", "winograd", level, transposed=True)
+        out = launch.split_buffers(x, "right", level, transposed=True)
         work = split_work(x, level, made.exponents[0].clone(), out)
         compared(work, folder)
         back = torch.ldexp(out.high.double() + out.low.double(), made.exponents[:, :, None])
-        wanted = steps.prefix(x, "right", "winograd", level, transposed=True).double()
+        wanted = steps.pre_add(x, "right", "winograd", level, transposed=True).double()
         unit = torch.exp2(made.exponents[:, :, None].double())
         # 22 bits of each number, or half of the smallest float16 there is
         assert bool(((back - wanted).abs() <= 2.0**-22 * wanted.abs() + 2.0**-25 * unit).all())
@@ -168,7 +168,7 @@ def test_split(level: int, folder: Path) -> None:
 def split_work(x: torch.Tensor, level: int, exponents: torch.Tensor, out: Any) -> Work:
     from brrr.strassen.passes.work import factors_work
 
-    return factors_work("split_prefix", x, "right", "winograd", level, True, out.high, out.low, exponents)
+    return factors_work("split_pre_add", x, "right", "winograd", level, True, out.high, out.low, exponents)
 
 
 @pytest.mark.parametrize("vector", [1, 2, 4, 8])
@@ -192,7 +192,7 @@ def test_a_nan_stays_one_and_spreads_to_where_it_is_summed(folder: Path) -> None
     products = torch.zeros(products_shape(4, 16, 1))
     products[2, 0, 3] = math.nan  # M3 is in C12 and C22
     y = torch.empty(4, 16)
-    on_host(assembled_work("suffix", products, "strassen", 1, (4, 16), None, True, y), folder)
+    on_host(assembled_work("post_add", products, "strassen", 1, (4, 16), None, True, y), folder)
     assert y.isnan().nonzero().tolist() == [[0, 11], [2, 11]]
 
 
@@ -200,7 +200,7 @@ def test_an_access_beyond_the_memory_is_found_out(folder: Path) -> None:
     x, out = torch.randn(5, 7), torch.empty(buffer_shape(5, 7, "left", 1))
     from brrr.strassen.passes.work import factors_work
 
-    work = factors_work("prefix", x, "left", "strassen", 1, False, out, None, None)
+    work = factors_work("pre_add", x, "left", "strassen", 1, False, out, None, None)
     with pytest.raises(AssertionError, match="beyond the memory"):
         on_host(replace(work, source=x[:4, :6], shape=(5, 7)), folder)
 

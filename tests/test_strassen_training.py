@@ -10,19 +10,19 @@ import torch
 from torch import nn
 
 from brrr.strassen import StrassenMLP, Way, fuse
-from brrr.strassen.layers import Layer, Wish
+from brrr.strassen.layers import Layer, Limits
 from brrr.strassen.running import trained
 
-WISH = Wish(level=1, form="strassen", inner="fp64")
+LIMITS = Limits(level=1, form="strassen", inner="fp64")
 
 
 @pytest.mark.parametrize("form", ["strassen", "winograd", "balanced"])
 @pytest.mark.parametrize("level", [1, 2])
 def test_gradients_are_those_of_the_function(form: str, level: int) -> None:
-    wish, way = Wish(level=level, form=form, inner="fp64"), Way("fp64", level, form)
+    limits, way = Limits(level=level, form=form, inner="fp64"), Way("fp64", level, form)
 
     def network(x: torch.Tensor, w1: torch.Tensor, b1: torch.Tensor, w2: torch.Tensor) -> torch.Tensor:
-        return trained((Layer(w1, b1), Layer(w2, None, relu=False)), x, [way, way], wish)
+        return trained((Layer(w1, b1), Layer(w2, None, relu=False)), x, [way, way], limits)
 
     shapes = (3, 5), (6, 5), (6,), (4, 6)
     inputs = tuple(torch.randn(each, dtype=torch.float64, requires_grad=True) for each in shapes)
@@ -47,7 +47,7 @@ def test_gradients_are_torchs_whatever_the_ways(ways: list[Way]) -> None:
     expected = x
     for layer in chain:
         expected = layer.plain(expected)
-    y = trained(chain, x, ways, WISH)
+    y = trained(chain, x, ways, LIMITS)
     assert torch.allclose(y, expected, atol=1e-11)
     for found, wanted in zip(gradients(y), gradients(expected), strict=True):
         assert torch.allclose(found, wanted, atol=1e-9)
@@ -57,7 +57,7 @@ def test_what_wants_no_gradient_gets_none() -> None:
     first, second = (nn.Linear(8, 8, dtype=torch.float64) for _ in range(2))
     first.weight.requires_grad_(False)
     chain = (Layer(first.weight, first.bias), Layer(second.weight, second.bias))
-    trained(chain, torch.randn(4, 8, dtype=torch.float64), [Way("fp64", 1, "strassen")] * 2, WISH).sum().backward()
+    trained(chain, torch.randn(4, 8, dtype=torch.float64), [Way("fp64", 1, "strassen")] * 2, LIMITS).sum().backward()
     assert first.weight.grad is None and first.bias.grad is not None and second.weight.grad is not None
 
 

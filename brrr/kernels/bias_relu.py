@@ -130,7 +130,7 @@ def _check_tensor(call: str, name: str, tensor: torch.Tensor, axes: int) -> None
         )
     if not tensor.is_contiguous():
         raise ArgumentError(call, name, f"strides {tensor.stride()}", "a contiguous tensor", "Use .contiguous()")
-    if tensor.device.type != "cuda":
+    if not tensor.is_cuda:
         raise ArgumentError(call, name, str(tensor.device), "a tensor on a GPU", "Move it there with .cuda()")
 
 

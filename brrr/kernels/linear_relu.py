@@ -21,6 +21,7 @@ import triton
 import triton.language as tl
 
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.gpu import is_gpu
 from brrr.gpu.launching import fastest
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -236,7 +237,7 @@ def stage_bytes(tiling: Tiling, itemsize: int) -> int:
 
 def _tiling_here(shape: tuple[int, ...], n: int, dtype: torch.dtype, tf32: bool, device: torch.device) -> Tiling:
     batch, k = shape
-    if device.type != "cuda":  # the interpreter: any will do
+    if not is_gpu(device):  # the interpreter: any will do
         return tilings(batch, k, dtype.itemsize)[0]
     return _fastest(batch, n, k, dtype, tf32, device.index)
 

@@ -94,7 +94,7 @@ def check(x: torch.Tensor, out: torch.Tensor) -> None:
     import torch
 
     for name, tensor in (("x", x), ("out", out)):
-        if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cuda":
+        if not isinstance(tensor, torch.Tensor) or not tensor.is_cuda:
             where = tensor.device if isinstance(tensor, torch.Tensor) else type(tensor).__name__
             raise ArgumentError("relu", name, str(where), "a tensor on a GPU", "Move it there with .cuda()")
         if tensor.dtype != torch.float32 or not tensor.is_contiguous():

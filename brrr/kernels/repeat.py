@@ -154,7 +154,7 @@ def _check_launch(x: torch.Tensor, out: torch.Tensor, repeat: int) -> None:
     if isinstance(repeat, bool) or not isinstance(repeat, int) or not 0 <= repeat < 2**31:
         raise ArgumentError(call, "repeat", repeat, "a whole number from 0 to 2^31 - 1")
     for name, tensor in (("x", x), ("out", out)):
-        if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cuda":
+        if not isinstance(tensor, torch.Tensor) or not tensor.is_cuda:
             where = tensor.device if isinstance(tensor, torch.Tensor) else type(tensor).__name__
             raise ArgumentError(call, name, str(where), "a tensor on a GPU", "Move it there with .cuda()")
         if tensor.dtype not in dtypes or not tensor.is_contiguous():

@@ -16,6 +16,7 @@ import torch
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
 from brrr.core.paths import cache_folder, keep, kept
+from brrr.gpu import is_gpu, tensors_on
 from brrr.networks.implementations import WAYS, Prepared
 from brrr.networks.network import Network, Weights
 from brrr.networks.predicting import Candidate, predictions, to_measure, worth_trying
@@ -199,7 +200,7 @@ def _device(device: str | None) -> str:
     if device not in ("cuda", "cpu"):
         hint = "For another GPU, make it torch's current one: torch.cuda.device(...)"
         raise ArgumentError("best", "device", device, '"cuda" or "cpu"', hint)
-    if device == "cuda" and (problem := cuda_problem()):
+    if is_gpu(device) and (problem := cuda_problem()):
         raise UnavailableError(f"best: device is {device!r}, but {problem}")
     return device
 
@@ -230,7 +231,7 @@ def _where(device: torch.device) -> str | None:
     from brrr.roofline.device_model import model_of
     from brrr.roofline.peaks.peaks import MissingPeakError
 
-    if device.type != "cuda":
+    if not is_gpu(device):
         return None
     try:
         model_of(None)
@@ -267,7 +268,7 @@ def _fastest(names: Sequence[str], weights: Weights, label: str, complaints: lis
                 made[name] = stack.enter_context(prepared)
         if not made:
             return None
-        place = "cuda" if weights.device.type == "cuda" else "cpu"
+        place = tensors_on(weights.device)
         runs = [each.run for each in made.values()]
         measured = measure_together(runs, device=place, budget_s=BUDGET_S)  # type: ignore[arg-type]
         times = {name: m.period_s.median for name, m in zip(made, measured, strict=True) if m.period_s is not None}
@@ -309,7 +310,7 @@ def _time(seconds: float | None) -> str:
 def _device_name(device: torch.device) -> str:
     from brrr.gpu.probe import cpu_name
 
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name()
+    return torch.cuda.get_device_name(device) if is_gpu(device) else cpu_name()
 
 
 def _nothing() -> None:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.gpu import is_gpu
 from brrr.networks.network import Network
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Way:
             return f"{self.name}: runs on {' and '.join(_SPELLED[each] for each in self.devices)} only"
         if network.tf32 and kind == "cpu":
             return f"{self.name}: TF32 is a format of GPUs"
-        if kind == "cuda":
+        if is_gpu(kind):
             from brrr.gpu.device import cuda_problem
 
             if problem := cuda_problem():
@@ -106,7 +107,7 @@ class Way:
 
 def _require_current(name: str, device: torch.device) -> None:
     """Streams, handles and kernels here are those of torch's current GPU."""
-    if device.type != "cuda":
+    if not is_gpu(device):
         return
     import torch
 

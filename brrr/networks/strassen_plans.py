@@ -1,6 +1,6 @@
 """What the ways by Strassen products ask for, whether they gain anything, and how long they should take.
 
->>> wish_of(Network(8, 2048, 2048), "strassen-accurate").accuracy
+>>> limits_of(Network(8, 2048, 2048), "strassen-accurate").accuracy
 'fp32'
 >>> layer_way(Network(8, 4096, 4096), "strassen", "cuda", "h200").level > 0
 True
@@ -13,7 +13,7 @@ import math
 from brrr.networks.network import Network
 from brrr.roofline.peaks.peaks import MissingPeakError
 from brrr.strassen.accuracy import PLAIN
-from brrr.strassen.layers import Wish, planned
+from brrr.strassen.layers import Limits, planned
 from brrr.strassen.predicting import Predictor
 from brrr.strassen.ways import Way
 
@@ -26,30 +26,30 @@ LAUNCH_S = 6e-6
 WAYS = ("strassen", "strassen-accurate")
 
 
-def wish_of(network: Network, way: str) -> Wish:
+def limits_of(network: Network, way: str) -> Limits:
     """What each layer's product is asked for.
 
-    >>> wish_of(Network(8, 64, 64, "bfloat16"), "strassen").inner
+    >>> limits_of(Network(8, 64, 64, "bfloat16"), "strassen").inner
     ('bf16',)
 
     Errors of layers are taken as independent: of so many together they grow with the root of their number. Those of
     TF32 add up, and each layer has its part of the tolerance.
     """
     if way == "strassen-accurate":
-        return Wish(accuracy="fp32")
+        return Limits(accuracy="fp32")
     from brrr.networks.network import TF32_LAYER, TOLERANCES
 
     if network.tf32:
-        return Wish(accuracy=TF32_LAYER, inner=("tf32",))
+        return Limits(accuracy=TF32_LAYER, inner=("tf32",))
     inner = ("sgemm", "ffma") if network.dtype == "float32" else (PLAIN[network.dtype],)
     whole = TOLERANCES[network.dtype] * max(1.0, math.sqrt(network.layers / 8))
-    return Wish(accuracy=SAFE * whole / math.sqrt(network.layers), inner=inner)
+    return Limits(accuracy=SAFE * whole / math.sqrt(network.layers), inner=inner)
 
 
 def layer_way(network: Network, way: str, kind: str, device: object = None) -> Way:
     """The way of each layer's product; on this machine's device of that kind where none is named."""
-    shapes, wish = [(network.hidden, network.hidden)], wish_of(network, way)
-    return planned(shapes, network.batch, network.dtype, kind if device is None else device, wish)[0].way
+    shapes, limits = [(network.hidden, network.hidden)], limits_of(network, way)
+    return planned(shapes, network.batch, network.dtype, kind if device is None else device, limits)[0].way
 
 
 def gains(way: str, network: Network) -> str | None:

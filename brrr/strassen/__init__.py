@@ -9,21 +9,16 @@
 | module | what |
 | --- | --- |
 | `multiply.py` | `matmul(a, b, accuracy=...)`, `explain`, `prepare` |
-| `network.py`, `fusing.py` | `StrassenMLP`, `StrassenLinear`; `fuse(model)` |
-| `requests.py`, `choosing.py`, `explaining.py` | `plan(...)`: which way, and why |
-| `pareto.py` | `frontier(...)`: all ways by time and error |
-| `ways.py`, `inners.py` | every way: an inner product, and the levels outside it |
-| `predicting.py`, `traffic.py`, `accuracy.py`, `calibration.py`, `known_device.py` | time and error; their constants |
-| `workspace.py`, `arena.py`, `frugal.py` | memory: how much, from where, and the order that needs least |
-| `fitting.py`, `peeled.py`, `aligned.py` | odd sizes: what is peeled off, rounded up or copied to aligned rows |
-| `issuing.py`, `kept.py` | what launches cost the host, and those kept for the next call |
-| `execution.py`, `sums.py`, `blocks.py` | a way's steps: passes over memory, and products |
-| `split_steps.py`, `rival_steps.py`, `splitting.py`, `splits.py`, `split_terms.py` | products of several short terms |
-| `nested.py` | more levels than one pass takes |
-| `layers.py`, `running.py`, `planning.py`, `formatted.py`, `training.py` | chains of layers |
-| `forms.py`, `schedule.py`, `shapes.py`, `balanced.py`, `reference.py` | the algebra |
-| `error_growth.py`, `measured_growth.py`, `scaling.py` | rounding errors, and what helps |
-| `products.py`, `plain.py` | products by library or kernel; sums by torch |
+| `network.py`, `layers.py`, `running.py`, `fastest_layer.py` | chains of layers: `StrassenMLP`, `fuse(model)` |
+| `ways.py` | every implementation: a base GEMM, and the levels outside it |
+| `choosing.py`, `pareto.py` | `plan(...)`: which implementation, and why; `frontier(...)`: all by time and error |
+| `predicting.py`, `accuracy.py`, `calibration.py` | time and error; their constants; the constraints of a product |
+| `execution.py`, `steps.py`, `schedules.py` | the steps of an implementation, and two schedules of them |
+| `workspace.py`, `operands.py`, `peeling.py` | memory and operands; odd sizes |
+| `algebra/` | the forms, their sums in whole numbers, and rounding errors |
+| `passes/` | sums of blocks before, between and after the products, each in one pass over memory |
+| `gemm/` | the products of blocks, by library or kernel |
+| `split/` | products of several short terms |
 
 Importing this loads neither numpy nor torch.
 """

@@ -216,7 +216,7 @@ Inners = str | Sequence[str] | None
 
 
 @dataclass(frozen=True)
-class Request:
+class Constraints:
     """What is asked of a product, checked; hashable, so that what is asked again is not planned again.
 
     eager: the host issues each launch. whole: odd sizes are rounded up, as in a chain of layers.
@@ -247,7 +247,7 @@ def checked(
     m: int, n: int, k: int, dtype: str, accuracy: float | str | None, level: int | None, form: str | None,
     inner: Inners, workspace_bytes: int | None, prepared: bool = False, free_bytes: int | None = None,
     eager: bool = False, whole: bool = False,
-) -> Request:  # fmt: skip
+) -> Constraints:  # fmt: skip
     """A request, or the ArgumentError that says what is wrong with it."""
     operand = str(dtype).removeprefix("torch.")
     if operand not in PLAIN:
@@ -259,7 +259,9 @@ def checked(
         raise ArgumentError("matmul", "workspace_bytes", workspace_bytes, "a number of bytes, 0 or more")
     accuracy_limit(accuracy, k, operand)
     inners = _inners(inner, operand)
-    return Request(m, n, k, operand, accuracy, level, form, inners, workspace_bytes, prepared, free_bytes, eager, whole)
+    return Constraints(
+        m, n, k, operand, accuracy, level, form, inners, workspace_bytes, prepared, free_bytes, eager, whole
+    )
 
 
 def _level(level: SupportsIndex) -> int:

@@ -14,8 +14,9 @@ from functools import lru_cache, partial
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
+from brrr.gpu import is_gpu
 from brrr.roofline.peaks.peaks import MissingPeakError
-from brrr.strassen.accuracy import CLOSE, OF_TYPE, PLAIN, Inners, Request, accuracy_limit, checked, predicted_error
+from brrr.strassen.accuracy import CLOSE, OF_TYPE, PLAIN, Constraints, Inners, accuracy_limit, checked, predicted_error
 from brrr.strassen.calibration import CONSTANTS, device_known
 from brrr.strassen.pareto import Estimate, candidates, estimate, frontier, why
 from brrr.strassen.peeling import copied, core_of, thin_parts
@@ -76,7 +77,7 @@ def plan(
     return _planned(request, _Where.of(device))
 
 
-def plan_of(request: Request, kind: str) -> Plan:
+def plan_of(request: Constraints, kind: str) -> Plan:
     """The plan for tensors on a device, "cuda" or "cpu"."""
     return _planned(request, _Where(kind, None))
 
@@ -99,7 +100,7 @@ class _Where:
 
 
 @lru_cache(maxsize=4096)
-def _planned(request: Request, where: _Where) -> Plan:
+def _planned(request: Constraints, where: _Where) -> Plan:
     allowed = [way for way in candidates(request.operand, where.kind, request.prepared) if _asked_for(way, request)]
     if not allowed:
         asked = f"inner {', '.join(request.inner) or 'any'}, level {request.level}, form {request.form or 'any'}"
@@ -108,7 +109,7 @@ def _planned(request: Request, where: _Where) -> Plan:
     fitting = [each for each in estimates if _exact_enough(each, request)]
     if not fitting:
         _refuse(request, allowed, estimates)
-    chosen = _chosen(fitting, request, request.eager and where.kind == "cuda")
+    chosen = _chosen(fitting, request, request.eager and is_gpu(where.kind))
     return Plan(
         chosen.way, request.m, request.n, request.k, chosen.seconds, chosen.error, chosen.workspace_bytes, chosen.depth,
         why(chosen, fitting, request, _limit(request), partial(_classical_s, request, where, chosen.way.inner)),
@@ -116,7 +117,7 @@ def _planned(request: Request, where: _Where) -> Plan:
     )  # fmt: skip
 
 
-def _estimates(request: Request, where: _Where, allowed: list[Way]) -> list[Estimate]:
+def _estimates(request: Constraints, where: _Where, allowed: list[Way]) -> list[Estimate]:
     """By prediction; where nothing is known of the device, without times, the library's own product first."""
     sizes, limit = (request.m, request.n, request.k), request.limit_bytes
     try:
@@ -132,12 +133,12 @@ def _estimates(request: Request, where: _Where, allowed: list[Way]) -> list[Esti
         return sorted((each for each in made if each), key=lambda each: (each.way.inner != plain, each.way.level))
 
 
-def _untimed(way: Way, request: Request, kind: str) -> Estimate | None:
+def _untimed(way: Way, request: Constraints, kind: str) -> Estimate | None:
     sizes, limit = (request.m, request.n, request.k, request.operand), request.limit_bytes
-    return estimate(way, *sizes, limit, aligned=kind == "cuda" and fits_aligned(way, *sizes, limit))
+    return estimate(way, *sizes, limit, aligned=is_gpu(kind) and fits_aligned(way, *sizes, limit))
 
 
-def _asked_for(way: Way, request: Request) -> bool:
+def _asked_for(way: Way, request: Constraints) -> bool:
     if way.inner == "fp8" and (request.n % 16 or request.k % 16):
         return False  # cuBLASLt's float8 takes no others
     if request.inner and way.inner not in request.inner:
@@ -147,7 +148,7 @@ def _asked_for(way: Way, request: Request) -> bool:
     return not way.level or request.form is None or way.form == request.form
 
 
-def _exact_enough(each: Estimate, request: Request) -> bool:
+def _exact_enough(each: Estimate, request: Constraints) -> bool:
     """By the accuracy asked for; without one, the inner product's own counts where level or inner are asked for."""
     operand, k = request.operand, request.k
     if request.accuracy is None and request.level is not None:
@@ -158,7 +159,7 @@ def _exact_enough(each: Estimate, request: Request) -> bool:
     return each.error <= accuracy_limit(request.accuracy, k, operand)
 
 
-def _chosen(fitting: list[Estimate], request: Request, issued: bool) -> Estimate:
+def _chosen(fitting: list[Estimate], request: Constraints, issued: bool) -> Estimate:
     """The fastest; others than the simpler ones only where they are ahead by more than predictions err.
 
     issued: the host issues each launch, and a way takes no less than that does.
@@ -180,13 +181,13 @@ def _chosen(fitting: list[Estimate], request: Request, issued: bool) -> Estimate
     return chosen
 
 
-def _classical_s(request: Request, where: _Where, inner: str) -> float | None:
+def _classical_s(request: Constraints, where: _Where, inner: str) -> float | None:
     """What the classical product of the same kind is predicted to take."""
-    plain = Request(request.m, request.n, request.k, request.operand, level=0, inner=(inner,), whole=request.whole)
+    plain = Constraints(request.m, request.n, request.k, request.operand, level=0, inner=(inner,), whole=request.whole)
     return _planned(plain, where).predicted_s
 
 
-def _refuse(request: Request, allowed: list[Way], estimates: list[Estimate]) -> None:
+def _refuse(request: Constraints, allowed: list[Way], estimates: list[Estimate]) -> None:
     """What cannot be: so exact, or in so little memory."""
     if not estimates:
         sizes = request.m, request.n, request.k, request.operand
@@ -204,7 +205,7 @@ def _refuse(request: Request, allowed: list[Way], estimates: list[Estimate]) -> 
     raise ArgumentError("matmul", "accuracy", request.accuracy or OF_TYPE[request.operand], expected)
 
 
-def _limit(request: Request) -> float:
+def _limit(request: Constraints) -> float:
     if request.accuracy is None and request.inner:
         return CLOSE * max(predicted_error(WAYS[name], request.k, request.operand) for name in request.inner)
     return accuracy_limit(request.accuracy, request.k, request.operand)
@@ -217,13 +218,13 @@ RIVALS = {"fp8": 17, "tf32x3": 16, "bf16x6": 36, "bf16x3": 16}
 """Launches of ways that are several of torch's calls; counted on an H200, that of bf16x3 assumed."""
 
 
-def issuing_s(way: Way, request: Request) -> float:
+def issuing_s(way: Way, request: Constraints) -> float:
     """Seconds of the host for all launches of a way."""
     each, first = (CONSTANTS[f"host.{name}"].value for name in ("launch", "call"))
     return first + each * launches(way, request)
 
 
-def launches(way: Way, request: Request) -> int:
+def launches(way: Way, request: Constraints) -> int:
     """How many launches a way is, those of thin products and of copies with it."""
     if way.inner in RIVALS:
         return RIVALS[way.inner]
@@ -232,7 +233,7 @@ def launches(way: Way, request: Request) -> int:
     return _whole(way, request) + thin
 
 
-def _whole(way: Way, request: Request) -> int:
+def _whole(way: Way, request: Constraints) -> int:
     if way.nested:
         return 7 * _whole(way.within, request) + 3 - way.prepared
     if way.level:

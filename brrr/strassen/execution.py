@@ -24,7 +24,7 @@ from brrr.strassen import steps as aligned
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.gemm.products import matrix_step, product_step
 from brrr.strassen.operands import Arena, Right, check_operands, check_out, operand_name
-from brrr.strassen.passes.steps import Step, prefix_step, suffix_step
+from brrr.strassen.passes.steps import Step, post_add_step, pre_add_step
 from brrr.strassen.peeling import Sizes, copied, core_of, right_core, rows_of
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import Buffers, product_dtype, rounded, workspace_bytes
@@ -188,9 +188,9 @@ def _levels(
     products = arena.take(products_shape(m, n, way.level), getattr(torch, product_dtype(way, operand)))
     return [
         *making,
-        prefix_step(a, "left", way, left),
+        pre_add_step(a, "left", way, left),
         product_step(way.kind, left, factors, products, right_transposed=transposed),
-        suffix_step(products, way, out),
+        post_add_step(products, way, out),
     ]
 
 
@@ -205,7 +205,7 @@ def _right_steps(way: Way, right: Right, arena: Arena) -> tuple[list[Step], tupl
         rows, columns = source.shape
         shape = buffer_shape(rows, columns, "right", way.level, right.transposed)
         factors = arena.take(shape, dtype)
-        return [prefix_step(source, "right", way, factors, transposed=right.transposed)], (factors,)
+        return [pre_add_step(source, "right", way, factors, transposed=right.transposed)], (factors,)
     if source.dtype == dtype:
         return [], ()
     copy = arena.take(tuple(source.shape), dtype)
@@ -229,7 +229,7 @@ def _same(one: Way, other: Way) -> bool:
 def nested_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Step]:
     """The outermost level's sums, seven products of one level less, and the sums of those."""
     left = arena.take(buffer_shape(a.shape[0], right.k, "left", 1), a.dtype)
-    made = [prefix_step(a, "left", way.outermost, left)]
+    made = [pre_add_step(a, "left", way.outermost, left)]
     if right.parts:
         parts = right.parts
     else:
@@ -239,7 +239,7 @@ def nested_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, are
     for factor, part, product in zip(left, parts, products, strict=True):
         with arena.mark():  # they run one after another
             made += steps(way.within, factor, part, product, arena, whole=True)
-    return [*made, suffix_step(products, way.outermost, out)]
+    return [*made, post_add_step(products, way.outermost, out)]
 
 
 def prepared_parts(way: Way, right: Right, *, once: bool = True) -> tuple[Right, ...]:
@@ -254,7 +254,7 @@ def prepared_parts(way: Way, right: Right, *, once: bool = True) -> tuple[Right,
 def _outermost(way: Way, right: Right, arena: Arena) -> tuple[Step, tuple[Right, ...]]:
     """What makes the outermost level's seven factors of the right operand, and where they will be."""
     factors = arena.take(_shape(right), right.source.dtype)
-    making = prefix_step(right.source, "right", way.outermost, factors, transposed=right.transposed)
+    making = pre_add_step(right.source, "right", way.outermost, factors, transposed=right.transposed)
     return making, tuple(Right(each, right.transposed) for each in factors)
 
 

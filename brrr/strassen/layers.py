@@ -154,7 +154,7 @@ def state_of(weight: torch.Tensor) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
-class Wish:
+class Limits:
     """What is asked of each product, as `matmul` takes it; ArgumentError for what no product can be asked."""
 
     accuracy: float | str | None = None
@@ -176,7 +176,7 @@ class Wish:
 
 
 def plans_of(
-    shapes: Iterable[tuple[int, int]], rows: int, dtype: str, kind: str, wish: Wish, *, prepared: bool = True,
+    shapes: Iterable[tuple[int, int]], rows: int, dtype: str, kind: str, limits: Limits, *, prepared: bool = True,
     eager: bool = False,
 ) -> list[Plan]:  # fmt: skip
     """The plan of each layer, by its weight's shape (n, k), for so many rows on "cuda" or "cpu".
@@ -184,13 +184,13 @@ def plans_of(
     eager: the host issues each launch, rather than a CUDA Graph.
     """
     more: dict[str, Any] = {"workspace_bytes": None, "prepared": prepared, "eager": eager, "whole": True}
-    made = (checked(rows, n, k, dtype, **wish.options, **more) for n, k in shapes)
+    made = (checked(rows, n, k, dtype, **limits.options, **more) for n, k in shapes)
     return [plan_of(each, kind) for each in made]
 
 
-def plans_on(shapes: Iterable[tuple[int, int]], rows: int, dtype: str, device: object, wish: Wish) -> list[Plan]:
+def plans_on(shapes: Iterable[tuple[int, int]], rows: int, dtype: str, device: object, limits: Limits) -> list[Plan]:
     """The same on a device as `brrr.predict` takes it."""
-    options: dict[str, Any] = {"prepared": True, "whole": True, **wish.options}
+    options: dict[str, Any] = {"prepared": True, "whole": True, **limits.options}
     return [plan(rows, n, k, dtype=dtype, device=device, **options) for n, k in shapes]
 
 
@@ -204,11 +204,11 @@ fewer (weights of 4096 x 4096), and gained with 128."""
 
 WHY = "With so few rows the weights are most of the bytes, of which other ways read more."
 
-Again = Callable[[Wish], Plan]
+Again = Callable[[Limits], Plan]
 
 
 def planned(
-    shapes: Iterable[tuple[int, int]], rows: int, dtype: str, device: object, wish: Wish, *, prepared: bool = True,
+    shapes: Iterable[tuple[int, int]], rows: int, dtype: str, device: object, limits: Limits, *, prepared: bool = True,
     eager: bool = False,
 ) -> list[Plan]:  # fmt: skip
     """The plan of each layer, by its weight's shape (n, k).
@@ -216,7 +216,7 @@ def planned(
     device: "cuda" or "cpu" for tensors that are there, or as `brrr.predict` takes it (then `prepared`, in a graph).
     """
 
-    def plan_one(shape: tuple[int, int], wanted: Wish) -> Plan:
+    def plan_one(shape: tuple[int, int], wanted: Limits) -> Plan:
         if isinstance(device, str) and device in ("cuda", "cpu"):
             return plans_of([shape], rows, dtype, str(device), wanted, prepared=prepared, eager=eager)[0]
         return plans_on([shape], rows, dtype, device, wanted)[0]
@@ -224,9 +224,9 @@ def planned(
     on_gpu = _on_gpu(device)
     made = []
     for shape in shapes:
-        plan = plan_one(shape, wish)
-        fit = not on_gpu or wish.level or fits(plan.way, rows)
-        made.append(plan if fit else _simpler(plan, wish, dtype, lambda wanted, shape=shape: plan_one(shape, wanted)))  # type: ignore[misc]
+        plan = plan_one(shape, limits)
+        fit = not on_gpu or limits.level or fits(plan.way, rows)
+        made.append(plan if fit else _simpler(plan, limits, dtype, lambda wanted, shape=shape: plan_one(shape, wanted)))  # type: ignore[misc]
     return made
 
 
@@ -239,13 +239,13 @@ def fits(way: Way, rows: int) -> bool:
     return rows >= (LEVELS_FROM if way.level else SPLITS_FROM if way.kind.split else 0)
 
 
-def _simpler(plan: Plan, wish: Wish, dtype: str, again: Again) -> Plan:
-    """The best without levels, else the type's own product, where the wish allows it; the plan itself where not."""
-    names = (wish.inner,) if isinstance(wish.inner, str) else wish.inner or ()
-    inners = [wish.inner, PLAIN[dtype]] if not names or PLAIN[dtype] in names else [wish.inner]
+def _simpler(plan: Plan, limits: Limits, dtype: str, again: Again) -> Plan:
+    """The best without levels, else the type's own product, where the limits allows it; the plan itself where not."""
+    names = (limits.inner,) if isinstance(limits.inner, str) else limits.inner or ()
+    inners = [limits.inner, PLAIN[dtype]] if not names or PLAIN[dtype] in names else [limits.inner]
     for inner in inners:
         with suppress(ArgumentError):  # not exact enough
-            found = again(Wish(wish.accuracy, 0, None, inner))
+            found = again(Limits(limits.accuracy, 0, None, inner))
             if fits(found.way, plan.m):
                 return replace(found, why=WHY, estimates=plan.estimates)
     return plan

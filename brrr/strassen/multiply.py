@@ -17,8 +17,9 @@ from typing import Any
 import torch
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
+from brrr.gpu import is_gpu
 from brrr.strassen import schedules
-from brrr.strassen.accuracy import PLAIN, Inners, Request, checked
+from brrr.strassen.accuracy import PLAIN, Constraints, Inners, checked
 from brrr.strassen.algebra.scaling import STEPS, Scaling
 from brrr.strassen.choosing import Plan, plan_of
 from brrr.strassen.execution import prepare_right, run_all, steps
@@ -58,11 +59,11 @@ def matmul(
 
     Where a kernel that was chosen cannot be built here, a warning says so and the library's product is taken; where it
     was asked for, that is an UnavailableError. Gradients flow to both operands, by products of the same kind.
-    ArgumentError for shapes, types and wishes that do not fit, DeviceMemoryError, naming the bytes, where the device
+    ArgumentError for shapes, types and limits that do not fit, DeviceMemoryError, naming the bytes, where the device
     has too little memory.
     """
     right = b if isinstance(b, Right) else None
-    wish = (accuracy, level, form, inner, workspace_bytes)
+    limits = (accuracy, level, form, inner, workspace_bytes)
     check_operands("matmul", a, b if right is None else right.matrix)
     other = b if right is None else right.source
     assert isinstance(other, torch.Tensor)
@@ -70,9 +71,9 @@ def matmul(
         if out is not None or right is not None:
             name, found = ("out", "a tensor") if out is not None else ("b", "prepared")
             raise ArgumentError("matmul", name, found, "None where gradients are wanted", "Use torch.no_grad()")
-        result: torch.Tensor = _Product.apply(a, b, wish, scaling)  # type: ignore[no-untyped-call]
+        result: torch.Tensor = _Product.apply(a, b, limits, scaling)  # type: ignore[no-untyped-call]
         return result
-    return _product(a, right or Right.of(other), wish, out, scaling)
+    return _product(a, right or Right.of(other), limits, out, scaling)
 
 
 def prepare(
@@ -89,8 +90,8 @@ def prepare(
     """
     check_operands("prepare", b.t(), b)
     right = Right.of(b)
-    wish = checked(rows, right.n, right.k, operand_name(b), accuracy, level, form, inner, workspace_bytes, True)
-    way = plan_of(wish, b.device.type).way
+    limits = checked(rows, right.n, right.k, operand_name(b), accuracy, level, form, inner, workspace_bytes, True)
+    way = plan_of(limits, b.device.type).way
     return prepare_right(right, way, peeled=True) if way.prepared else right
 
 
@@ -111,16 +112,16 @@ def explain(
 _HAD: dict[torch.device, int] = {}
 """On each GPU, the largest workspace that was there."""
 
-Wishes = tuple[float | str | None, int | None, str | None, Inners, int | None]
+Asked = tuple[float | str | None, int | None, str | None, Inners, int | None]
 """accuracy, level, form, inner, workspace_bytes."""
 
 
-def _plan(a: torch.Tensor, right: Right, wish: Wishes, *, known: bool = False) -> Plan:
+def _plan(a: torch.Tensor, right: Right, limits: Asked, *, known: bool = False) -> Plan:
     """The plan within what is free. known: as much memory as was had before is taken to be there, and not asked for.
 
     Asking a GPU, and torch's allocator, for what is free takes the host longer than a short product.
     """
-    given = (plan_of, (a.shape[0], right.n, right.k), a.dtype, right.way, a.device.type, *wish)
+    given = (plan_of, (a.shape[0], right.n, right.k), a.dtype, right.way, a.device.type, *limits)
     try:
         made, chosen = _planned(*given)
     except TypeError:  # a list of inners cannot be remembered
@@ -135,9 +136,9 @@ def _plan(a: torch.Tensor, right: Right, wish: Wishes, *, known: bool = False) -
 
 @lru_cache(maxsize=4096, typed=True)
 def _planned(
-    planner: Callable[[Request, str], Plan], sizes: Sizes, dtype: torch.dtype, way: Way | None, kind: str,
+    planner: Callable[[Constraints, str], Plan], sizes: Sizes, dtype: torch.dtype, way: Way | None, kind: str,
     accuracy: float | str | None, level: int | None, form: str | None, inner: Inners, workspace_bytes: int | None,
-) -> tuple[Request, Plan]:  # fmt: skip
+) -> tuple[Constraints, Plan]:  # fmt: skip
     """The request and its plan, whatever is free; `way`: for which the right operand is prepared."""
     if way is not None:
         level, form, inner = way.level, way.form, way.inner
@@ -146,16 +147,16 @@ def _planned(
     return made, planner(made, kind)
 
 
-def _within(wish: Any, free: int) -> Any:
-    """The wish on a device with so much free memory, rounded down so that plans are found again."""
+def _within(limits: Any, free: int) -> Any:
+    """The limits on a device with so much free memory, rounded down so that plans are found again."""
     from dataclasses import replace
 
-    return replace(wish, free_bytes=free >> 24 << 24)
+    return replace(limits, free_bytes=free >> 24 << 24)
 
 
 def free_bytes(device: torch.device) -> int | None:
     """What can be taken on a GPU, torch's own reserve with it; None for a CPU, which has no sharp end."""
-    if device.type != "cuda":
+    if not is_gpu(device):
         return None
     free, _ = torch.cuda.mem_get_info(device)
     held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -163,23 +164,23 @@ def free_bytes(device: torch.device) -> int | None:
 
 
 def _product(
-    a: torch.Tensor, right: Right, wish: Wishes, out: torch.Tensor | None, scaling: str | None
+    a: torch.Tensor, right: Right, limits: Asked, out: torch.Tensor | None, scaling: str | None
 ) -> torch.Tensor:
     if scaling is not None:
-        return _scaled(a, right, wish, out, scaling)
+        return _scaled(a, right, limits, out, scaling)
     if out is None:
         out = _empty(a, right.n)
     else:
         check_out("matmul", out, a, right.n, right.source)
-    chosen = _plan(a, right, wish, known=True)
+    chosen = _plan(a, right, limits, known=True)
     if chosen.way.kind.split and out.stride(-1) != 1:  # its kernel writes rows
-        return out.copy_(_product(a, right, wish, None, None))
-    if chosen.way.level and a.stride(1) != 1 and wish[-1] is None:
+        return out.copy_(_product(a, right, limits, None, None))
+    if chosen.way.level and a.stride(1) != 1 and limits[-1] is None:
         a = a.contiguous()  # the sums would read columns number by number
     try:
-        _run_known(chosen, a, right, out, wish)
+        _run_known(chosen, a, right, out, limits)
     except UnavailableError as missing:
-        accuracy, level, form, inner, workspace_bytes = wish
+        accuracy, level, form, inner, workspace_bytes = limits
         if inner is not None or right.way is not None:
             raise
         warnings.warn(f"matmul: {missing}; the library's product is taken instead", stacklevel=3)
@@ -187,14 +188,14 @@ def _product(
     return out
 
 
-def _run_known(chosen: Plan, a: torch.Tensor, right: Right, out: torch.Tensor, wish: Wishes) -> None:
+def _run_known(chosen: Plan, a: torch.Tensor, right: Right, out: torch.Tensor, limits: Asked) -> None:
     """The plan; where the memory that was there once is gone, another that needs less."""
     try:
         _run(chosen, a, right, out)
     except DeviceMemoryError:
         if _HAD.pop(a.device, None) is None:
             raise
-        again = _plan(a, right, wish)
+        again = _plan(a, right, limits)
         if again.workspace_bytes >= chosen.workspace_bytes:
             raise
         _run(again, a, right, out)
@@ -219,7 +220,7 @@ def _empty(a: torch.Tensor, n: int) -> torch.Tensor:
         raise DeviceMemoryError(f"matmul: its result needs {needed} bytes on {a.device}, and there are less") from error
 
 
-def _scaled(a: torch.Tensor, right: Right, wish: Wishes, out: torch.Tensor | None, scaling: str) -> torch.Tensor:
+def _scaled(a: torch.Tensor, right: Right, limits: Asked, out: torch.Tensor | None, scaling: str) -> torch.Tensor:
     """The product of the scaled matrices, scaled back."""
     if scaling not in STEPS:
         raise ArgumentError("matmul", "scaling", scaling, f"one of {', '.join(STEPS)}")
@@ -227,7 +228,7 @@ def _scaled(a: torch.Tensor, right: Right, wish: Wishes, out: torch.Tensor | Non
         raise ArgumentError("matmul", "scaling", scaling, "None with a prepared right operand")
     found = Scaling.of(a, right.matrix, scaling)
     left, below = found.apply(a, right.matrix)
-    made = found.undo(_product(left, Right.of(below), wish, None, None))
+    made = found.undo(_product(left, Right.of(below), limits, None, None))
     if out is None:
         return made
     check_out("matmul", out, a, right.n, right.source)
@@ -238,15 +239,15 @@ class _Product(torch.autograd.Function):
     """a @ b with gradients: g @ b^T and a^T @ g, in ways chosen for their own sizes."""
 
     @staticmethod
-    def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor, wish: Wishes, scaling: str | None) -> torch.Tensor:
+    def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor, limits: Asked, scaling: str | None) -> torch.Tensor:
         ctx.save_for_backward(a, b)
-        ctx.wish, ctx.scaling = wish, scaling
-        return _product(a, Right.of(b), wish, None, scaling)
+        ctx.limits, ctx.scaling = limits, scaling
+        return _product(a, Right.of(b), limits, None, scaling)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         a, b = ctx.saved_tensors
-        accuracy, level, form, inner, workspace_bytes = ctx.wish
+        accuracy, level, form, inner, workspace_bytes = ctx.limits
         more: dict[str, Any] = {"accuracy": accuracy, "level": level, "form": form, "inner": inner}
         more |= {"workspace_bytes": workspace_bytes, "scaling": ctx.scaling}
         (gradient,) = gradients

@@ -29,7 +29,7 @@ from brrr.strassen.layers import (
     Chain,
     Formatted,
     Layer,
-    Wish,
+    Limits,
     check_chain,
     hooked,
     is_linear,
@@ -51,8 +51,8 @@ class _Runner:
     PLANNED = 1024
     """Numbers of rows whose plans are kept."""
 
-    def __init__(self, wish: Wish, graphs: bool = False) -> None:
-        self.wish, self.graphs = wish, graphs
+    def __init__(self, limits: Limits, graphs: bool = False) -> None:
+        self.limits, self.graphs = limits, graphs
         self._formatted, self._plans = Formatted(), dict[tuple[Any, ...], list[Plan]]()
         self._runs: OrderedDict[tuple[Any, ...], ChainRun] = OrderedDict()
         self._captured: list[ChainRun] = []  # a graph knows their buffers by address, so they stay
@@ -64,7 +64,7 @@ class _Runner:
         if (found := self._plans.get((*key, prepared))) is None:
             if len(self._plans) >= self.PLANNED:
                 self._plans.clear()
-            found = self._plans[(*key, prepared)] = planned(*key, self.wish, prepared=prepared, eager=not self.graphs)
+            found = self._plans[(*key, prepared)] = planned(*key, self.limits, prepared=prepared, eager=not self.graphs)
         return found
 
     def __call__(self, chain: Chain, x: torch.Tensor) -> torch.Tensor | None:
@@ -79,9 +79,9 @@ class _Runner:
         if not learning and all(one_call(way, operand) for way in ways):
             return by_libraries(chain, flat, ways, eager=not self.graphs).reshape(*x.shape[:-1], chain[-1].n)
         try:
-            y = trained(chain, flat, ways, self.wish) if learning else self._inferred(chain, flat, ways)
+            y = trained(chain, flat, ways, self.limits) if learning else self._inferred(chain, flat, ways)
         except UnavailableError as missing:
-            if self.wish.inner is not None:
+            if self.limits.inner is not None:
                 raise
             warnings.warn(f"StrassenMLP: {missing}; torch's own modules run instead", stacklevel=4)
             return None
@@ -108,10 +108,10 @@ class _Runner:
         return run
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Runner:
-        return _Runner(self.wish, self.graphs)
+        return _Runner(self.limits, self.graphs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Runner, (self.wish, self.graphs)
+        return _Runner, (self.limits, self.graphs)
 
 
 class StrassenMLP(nn.Sequential):
@@ -136,7 +136,7 @@ class StrassenMLP(nn.Sequential):
         inner: Inners = None, graphs: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(*modules)
-        self.wish, self.graphs = Wish(accuracy, level, form, inner), graphs
+        self.limits, self.graphs = Limits(accuracy, level, form, inner), graphs
         self._runners: dict[int, _Runner] = {}
 
     @classmethod
@@ -168,11 +168,11 @@ class StrassenMLP(nn.Sequential):
         ['sgemm-strassen-1-prepared']
         """
         chains = (layers_of(part) for part in parts_of(self) if not isinstance(part, nn.Module))
-        return [plan for chain in chains for plan in _Runner(self.wish, self.graphs).plans(chain, rows)]
+        return [plan for chain in chains for plan in _Runner(self.limits, self.graphs).plans(chain, rows)]
 
     def _chain(self, place: int, modules: tuple[nn.Module, ...], x: torch.Tensor) -> torch.Tensor:
         chain = layers_of(modules)
-        made = self._runners.setdefault(place, _Runner(self.wish, self.graphs))(chain, x) if _fits(chain, x) else None
+        made = self._runners.setdefault(place, _Runner(self.limits, self.graphs))(chain, x) if _fits(chain, x) else None
         if made is not None:
             return made
         for module in modules:
@@ -183,19 +183,19 @@ class StrassenMLP(nn.Sequential):
 class StrassenLinear(nn.Linear):
     """A Linear whose product is a Strassen product where that pays; `fuse` makes them of single ones.
 
-    >>> StrassenLinear.like(nn.Linear(8, 4), Wish(level=1))(torch.randn(3, 8)).shape
+    >>> StrassenLinear.like(nn.Linear(8, 4), Limits(level=1))(torch.randn(3, 8)).shape
     torch.Size([3, 4])
     """
 
-    wish: Wish
+    limits: Limits
     _runner: _Runner
 
     @classmethod
-    def like(cls, linear: nn.Linear, wish: Wish, graphs: bool = False) -> StrassenLinear:
+    def like(cls, linear: nn.Linear, limits: Limits, graphs: bool = False) -> StrassenLinear:
         """With the same parameters, which are shared."""
         made = cls(linear.in_features, linear.out_features, bias=False, device="meta")
         made.weight, made.bias, made.training = linear.weight, linear.bias, linear.training
-        made.wish, made._runner = wish, _Runner(wish, graphs)
+        made.limits, made._runner = limits, _Runner(limits, graphs)
         return made
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
@@ -272,7 +272,7 @@ def fuse(
     """
     if not isinstance(model, nn.Module):
         raise ArgumentError("fuse", "model", type(model).__name__, "a torch.nn.Module")
-    options = {**Wish(accuracy, level, form, inner).options, "graphs": graphs}
+    options = {**Limits(accuracy, level, form, inner).options, "graphs": graphs}
     return _fused(model, options, {})
 
 
@@ -287,7 +287,9 @@ def _made(module: nn.Module, options: dict[str, Any], seen: dict[int, nn.Module]
     if is_linear(module):
         assert isinstance(module, nn.Linear)
         return StrassenLinear.like(
-            module, Wish(*(options[name] for name in ("accuracy", "level", "form", "inner"))), options["graphs"]
+            module,
+            Limits(*(options[name] for name in ("accuracy", "level", "form", "inner"))),
+            options["graphs"],
         )
     if type(module) is nn.Sequential and not hooked(module):
         inside = OrderedDict((name, _inside(child, options, seen)) for name, child in children(module))

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from brrr.core import units
+from brrr.gpu import is_gpu
 from brrr.roofline.peaks.peaks import MissingPeakError
-from brrr.strassen.accuracy import Request, predicted_error
+from brrr.strassen.accuracy import Constraints, predicted_error
 from brrr.strassen.peeling import copied, core_of
 from brrr.strassen.predicting import Predictor
 from brrr.strassen.ways import WAYS, Way
@@ -140,7 +141,7 @@ def _estimate(
 ) -> Estimate | None:
     """Without copies to aligned rows where there is no room for them, and in a chain, which makes none."""
     sizes = m, n, k
-    room = predictor.kind == "cuda" and fits_aligned(way, *sizes, operand, limit_bytes)
+    room = is_gpu(predictor.kind) and fits_aligned(way, *sizes, operand, limit_bytes)
     aligned = room and not (whole and way.dtype == operand)
     made = estimate(way, *sizes, operand, limit_bytes, aligned=aligned)
     if made is None:
@@ -166,7 +167,7 @@ ROUNDED_UP = 1.01
 def why(
     chosen: Estimate,
     fitting: Sequence[Estimate],
-    request: Request,
+    request: Constraints,
     limit: float,
     classical_s: Callable[[], float | None],
 ) -> str:
@@ -201,7 +202,7 @@ def _paying(chosen: Estimate, classical_s: Callable[[], float | None]) -> str:
     return f"{begin}: the classical product ({chosen.way.inner}) is predicted to take {units.seconds(other_s)}"
 
 
-def _notes(chosen: Estimate, request: Request) -> list[str]:
+def _notes(chosen: Estimate, request: Constraints) -> list[str]:
     """What the sizes and the memory bring with them."""
     found = []
     way, sizes = chosen.way, (request.m, request.n, request.k)
@@ -221,6 +222,6 @@ def _notes(chosen: Estimate, request: Request) -> list[str]:
     return found
 
 
-def _has_copies(chosen: Estimate, request: Request) -> bool:
+def _has_copies(chosen: Estimate, request: Constraints) -> bool:
     """Whether the workspace is that with copies."""
     return chosen.workspace_bytes == workspace_bytes(chosen.way, request.m, request.n, request.k, request.operand)

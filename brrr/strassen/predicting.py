@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from brrr.counting.cost import Cost, Matmul, OperatorCost
+from brrr.gpu import is_gpu
 from brrr.roofline.peaks.peaks import MissingPeakError
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS, Table, rate_name
@@ -48,18 +49,18 @@ class Parts:
     left_s: float
     right_s: float
     products_s: float
-    suffix_s: float
+    post_add_s: float
     thin_s: float = 0.0
 
     @property
     def total_s(self) -> float:
         """All of it, one after the other, as a CUDA Graph runs it."""
-        return self.left_s + self.right_s + self.products_s + self.suffix_s + self.thin_s
+        return self.left_s + self.right_s + self.products_s + self.post_add_s + self.thin_s
 
     @property
     def sums_s(self) -> float:
         """The passes over memory."""
-        return self.left_s + self.right_s + self.suffix_s
+        return self.left_s + self.right_s + self.post_add_s
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Predictor:
         """
         m, n, k = (max(1, size) for size in (m, n, k))  # an empty product takes no less
         core = (m, n, k) if whole else core_of(way, m, n, k, operand)
-        made = self._core(way, core, operand, aligned and self.kind == "cuda")
+        made = self._core(way, core, operand, aligned and is_gpu(self.kind))
         return made if core == (m, n, k) else replace(made, thin_s=self._thin_s(core, (m, n, k), operand))
 
     def _core(self, way: Way, sizes: Sizes, operand: str, aligned: bool = True) -> Parts:
@@ -102,9 +103,9 @@ class Predictor:
         if way.nested:
             return self._nested(way, sizes, operand)
         copies = copied(way, *sizes, operand).any and aligned
-        left_s, right_s, suffix_s = self._passes(way, *sizes, operand, aligned)
+        left_s, right_s, post_add_s = self._passes(way, *sizes, operand, aligned)
         m, n, k = (sizes[0], *map(aligned_size, sizes[1:])) if copies else sizes
-        return Parts(left_s, right_s, self._products(way, m, n, k), suffix_s)
+        return Parts(left_s, right_s, self._products(way, m, n, k), post_add_s)
 
     def _thin_s(self, core: Sizes, sizes: Sizes, operand: str) -> float:
         """The thin products beside a core, by the library; what is added to is read too."""
@@ -119,23 +120,26 @@ class Predictor:
         """The outermost level's passes, and seven products of half the sizes one after another."""
         around, (rows, deep, columns) = self._passes(way.outermost, *sizes, operand), halves(*sizes)
         each = self._core(way.within, (rows, columns, deep), operand)
-        left_s, right_s, suffix_s = around
+        left_s, right_s, post_add_s = around
         return Parts(
-            left_s + 7 * each.left_s, right_s + 7 * each.right_s, 7 * each.products_s, suffix_s + 7 * each.suffix_s
+            left_s + 7 * each.left_s,
+            right_s + 7 * each.right_s,
+            7 * each.products_s,
+            post_add_s + 7 * each.post_add_s,
         )
 
     def _passes(
         self, way: Way, m: int, n: int, k: int, operand: str, aligned: bool = True
     ) -> tuple[float, float, float]:
         """The passes before the products on each side and behind them."""
-        traffic = (Traffic.of if self.kind == "cuda" else Traffic.by_blocks)(way, m, n, k, operand, aligned=aligned)
+        traffic = (Traffic.of if is_gpu(self.kind) else Traffic.by_blocks)(way, m, n, k, operand, aligned=aligned)
         touched = float(traffic.touched)
         copies = copied(way, m, n, k, operand) if aligned else NOTHING
-        left, right, suffix = ("sums",) * 3 if copies.any else _rates_of(way, self.kind)
+        left, right, post_add = ("sums",) * 3 if copies.any else _rates_of(way, self.kind)
         return (
             self._pass(traffic.left, touched, left),
             self._pass(traffic.right, touched, right),
-            self._pass(traffic.suffix, touched, suffix),
+            self._pass(traffic.post_add, touched, post_add),
         )
 
     def total_s(
@@ -163,9 +167,9 @@ class Predictor:
             return layers * (parts.total_s + behind)
         traffic = Traffic.of(way, rows, hidden, hidden, operand)
         fused = not way.kind.split
-        between = self._pass((traffic.suffix[0], traffic.left[1]), float(traffic.touched)) if fused else 0.0
-        between = between or parts.suffix_s + parts.left_s
-        return parts.left_s + parts.suffix_s + layers * parts.products_s + (layers - 1) * between
+        between = self._pass((traffic.post_add[0], traffic.left[1]), float(traffic.touched)) if fused else 0.0
+        between = between or parts.post_add_s + parts.left_s
+        return parts.left_s + parts.post_add_s + layers * parts.products_s + (layers - 1) * between
 
     def _pass(self, moved: tuple[int, int], touched: float, rate: str = "sums") -> float:
         read, written = moved
@@ -182,9 +186,9 @@ class Predictor:
         """The library product of its kind, as many times, by the rate of the inner product against it."""
         if inner.name == "ffma":
             return self._ffma_s(count, m, n, k) / self._rate("ffma")
-        if inner.name == "fp16x3" and self.kind == "cuda":  # its terms are filled up: no size is an odd one
+        if inner.name == "fp16x3" and is_gpu(self.kind):  # its terms are filled up: no size is an odd one
             m, n, k = (-(-size // 8) * 8 for size in (m, n, k))
-        library = (_LIBRARY if self.kind == "cuda" else _CPU_LIBRARY).get(inner.name, inner.name)
+        library = (_LIBRARY if is_gpu(self.kind) else _CPU_LIBRARY).get(inner.name, inner.name)
         matrix = _MATRIX.get(library, inner.dtype)
         each = Matmul(m, n, k, count, matrix, (False, True))
         size = SIZES[matrix]
@@ -231,7 +235,7 @@ class Predictor:
 
 def _rates_of(way: Way, kind: str) -> tuple[str, str, str]:
     """The constants by which the passes before the products on each side go, and the pass behind them."""
-    if way.level or kind != "cuda":
+    if way.level or not is_gpu(kind):
         return ("sums",) * 3
     if way.inner == "fp16x3":
         return "sums", "turned", "sums"

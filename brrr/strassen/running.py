@@ -26,10 +26,10 @@ from brrr.strassen.execution import prepare_right, run_all, steps
 from brrr.strassen.fastest_layer import activate, one_call
 from brrr.strassen.fastest_layer import layer_step as classical_step
 from brrr.strassen.gemm.products import product_step
-from brrr.strassen.layers import Chain, Layer, Wish
+from brrr.strassen.layers import Chain, Layer, Limits
 from brrr.strassen.multiply import matmul
 from brrr.strassen.operands import Arena, Right, operand_name
-from brrr.strassen.passes.steps import Step, layer_step, prefix_step, suffix_step
+from brrr.strassen.passes.steps import Step, layer_step, post_add_step, pre_add_step
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import product_dtype, rounded, workspace_bytes
 
@@ -109,11 +109,11 @@ class ChainRun:
         )
         if not self._fused(place - 1):
             assert source is not None
-            made = [prefix_step(source, "left", way, self._left[place]), *made]
+            made = [pre_add_step(source, "left", way, self._left[place]), *made]
         if self._fused(place):
             return [*made, *self._once("between", place, partial(self._between, place))]
         assert target is not None
-        return [*made, suffix_step(self._products[place], way, target, bias=layer.bias, relu=layer.relu)]
+        return [*made, post_add_step(self._products[place], way, target, bias=layer.bias, relu=layer.relu)]
 
     def _library(self, place: int, source: torch.Tensor | None, target: torch.Tensor | None) -> list[Step]:
         """A product that stands alone; bias and ReLU behind it, or in it, for what the libraries have themselves."""
@@ -187,11 +187,11 @@ def _size(shape: tuple[int, ...], dtype: torch.dtype) -> int:
 # A chain's training step: the forward pass keeps each layer's output, the backward pass multiplies in the same ways.
 
 
-def trained(chain: Chain, x: torch.Tensor, ways: Sequence[Way], wish: Wish) -> torch.Tensor:
+def trained(chain: Chain, x: torch.Tensor, ways: Sequence[Way], limits: Limits) -> torch.Tensor:
     """The chain's result for x, (rows, k), through which gradients flow to x, weights and biases."""
     relus = tuple(layer.relu for layer in chain)
     tensors = [tensor for layer in chain for tensor in (layer.weight, layer.bias)]
-    made = _Trained.apply(x, tuple(ways), wish, relus, *tensors)  # type: ignore[no-untyped-call]
+    made = _Trained.apply(x, tuple(ways), limits, relus, *tensors)  # type: ignore[no-untyped-call]
     result: torch.Tensor = made
     return result
 
@@ -201,7 +201,7 @@ class _Trained(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: torch.Tensor, ways: tuple[Way, ...], wish: Wish, relus: tuple[bool, ...],
+        ctx: Any, x: torch.Tensor, ways: tuple[Way, ...], limits: Limits, relus: tuple[bool, ...],
         *tensors: torch.Tensor | None,
     ) -> torch.Tensor:  # fmt: skip
         chain = _chain(tensors, relus)
@@ -210,7 +210,7 @@ class _Trained(torch.autograd.Function):
         rights = [prepare_right(Right(layer.weight, True), way, once=False) for layer, way in pairs]
         ChainRun(chain, ways, rights, x, kept=outputs)(x, outputs[-1])
         ctx.save_for_backward(x, *outputs, *tensors)
-        ctx.wish, ctx.relus = wish, relus
+        ctx.limits, ctx.relus = limits, relus
         return outputs[-1]
 
     @staticmethod
@@ -219,7 +219,7 @@ class _Trained(torch.autograd.Function):
         count = len(ctx.relus)
         x, *rest = ctx.saved_tensors
         outputs, tensors = rest[:count], rest[count:]
-        inputs, options = [x, *outputs[:-1]], ctx.wish.options
+        inputs, options = [x, *outputs[:-1]], ctx.limits.options
         found: list[torch.Tensor | None] = []
         for place in reversed(range(count)):
             weight, bias = tensors[2 * place], tensors[2 * place + 1]

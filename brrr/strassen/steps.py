@@ -23,8 +23,8 @@ from brrr.gpu.precision import float32_products
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.gemm.products import product_step
 from brrr.strassen.operands import Arena, Right, operand_name
-from brrr.strassen.passes.launch import SplitBuffers, prepared_split_prefix
-from brrr.strassen.passes.steps import Step, prefix_step, suffix_step
+from brrr.strassen.passes.launch import SplitBuffers, prepared_split_pre_add
+from brrr.strassen.passes.steps import Step, post_add_step, pre_add_step
 from brrr.strassen.peeling import Copied, aligned_size
 from brrr.strassen.split.splits import Part, Terms, prepared_splits
 from brrr.strassen.split.splitting import prepared_product
@@ -52,10 +52,10 @@ def aligned_steps(
     left, below, product = (
         arena.take((1, *s), t) if copy else x[None] for copy, (s, t), x in zip(copies, shapes, given, strict=True)
     )
-    steps = [prefix_step(a, "left", way, left)] if copies.left else []
-    steps += [prefix_step(right.source, "right", way, below, transposed=right.transposed)] if copies.right else []
+    steps = [pre_add_step(a, "left", way, left)] if copies.left else []
+    steps += [pre_add_step(right.source, "right", way, below, transposed=right.transposed)] if copies.right else []
     steps.append(product_step(way.kind, left, below, product, right_transposed=right.transposed))
-    return [*steps, suffix_step(product, way, out)] if copies.result else steps
+    return [*steps, post_add_step(product, way, out)] if copies.result else steps
 
 
 def _lies(x: torch.Tensor) -> bool:
@@ -79,7 +79,7 @@ def split_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, aren
     making, left = _terms(way, a, "left", arena)
     m, n = out.shape
     products = arena.take(products_shape(m, n, way.level), torch.float32)
-    return [*before, *making, prepared_product(left, below, products), suffix_step(products, way, out)]
+    return [*before, *making, prepared_product(left, below, products), post_add_step(products, way, out)]
 
 
 def _plain_steps(a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Step]:
@@ -123,7 +123,7 @@ def _terms(way: Way, x: torch.Tensor, side: str, arena: Arena) -> tuple[list[Ste
     both = arena.take((2, *shape), torch.float16)
     exponents = arena.take((shape[1],), torch.int32).expand(shape[:2])
     buffers = SplitBuffers(both[0], both[1], exponents)
-    run = prepared_split_prefix(x, side, str(way.form), way.level, transposed=transposed, out=buffers)
+    run = prepared_split_pre_add(x, side, str(way.form), way.level, transposed=transposed, out=buffers)
     return [*before, run], Terms(both[0], both[1], exponents, shape[2], False)
 
 
@@ -133,9 +133,8 @@ def _as_terms(way: Way, factors: tuple[torch.Tensor, ...], k: int) -> Terms:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The classical products that the others are compared with: float8, and others nearly as exact as float32's on the
-# tensor cores. These multiply (batch, m, k) by (batch, n, k) along k, or matrices, by library calls whose float32 results are
-# added.
+# The classical products that the others are compared with: float8, and others nearly as exact as float32's on
+# tensor cores. These multiply (batch, m, k) by (batch, n, k), or matrices, along k; the library's results are added.
 
 LARGEST = 448.0
 """The largest number of float8 e4m3."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from brrr.core.errors import ArgumentError
+from brrr.gpu import is_gpu
 from brrr.strassen.algebra.blocks import MAX_LEVEL
 
 _GPU = ("cuda",)
@@ -187,7 +188,7 @@ class Way:
 
     def here(self, operand: str, device: str) -> bool:
         """Whether it multiplies operands of this type on this kind of device."""
-        forms = GPU_FORMS if device == "cuda" else FORM_NAMES
+        forms = GPU_FORMS if is_gpu(device) else FORM_NAMES
         return operand in self.kind.operands and device in self.kind.devices and (not self.level or self.form in forms)
 
 

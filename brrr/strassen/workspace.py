@@ -214,7 +214,7 @@ class Traffic:
 
     left: tuple[int, int]
     right: tuple[int, int]
-    suffix: tuple[int, int]
+    post_add: tuple[int, int]
     touched: int
 
     @classmethod
@@ -227,8 +227,8 @@ class Traffic:
         more = int(way.kind.split and way.level > 0)  # once for the exponents; the right side is turned first
         left = ((1 + more) * size * m * k, needed.left) if needed.left else (0, 0)
         right = ((1 + 2 * more) * size * k * n, needed.right) if needed.right and not way.prepared else (0, 0)
-        suffix = (needed.products, size * m * n) if needed.products else (0, 0)
-        return cls(left, right, suffix, needed.total)
+        post_add = (needed.products, size * m * n) if needed.products else (0, 0)
+        return cls(left, right, post_add, needed.total)
 
     @classmethod
     def by_blocks(cls, way: Way, m: int, n: int, k: int, operand: str = "float32", *, aligned: bool = True) -> Traffic:
@@ -248,7 +248,7 @@ class Traffic:
             return (2 * blocks - count) * each, blocks * each
 
         left, right = (passes(side[1], before) if side[1] else (0, 0) for side in (whole.left, whole.right))
-        block = whole.suffix[1] // 4**way.level
+        block = whole.post_add[1] // 4**way.level
         return cls(left, right, ((2 * behind - 4**way.level) * block, behind * block), whole.touched)
 
 

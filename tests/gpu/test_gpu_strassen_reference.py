@@ -8,7 +8,7 @@ import torch
 from brrr.strassen import FORMS
 from brrr.strassen.accuracy import amplification
 from brrr.strassen.algebra.blocks import products_shape
-from brrr.strassen.algebra.reference import prefix, product, suffix
+from brrr.strassen.algebra.reference import post_add, pre_add, product
 from brrr.strassen.algebra.scaling import STEPS, Scaling
 
 ALL = pytest.mark.parametrize("form", [*FORMS, "balanced"])
@@ -28,10 +28,10 @@ def test_products_of_integers_are_exact(form: str, level: int) -> None:
 def test_sums_are_the_cpus(form: str, level: int, dtype: torch.dtype) -> None:
     x = torch.randn(50, 77, device="cuda").to(dtype)
     for side in ("left", "right"):
-        assert torch.equal(prefix(x, side, form, level).cpu(), prefix(x.cpu(), side, form, level))
+        assert torch.equal(pre_add(x, side, form, level).cpu(), pre_add(x.cpu(), side, form, level))
     products = torch.randn(products_shape(50, 77, level), device="cuda").to(dtype)
-    made = suffix(products, form, level, (50, 77), relu=True)
-    assert torch.equal(made.cpu(), suffix(products.cpu(), form, level, (50, 77), relu=True))
+    made = post_add(products, form, level, (50, 77), relu=True)
+    assert torch.equal(made.cpu(), post_add(products.cpu(), form, level, (50, 77), relu=True))
 
 
 @ALL

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError
 from brrr.core.values import Value
 from brrr.course.view.display import Lock, Shown
-from brrr.course.view.widgets import Panel, live_region
 
 if TYPE_CHECKING:
     from brrr.drawing.style import Picture
@@ -76,11 +74,11 @@ class Drawing(Shown):
         return replace(self._now, alt=self.text)
 
     def _make_panel(self) -> Any:
-        return DrawingPanel(self)
+        from brrr.course.view.widgets import PicturePanel  # it loads matplotlib
 
-    def move(self, name: str, value: Value) -> None:
-        """Take over where a slider stands."""
-        self.settings[name] = value
+        options = [[(dial.reading(value), value) for value in dial.values] for dial in self.dials]
+        dials = [(each.name, each.title, named) for each, named in zip(self.dials, options, strict=True)]
+        return PicturePanel(dials, self.settings, self.badge, self.picture)
 
     def set(self, **values: Value) -> Drawing:
         """Move sliders, each to the value nearest to the one given."""
@@ -106,36 +104,3 @@ class Drawing(Shown):
             names = ", ".join(dial.name for dial in self.dials)
             raise ArgumentError("drawing", "name", name, f"one of the sliders {names}")
         return found
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The widgets of a drawing: its sliders, its text line and its picture.
-
-
-class DrawingPanel(Panel):
-    """The widgets over a `Drawing`."""
-
-    def __init__(self, drawing: Drawing) -> None:
-        super().__init__()
-        self.drawing = drawing
-        self.sliders = {dial.name: self._dial_slider(dial) for dial in drawing.dials}
-        self._show_badge(drawing.badge)
-        self.badge.layout.display = "block" if drawing.badge else "none"
-        self._build(self.badge, *self.sliders.values(), self.text, self.image)
-        self.refresh()
-
-    def _dial_slider(self, dial: Dial) -> Any:
-        options = [(dial.reading(value), value) for value in dial.values]
-        return self._slider(
-            dial.title, options, self.drawing.settings[dial.name], lambda value: self._on_slider(dial.name, value)
-        )
-
-    def _on_slider(self, name: str, value: Value) -> None:
-        self.drawing.move(name, value)
-        self.refresh()
-
-    def refresh(self) -> None:
-        """The picture first, for it is what the eye waits for, then the text line."""
-        picture = self.drawing.picture()
-        self.image.value, self.image.tooltip = picture.png, picture.alt
-        self.text.value = live_region(escape(picture.alt))

@@ -140,6 +140,38 @@ class Panel:
             raise self.failures[0]
 
 
+Dials = Sequence[tuple[str, str, Sequence[tuple[str, Value]]]]
+"""For each slider its name, its title, and its values with how they read."""
+
+
+class PicturePanel(Panel):
+    """The widgets over a picture drawn anew at each step: sliders change `settings`, then `picture` is asked."""
+
+    def __init__(
+        self, dials: Dials, settings: dict[str, Value], badge: str, picture: Callable[[], plots.Picture]
+    ) -> None:
+        super().__init__()
+        self._settings, self._picture = settings, picture
+        self.sliders = {name: self._dial(name, title, options) for name, title, options in dials}
+        self._show_badge(badge)
+        self.badge.layout.display = "block" if badge else "none"
+        self._build(self.badge, *self.sliders.values(), self.text, self.image)
+        self.refresh()
+
+    def _dial(self, name: str, title: str, options: Sequence[tuple[str, Value]]) -> Any:
+        def turn(value: Value) -> None:
+            self._settings[name] = value
+            self.refresh()
+
+        return self._slider(title, options, self._settings[name], turn)
+
+    def refresh(self) -> None:
+        """The picture first, for it is what the eye waits for, then the text line."""
+        picture = self._picture()
+        self.image.value, self.image.tooltip = picture.png, picture.alt
+        self.text.value = live_region(escape(picture.alt))
+
+
 def live_region(html: str) -> str:
     return f"<div class='brrr-said' role='status' aria-live='polite'>{html}</div>"
 

@@ -247,6 +247,6 @@ def checked_network(weights: Sequence[torch.Tensor], biases: Sequence[torch.Tens
             if tensor.dtype != torch.float32 or tensor.shape != shape or not hidden:
                 found = f"{tensor.dtype} {tuple(tensor.shape)}"
                 raise ArgumentError(call, f"{name}[{index}]", found, f"torch.float32 {shape}: layers of one width")
-            if tensor.device.type != "cuda" or tensor.device != weights[0].device:
+            if not tensor.is_cuda or tensor.device != weights[0].device:
                 raise ArgumentError(call, f"{name}[{index}]", str(tensor.device), "a tensor on the network's GPU")
     return Network(len(weights), batch, hidden)

@@ -19,7 +19,7 @@ from brrr.strassen.algebra.forms import Form, Signs, form_of
 _NARROW = (torch.float16, torch.bfloat16)
 
 
-def prefix(
+def pre_add(
     x: torch.Tensor,
     side: str,
     form: str | Form,
@@ -30,24 +30,24 @@ def prefix(
 ) -> torch.Tensor:
     """All products' factors from one operand: the sums of blocks before the products.
 
-    >>> prefix(torch.ones(2, 16), "left", "strassen", 1)[:, 0, 0]  # A11 + A22, A21 + A22, A11, A22, ...
+    >>> pre_add(torch.ones(2, 16), "left", "strassen", 1)[:, 0, 0]  # A11 + A22, A21 + A22, A11, A22, ...
     tensor([2., 2., 1., 1., 2., 0., 0.])
 
     x: (m, k) on the left, (k, n) on the right, or (n, k) `transposed`; any strides. Gives [7^L, rows, columns] as
     `buffer_shape` says, in x's type.
     """
-    form, level = form_of(form, "prefix"), level_of(level, "prefix")
-    _matrix("prefix", "x", x)
-    _summable("prefix", "x", x, form)
+    form, level = form_of(form, "pre_add"), level_of(level, "pre_add")
+    _matrix("pre_add", "x", x)
+    _summable("pre_add", "x", x, form)
     shape = buffer_shape(x.shape[0], x.shape[1], side, level, transposed)
     signs = form.left if side == "left" else form.right[:, [0, 2, 1, 3]] if transposed else form.right
     parts = _padded(_wide(x), shape[1] << level, shape[2] << level)[None]
     for _ in range(level):
         parts = _factors(parts, signs)
-    return _given("prefix", parts.to(x.dtype), out)
+    return _given("pre_add", parts.to(x.dtype), out)
 
 
-def suffix(
+def post_add(
     products: torch.Tensor,
     form: str | Form,
     level: int,
@@ -62,15 +62,15 @@ def suffix(
 
     >>> products = torch.zeros(7, 1, 8)
     >>> products[0] = 1.0  # M1 is in C11 and C22
-    >>> suffix(products, "strassen", 1, (2, 16))[:, ::8]
+    >>> post_add(products, "strassen", 1, (2, 16))[:, ::8]
     tensor([[1., 0.],
             [0., 1.]])
 
     products: [7^L, rows, columns] as `products_shape` says. bias: (n,). dtype: of the result, the products' if None.
     """
-    made = _assembled("suffix", products, form, level, shape)
-    made = _activated("suffix", made, bias, relu)
-    return _given("suffix", made.to(dtype or (out.dtype if out is not None else products.dtype)), out)
+    made = _assembled("post_add", products, form, level, shape)
+    made = _activated("post_add", made, bias, relu)
+    return _given("post_add", made.to(dtype or (out.dtype if out is not None else products.dtype)), out)
 
 
 def step(
@@ -87,7 +87,7 @@ def step(
     out: torch.Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """Between two layers of a network: suffix, bias, ReLU, and the next layer's left prefix.
+    """Between two layers of a network: post-additions, bias, ReLU, and the next layer's left pre-additions.
 
     >>> step(torch.ones(7, 2, 8), "strassen", 1, (4, 16), next_level=2).shape
     torch.Size([49, 1, 8])
@@ -99,7 +99,7 @@ def step(
     if keep is not None:
         _given("step", made.to(keep.dtype), keep, "keep")
     then_form = form if next_form is None else next_form
-    factors = prefix(made, "left", then_form, level if next_level is None else next_level)
+    factors = pre_add(made, "left", then_form, level if next_level is None else next_level)
     return _given("step", factors.to(dtype or (out.dtype if out is not None else products.dtype)), out)
 
 
@@ -138,9 +138,9 @@ def product(
     if a.shape[1] != inner or a.dtype != b.dtype or a.device != b.device:
         found = f"{b.dtype} {tuple(b.shape)} on {b.device}"
         raise ArgumentError("product", "b", found, f"{a.dtype}, inner size {a.shape[1]}, on {a.device}")
-    left = prefix(a, "left", form, level)
-    right = prefix(b, "right", form, level, transposed=right_transposed)
-    return suffix(batched(left, right, right_transposed), form, level, (a.shape[0], columns), bias=bias, relu=relu)
+    left = pre_add(a, "left", form, level)
+    right = pre_add(b, "right", form, level, transposed=right_transposed)
+    return post_add(batched(left, right, right_transposed), form, level, (a.shape[0], columns), bias=bias, relu=relu)
 
 
 def _factors(parts: torch.Tensor, signs: Signs) -> torch.Tensor:

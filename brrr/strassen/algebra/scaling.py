@@ -24,7 +24,7 @@ import torch
 
 from brrr.core.errors import ArgumentError
 from brrr.strassen.algebra.forms import Form, form_of
-from brrr.strassen.algebra.reference import prefix, suffix
+from brrr.strassen.algebra.reference import post_add, pre_add
 
 STEPS = {
     "outer": ("outer",),
@@ -192,11 +192,11 @@ def scaled_product(a: torch.Tensor, b: torch.Tensor, form: Form, level: int, sca
 
 def summed_product(a: torch.Tensor, b: torch.Tensor, form: str | Form, level: int) -> torch.Tensor:
     """a @ b by a form, every product's sums from left to right, as one thread of a GPU makes them."""
-    left, right = prefix(a, "left", form, level), prefix(b, "right", form, level)
+    left, right = pre_add(a, "left", form, level), pre_add(b, "right", form, level)
     total = left.new_zeros(left.shape[0], left.shape[1], right.shape[2])
     for j in range(left.shape[2]):
         total += left[:, :, j, None] * right[:, j, None, :]
-    return suffix(total, form, level, (a.shape[0], b.shape[1]))
+    return post_add(total, form, level, (a.shape[0], b.shape[1]))
 
 
 def relative_error(found: torch.Tensor, wanted: torch.Tensor) -> float:

@@ -59,19 +59,19 @@ class Job:
 
     @property
     def kind(self) -> str:
-        """ "prefix", "suffix" or "step".
+        """ "pre_add", "post_add" or "step".
 
         >>> Job(1, source="matrix", terms=1).kind, Job(1, to_matrix=True).kind, Job(1, terms=1).kind
-        ('prefix', 'suffix', 'step')
+        ('pre_add', 'post_add', 'step')
         """
         if self.source == "matrix":
-            return "prefix"
-        return "step" if self.terms else "suffix"
+            return "pre_add"
+        return "step" if self.terms else "post_add"
 
     @property
     def widest(self) -> int:
         """Bytes of a number where most of the traffic is: in the buffers, or in the products."""
-        return ITEMSIZE[self.in_type] if self.kind != "prefix" else 2 if self.terms == 2 else ITEMSIZE[self.out_type]
+        return ITEMSIZE[self.in_type] if self.kind != "pre_add" else 2 if self.terms == 2 else ITEMSIZE[self.out_type]
 
     def ending(self, edge: int) -> Job:
         """The same for a matrix that ends so."""
@@ -81,9 +81,9 @@ class Job:
         """How the work is cut, where nobody says otherwise."""
         if self.in_type != "float32" and self.widest != 4:
             return TUNINGS[self.kind, self.level, "narrow"]
-        narrowed = self.kind == "prefix" and self.widest == 2
+        narrowed = self.kind == "pre_add" and self.widest == 2
         return (
-            NARROWED.get(self.level, TUNINGS["prefix", self.level, "wide"])
+            NARROWED.get(self.level, TUNINGS["pre_add", self.level, "wide"])
             if narrowed
             else TUNINGS[self.kind, self.level, "wide"]
         )
@@ -112,22 +112,22 @@ class Job:
 SHORT = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 TUNINGS: dict[tuple[str, int, str], Tuning] = {
-    ("prefix", 0, "wide"): Tuning(4),
-    ("prefix", 0, "narrow"): Tuning(8),
-    ("prefix", 1, "wide"): Tuning(4),
-    ("prefix", 1, "narrow"): Tuning(8),
-    ("prefix", 2, "wide"): Tuning(4, resident=4),
-    ("prefix", 2, "narrow"): Tuning(4, resident=6, rolled=True),
-    ("prefix", 3, "wide"): Tuning(2, resident=2, rolled=True),
-    ("prefix", 3, "narrow"): Tuning(4, resident=2, rolled=True),
-    ("suffix", 0, "wide"): Tuning(4),
-    ("suffix", 0, "narrow"): Tuning(8),
-    ("suffix", 1, "wide"): Tuning(4),
-    ("suffix", 1, "narrow"): Tuning(4),
-    ("suffix", 2, "wide"): Tuning(4, resident=2),
-    ("suffix", 2, "narrow"): Tuning(4, resident=2),
-    ("suffix", 3, "wide"): Tuning(1, resident=3, ahead=2, rolled=True),
-    ("suffix", 3, "narrow"): Tuning(2, resident=2, rolled=True),
+    ("pre_add", 0, "wide"): Tuning(4),
+    ("pre_add", 0, "narrow"): Tuning(8),
+    ("pre_add", 1, "wide"): Tuning(4),
+    ("pre_add", 1, "narrow"): Tuning(8),
+    ("pre_add", 2, "wide"): Tuning(4, resident=4),
+    ("pre_add", 2, "narrow"): Tuning(4, resident=6, rolled=True),
+    ("pre_add", 3, "wide"): Tuning(2, resident=2, rolled=True),
+    ("pre_add", 3, "narrow"): Tuning(4, resident=2, rolled=True),
+    ("post_add", 0, "wide"): Tuning(4),
+    ("post_add", 0, "narrow"): Tuning(8),
+    ("post_add", 1, "wide"): Tuning(4),
+    ("post_add", 1, "narrow"): Tuning(4),
+    ("post_add", 2, "wide"): Tuning(4, resident=2),
+    ("post_add", 2, "narrow"): Tuning(4, resident=2),
+    ("post_add", 3, "wide"): Tuning(1, resident=3, ahead=2, rolled=True),
+    ("post_add", 3, "narrow"): Tuning(2, resident=2, rolled=True),
     ("step", 0, "wide"): Tuning(4),
     ("step", 0, "narrow"): Tuning(8),
     ("step", 1, "wide"): Tuning(4),
@@ -144,7 +144,7 @@ A matrix whose rows are no whole words of `vector` numbers is read number by num
 
 
 NARROWED = {3: Tuning(2, resident=2, rolled=True)}
-"""For a prefix from float32 to 16 bits, where it is cut otherwise: a store takes two numbers even there."""
+"""For pre-additions from float32 to 16 bits, where it is cut otherwise: a store takes two numbers even there."""
 
 
 def edge_of(

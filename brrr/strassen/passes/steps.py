@@ -1,7 +1,7 @@
 """The passes over memory, each as a function of no arguments: by the kernels on a GPU, by torch elsewhere.
 
 >>> out = torch.empty(7, 1, 8)
->>> prefix_step(torch.ones(2, 16), "left", Way("sgemm", 1, "strassen"), out)()
+>>> pre_add_step(torch.ones(2, 16), "left", Way("sgemm", 1, "strassen"), out)()
 >>> out[0, 0, 0]
 tensor(2.)
 """
@@ -35,7 +35,7 @@ from brrr.strassen.ways import Way
 # The sums of blocks before and after the products of Strassen's algorithm, all levels in one pass over memory.
 
 
-def prefix(
+def pre_add(
     x: torch.Tensor, side: str, form: str | Form, level: int, *,
     transposed: bool = False, out: torch.Tensor | None = None, kernels: Kernels = "auto",
 ) -> torch.Tensor:  # fmt: skip
@@ -46,30 +46,30 @@ def prefix(
     (and float64 by torch). ArgumentError for any others; UnavailableError where the kernels asked for cannot run.
     """
     if out is None:
-        check_tensors("prefix", x=x)
-        check_matrix("prefix", "x", x, None, written=False)
+        check_tensors("pre_add", x=x)
+        check_matrix("pre_add", "x", x, None, written=False)
         out = x.new_empty(buffer_shape(x.shape[0], x.shape[1], side, level, transposed))
-    prepared_prefix(x, side, form, level, transposed=transposed, out=out, kernels=kernels)()
+    prepared_pre_add(x, side, form, level, transposed=transposed, out=out, kernels=kernels)()
     return out
 
 
-def prepared_prefix(
+def prepared_pre_add(
     x: torch.Tensor, side: str, form: str | Form, level: int, *,
     transposed: bool = False, out: torch.Tensor, kernels: Kernels = "auto",
 ) -> Run:  # fmt: skip
-    """`prefix` as a function of no arguments."""
-    work = factors_work("prefix", x, side, form, level, transposed, out, None, None)
+    """`pre_add` as a function of no arguments."""
+    work = factors_work("pre_add", x, side, form, level, transposed, out, None, None)
     return prepared(work, kernels)
 
 
-def suffix(
+def post_add(
     products: torch.Tensor, form: str | Form, level: int, shape: Shape, *,
     bias: torch.Tensor | None = None, relu: bool = False, out: torch.Tensor | None = None,
     dtype: torch.dtype | None = None, kernels: Kernels = "auto",
 ) -> torch.Tensor:  # fmt: skip
     """The result of size `shape` from all products, then bias and ReLU; into `out` or a new tensor.
 
-    >>> suffix(torch.ones(7, 1, 8), "strassen", 1, (2, 16))[:, ::8]
+    >>> post_add(torch.ones(7, 1, 8), "strassen", 1, (2, 16))[:, ::8]
     tensor([[2., 2.],
             [2., 2.]])
 
@@ -77,18 +77,18 @@ def suffix(
     result, the products' if None.
     """
     if out is None:
-        check_tensors("suffix", products=products)
+        check_tensors("post_add", products=products)
         out = torch.empty(shape, dtype=dtype or products.dtype, device=products.device)
-    prepared_suffix(products, form, level, shape, bias=bias, relu=relu, out=out, kernels=kernels)()
+    prepared_post_add(products, form, level, shape, bias=bias, relu=relu, out=out, kernels=kernels)()
     return out
 
 
-def prepared_suffix(
+def prepared_post_add(
     products: torch.Tensor, form: str | Form, level: int, shape: Shape, *,
     bias: torch.Tensor | None = None, relu: bool = False, out: torch.Tensor, kernels: Kernels = "auto",
 ) -> Run:  # fmt: skip
-    """`suffix` as a function of no arguments."""
-    return prepared(assembled_work("suffix", products, form, level, shape, bias, relu, out), kernels)
+    """`post_add` as a function of no arguments."""
+    return prepared(assembled_work("post_add", products, form, level, shape, bias, relu, out), kernels)
 
 
 def step(
@@ -97,7 +97,7 @@ def step(
     next_level: int | None = None, keep: torch.Tensor | None = None, out: torch.Tensor | None = None,
     kernels: Kernels = "auto",
 ) -> torch.Tensor:  # fmt: skip
-    """Between two layers: suffix, bias, ReLU, and the next layer's left factors, into `out` or a new tensor.
+    """Between two layers: post-additions, bias, ReLU, and the next layer's left factors, into `out` or a new tensor.
 
     >>> step(torch.ones(7, 2, 8), "strassen", 1, (4, 16)).shape
     torch.Size([7, 2, 8])
@@ -154,35 +154,35 @@ Step = Callable[[], Any]
 _PLAIN = (torch.float32, torch.float64)
 
 
-def prefix_step(x: torch.Tensor, side: str, way: Way, out: torch.Tensor, *, transposed: bool = False) -> Step:
+def pre_add_step(x: torch.Tensor, side: str, way: Way, out: torch.Tensor, *, transposed: bool = False) -> Step:
     """All products' factors of one operand into `out`, in its type, rounded once."""
     form, level = _form(way), way.level
     if kernels_here(x, out):
-        made: Step = prepared_prefix(x, side, form, level, transposed=transposed, out=out)
+        made: Step = prepared_pre_add(x, side, form, level, transposed=transposed, out=out)
         return made
     if x.dtype == out.dtype and x.dtype in _PLAIN:
-        return partial(prefix_into, x, side, form, level, transposed, out)
-    return partial(_reference_prefix, x, side, form, level, transposed, out)
+        return partial(pre_add_into, x, side, form, level, transposed, out)
+    return partial(_reference_pre_add, x, side, form, level, transposed, out)
 
 
-def suffix_step(
+def post_add_step(
     products: torch.Tensor, way: Way, out: torch.Tensor, *, bias: torch.Tensor | None = None, relu: bool = False
 ) -> Step:
     """The result from all products into `out`, in its type, rounded once; then bias and ReLU."""
     form, level, (m, n) = _form(way), way.level, out.shape
     if kernels_here(products, out):
-        made: Step = prepared_suffix(products, form, level, (m, n), bias=bias, relu=relu, out=out)
+        made: Step = prepared_post_add(products, form, level, (m, n), bias=bias, relu=relu, out=out)
         return made
     if bias is None and not relu and products.dtype == out.dtype and out.dtype in _PLAIN:
-        return partial(suffix_into, products, form, level, out)
-    return partial(_reference_suffix, products, form, level, bias, relu, out)
+        return partial(post_add_into, products, form, level, out)
+    return partial(_reference_post_add, products, form, level, bias, relu, out)
 
 
 def layer_step(
     products: torch.Tensor, way: Way, shape: tuple[int, int], out: torch.Tensor, next_way: Way, *,
     bias: torch.Tensor | None, relu: bool, keep: torch.Tensor | None = None,
 ) -> Step:  # fmt: skip
-    """Suffix, bias, ReLU and the next layer's left factors in one pass; `keep` also gets the layer's output."""
+    """Post-additions, bias, ReLU and the next layer's left factors in one pass; `keep` also gets the layer's output."""
     form, level, then = str(way.form), way.level, str(next_way.form)
     if kernels_here(products, out):
         made: Step = prepared_step(
@@ -206,17 +206,17 @@ def _form(way: Way) -> str:
     return way.form or "strassen"
 
 
-def _reference_prefix(x: torch.Tensor, side: str, form: str, level: int, transposed: bool, out: torch.Tensor) -> None:
+def _reference_pre_add(x: torch.Tensor, side: str, form: str, level: int, transposed: bool, out: torch.Tensor) -> None:
     """Summed in the wider of the two types."""
     wide = x if x.element_size() >= out.element_size() else x.to(out.dtype)
     wide = wide.float() if wide.dtype in (torch.float16, torch.bfloat16) else wide
-    out.copy_(reference.prefix(wide, side, form, level, transposed=transposed))
+    out.copy_(reference.pre_add(wide, side, form, level, transposed=transposed))
 
 
-def _reference_suffix(
+def _reference_post_add(
     products: torch.Tensor, form: str, level: int, bias: torch.Tensor | None, relu: bool, out: torch.Tensor
 ) -> None:
-    made = reference.suffix(products, form, level, tuple(out.shape), bias=bias, relu=relu, dtype=out.dtype)  # type: ignore[arg-type]
+    made = reference.post_add(products, form, level, tuple(out.shape), bias=bias, relu=relu, dtype=out.dtype)  # type: ignore[arg-type]
     out.copy_(made)
 
 
@@ -224,8 +224,8 @@ def _reference_suffix(
 # Sums of blocks by torch, straight into their buffers: nothing is allocated, on any device.
 
 
-def prefix_into(x: torch.Tensor, side: str, form: str, level: int, transposed: bool, out: torch.Tensor) -> None:
-    """All products' factors from one operand, as `reference.prefix`."""
+def pre_add_into(x: torch.Tensor, side: str, form: str, level: int, transposed: bool, out: torch.Tensor) -> None:
+    """All products' factors from one operand, as `reference.pre_add`."""
     signs = coefficients(form, level)
     of_side = signs.left if side == "left" else signs.right_transposed if transposed else signs.right
     rows, columns = out.shape[1:]
@@ -234,8 +234,8 @@ def prefix_into(x: torch.Tensor, side: str, form: str, level: int, transposed: b
         signed_into(factor, [(sign, block) for sign, block in zip(row, blocks, strict=True) if sign])
 
 
-def suffix_into(products: torch.Tensor, form: str, level: int, out: torch.Tensor) -> None:
-    """The result from all products, as `reference.suffix`."""
+def post_add_into(products: torch.Tensor, form: str, level: int, out: torch.Tensor) -> None:
+    """The result from all products, as `reference.post_add`."""
     result = coefficients(form, level).result.tolist()
     rows, columns = products.shape[1:]
     for number, row in enumerate(result):

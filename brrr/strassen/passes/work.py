@@ -99,7 +99,7 @@ def run_in_torch(work: Work) -> None:
         return
     assert work.spread is not None
     side = "left" if work.side == "left" else "right"
-    sums = reference.prefix(blocks, side, work.spread, work.level, transposed=work.side == "transposed")
+    sums = reference.pre_add(blocks, side, work.spread, work.level, transposed=work.side == "transposed")
     if work.low is None:
         work.high.copy_(sums)
         return
@@ -115,7 +115,7 @@ def _blocks(work: Work, wide: torch.dtype) -> torch.Tensor:
     if work.from_products:
         assert work.collect is not None
         source = work.source.to(wide)
-        return reference.suffix(source, work.collect, work.level, work.shape, bias=bias, relu=work.relu)
+        return reference.post_add(source, work.collect, work.level, work.shape, bias=bias, relu=work.relu)
     made = work.source.to(wide)
     made = made if bias is None else made + bias
     return made.clamp_min(0) if work.relu else made
@@ -139,7 +139,7 @@ def factors_work(
     call: str, x: torch.Tensor, side: str, form: str | Form, level: int, transposed: bool,
     high: torch.Tensor, low: torch.Tensor | None, exponents: torch.Tensor | None,
 ) -> Work:  # fmt: skip
-    """The work of a prefix, checked."""
+    """The work of pre-additions, checked."""
     check_tensors(call, x=x, out=high, low=low)
     check_matrix(call, "x", x, None, written=False)
     level = level_of(level, call)
@@ -162,7 +162,7 @@ def assembled_work(
     call: str, products: torch.Tensor, form: str | Form, level: int, shape: Shape,
     bias: torch.Tensor | None, relu: bool, out: torch.Tensor | None,
 ) -> Work:  # fmt: skip
-    """The work of a suffix, checked; `out` may be missing where a step adds its buffers."""
+    """The work of post-additions, checked; `out` may be missing where a step adds its buffers."""
     check_tensors(call, products=products, bias=bias, out=out)
     level = level_of(level, call)
     wanted = products_shape(*shape, level)

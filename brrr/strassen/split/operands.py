@@ -112,7 +112,7 @@ def fits(sources: Sequence[Source]) -> bool:
     import torch
 
     device = sources[0].x.device
-    able = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+    able = sources[0].x.is_cuda and torch.cuda.get_device_capability(device) >= (8, 0)
     return able and sum(operand(each, 1).tasks for each in sources) < MOST_TASKS
 
 

@@ -34,6 +34,7 @@ from typing import Any
 import torch
 
 from brrr.core.errors import ArgumentError
+from brrr.gpu import is_gpu
 from brrr.strassen.split.splits import (
     Part,
     Terms,
@@ -140,7 +141,7 @@ def product_way(device: torch.device) -> str:
     >>> product_way(torch.device("cpu"))
     'torch'
     """
-    if device.type != "cuda":
+    if not is_gpu(device):
         return "torch"
     return "cuda" if torch.cuda.get_device_capability(device) == (9, 0) else "triton"
 

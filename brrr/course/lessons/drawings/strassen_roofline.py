@@ -233,7 +233,7 @@ class Roofs:
     def time_s(self, n: int) -> float:
         """The passes over memory, and the products at the peak or at the memory's rate, one after the other."""
         traffic = Traffic.of(self.way, n, n, n, self.dtype)
-        passes = sum(traffic.left) + sum(traffic.right) + sum(traffic.suffix)
+        passes = sum(traffic.left) + sum(traffic.right) + sum(traffic.post_add)
         block, count = n / 2**self.level, float(7**self.level)
         arithmetic, carried = 2 * block**3 / self.peak, 3 * block**2 * self.itemsize / self.gpu.memory_bytes_per_s
         return float(passes / self.gpu.memory_bytes_per_s + count * max(arithmetic, carried))
