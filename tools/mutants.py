@@ -150,7 +150,7 @@ def reach(root: Path) -> dict[Path, dict[Path, int]]:
         public |= {n: f"brrr.{m}" for m, n in re.findall(r"from \.([\w.]+) import (\w+)", typed.read_text("utf-8"))}
 
     def near(path: Path) -> set[Path]:
-        names: set[str] = set()
+        names = {".".join((*path.parent.relative_to(root).parts, "work"))} if path.name == "__init__.py" else set()
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Import):
                 names |= {each.name for each in node.names}

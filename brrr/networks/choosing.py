@@ -270,7 +270,7 @@ def _fastest(names: Sequence[str], weights: Weights, label: str, complaints: lis
             return None
         place = tensors_on(weights.device)
         runs = [each.run for each in made.values()]
-        measured = measure_together(runs, device=place, budget_s=BUDGET_S)  # type: ignore[arg-type]
+        measured = measure_together(runs, device=place, budget_s=BUDGET_S)
         times = {name: m.period_s.median for name, m in zip(made, measured, strict=True) if m.period_s is not None}
         way = min(times, key=lambda name: times[name])
         verdict = remember(label, way, times)

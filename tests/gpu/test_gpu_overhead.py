@@ -153,6 +153,7 @@ def test_one_kernel_for_each_operator_of_the_script() -> None:
 # ---------------------------------------------------------------- scaling_test and the exercise
 
 
+@pytest.mark.timing
 def test_the_tests_verdicts_where_the_truth_is_known() -> None:
     weights = torch.randn(8192, 8192, device="cuda")
 

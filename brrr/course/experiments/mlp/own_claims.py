@@ -222,13 +222,14 @@ def _few_rows(evidence: Evidence) -> Verdict:
 def _large(evidence: Evidence, line: str, at_least: float) -> Verdict:
     """The least gain over PyTorch's fastest way at the large points, by their own times on the device."""
     spans = [f"{rival} span" for rival in RIVALS]
-    rivals, found = fastest(evidence, spans, spans[:2]), {}
-    for batch, hidden in LARGE:
-        mine = evidence.get(f"{line} span", layers=MOST_LAYERS, batch=batch, hidden=hidden)
-        key = (MOST_LAYERS, batch, hidden)
-        if key not in rivals:
-            raise NotRecordedError(f"PyTorch's own ways were not measured at {place(key)}")
-        found[key] = rivals[key][0] / mine
+    mine = {
+        (MOST_LAYERS, batch, hidden): evidence.get(f"{line} span", layers=MOST_LAYERS, batch=batch, hidden=hidden)
+        for batch, hidden in LARGE
+    }
+    rivals = fastest(evidence, spans, spans[:2])
+    if missing := mine.keys() - rivals.keys():
+        raise NotRecordedError(f"PyTorch's own ways were not measured at {place(min(missing))}")
+    found = {key: rivals[key][0] / time for key, time in mine.items()}
     return _least(found, at_least, against={key: rivals[key][1].removesuffix(" span") for key in found})
 
 
