@@ -31,8 +31,16 @@ def _headers() -> Path:
 
 
 def hosted(emulation: str, library: Path, *options: str) -> ctypes.CDLL:
-    """`tests/<emulation>` with these options as a library, compiled unless it is there."""
+    """`tests/<emulation>` with these options as a library, compiled unless it is there.
+
+    What is defined is so behind the compiled header: g++ leaves that aside where a name in it was defined before.
+    """
     if not library.exists():
-        command = [str(GXX), *FLAGS, "-include", str(_headers()), "-shared", *options, "-o", str(library)]
-        subprocess.run([*command, str(HERE / emulation)], check=True, timeout=300)
+        defines = library.with_suffix(".hpp")
+        names = (option.removeprefix("-D").partition("=") for option in options if option.startswith("-D"))
+        defines.write_text("".join(f"#define {name} {value or 1}\n" for name, _, value in names), encoding="utf-8")
+        others = [option for option in options if not option.startswith("-D")]
+        included = ["-include", str(_headers()), "-include", str(defines)]
+        command = [str(GXX), *FLAGS, "-shared", *included, *others, "-o", str(library), str(HERE / emulation)]
+        subprocess.run(command, check=True, timeout=300)
     return ctypes.CDLL(str(library))

@@ -19,8 +19,7 @@ import torch
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.passes import launch, steps
 
-SHAPES = ((1, 1), (5, 8), (17, 33), (40, 72), (3, 70))
-TYPES = ("float32", "bfloat16", "float16")
+SHAPES = ((1, 1), (5, 8), (17, 33), (3, 70))
 
 
 def differing(run: Callable[..., Any], *written: torch.Tensor) -> int:
@@ -95,8 +94,7 @@ def main() -> None:
     found = {
         f"{shape} level {level} {name}": of_shape(number, shape, level, getattr(torch, name))
         for number, shape in enumerate(SHAPES)
-        for level in (0, 1, 2)
-        for name in TYPES
+        for level, name in ((0, "float32"), (1, "float32"), (1, "float16"), (2, "float32"), (2, "bfloat16"))
     }
     found |= {f"{shape} level 3 float32": of_shape(n, shape, 3, torch.float32) for n, shape in enumerate(SHAPES[:3])}
     found |= {f"level {level} to {then}": of_levels(level, then) for level, then in ((0, 2), (2, 0), (1, 2))}

@@ -54,6 +54,12 @@ def test_cost_and_descriptions_load_no_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(brrr.__file__).parents[1])
 
 
+@pytest.mark.parametrize(("dim", "form"), [(1, ("rows", 20, 50)), (-1, ("rows", 20, 50)), (0, ("columns", 50, 20))])
+def test_a_reduction_is_of_rows_or_of_columns(dim: int, form: tuple[str, int, int]) -> None:
+    made = cost(lambda x: x.sum(dim), array((20, 50))).operators[-1].form
+    assert (made.name, made.lines, made.length) == form
+
+
 def test_a_description_takes_no_memory() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     found = cost(lambda x: (x * 2).sum(), array(2**33))

@@ -303,6 +303,7 @@ def test_orders_wrong(wrong: object) -> None:
     mark = check("00-orders", microseconds=wrong)
     assert mark.status == "wrong"
     assert mark.hint
+    assert ("the work alone" in mark.text) == (wrong == 200)
 
 
 # ---- the timer ----

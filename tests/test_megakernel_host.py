@@ -55,7 +55,8 @@ COUNTER_LEFT = 9
 def host_run(made: Plan, layers: int, batch: int, folder: Path, seed: int) -> tuple[int, float]:
     """The verdict of a kernel compiled as plain C++ with a plan's constants, and its result's relative error."""
     library = folder / f"{abs(hash(made.defines()))}.so"
-    kernel = hosted("megakernel_host.cpp", library, f"-I{KERNELS}", f"-I{PACKAGE / 'kernels'}", *made.defines())
+    folders = (f"-I{KERNELS}", f"-I{PACKAGE / 'kernels/megakernel'}")  # a spoilt source in front of the others
+    kernel = hosted("megakernel_host.cpp", library, *folders, *made.defines())
     draw = torch.Generator().manual_seed(seed)
     hidden = made.hidden
     weights = [torch.randn(hidden, hidden, generator=draw) * (2 / hidden) ** 0.5 for _ in range(layers)]
@@ -79,9 +80,8 @@ def host_run(made: Plan, layers: int, batch: int, folder: Path, seed: int) -> tu
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_kernel_thread_by_thread(case: tuple[int, ...], tmp_path: Path) -> None:
     """0: no deadlock, no address outside a block's memory, nothing used before it arrived; and the right numbers."""
-    for seed in (1, 2):
-        verdict, error = host_run(forced(case), case[0], case[1], tmp_path, seed)
-        assert verdict == 0 and error < 1e-6
+    verdict, error = host_run(forced(case), case[0], case[1], tmp_path, seed=CASES.index(case))
+    assert verdict == 0 and error < 1e-6
 
 
 @needs_gxx
@@ -102,7 +102,7 @@ def test_the_wide_kernel_thread_by_thread(
 ) -> None:
     made = make_plan(hidden, H200, cluster, rows, rows, tile_quads, wide=True)
     assert made is not None
-    for seed in (1, 2, 3):
+    for seed in (1, 2):
         forced = dataclasses.replace(made, k_warps=k_warps, slots=slots, depth=32)
         verdict, error = host_run(forced, layers, batch, tmp_path, seed)
         assert verdict == 0 and error < 1e-6

@@ -18,7 +18,7 @@ from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.choosing import plan_of
 from brrr.strassen.execution import prepare_right, prepared, run_all, steps
 from brrr.strassen.operands import Arena, Right
-from brrr.strassen.schedules import run_frugal
+from brrr.strassen.schedules import run_depth_first
 from brrr.strassen.workspace import block_sizes, workspace_bytes
 
 SHAPES = [(1, 1, 1), (2, 3, 5), (16, 16, 16), (33, 70, 41), (64, 8, 100), (101, 203, 77), (1, 64, 9), (65, 1, 300)]
@@ -240,7 +240,7 @@ def test_never_more_memory_than_stated(way: Way, depth: int) -> None:
     a, b, out = normal(m, k), normal(k, n), torch.empty(m, n)
     stated = workspace_bytes(way, m, n, k, depth=depth)
     with allocations(a, b, out) as watch:
-        run_frugal(way, depth, a, Right.of(b), out, Arena(stated, "cpu"))
+        run_depth_first(way, depth, a, Right.of(b), out, Arena(stated, "cpu"))
     assert error(out, a, b) <= ROOM * predicted_error(way, k)
     assert watch.most <= stated
 

@@ -28,7 +28,7 @@ def interpreted() -> dict[str, Any]:
 @pytest.mark.parametrize("dtype", ALLOWED)
 def test_every_kernel_at_every_size(interpreted: dict[str, Any], dtype: str) -> None:
     mine = {case: errors for case, errors in interpreted["errors"].items() if case.endswith(f" {dtype}")}
-    assert len(mine) == 13
+    assert len(mine) == (13 if dtype == "float32" else 10)
     for case, errors in mine.items():
         for which, error in errors.items():
             assert error <= ALLOWED[dtype], f"{case} {which}: {error}"

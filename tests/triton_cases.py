@@ -62,8 +62,8 @@ def main() -> None:
     torch.manual_seed(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
     found = {
         f"{batch}x{width} {name}": errors_of(batch, width, getattr(torch, name))
-        for batch, width in SHAPES
         for name in TYPES
+        for batch, width in (SHAPES if name == "float32" else SHAPES[3:8])
     }
     json.dump({"errors": found, "special": special_cases()}, sys.stdout)
 

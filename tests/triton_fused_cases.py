@@ -72,7 +72,11 @@ def main() -> None:
     """All cases as JSON."""
     torch.manual_seed(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
     found = {f"{size} {name}": of_arrays(size, getattr(torch, name)) for size in SIZES for name in TYPES}
-    found |= {f"{r}x{w} {name}": of_rows(r, w, getattr(torch, name)) for r, w in SHAPES for name in TYPES}
+    found |= {
+        f"{r}x{w} {name}": of_rows(r, w, getattr(torch, name))
+        for name in TYPES
+        for r, w in (SHAPES if name == "float32" else SHAPES[1:5])
+    }
     json.dump({"errors": found, "special": special_cases()}, sys.stdout)
 
 

@@ -28,10 +28,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-SWAPS = {
-    ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.In: "not in",
-    ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*", ast.And: "or", ast.Or: "and",
-}  # fmt: skip
+SWAPS = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.In: "not in"}
+SWAPS |= {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*", ast.And: "or", ast.Or: "and"}
 TURNED = {ast.Lt: ">", ast.LtE: ">=", ast.Gt: "<", ast.GtE: "<="}
 UNITS = {1e-9, 1e-6, 1e-3, 1e3, 1e6, 1e9, 1e12, 1024, 2**20, 2**30}
 GPU_MODULE = re.compile(r"^\s*(import|from) (triton|pycuda|cuda|nvmath|cupti|pynvml)\b", re.MULTILINE)
@@ -81,9 +79,9 @@ def mistakes(key: Key, node: Any, scope: Any) -> Iterator[tuple[str, str]]:
         yield "and/or", f" {SWAPS[type(node.op)]} ".join(f"({said(each)})" for each in node.values)
     elif isinstance(node, ast.Name) and isinstance(scope, ast.FunctionDef):
         given, uses = scope.args, [n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id == node.id]
-        pairs = [*zip(given.args[::-1], given.defaults[::-1], strict=False),
-                 *zip(given.kwonlyargs, given.kw_defaults, strict=True)]  # fmt: skip
-        if len(uses) == 1 and (default := {name.arg: value for name, value in pairs if value}.get(node.id)):
+        pairs = list(zip(given.args[::-1], given.defaults[::-1], strict=False))
+        pairs += [(name, value) for name, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value]
+        if len(uses) == 1 and (default := {name.arg: value for name, value in pairs}.get(node.id)):
             yield "ignored argument", said(default)
 
 
@@ -180,9 +178,10 @@ def pytest(root: Path, arguments: list[str], seconds: float) -> tuple[int | None
     flags = ["-x", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider", "--doctest-modules"]
     command = [sys.executable, "-m", "pytest", *flags, *arguments]
     limit = (int(seconds) + 1, int(seconds) + 5)
-    with subprocess.Popen(command, cwd=root, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          start_new_session=True, env={**os.environ, "PYTHONPATH": str(root)},
-                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, limit)) as run:  # fmt: skip
+    pipes: Any = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "start_new_session": True}
+    pipes |= {"env": {**os.environ, "PYTHONPATH": str(root)}}
+    pipes |= {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_CPU, limit)}
+    with subprocess.Popen(command, cwd=root, **pipes) as run:
         try:
             said, status = run.communicate(timeout=10 * seconds + 60)[0], run.returncode
         except subprocess.TimeoutExpired:  # it waits for something for ever

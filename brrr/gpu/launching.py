@@ -1,4 +1,4 @@
-"""A kernel whose arguments and launch attributes are described once, so that a call costs little on the host.
+"""Launching kernels on torch's streams: by cuda-bindings, by PyCUDA, what fits at once, and the fastest of several.
 
 >>> launch = PreparedLaunch(function, (8, 1, 1), (128, 1, 1), [ctypes.c_void_p(0)], cluster=8)    # doctest: +SKIP
 >>> launch.values[0].value = x.data_ptr()                                                        # doctest: +SKIP
@@ -20,8 +20,6 @@ from brrr.gpu.nvrtc import F32, I32, I64, PTR, check, machine_code, make_current
 
 T = TypeVar("T")
 Dim = tuple[int, int, int]
-
-
 CTYPES: dict[str, Any] = {"P": PTR, "i": I32, "q": I64, "f": F32}
 
 

@@ -14,6 +14,7 @@ BACKENDS = "cuda", "mkldnn"
 def float32_products(tf32: bool = False) -> Iterator[None]:
     """Products of float32 in TF32, or in full precision; afterwards torch's settings are as the user left them.
 
+    >>> import torch
     >>> with float32_products(tf32=True):
     ...     torch.get_float32_matmul_precision()
     'high'

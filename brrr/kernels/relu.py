@@ -5,7 +5,7 @@ Both launch the kernels of `relu.cu`, compiled by NVRTC, on torch's context and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError
 from brrr.gpu.launching import pycuda_function, require_default_stream
@@ -22,12 +22,6 @@ WORD = 16
 """The kernel reads and writes words of so many bytes."""
 
 
-class Launch(Protocol):
-    """ReLU of `x` into `out`, which may be `x` itself; returns `out`, which is not there yet when the call returns."""
-
-    def __call__(self, x: torch.Tensor, out: torch.Tensor) -> torch.Tensor: ...
-
-
 def by_bindings(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     """ReLU by `cuLaunchKernel` through cuda-bindings.
 
@@ -36,9 +30,7 @@ def by_bindings(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
 
     Both are contiguous float32 tensors of one size on the same GPU; ArgumentError for any others.
     """
-    check(x, out)
-    relu = kernel(SOURCE, KERNEL, x.device.index)
-    relu((blocks(x.numel()), 1, 1), (THREADS, 1, 1), (x.data_ptr(), PTR), (out.data_ptr(), PTR), (x.numel(), I64))
+    bindings_launch(x, out)()
     return out
 
 
@@ -51,10 +43,7 @@ def by_pycuda(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     Arguments and errors as those of `by_bindings`; UnavailableError where there is no PyCUDA, or where torch's current
     stream is not its default one: PyCUDA can launch on its own streams and on the default one, no others.
     """
-    check(x, out)
-    require_default_stream()
-    relu = pycuda_function(SOURCE, KERNEL, ARGUMENTS, x.device.index)
-    relu.prepared_call((blocks(x.numel()), 1), (THREADS, 1, 1), x.data_ptr(), out.data_ptr(), x.numel())
+    prepared_launch(x, out)()
     return out
 
 

@@ -12,7 +12,6 @@ time, so one compiled kernel serves all; factor and addend do too, so that no st
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 import triton
@@ -21,9 +20,6 @@ import triton.language as tl
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu.launching import pycuda_function, require_default_stream
 from brrr.gpu.nvrtc import F32, I32, I64, PTR, kernel
-
-if TYPE_CHECKING:
-    import torch
 
 ROUND = 16
 """Steps between two turns of the loop: its own instructions then weigh little."""
@@ -148,8 +144,6 @@ def blocks(count: int, itemsize: int) -> int:
 
 def _check_launch(x: torch.Tensor, out: torch.Tensor, repeat: int) -> None:
     """ArgumentError for what the kernels cannot take: they look at addresses and a count, and at nothing else."""
-    import torch
-
     call, dtypes = "repeat", (torch.float32, torch.float16, torch.bfloat16)
     if isinstance(repeat, bool) or not isinstance(repeat, int) or not 0 <= repeat < 2**31:
         raise ArgumentError(call, "repeat", repeat, "a whole number from 0 to 2^31 - 1")

@@ -1,4 +1,4 @@
-"""What a way of running the network is, and what it becomes for one network: something to call again and again."""
+"""The implementations of the network (`Way`), and what one becomes for a network: something to call again and again."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _closed() -> Any:
 
 @dataclass(frozen=True)
 class Way:
-    """One way of running the network: its name, a label for figures, where it runs, and what it needs.
+    """An implementation of the network: its name, a label for figures, where it runs, and what it needs.
 
     `maker` is the function that builds it, as "module:function", loaded when it is first used.
     """

@@ -127,8 +127,6 @@ def _amplification(form: str | None) -> float:
 @lru_cache(maxsize=64)
 def _counted(form: str | None, level: int) -> tuple[float, float]:
     """By how much a factor's squared rounding counts in the result: each side once; both sides, copies left out."""
-    from brrr.strassen.algebra.forms import form_of
-
     known = form_of(str(form))
     sides = [side.astype(float) for side in (known.left, known.right, known.result.T)]
     sizes = math.prod((side**2).sum(axis=1) for side in sides) / 8

@@ -1,10 +1,7 @@
-"""The constants of the time and error models, in one table, each with its origin; and how a recording refits them.
+"""The constants of the time and error models, in one table, each with its origin.
 
 >>> CONSTANTS["rate.sgemm"].value
 1.0
->>> rows = [Row("sgemm", 4096, 4096, 4096, seconds=2.2e-3, predicted_s=2.0e-3)]
->>> refitted(rows)["rate.sgemm"].value
-0.909
 
 Importing this loads neither torch nor numpy.
 """

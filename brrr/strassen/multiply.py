@@ -25,7 +25,7 @@ from brrr.strassen.choosing import Plan, plan_of
 from brrr.strassen.execution import prepare_right, run_all, steps
 from brrr.strassen.operands import Arena, Right, check_operands, check_out, operand_name
 from brrr.strassen.peeling import Sizes
-from brrr.strassen.schedules import run_frugal
+from brrr.strassen.schedules import run_depth_first
 from brrr.strassen.ways import Way
 
 RESERVED = 64 * 2**20
@@ -207,7 +207,7 @@ def _run(chosen: Plan, a: torch.Tensor, right: Right, out: torch.Tensor) -> None
     if a.device.type in schedules.KINDS and chosen.workspace_bytes > _HAD.get(a.device, 0):
         _HAD[a.device] = chosen.workspace_bytes
     if chosen.depth:
-        run_frugal(chosen.way, chosen.depth, a, right, out, arena)
+        run_depth_first(chosen.way, chosen.depth, a, right, out, arena)
     else:
         run_all(schedules.kept_steps(steps, chosen.way, a, right, out, arena))
 

@@ -11,16 +11,12 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import torch
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import rounded
-
-if TYPE_CHECKING:
-    import torch
 
 
 def check_batch(

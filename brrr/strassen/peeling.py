@@ -30,6 +30,7 @@ from typing import NamedTuple
 from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE, MAX_LEVEL, block_shape
 from brrr.strassen.calibration import CONSTANTS
 from brrr.strassen.ways import SIZES, Way
+from brrr.strassen.ways import WAYS as WAYS
 
 Sizes = tuple[int, int, int]
 """m, n, k."""

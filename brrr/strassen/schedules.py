@@ -2,7 +2,7 @@
 
 >>> a, b, out = torch.randn(64, 48), torch.randn(48, 32), torch.empty(64, 32)
 >>> way = Way("sgemm", 2, "winograd")
->>> run_frugal(way, 2, a, Right.of(b), out, Arena(workspace_bytes(way, 64, 32, 48, depth=2), "cpu"))
+>>> run_depth_first(way, 2, a, Right.of(b), out, Arena(workspace_bytes(way, 64, 32, 48, depth=2), "cpu"))
 >>> torch.allclose(out, a @ b, atol=1e-3)
 True
 
@@ -27,11 +27,12 @@ from brrr.strassen.operands import Arena, Right
 from brrr.strassen.passes.steps import Step, signed_into
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import halves, inside
+from brrr.strassen.workspace import workspace_bytes as workspace_bytes
 
 Blocks = list[torch.Tensor]
 
 
-def run_frugal(way: Way, depth: int, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> None:
+def run_depth_first(way: Way, depth: int, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> None:
     """The product with its outer `depth` levels depth first; the rest of the levels breadth first inside them."""
     if not depth:
         with arena.mark():
@@ -48,7 +49,7 @@ def run_frugal(way: Way, depth: int, a: torch.Tensor, right: Right, out: torch.T
         for number in range(len(form.left)):
             _sum(factor, form.left[number].tolist(), left)
             _sum(other, form.right[number].tolist(), below)
-            run_frugal(inside(way), depth - 1, factor, Right(other), product, arena)
+            run_depth_first(inside(way), depth - 1, factor, Right(other), product, arena)
             _give(form, number, product, results)
 
 

@@ -93,7 +93,7 @@ LEVELS = (0, 1, 2, 3, 4)
 
 @dataclass(frozen=True)
 class Way:
-    """A way of multiplying: its inner product's name, the number of levels, the form of each, and what is prepared.
+    """An implementation: its inner product's name, the number of levels, the form of each, and what is prepared.
 
     >>> Way("sgemm", 2, "winograd").name
     'sgemm-winograd-2'

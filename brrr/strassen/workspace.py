@@ -1,7 +1,7 @@
 """How much memory a way needs besides its operands and its result, in bytes, for each order of its products.
 
->>> breadth, frugal = (workspace_bytes(WAYS["sgemm-strassen-2"], 4096, 4096, 4096, depth=depth) for depth in (0, 2))
->>> round(breadth / 4096**2 / 4, 2), frugal / 4096**2 / 4
+>>> breadth, deep = (workspace_bytes(WAYS["sgemm-strassen-2"], 4096, 4096, 4096, depth=depth) for depth in (0, 2))
+>>> round(breadth / 4096**2 / 4, 2), deep / 4096**2 / 4
 (9.19, 0.9375)
 
 Breadth first (depth 0) all 7^L products are made at once: with blocks of m', k', n' and s bytes an element,
@@ -33,6 +33,7 @@ from functools import lru_cache
 from brrr.strassen.algebra.blocks import block_shape
 from brrr.strassen.peeling import NOTHING, aligned_size, copied
 from brrr.strassen.ways import SIZES, Way
+from brrr.strassen.ways import WAYS as WAYS
 
 ALIGNED = 256
 """Each buffer starts at a multiple of this many bytes, as those of the CUDA allocator do."""

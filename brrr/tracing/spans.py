@@ -128,7 +128,7 @@ def perfetto_content(
     >>> launch = Span("launch", "launch", "go", 0, 1000, 0)
     >>> relu = Span("stream 7", "kernel", "relu", 1500, 2000, 0, 0)
     >>> titles = {"launch": "launches", "stream 7": "stream 7"}
-    >>> found = content(titles, [launch, relu], [(launch, relu)], {"device": "a GPU"})
+    >>> found = perfetto_content(titles, [launch, relu], [(launch, relu)], {"device": "a GPU"})
     >>> [event["ph"] for event in found["traceEvents"]]
     ['M', 'M', 'M', 'M', 'X', 'X', 's', 'f']
 

@@ -1,4 +1,4 @@
-"""What the megakernel asks of a GPU and its driver: how much fits, and the compiled kernels.
+"""What the megakernel asks of a GPU and its driver: how much fits, the compiled kernels, and by prediction the time.
 
 >>> gpu_of(0).active_clusters[16]    # doctest: +SKIP
 7

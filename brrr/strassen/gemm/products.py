@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -20,11 +20,8 @@ from brrr.gpu.launching import fastest
 from brrr.gpu.precision import float32_products
 from brrr.strassen.operands import check_batch
 from brrr.strassen.passes.steps import Step
+from brrr.strassen.ways import INNERS as INNERS
 from brrr.strassen.ways import Inner
-
-if TYPE_CHECKING:
-    import torch
-
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Many products of one size at a time, by whichever library or kernel is asked: `out[p] = left[p] @ right[p]`.
@@ -112,8 +109,6 @@ def check_how(left: torch.Tensor, out: torch.Tensor, how: str, tf32: bool) -> No
 def _by_torch(
     left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, right_transposed: bool, tf32: bool
 ) -> Callable[[], Any]:
-    import torch
-
     other = right.transpose(1, 2) if right_transposed else right
     if out.dtype != left.dtype and left.is_cuda:  # the matrix units add in float32 as they do anyway; no rounding after
         return partial(torch.bmm, left, other, out_dtype=torch.float32, out=out)
@@ -121,7 +116,6 @@ def _by_torch(
         return lambda: torch.bmm(left.float(), other.float(), out=out)
     if left.dtype != torch.float32:
         return partial(torch.bmm, left, other, out=out)
-    from brrr.gpu.precision import float32_products
 
     def multiply() -> torch.Tensor:
         with float32_products(tf32):
@@ -143,8 +137,6 @@ def _has_cublas() -> bool:
 def _by_cublas(
     left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, right_transposed: bool, tf32: bool
 ) -> Callable[[], Any]:
-    import torch
-
     from brrr.gpu.cublas import blas_on
 
     if not left.is_cuda:
@@ -197,8 +189,6 @@ def prepared_fastest(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor,
 
 def seconds_of(run: Run, index: int) -> float:
     """The device's time for a launch on a GPU's current stream, the least of a few tries; the first is not counted."""
-    import torch
-
     from brrr.gpu.cublas_lt import seconds
 
     with torch.cuda.device(index):
@@ -209,8 +199,6 @@ def seconds_of(run: Run, index: int) -> float:
 
 
 def _once(run: Run) -> float:
-    import torch
-
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     run()

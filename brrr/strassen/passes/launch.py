@@ -28,6 +28,7 @@ from brrr.gpu.launching import (
 )
 from brrr.gpu.nvrtc import function as function_of
 from brrr.strassen.algebra.blocks import buffer_shape
+from brrr.strassen.algebra.forms import STRASSEN as STRASSEN
 from brrr.strassen.algebra.forms import Form
 from brrr.strassen.passes.plan import MOST, Job, Tuning, launch_size
 from brrr.strassen.passes.work import (
@@ -45,8 +46,6 @@ from brrr.strassen.passes.work import (
 )
 
 if TYPE_CHECKING:
-    import torch
-
     from brrr.strassen.passes.work import Work
 
 SOURCE, NAME = "strassen/passes/strassen_sums.cu", "brrr_strassen_sums"
