@@ -538,10 +538,10 @@ def test_installed_wheel_finds_its_data(wheel: Path, tmp_path: Path) -> None:
         borrowed + "\n"
     )  # a .pth inside it (our own editable install) stays unread
     code = (
-        "import json, brrr; from brrr.course.lessons.course import default_work, lessons;"
+        "import json, brrr; from brrr.course.lessons.course import default_work, notebooks_in;"
         "from brrr.core.paths import share;"
         "print(json.dumps([brrr.__file__, str(share('data')), str(default_work()),"
-        " [path.name for path in lessons(share('notebooks'))]]))"
+        " [path.name for path in notebooks_in(share('notebooks'))]]))"
     )
     package, data, work, names = json.loads(run(python, "-c", code, cwd=tmp_path))
     assert Path(package).parent.parent == Path(purelib).resolve()
