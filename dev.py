@@ -461,7 +461,8 @@ def test(python, arguments):
 def timing_tests():
     """The files of tests that run alone, for they compare times: few, and the others are not even loaded for them."""
     found = []
-    for folder, _, names in os.walk(os.path.join(ROOT, "tests")):
+    for folder, folders, names in os.walk(os.path.join(ROOT, "tests")):
+        folders[:] = [name for name in folders if name not in ("gpu", "__pycache__")]
         for path in (os.path.join(folder, name) for name in names if name.startswith("test_")):
             with open(path, encoding="utf-8") as file:
                 if "pytest.mark.timing" in file.read():

@@ -206,7 +206,7 @@ def test_an_access_beyond_the_memory_is_found_out(folder: Path) -> None:
 
 
 def test_arguments_are_in_the_kernels_order() -> None:
-    text = (PACKAGE / "kernels" / SOURCE).read_text(encoding="utf-8")
+    text = (PACKAGE / SOURCE).read_text(encoding="utf-8")
     found = text[text.index("void brrr_strassen_sums(") :]
     names = [each.split()[-1].lstrip("*") for each in found[found.index("(") + 1 : found.index(")")].split(",")]
     ours = ["in" if each == "source" else each for each in Arguments.__dataclass_fields__]

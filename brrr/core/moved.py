@@ -36,8 +36,13 @@ class Moved(ModuleType):
             raise AttributeError(name)
         old, now = f"{self.__name__}.{name}", f"{self._new}.{name}"
         now = RENAMED.get(old, now)
+        place = import_module(self._new)
+        found: object = getattr(place, now.rpartition(".")[2])
+        # torch asks every loaded module for names such as `torch`, which the new place only imports.
+        if isinstance(found, ModuleType) and name not in getattr(place, "__all__", ()):
+            raise AttributeError(f"{self.__name__} has no {name}")
         warnings.warn(f"{old} is {now} now; the old name goes with the next release", DeprecationWarning, 2)
-        return getattr(import_module(self._new), now.rpartition(".")[2])
+        return found
 
 
 sys.modules.update({f"brrr.{old}": Moved(f"brrr.{old}", new) for old, new in MOVED.items()})
