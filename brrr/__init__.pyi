@@ -40,9 +40,9 @@ from .gpu.datasheet import hardware as hardware
 from .kernels.elementwise.kernel import elementwise as elementwise
 from .kernels.elementwise.parse import LineError as LineError
 from .roofline.calibrate import calibrate as calibrate
-from .roofline.peaks.peak import Peak as Peak
-from .roofline.peaks.peaks import MissingPeakError as MissingPeakError
-from .roofline.peaks.peaks import Peaks as Peaks
+from .roofline.peak import Peak as Peak
+from .roofline.peaks import MissingPeakError as MissingPeakError
+from .roofline.peaks import Peaks as Peaks
 from .roofline.predicting import predict as predict
 from .roofline.prediction import Prediction as Prediction
 from .running.graphs import capture as capture

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.values import Badge, Point, Value
+from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
 from brrr.course.nouns.experiment import Experiment
 
 Formula = Callable[[int], float]

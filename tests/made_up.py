@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from brrr.core.errors import BrrrError
-from brrr.core.measurement import Cache, Estimate, Measurement
-from brrr.core.values import Value
+from brrr.core.measurement import Cache, Estimate, Measurement, Value
 from brrr.counting.cost import Cost
 from brrr.course.experiments import experiment
 from brrr.course.nouns.experiment import Experiment

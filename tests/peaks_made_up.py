@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from brrr.core.values import Value
-from brrr.roofline.peaks.peak import Curve, Peak, Unit
-from brrr.roofline.peaks.peaks import Peaks
+from brrr.core.measurement import Value
+from brrr.roofline.peak import Curve, Peak, Unit
+from brrr.roofline.peaks import Peaks
 
 
 def peak(value: float, unit: Unit = "B/s", **conditions: Value) -> Peak:

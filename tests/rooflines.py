@@ -7,8 +7,8 @@ from typing import Any
 from peaks_made_up import curve, peak
 
 from brrr.counting.cost import Matmul, OperatorCost
-from brrr.roofline.peaks.peak import Curve, Peak
-from brrr.roofline.peaks.peaks import Peaks
+from brrr.roofline.peak import Curve, Peak
+from brrr.roofline.peaks import Peaks
 
 MICRO = 1e-6
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from made_up import estimate, record
 
-from brrr.core.measurement import Measurement
-from brrr.core.values import Value
+from brrr.core.measurement import Measurement, Value
 from brrr.counting.cost import Cost
 from brrr.course.experiments.strassen.ways import way_of
 from brrr.course.nouns.experiment import Experiment

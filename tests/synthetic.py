@@ -6,8 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from brrr.core.errors import DeviceMemoryError, NotRecordedError
-from brrr.core.measurement import FIELDS, Estimate, Measurement
-from brrr.core.values import Badge, Point, Value
+from brrr.core.measurement import FIELDS, Badge, Estimate, Measurement, Point, Value
 from brrr.course.nouns.experiment import Experiment
 
 

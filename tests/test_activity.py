@@ -7,14 +7,7 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brrr.timing.activity import (
-    Activity,
-    busy_union_s,
-    detaching_cupti,
-    kernel_sum_s,
-    split_by_marker,
-    waits,
-)
+from brrr.timing.activity import Activity, busy_union_s, detaching_cupti, kernel_sum_s, split_by_marker, waits
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 50)), min_size=1, max_size=12)
 

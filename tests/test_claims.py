@@ -16,7 +16,7 @@ from brrr.course.experiments import experiment
 from brrr.course.lessons import claims_table
 from brrr.course.lessons.claims_table import claims
 from brrr.course.nouns.claim import Claim, Verdict
-from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.source import Evidence
 from brrr.course.sources.live import Live
 from brrr.course.sources.recorded import Recorded
 from brrr.course.sources.rows import Timed

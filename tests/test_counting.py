@@ -18,8 +18,8 @@ from brrr.core.errors import ArgumentError, TraceError, UnavailableError
 from brrr.counting.cost import Cost, OperatorCost, matmul_cost
 from brrr.counting.description import Description, array
 from brrr.counting.mode import CostMode
-from brrr.counting.regions import region_of, union_bytes
 from brrr.counting.tracing import cost
+from brrr.counting.traffic import region_of, union_bytes
 
 
 def test_text() -> None:

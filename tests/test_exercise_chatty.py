@@ -15,7 +15,7 @@ from brrr.course.lessons.checking import check
 from brrr.course.lessons.exercises import lesson_03
 from brrr.course.lessons.exercises.lesson_01_crossover import Bracket
 from brrr.course.lessons.exercises.lesson_03 import ROWS, WANTED, chatty, waiting_ends
-from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.source import Evidence
 from brrr.timing.cpu_queue import CpuQueue
 
 

@@ -20,13 +20,23 @@ from hypothesis import strategies as st
 
 from brrr.core import errors
 from brrr.core.errors import ArgumentError, NotRecordedError, WrongResultError
-from brrr.core.measurement import CONFIDENCE, FIELDS, Estimate, Measurement, is_host_bound, median, median_interval
-from brrr.core.values import Badge, Point, Value
+from brrr.core.measurement import (
+    CONFIDENCE,
+    FIELDS,
+    Badge,
+    Estimate,
+    Measurement,
+    Point,
+    Value,
+    is_host_bound,
+    median,
+    median_interval,
+)
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.course.experiments import NAMES, experiment
 from brrr.course.nouns.claim import Claim, Status, Verdict, band_verdict, not_above, not_below, opposite, ratio_verdict
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant, Workload
+from brrr.course.nouns.source import Evidence
 from brrr.course.sources import source
 
 MATMUL = experiment("matmul")

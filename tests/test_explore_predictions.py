@@ -29,7 +29,7 @@ from brrr.course.view.explorer import explore
 from brrr.course.view.predictions import time_of
 from brrr.course.view.words import as_bundle, as_panel, residual, table_of
 from brrr.gpu.device import this_device
-from brrr.roofline.peaks.peaks import Peaks
+from brrr.roofline.peaks import Peaks
 from brrr.roofline.predicting import predict
 
 HOOKED = tuple(name for name in NAMES if experiment_named(name).predicts)

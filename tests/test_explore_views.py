@@ -16,8 +16,7 @@ from PIL import Image
 from synthetic import Synthetic
 
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Estimate
-from brrr.core.values import Point
+from brrr.core.measurement import Estimate, Point
 from brrr.course.nouns.experiment import Guide, Line, Variant
 from brrr.course.view import display, explorer, words
 from brrr.course.view.bars import BarCanvas, bar_frame, bars_of

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from brrr.core.errors import BrrrError, UnavailableError
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.values import Badge, Value
+from brrr.core.measurement import Badge, Estimate, Measurement, Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments.first_call import (
     CONTEXT,
@@ -27,10 +26,11 @@ from brrr.course.experiments.first_call import (
     PARTS,
 )
 from brrr.course.nouns.claim import Verdict
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
+from brrr.course.nouns.source import Evidence
 from brrr.course.sources import first_call as module
-from brrr.course.sources.timers import Timed, measure_point
+from brrr.course.sources.rows import Timed
+from brrr.course.sources.timers import measure_point
 
 FIRST = experiment("first_call")
 

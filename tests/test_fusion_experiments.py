@@ -20,8 +20,7 @@ from formulas import Made
 
 import brrr.course.lessons.exercises.lesson_05 as exercise_fuse
 from brrr.core.errors import BrrrError
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.values import Point, Value
+from brrr.core.measurement import Estimate, Measurement, Point, Value
 from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
 from brrr.course.experiments import experiment, remat
@@ -33,8 +32,8 @@ from brrr.course.experiments.remat import work as remat_work
 from brrr.course.experiments.sines import work as sines_work
 from brrr.course.lessons.checking import check
 from brrr.course.lessons.exercises.lesson_05 import counted as exercise_cost
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
+from brrr.course.nouns.source import Evidence
 from brrr.course.sources.timers import measure_point
 from brrr.gpu.datasheet import hardware
 

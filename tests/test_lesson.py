@@ -15,16 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brrr.core.errors import ArgumentError, NotRecordedError
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.values import Badge, Value
+from brrr.core.measurement import Badge, Estimate, Measurement, Value
 from brrr.course.experiments import experiment
 from brrr.course.lessons.answers import Choice, Quantity, Ranking
 from brrr.course.lessons.checking import Mark, check, exercises
 from brrr.course.lessons.comparison import compare, reachable
 from brrr.course.lessons.exercises.lesson_01_crossover import Bracket, crossing
 from brrr.course.lessons.guessing import Guess, forget, guess
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
+from brrr.course.nouns.source import Evidence
 from brrr.course.sources.recorded import Recorded
 
 

@@ -16,11 +16,11 @@ from strassen_made_up import ERRORS, GROWTH, recording, time_and_error
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.course.experiments import experiment
 from brrr.course.experiments.strassen.frontier import chosen, frontier, sizes
-from brrr.course.lessons.drawings import drawing, drawings
+from brrr.course.lessons.drawings import Dial, Drawing, drawing, drawings
 from brrr.course.lessons.drawings.layer_traffic import Layer, Waves, after, before
 from brrr.course.lessons.drawings.strassen_errors import errors
 from brrr.course.lessons.drawings.strassen_flow import A, B, Walk, result
-from brrr.course.lessons.drawings.strassen_measured import FIRST, FIRST_ON_CPU, FIRST_ON_GPU, KINDS, kinds_of, seen
+from brrr.course.lessons.drawings.strassen_frontier import FIRST, FIRST_ON_CPU, FIRST_ON_GPU, KINDS, kinds_of, seen
 from brrr.course.lessons.drawings.strassen_panel import rows
 from brrr.course.lessons.drawings.strassen_roofline import Roofs, measured
 from brrr.course.lessons.guessing import guess
@@ -29,7 +29,6 @@ from brrr.course.lessons.strassen_comparison import compare_fused, compare_publi
 from brrr.course.sources import source
 from brrr.course.sources.recorded import Recorded
 from brrr.course.view import display
-from brrr.course.view.stepped import Dial, Drawing
 from brrr.course.view.strassen_frontier_drawing import strassen_frontier
 from brrr.drawing import style
 from brrr.drawing.style import Picture
@@ -309,7 +308,7 @@ def test_a_fused_network_trains_as_its_model_does() -> None:
 
 
 def test_live_on_a_cpu_a_size_is_measured_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brrr.course.lessons.drawings.strassen_measured.FIRST", {"cuda": 4096, "cpu": 128})
+    monkeypatch.setattr("brrr.course.lessons.drawings.strassen_frontier.FIRST", {"cuda": 4096, "cpu": 128})
     from brrr.course.sources.live import Live
 
     live = Live("cpu", budget_s=0.01)

@@ -13,21 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brrr.core.errors import DeviceMemoryError
-from brrr.core.measurement import Measurement
+from brrr.core.measurement import Measurement, Value
 from brrr.core.paths import PACKAGE
-from brrr.core.values import Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments import strides as strides_module
 from brrr.course.experiments import working_set as sets
 from brrr.course.experiments.checked import error_against
 from brrr.course.experiments.strides import work as strides_work
 from brrr.course.experiments.unary import work as unary_work
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
+from brrr.course.nouns.source import Evidence
 from brrr.course.sources.plan import Step
 from brrr.course.sources.recorded import Recorded
 from brrr.course.sources.recording import Machine
-from brrr.course.sources.timers import Timed, measure_point
+from brrr.course.sources.rows import Timed
+from brrr.course.sources.timers import measure_point
 from brrr.gpu.datasheet import hardware
 
 UNARY, SETS, STRIDES = (experiment(name) for name in ("unary", "working_set", "strides"))

@@ -9,8 +9,7 @@ import made_up
 import pytest
 
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Measurement
-from brrr.core.values import Value
+from brrr.core.measurement import Measurement, Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments.repeat import theory
 from brrr.course.lessons.comparing import compare_growth
@@ -22,7 +21,7 @@ from brrr.course.sources.recorded import Recorded
 from brrr.course.sources.recording import Machine
 from brrr.course.sources.rows import Timed
 from brrr.course.view.explorer import Explorer, explore
-from brrr.drawing.generations import GROUPS, SERIES, ridge, ridge_by_generation
+from brrr.drawing.roofline import GROUPS, SERIES, ridge, ridge_by_generation
 from brrr.gpu.datasheet import datasheets, hardware
 
 REPEAT = experiment("repeat")

@@ -13,8 +13,7 @@ import torch
 from formulas import Made
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.values import Point, Value
+from brrr.core.measurement import Estimate, Measurement, Point, Value
 from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
 from brrr.course.experiments import experiment
@@ -24,8 +23,8 @@ from brrr.course.experiments.mlp.claims import closed, divide, published_divide
 from brrr.course.experiments.mlp.own_claims import LARGE
 from brrr.course.experiments.mlp.theory import floor_s, network_of, way_of
 from brrr.course.experiments.published import mlp_speedups
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
+from brrr.course.nouns.source import Evidence
 from brrr.course.sources.plan import DurationEstimator, prioritized, steps
 from brrr.course.sources.timers import measure_point
 from brrr.course.view import speedup_tables

@@ -26,7 +26,7 @@ from brrr.course.lessons.checking import check
 from brrr.course.lessons.exercises import lesson_02
 from brrr.course.lessons.exercises.lesson_02 import Rates
 from brrr.course.nouns.claim import Verdict
-from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.source import Evidence
 from brrr.course.sources.plan import DurationEstimator, steps
 from brrr.course.sources.timers import measure_point
 

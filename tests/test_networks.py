@@ -21,8 +21,8 @@ from brrr.networks import choosing as remembered
 from brrr.networks import implementations as needs
 from brrr.networks.choosing import Best
 from brrr.networks.predicting import DOUBT, Candidate, predictions, to_measure, worth_trying
-from brrr.roofline.peaks.peak import Curve, Peak
-from brrr.roofline.peaks.peaks import MissingPeakError, Peaks
+from brrr.roofline.peak import Curve, Peak
+from brrr.roofline.peaks import MissingPeakError, Peaks
 
 CPU_WAYS = ("module", "functional", "inference", "script", "compile")
 SIZES = [(1, 1, 1), (1, 4, 64), (3, 2, 7), (8, 5, 33), (2, 1, 128)]

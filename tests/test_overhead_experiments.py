@@ -9,16 +9,15 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError, NotRecordedError, UnavailableError, WrongResultError
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.values import Badge, Point, Value
+from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
 from brrr.counting.cost import Cost
 from brrr.course.experiments import experiment
 from brrr.course.experiments.adds import additions
 from brrr.course.experiments.host_cost import RUNGS, SMALL
 from brrr.course.experiments.run_ahead import OPERATORS, hidden_from, idle_share
 from brrr.course.nouns.claim import Verdict
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
+from brrr.course.nouns.source import Evidence
 from brrr.course.sources.plan import DurationEstimator, steps
 from brrr.course.sources.rows import Timed
 from brrr.course.sources.timers import measure_point

@@ -9,14 +9,13 @@ import pytest
 import torch
 
 from brrr.core.errors import NotRecordedError, WrongResultError
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.values import Badge, Point, Value
+from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments.overlap import QUEUE_MAX, SHAPED_MIN, balanced
 from brrr.course.experiments.overlap.toy import Toy, shared
 from brrr.course.nouns.claim import Verdict
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
+from brrr.course.nouns.source import Evidence
 from brrr.course.sources.plan import claimed_points, prioritized
 
 OVERLAP = experiment("overlap")
@@ -194,7 +193,7 @@ def test_the_toy_is_judged_by_its_own_lines() -> None:
 
 
 def test_the_balance_is_found_from_the_measurements() -> None:
-    from brrr.course.nouns.evidence import Evidence
+    from brrr.course.nouns.source import Evidence
 
     assert balanced(Evidence(OVERLAP, MadeUp())) == (2**28, 40)  # type: ignore[arg-type]
     assert balanced(Evidence(OVERLAP, MadeUp(compute=2.0))) in ((2**28, 16), (2**28, 32))  # type: ignore[arg-type]

@@ -15,8 +15,8 @@ from brrr.core.errors import ArgumentError, WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.roofline.calibrate import calibrate
 from brrr.roofline.calibrate.part import Findings, Part, run_parts
-from brrr.roofline.peaks.peak import Curve, Peak, sizes_between, through
-from brrr.roofline.peaks.peaks import MissingPeakError, Peaks, datasheet_peaks
+from brrr.roofline.peak import Curve, Peak, sizes_between, through
+from brrr.roofline.peaks import MissingPeakError, Peaks, datasheet_peaks
 
 # ---------------------------------------------------------------- one figure
 

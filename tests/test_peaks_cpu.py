@@ -15,8 +15,7 @@ from brrr.roofline.calibrate import calibrate, cpu, part
 from brrr.roofline.calibrate.cpu import Recurrence
 from brrr.roofline.calibrate.host_cost import LIMIT, operators
 from brrr.roofline.calibrate.part import Findings, ReadyProduct, measure_products
-from brrr.roofline.peaks.file import read_peaks
-from brrr.roofline.peaks.peaks import Peaks
+from brrr.roofline.peaks import Peaks, read_peaks
 
 TARGET_S = 5.0
 

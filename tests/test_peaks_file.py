@@ -19,10 +19,9 @@ from brrr.core.paths import share
 from brrr.course.experiments import experiment
 from brrr.course.sources.folders import Store, convert
 from brrr.course.sources.recording import Machine, Recording
-from brrr.roofline.peaks import file
-from brrr.roofline.peaks.file import FORMAT, find_peaks, read_peaks, recorded_peaks, slug_of
-from brrr.roofline.peaks.peak import Sweep
-from brrr.roofline.peaks.peaks import Peaks
+from brrr.roofline import peaks as file
+from brrr.roofline.peak import Sweep
+from brrr.roofline.peaks import FORMAT, Peaks, find_peaks, read_peaks, recorded_peaks, slug_of
 
 PEAKS = replace(gpu_peaks(), device=made_up.GPU.device)
 

@@ -21,8 +21,8 @@ from brrr.counting.tracing import cost
 from brrr.roofline.calibrate import gpu_operators, gpu_products, gpu_times
 from brrr.roofline.calibrate import gpu_operators as operator_forms
 from brrr.roofline.calibrate.part import Findings
-from brrr.roofline.peaks.file import read_peaks
-from brrr.roofline.peaks.peak import Sweep, whole_nanoseconds
+from brrr.roofline.peak import Sweep, whole_nanoseconds
+from brrr.roofline.peaks import read_peaks
 from brrr.roofline.sweeps import swept_operators, swept_products
 
 LITTLE = 2**20

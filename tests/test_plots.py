@@ -14,7 +14,7 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 
 from brrr.core.errors import ArgumentError
-from brrr.core.values import Badge
+from brrr.core.measurement import Badge
 from brrr.course.view.factory import DESCRIPTION, TITLES, factory
 from brrr.drawing import style
 

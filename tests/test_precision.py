@@ -12,7 +12,7 @@ import torch
 
 import brrr
 from brrr.core.errors import BrrrError
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments import experiment
 from brrr.course.sources.timers import measure_point
 from brrr.gpu.precision import float32_products, in_full_precision

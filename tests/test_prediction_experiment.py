@@ -17,14 +17,13 @@ import pytest
 import torch
 
 from brrr.core.errors import BrrrError, NotRecordedError, UnavailableError
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.values import Badge, Point, Value
-from brrr.course.nouns.evidence import Evidence
+from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
 from brrr.course.nouns.experiment import Experiment
+from brrr.course.nouns.source import Evidence
 from brrr.course.sources.plan import claimed_points, steps
 from brrr.course.sources.timers import measure_point
-from brrr.roofline.peaks.peak import Peak
-from brrr.roofline.peaks.peaks import Peaks
+from brrr.roofline.peak import Peak
+from brrr.roofline.peaks import Peaks
 from brrr.timing.activity import Activity
 from tools.prediction import __main__ as command
 from tools.prediction import calls as prediction_calls

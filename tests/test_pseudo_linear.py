@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brrr.core.errors import ArgumentError, BrrrError, DeviceMemoryError, NotRecordedError, WrongResultError
-from brrr.core.measurement import Measurement
-from brrr.core.values import Value
+from brrr.core.measurement import Measurement, Value
 from brrr.counting.cost import Cost
 from brrr.course.experiments import experiment, pseudo_linear_flaws
 from brrr.course.experiments.pseudo_linear import check as checks
@@ -31,7 +30,8 @@ from brrr.course.nouns.claim import Verdict
 from brrr.course.sources.plan import Step
 from brrr.course.sources.recorded import Recorded
 from brrr.course.sources.recording import Machine
-from brrr.course.sources.timers import Timed, measure_point
+from brrr.course.sources.rows import Timed
+from brrr.course.sources.timers import measure_point
 from brrr.gpu.datasheet import hardware
 
 PSEUDO = experiment("pseudo_linear")

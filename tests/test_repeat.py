@@ -20,20 +20,20 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
-from brrr.core.measurement import Measurement
+from brrr.core.measurement import Measurement, Value
 from brrr.core.paths import PACKAGE
-from brrr.core.values import Value
 from brrr.counting.cost import Cost
 from brrr.course.experiments import experiment
 from brrr.course.experiments.repeat import theory, work
 from brrr.course.experiments.repeat import work as checks
 from brrr.course.experiments.repeat.claims import measured_knee
 from brrr.course.lessons.claims_table import claims
-from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.source import Evidence
 from brrr.course.sources.plan import Step
 from brrr.course.sources.recorded import Recorded
 from brrr.course.sources.recording import Machine
-from brrr.course.sources.timers import Timed, measure_point
+from brrr.course.sources.rows import Timed
+from brrr.course.sources.timers import measure_point
 from brrr.gpu.datasheet import hardware
 
 REPEAT = experiment("repeat")

@@ -14,8 +14,8 @@ from brrr.core.errors import ArgumentError, TraceError
 from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.counting.description import array
 from brrr.roofline.lowering import fused
-from brrr.roofline.peaks.peak import Curve
-from brrr.roofline.peaks.peaks import MissingPeakError, Peaks
+from brrr.roofline.peak import Curve
+from brrr.roofline.peaks import MissingPeakError, Peaks
 from brrr.roofline.predicting import Issued, period_s, predict, schedule, span_s
 from brrr.roofline.products import Speeds, alignment, best_tiling, family_name, family_of, product_s, tilings
 

@@ -6,13 +6,12 @@ import pytest
 from rooflines import cpu, gpu
 
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.values import Badge
+from brrr.core.measurement import Badge, Estimate, Measurement
 from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.drawing.roofline import roofline_plot
 from brrr.drawing.roofs import attainable, ridge_point, roofs_of
 from brrr.roofline.device_model import DeviceModel
-from brrr.roofline.peaks.peaks import MissingPeakError
+from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.predicting import predict
 
 BADGE = Badge("LIVE", "NVIDIA H200", "2000-01-01", "torch 0")

@@ -11,7 +11,7 @@ from rooflines import cpu, gpu, pointwise, product, view
 
 from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.roofline.lowering import fused
-from brrr.roofline.peaks.peaks import short
+from brrr.roofline.peaks import short
 from brrr.roofline.predicting import Issued, period_s, predict, schedule, span_s
 from brrr.roofline.prediction import RIDGE, bound_of
 from brrr.roofline.products import Speeds, family_of, product_s

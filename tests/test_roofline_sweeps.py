@@ -17,8 +17,8 @@ from brrr.counting.tracing import cost
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
 from brrr.roofline.lowering import as_on_gpu
-from brrr.roofline.peaks.peak import Sweep
-from brrr.roofline.peaks.peaks import Peaks
+from brrr.roofline.peak import Sweep
+from brrr.roofline.peaks import Peaks
 from brrr.roofline.predicting import predict
 from brrr.roofline.sweeps import GaussianProcess, Hyperparameters
 

@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError, NotRecordedError
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.values import Badge, Value
+from brrr.core.measurement import Badge, Estimate, Measurement, Value
 from brrr.counting.cost import Cost
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.scaling import MEANS, Scaling, _bytes_of, scaling_test

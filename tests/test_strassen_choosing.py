@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from brrr.core.errors import ArgumentError
-from brrr.roofline.peaks.peaks import MissingPeakError
+from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen import INNERS, WAYS, Way, choosing, frontier, plan
 from brrr.strassen.accuracy import NAMED, Constraints, accuracy_limit, checked, predicted_error
 from brrr.strassen.algebra.scaling import measure

@@ -15,8 +15,7 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.values import Badge, Value
+from brrr.core.measurement import Badge, Estimate, Measurement, Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments.strassen import CLAIMED, OFF_GRID, SIZES
 from brrr.course.experiments.strassen import work as strassen_work
@@ -35,8 +34,8 @@ from brrr.course.experiments.strassen.ways import (
     workspace_bytes,
 )
 from brrr.course.experiments.strassen.work import split_products
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
+from brrr.course.nouns.source import Evidence
 from brrr.course.sources.live import Live
 from brrr.course.sources.plan import DurationEstimator, steps
 from brrr.course.sources.rows import Row, columns, from_cells, to_cells

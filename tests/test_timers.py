@@ -9,7 +9,8 @@ import pytest
 
 from brrr.core.errors import ArgumentError, BrrrError, DeviceMemoryError, UnavailableError, WrongResultError
 from brrr.course.experiments import experiment
-from brrr.course.sources.timers import Timed, as_brrr_error, measure_point, measure_variant
+from brrr.course.sources.rows import Timed
+from brrr.course.sources.timers import as_brrr_error, measure_point, measure_variant
 from brrr.timing import naive as naive_timers
 from brrr.timing.cpu_queue import CpuQueue
 

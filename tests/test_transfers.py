@@ -19,7 +19,7 @@ from brrr.course.experiments.transfers.work import random_bytes, spoilt, wrong_s
 from brrr.course.lessons.checking import check
 from brrr.course.lessons.exercises.lesson_02 import LENGTHS, Factory, Goods, as_given, cost_of
 from brrr.course.nouns.claim import Verdict
-from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.source import Evidence
 from brrr.course.sources.recorded import Recorded
 from brrr.course.sources.timers import measure_point
 from brrr.gpu.datasheet import hardware

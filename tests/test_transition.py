@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brrr.core.errors import ArgumentError, NotRecordedError
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.values import Badge, Point, Value
+from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
 from brrr.counting.cost import Cost
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.sources.recorded import Recorded
@@ -291,7 +290,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 
 def test_where_graphs_stop_paying_agrees_with_the_full_grid(recorded: Recorded) -> None:
     from brrr.course.experiments import experiment
-    from brrr.course.nouns.evidence import Evidence
+    from brrr.course.nouns.source import Evidence
 
     at: dict[str, Value] = {"batch": 2048, "direction": "forward"}
     predicate = pays("pseudo graph", over="pseudo eager", at_least=1.05)

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.values import Badge, Point, Value
+from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
 from brrr.counting.cost import Cost
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
 from brrr.gpu.datasheet import Hardware

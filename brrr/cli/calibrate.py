@@ -16,8 +16,7 @@ from brrr.core.files import require_writable
 from brrr.core.paths import FILE, recordings_root
 from brrr.course.sources.recording import Machine
 from brrr.roofline.calibrate import calibrate
-from brrr.roofline.peaks.file import slug_of, write
-from brrr.roofline.peaks.peaks import Peaks
+from brrr.roofline.peaks import Peaks, slug_of, write
 
 
 def main(argv: Sequence[str]) -> int:

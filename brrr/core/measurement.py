@@ -253,3 +253,26 @@ def _parts(m: Measurement) -> Iterable[str]:
         yield f"{units.seconds(m.latency_s.median)} until the result is there"
     if m.host_s is None and work is None and m.latency_s is None and m.period_s is not None:
         yield f"{units.seconds(m.period_s.median)} a call in a loop"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The values that everything speaks of: a point of a grid, a kind of device, the badge of a figure.
+
+Value = int | float | str
+Point = Mapping[str, Value]
+Processor = Literal["cuda", "cpu"]
+DeviceKind = Literal[Processor, "cpu-queue"]
+"""The CPU queue is one worker thread that runs what is submitted, so that a CPU can be asynchronous as a GPU is."""
+
+
+@dataclass(frozen=True)
+class Badge:
+    """What stands on every figure and table: live or recorded, the device, the date, torch's version."""
+
+    kind: Literal["LIVE", "RECORDED", "PREDICTED", "DATASHEET", "LIVE, CPU QUEUE"]
+    device: str
+    date: str
+    torch: str
+
+    def __str__(self) -> str:
+        return " · ".join(part for part in (self.kind, self.device, self.date, self.torch) if part)

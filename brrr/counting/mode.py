@@ -16,8 +16,7 @@ from brrr.core.errors import TraceError
 from brrr.counting.call import Call, call_of, form_of
 from brrr.counting.conventions import counted, dtype_of
 from brrr.counting.cost import Cost, OperatorCost
-from brrr.counting.regions import covered_by, region_of
-from brrr.counting.traffic import Access, Traffic, amount, is_view, storage_key, traffic_of
+from brrr.counting.traffic import Access, Traffic, amount, covered_by, is_view, region_of, storage_key, traffic_of
 from brrr.gpu import is_gpu
 
 

@@ -13,8 +13,8 @@ from brrr.core.measurement import Estimate, Measurement
 from brrr.counting.cost import Cost
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import level_rate
-from brrr.roofline.peaks.peak import Peak
-from brrr.roofline.peaks.peaks import MissingPeakError, datasheet_peaks, short
+from brrr.roofline.peak import Peak
+from brrr.roofline.peaks import MissingPeakError, datasheet_peaks, short
 from brrr.roofline.prediction import Prediction
 
 CACHE_GAIN = 1.2

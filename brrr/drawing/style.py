@@ -18,12 +18,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from brrr.core import units
-from brrr.core.values import Value
+from brrr.core.measurement import Value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from brrr.core.values import Badge
+    from brrr.core.measurement import Badge
 
 WIDTH, HEIGHT = 760, 440
 """Size of a figure on the page, in CSS pixels; the picture itself has SHARP times as many each way."""

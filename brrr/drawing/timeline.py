@@ -24,7 +24,7 @@ from brrr.tracing.tracer import trace as trace
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from brrr.core.values import Badge
+    from brrr.core.measurement import Badge
 
 MOST_CALLS, MOST_WORK = 8, 40
 """Without a wish, the picture shows as many calls as this, and as do this many things on the device."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from brrr.core.values import Processor
+from brrr.core.measurement import Processor
 
 GPU: Processor = "cuda"
 """What `device=`, the recordings and torch call the GPU."""

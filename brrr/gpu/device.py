@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.values import DeviceKind, Processor
+from brrr.core.measurement import DeviceKind, Processor
 from brrr.gpu import probe
 from brrr.gpu import probe as clocks
 from brrr.gpu.datasheet import DatasheetError, Hardware, find_hardware, hardware, hardware_names

@@ -229,7 +229,7 @@ def _where(device: torch.device) -> str | None:
     """This machine for the predictor: its measured peaks, or a GPU's datasheet where there are none."""
     from brrr.gpu.device import this_device
     from brrr.roofline.device_model import model_of
-    from brrr.roofline.peaks.peaks import MissingPeakError
+    from brrr.roofline.peaks import MissingPeakError
 
     if not is_gpu(device):
         return None

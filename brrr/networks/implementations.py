@@ -182,14 +182,14 @@ def megakernel_here(network: Network) -> str | None:
 
 def strassen_gains(network: Network) -> str | None:
     """By prediction: Strassen's levels pay for large products only."""
-    from brrr.networks.strassen_plans import gains
+    from brrr.networks.predicting import gains
 
     return gains("strassen", network)
 
 
 def accurate_gains(network: Network) -> str | None:
     """By prediction, as for levels."""
-    from brrr.networks.strassen_plans import gains
+    from brrr.networks.predicting import gains
 
     return gains("strassen-accurate", network)
 

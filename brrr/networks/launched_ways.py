@@ -11,7 +11,7 @@ import torch
 
 from brrr.networks.implementations import Prepared
 from brrr.networks.network import Weights
-from brrr.networks.strassen_plans import layer_way
+from brrr.networks.predicting import layer_way
 from brrr.networks.torch_ways import Run, buffers, captured, in_precision
 from brrr.strassen.execution import prepare_right, run_all
 from brrr.strassen.layers import Layer

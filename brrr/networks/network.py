@@ -12,7 +12,7 @@ from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 if TYPE_CHECKING:
     import torch
 
-    from brrr.roofline.peaks.peaks import Peaks
+    from brrr.roofline.peaks import Peaks
 
 ITEMSIZES = {"float32": 4, "float16": 2, "bfloat16": 2}
 LARGEST = 2**31 - 1

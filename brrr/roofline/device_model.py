@@ -8,11 +8,11 @@ from typing import NoReturn
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.values import Processor
+from brrr.core.measurement import Processor
 from brrr.gpu import GPU, is_gpu
 from brrr.gpu.datasheet import Hardware, find_hardware, hardware
-from brrr.roofline.peaks.peak import Curve, Kind, Peak
-from brrr.roofline.peaks.peaks import MissingPeakError, Peaks, datasheet_peaks
+from brrr.roofline.peak import Curve, Kind, Peak
+from brrr.roofline.peaks import MissingPeakError, Peaks, datasheet_peaks
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def _datasheet(name: str, said: str) -> Hardware:
 def _recorded(slug: str) -> Peaks | None:
     """The peaks recorded for a device, None where its recordings hold none; a damaged file is an error."""
     from brrr.core.paths import recorded_devices, recordings_root
-    from brrr.roofline.peaks.file import find_peaks
+    from brrr.roofline.peaks import find_peaks
 
     root = recordings_root()
     return find_peaks(root / slug) if slug in recorded_devices(root) else None

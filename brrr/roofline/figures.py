@@ -14,8 +14,8 @@ from dataclasses import replace
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import OperatorCost
 from brrr.roofline.device_model import DeviceModel
-from brrr.roofline.peaks.peak import Curve, Peak
-from brrr.roofline.peaks.peaks import Peaks
+from brrr.roofline.peak import Curve, Peak
+from brrr.roofline.peaks import Peaks
 
 WHOLE = "whole"
 """The kind of a cost that does not tell its operators."""

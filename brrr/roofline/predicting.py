@@ -13,7 +13,7 @@ from brrr.counting.cost import Cost, OperatorCost
 from brrr.roofline.device_model import DeviceModel, Where, model_of
 from brrr.roofline.figures import WHOLE, behind_transpose_s
 from brrr.roofline.lowering import as_on_gpu, fused, is_special, operations
-from brrr.roofline.peaks.peaks import DTYPES, short
+from brrr.roofline.peaks import DTYPES, short
 from brrr.roofline.prediction import How, Prediction, bound_of
 from brrr.roofline.terms import MATRIX_DTYPES, OperatorTime, operator_time
 

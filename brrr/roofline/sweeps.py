@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
-from brrr.roofline.peaks.peak import Sweep
-from brrr.roofline.peaks.peaks import Peaks
+from brrr.roofline.peak import Sweep
+from brrr.roofline.peaks import Peaks
 from brrr.roofline.products import Speeds, best_tiling, family_name, misalignment
 
 # ---------------------------------------------------------------------------------------------------------------------

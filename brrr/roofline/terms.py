@@ -10,8 +10,8 @@ from brrr.counting.cost import Matmul, OperatorCost
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import WHOLE, host_class, level_rate, level_s, memory_s, without_host
 from brrr.roofline.lowering import operations
-from brrr.roofline.peaks.peak import Peak
-from brrr.roofline.peaks.peaks import Peaks, short
+from brrr.roofline.peak import Peak
+from brrr.roofline.peaks import Peaks, short
 from brrr.roofline.products import Speeds, family_of, product_s, row_bytes
 from brrr.roofline.sweeps import Corrections, made_of
 

@@ -18,7 +18,7 @@ from typing import Any, get_args
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
-from brrr.core.values import DeviceKind
+from brrr.core.measurement import DeviceKind
 from brrr.gpu import GPU, free_bytes, is_gpu, tensors_on
 from brrr.running.lanes import CudaLane, Lane, PlainLane, ThreadLane
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from brrr.roofline.peaks.peaks import MissingPeakError, Peaks
+from brrr.roofline.peaks import MissingPeakError, Peaks
 
 if TYPE_CHECKING:
     from brrr.roofline.device_model import Where
@@ -169,7 +169,7 @@ def _cpu_peaks() -> Peaks:
     """The peaks of this machine's CPU, where they were measured; asked for by themselves, as a GPU may be here too."""
     from brrr.core.paths import recorded_devices
     from brrr.gpu.probe import cpu_name
-    from brrr.roofline.peaks.file import recorded_peaks
+    from brrr.roofline.peaks import recorded_peaks
 
     found = recorded_peaks("cpu") if "cpu" in recorded_devices() else None
     if found is None or found.device != cpu_name():

@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from brrr.core import units
 from brrr.core.errors import ArgumentError
 from brrr.gpu import is_gpu
-from brrr.roofline.peaks.peaks import MissingPeakError
+from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen.accuracy import CLOSE, OF_TYPE, PLAIN, Constraints, Inners, accuracy_limit, checked, predicted_error
 from brrr.strassen.calibration import CONSTANTS, device_known
 from brrr.strassen.pareto import Estimate, candidates, estimate, frontier, why

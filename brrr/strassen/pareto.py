@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from brrr.core import units
 from brrr.gpu import is_gpu
-from brrr.roofline.peaks.peaks import MissingPeakError
+from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen.accuracy import Constraints, predicted_error
 from brrr.strassen.peeling import copied, core_of
 from brrr.strassen.predicting import Predictor

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.gpu import is_gpu
-from brrr.roofline.peaks.peaks import MissingPeakError
+from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS, Table, rate_name
 from brrr.strassen.peeling import NOTHING, Sizes, aligned_size, copied, core_of, thin_bytes, thin_parts

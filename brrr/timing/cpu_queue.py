@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from brrr.core.values import Processor
+from brrr.core.measurement import Processor
 from brrr.gpu import is_gpu, waiting
 
 DEPTH = 1024

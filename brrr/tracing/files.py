@@ -9,7 +9,7 @@ from typing import Literal
 
 from brrr.core.errors import ArgumentError, RecordingError
 from brrr.core.files import json_text, read_json, require_writable, write_atomically
-from brrr.core.values import DeviceKind
+from brrr.core.measurement import DeviceKind
 from brrr.tracing.spans import HOST_LANES, KINDS, Kind, Span
 from brrr.tracing.timeline import Timeline
 

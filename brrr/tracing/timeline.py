@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from brrr.core import units
-from brrr.core.values import Badge, DeviceKind
+from brrr.core.measurement import Badge, DeviceKind
 from brrr.tracing.spans import (
     HOST_LANES,
     LAUNCH,

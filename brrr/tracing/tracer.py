@@ -8,8 +8,7 @@ from datetime import date
 from typing import Any
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.measurement import median
-from brrr.core.values import DeviceKind
+from brrr.core.measurement import DeviceKind, median
 from brrr.gpu import is_gpu
 from brrr.timing import checked, no_collection
 from brrr.timing.cpu_queue import CpuQueue, Place, name_of, wait_for

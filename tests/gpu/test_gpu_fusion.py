@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from brrr.core.errors import BrrrError
-from brrr.core.values import Value
+from brrr.core.measurement import Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments.remat import saved_arrays
 from brrr.course.experiments.remat.work import peak_bytes

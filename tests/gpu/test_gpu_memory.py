@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from brrr.core.errors import BrrrError, UnavailableError, WrongResultError
-from brrr.core.values import Value
+from brrr.core.measurement import Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments.repeat.work import TOLERANCE, fused_error
 from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.timers import Timed, measure_point
+from brrr.course.sources.rows import Timed
+from brrr.course.sources.timers import measure_point
 from brrr.kernels import repeat as repeat_launch
 from brrr.kernels.repeat import repeat_multiply
 

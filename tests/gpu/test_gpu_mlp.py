@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from brrr.core.errors import BrrrError, UnavailableError
-from brrr.core.values import Value
+from brrr.core.measurement import Value
 from brrr.course.experiments import experiment
 from brrr.course.lessons.checking import check
 from brrr.course.lessons.exercises.lesson_06 import careless

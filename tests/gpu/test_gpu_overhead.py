@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.values import Value
+from brrr.core.measurement import Value
 from brrr.course.experiments import experiment
 from brrr.course.lessons.checking import check
 from brrr.course.lessons.exercises.lesson_03 import chatty

@@ -15,8 +15,7 @@ from brrr.roofline.calibrate.gpu import STEPS, chains
 from brrr.roofline.calibrate.gpu_bandwidth import KINDS, Streams
 from brrr.roofline.calibrate.gpu_times import own_times
 from brrr.roofline.calibrate.host_cost import operators
-from brrr.roofline.peaks.file import read_peaks, slug_of
-from brrr.roofline.peaks.peaks import Peaks
+from brrr.roofline.peaks import Peaks, read_peaks, slug_of
 
 
 @pytest.fixture(scope="module")

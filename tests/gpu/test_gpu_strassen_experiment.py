@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from brrr.core.errors import BrrrError, UnavailableError
-from brrr.core.values import Value
+from brrr.core.measurement import Value
 from brrr.course.experiments import experiment
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.timers import measure_point

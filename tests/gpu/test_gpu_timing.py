@@ -11,7 +11,8 @@ import torch
 import brrr
 from brrr.core.errors import DeviceMemoryError
 from brrr.course.experiments import experiment
-from brrr.course.sources.timers import Timed, measure_point, measure_variant
+from brrr.course.sources.rows import Timed
+from brrr.course.sources.timers import measure_point, measure_variant
 from brrr.timing import interleave, measure, measure_together
 from brrr.timing.activity import record_activity, split_by_marker
 from brrr.timing.calibration import calibration, pairs_s

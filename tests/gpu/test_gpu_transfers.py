@@ -7,7 +7,8 @@ import torch
 
 from brrr.core.errors import WrongResultError
 from brrr.course.experiments import experiment
-from brrr.course.sources.timers import Timed, measure_point
+from brrr.course.sources.rows import Timed
+from brrr.course.sources.timers import measure_point
 
 TRANSFERS, SINE = experiment("transfers"), experiment("nested_sine")
 COPIES = [v.name for v in TRANSFERS.variants if v.device == "cuda"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Measurement
-from brrr.core.values import Point
+from brrr.core.measurement import Measurement, Point
 from brrr.course import sources
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.live import Live

@@ -15,7 +15,7 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Field
 from brrr.course.nouns.claim import Claim, Status, Verdict
-from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.source import Evidence
 from tools.prediction.cases import Kind
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from brrr.counting.cost import Cost, OperatorCost
     from brrr.course.nouns.experiment import Experiment
     from brrr.course.nouns.source import Source
-    from brrr.roofline.peaks.peaks import Peaks
+    from brrr.roofline.peaks import Peaks
     from brrr.roofline.prediction import Prediction
 
 How = Literal["eager", "graph", "compiled"]
@@ -109,7 +109,7 @@ def _peaks_of(source: Source) -> Peaks:
 
     try:
         if isinstance(source, Recorded):
-            from brrr.roofline.peaks.file import read_peaks
+            from brrr.roofline.peaks import read_peaks
 
             return read_peaks(source.folder)
         found = model_of("cuda" if source.name == "cuda" else None).peaks
@@ -142,7 +142,7 @@ class _Rows:
         found = self._found(how if self.peaks.kind == "cuda" else f"cpu-{how}", made.name)
         if found is None or (how == "graph" and made.kind != "chain"):
             return  # graphs of streams and products were made to find their bound out
-        from brrr.roofline.peaks.peaks import MissingPeakError
+        from brrr.roofline.peaks import MissingPeakError
         from brrr.roofline.predicting import predict
         from tools.prediction.calls import cost_of
 
@@ -255,7 +255,7 @@ def datasheet_s(work: Cost, device: str, how: How, dtype: str) -> float | None:
     0.001
     """
     from brrr.roofline.lowering import fused
-    from brrr.roofline.peaks.peaks import datasheet_peaks
+    from brrr.roofline.peaks import datasheet_peaks
 
     if find_hardware(device) is None:
         return None
@@ -265,7 +265,7 @@ def datasheet_s(work: Cost, device: str, how: How, dtype: str) -> float | None:
 
 
 def _kernel_s(each: OperatorCost, peaks: Mapping[str, float], tf32: bool) -> float:
-    from brrr.roofline.peaks.peaks import short
+    from brrr.roofline.peaks import short
 
     moving = each.bytes / peaks["copy"]
     if each.matmuls:

@@ -16,8 +16,7 @@ from typing import Any, ClassVar
 import torch
 
 from brrr.core.errors import BrrrError, UnavailableError
-from brrr.core.measurement import Estimate, Measurement, median
-from brrr.core.values import Point
+from brrr.core.measurement import Estimate, Measurement, Point, median
 from brrr.counting.cost import Cost
 from brrr.course.experiments.checked import compile_now, compiled, refuse_too_large
 from brrr.course.nouns.experiment import Variant, Workload

@@ -8,10 +8,9 @@ from functools import wraps
 from typing import TYPE_CHECKING
 
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate
-from brrr.core.values import Value
+from brrr.core.measurement import Estimate, Value
 from brrr.course.nouns.claim import Verdict, band_verdict, weakest
-from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.source import Evidence
 from brrr.gpu.datasheet import Hardware, find_hardware
 
 if TYPE_CHECKING:

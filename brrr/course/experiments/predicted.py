@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.course.nouns.experiment import Guide, PredictedRun
 from brrr.gpu.datasheet import Hardware

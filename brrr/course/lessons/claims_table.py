@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
 from brrr.course.nouns.claim import Claim, Verdict
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import Source
+from brrr.course.nouns.source import Evidence, Source
 from brrr.course.sources import source as source_named
 
 

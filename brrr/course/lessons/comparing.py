@@ -9,8 +9,7 @@ from typing import Literal
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.values import Point, Value
+from brrr.core.measurement import Estimate, Measurement, Point, Value
 from brrr.course.experiments import experiment as experiment_named
 from brrr.course.lessons.answers import Ranking
 from brrr.course.lessons.comparison import (

@@ -9,8 +9,7 @@ from typing import TypeVar
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, DeviceMemoryError, NotRecordedError, UnavailableError
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.values import Value
+from brrr.core.measurement import Estimate, Measurement, Value
 from brrr.course.experiments import experiment as experiment_named
 from brrr.course.lessons.answers import Answer, Choice, Quantity
 from brrr.course.lessons.guessing import Guess

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, cast
 
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Estimate
-from brrr.core.values import Value
+from brrr.core.measurement import Estimate, Value
 from brrr.counting.cost import Cost
 from brrr.course.experiments import experiment as experiment_named
 from brrr.course.lessons.comparison import Comparison, lines_here, reachable, time_at

@@ -8,7 +8,7 @@ from brrr.core import units
 from brrr.course.experiments.published import mlp_speedups
 from brrr.course.lessons.comparison import UNANSWERED, Comparison, judged
 from brrr.course.lessons.drawings.layer_traffic import Layer
-from brrr.course.lessons.drawings.strassen_measured import Seen, described, kinds_of, sizes_with_errors
+from brrr.course.lessons.drawings.strassen_frontier import Seen, described, kinds_of, sizes_with_errors
 from brrr.course.lessons.drawings.strassen_panel import rows
 from brrr.course.lessons.guessing import Guess
 from brrr.course.nouns.source import Source

@@ -14,8 +14,7 @@ from math import log2
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from brrr.core.errors import ArgumentError, WrongResultError
-from brrr.core.measurement import FIELDS, Cache, Field
-from brrr.core.values import DeviceKind, Point, Value
+from brrr.core.measurement import FIELDS, Cache, DeviceKind, Field, Point, Value
 from brrr.counting.cost import Cost
 from brrr.course.nouns.claim import Claim
 

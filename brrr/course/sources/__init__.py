@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from brrr.core.errors import ArgumentError
-from brrr.core.values import DeviceKind
+from brrr.core.measurement import DeviceKind
 from brrr.course.nouns.source import Source
 
 _live: dict[str, Source] = {}

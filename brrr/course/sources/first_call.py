@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from brrr.core.errors import UnavailableError
-from brrr.core.values import Point, Value
+from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost
 from brrr.course.nouns.experiment import Experiment, Variant, Workload
 

@@ -29,7 +29,7 @@ from brrr.course.sources.plan import Step
 from brrr.course.sources.recording import FORMAT, Failure, Machine, Recording, RunInfo, parted, seal_of
 from brrr.course.sources.rows import Row
 from brrr.course.sources.timers import FOLDER as TRACES
-from brrr.roofline.peaks import file as peaks_file
+from brrr.roofline import peaks as peaks_file
 
 
 def main(argv: Sequence[str]) -> int:

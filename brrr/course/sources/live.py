@@ -8,8 +8,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from brrr.core.errors import BrrrError, UnavailableError
-from brrr.core.measurement import Measurement
-from brrr.core.values import Badge, DeviceKind, Point, Value
+from brrr.core.measurement import Badge, DeviceKind, Measurement, Point, Value
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import quick
 

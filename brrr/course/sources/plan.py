@@ -14,11 +14,10 @@ from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import FIELDS, Estimate, Measurement
-from brrr.core.values import Badge, DeviceKind, Point, Value
+from brrr.core.measurement import FIELDS, Badge, DeviceKind, Estimate, Measurement, Point, Value
 from brrr.counting.cost import Cost
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment, Variant
+from brrr.course.nouns.source import Evidence
 from brrr.course.sources.rows import Row
 
 if TYPE_CHECKING:

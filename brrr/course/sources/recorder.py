@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from brrr.core.errors import BrrrError
-from brrr.core.measurement import FIELDS, Field
-from brrr.core.values import DeviceKind, Point, Value
+from brrr.core.measurement import FIELDS, DeviceKind, Field, Point, Value
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.folders import Store
 from brrr.course.sources.plan import DurationEstimator, Step, is_quick

@@ -22,16 +22,15 @@ from typing import Any
 from brrr.core import __version__
 from brrr.core.errors import NotRecordedError, RecordingError
 from brrr.core.files import digest, json_text, read_json, read_object, write_atomically
-from brrr.core.measurement import FIELDS
+from brrr.core.measurement import FIELDS, DeviceKind, Value
 from brrr.core.paths import FILE
-from brrr.core.values import DeviceKind, Value
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.rows import Row, check_row, columns, from_cells, to_cells
 
 # The format's history, newest last. A reader reads its own version and all before it. A change of any key makes a new
 # version; a new column of the CSVs does not, for columns are found by their names (brrr/course/sources/rows.py).
 #   1  first format: machine.json with the machine, its runs and a seal for each CSV; one CSV for each experiment.
-#   2  `peaks` may be the object that brrr/roofline/peaks/file.py describes; before, it was empty or held bare numbers.
+#   2  `peaks` may be the object that brrr/roofline/peaks.py describes; before, it was empty or held bare numbers.
 #   3  a CSV may have the column `peak_bytes`.
 #   4  the peaks stand in peaks.json, and each CSV ends in its own checksum: `peaks` and `seals` are gone. Each time of
 #      a CSV has its own column `_n`; before, one column `n` held the smallest of a row, so in files made of older ones

@@ -9,8 +9,7 @@ from operator import attrgetter
 from typing import Any, get_args
 
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import FIELDS, Cache, Estimate, Field, Measurement
-from brrr.core.values import Point, Value
+from brrr.core.measurement import FIELDS, Cache, Estimate, Field, Measurement, Point, Value
 from brrr.counting.cost import Cost
 from brrr.course.nouns.experiment import Axis, Experiment
 

@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, NotRecordedError
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.values import Value
+from brrr.core.measurement import Estimate, Measurement, Value
 from brrr.counting.cost import Cost
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Source

@@ -12,8 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from brrr.core.errors import BrrrError, DeviceMemoryError, UnavailableError
-from brrr.core.measurement import Estimate, Field, Measurement
-from brrr.core.values import Point
+from brrr.core.measurement import Estimate, Field, Measurement, Point
 from brrr.course.nouns.experiment import Experiment, Variant, Workload
 from brrr.course.sources.first_call import FreshCalls, fresh_calls
 from brrr.course.sources.rows import Timed

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
-from brrr.core.measurement import Estimate
-from brrr.core.values import Point, Value
+from brrr.core.measurement import Estimate, Point, Value
 from brrr.course.experiments import experiment as experiment_named
 from brrr.course.nouns.experiment import Axis, Experiment, Line
 

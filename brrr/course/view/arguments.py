@@ -8,7 +8,7 @@ from itertools import product
 from typing import Literal, cast
 
 from brrr.core.errors import ArgumentError, NotRecordedError
-from brrr.core.values import Value
+from brrr.core.measurement import Value
 from brrr.course.nouns.experiment import Axis, Experiment, Line
 from brrr.course.nouns.source import Source
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from matplotlib import rc_context
 
-from brrr.core.values import Badge
+from brrr.core.measurement import Badge
 from brrr.course.view import words
 from brrr.course.view.canvas import Blit
 from brrr.course.view.quantities import label

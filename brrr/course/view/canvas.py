@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from matplotlib import rc_context
 from PIL import Image
 
-from brrr.core.values import Badge, Value
+from brrr.core.measurement import Badge, Value
 from brrr.drawing import style
 
 if TYPE_CHECKING:

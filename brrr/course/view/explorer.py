@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError, BrrrError
-from brrr.core.values import Value
+from brrr.core.measurement import Value
 from brrr.course.experiments import experiment as experiment_named
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Source

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from brrr.core.errors import BrrrError
-from brrr.core.measurement import Measurement
-from brrr.core.values import Point, Value
+from brrr.core.measurement import Measurement, Point, Value
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Source
 

@@ -13,7 +13,7 @@ import ipywidgets as widgets
 
 from brrr.core import units
 from brrr.core.errors import BrrrError
-from brrr.core.values import Value
+from brrr.core.measurement import Value
 from brrr.course.view import words
 from brrr.course.view.canvas import Canvas
 from brrr.course.view.scene import Scene

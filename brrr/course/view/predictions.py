@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from brrr.core.errors import BrrrError
-from brrr.core.measurement import Estimate, Field
-from brrr.core.values import Point, Value
+from brrr.core.measurement import Estimate, Field, Point, Value
 from brrr.course.nouns.experiment import Experiment, Line, Variant
 from brrr.course.nouns.source import Source
 from brrr.course.view.arguments import View
@@ -21,7 +20,7 @@ from brrr.course.view.quantities import hardware_of, quantity
 
 if TYPE_CHECKING:
     from brrr.gpu.datasheet import Hardware
-    from brrr.roofline.peaks.peaks import Peaks
+    from brrr.roofline.peaks import Peaks
     from brrr.roofline.prediction import Prediction
 
 
@@ -72,7 +71,7 @@ def measured_peaks(source: Source, kind: Kind) -> Peaks | None:
         folder, name = _folder_here(kind)
     if folder is None:
         return None
-    from brrr.roofline.peaks.file import find_peaks
+    from brrr.roofline.peaks import find_peaks
 
     try:
         peaks = find_peaks(folder)
@@ -159,7 +158,7 @@ class Predictions:
         run = self.experiment.predicted_run(variant.name, point)
         if run is None:
             return None
-        from brrr.roofline.peaks.peaks import MissingPeakError
+        from brrr.roofline.peaks import MissingPeakError
         from brrr.roofline.predicting import predict
 
         calls = max(10, min(100, MOST_OPERATORS // max(1, len(run.cost.operators))))

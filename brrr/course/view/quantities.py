@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Estimate
-from brrr.core.values import Point, Value
+from brrr.core.measurement import Estimate, Point, Value
 from brrr.course.nouns.experiment import Experiment, Guide, Line, Rate
 from brrr.course.nouns.source import Source
 from brrr.course.view.arguments import View

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from brrr.core.measurement import Estimate
-from brrr.core.values import Value
+from brrr.core.measurement import Estimate, Value
 from brrr.course.nouns.experiment import Axis, Experiment, Line
 from brrr.course.nouns.source import Source
 from brrr.course.view.arguments import View, available, looks, slider_values, snap

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from brrr.core.errors import ArgumentError, BrrrError
-from brrr.core.values import Badge, Value
+from brrr.core.measurement import Badge, Value
 from brrr.course.nouns.experiment import Axis, Experiment
 from brrr.course.nouns.source import Source, quick
 from brrr.tracing.spans import HOST_LANES

@@ -12,8 +12,7 @@ from brrr.course.experiments import experiment
 from brrr.course.experiments.mlp import BATCHES, LAYERS
 from brrr.course.experiments.mlp.claims import Key, times
 from brrr.course.experiments.published import mlp_speedups
-from brrr.course.nouns.evidence import Evidence
-from brrr.course.nouns.source import Source
+from brrr.course.nouns.source import Evidence, Source
 from brrr.course.sources import source as source_named
 
 Gains = Mapping[Key, float]

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError
-from brrr.core.values import Value
+from brrr.core.measurement import Value
 from brrr.course.experiments import experiment as experiment_named
 from brrr.course.nouns.source import Source
 from brrr.course.sources import source as source_named

@@ -10,7 +10,7 @@ from typing import Any
 import ipywidgets as widgets
 from traitlets import Unicode
 
-from brrr.core.values import Value
+from brrr.core.measurement import Value
 from brrr.drawing import style as plots
 
 CSS = f"""<style>

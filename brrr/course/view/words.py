@@ -8,8 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from brrr.core import units
-from brrr.core.measurement import Estimate
-from brrr.core.values import Value
+from brrr.core.measurement import Estimate, Value
 from brrr.course.nouns.experiment import Line
 from brrr.course.view.display import table_html, table_text
 from brrr.course.view.predictions import LinePrediction

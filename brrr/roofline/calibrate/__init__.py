@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from brrr.core import __version__
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.values import Processor
+from brrr.core.measurement import Processor
 from brrr.gpu import GPU, is_gpu
 from brrr.gpu.precision import float32_products
-from brrr.roofline.peaks.peak import Curve, Peak
-from brrr.roofline.peaks.peaks import MissingPeakError, Peaks
+from brrr.roofline.peak import Curve, Peak
+from brrr.roofline.peaks import MissingPeakError, Peaks
 
 if TYPE_CHECKING:
     from brrr.roofline.calibrate.part import Part
@@ -69,7 +69,7 @@ def _chosen(device: str | None) -> Processor:
     if device and problem:
         raise UnavailableError(
             f"calibrate: device is 'cuda', but CUDA does not work here: {problem}. The recorded peaks are there "
-            "instead: brrr.roofline.peaks.file.recorded_peaks('h200'); or calibrate the CPU: device='cpu'"
+            "instead: brrr.roofline.peaks.recorded_peaks('h200'); or calibrate the CPU: device='cpu'"
         )
     return "cpu" if problem else GPU
 

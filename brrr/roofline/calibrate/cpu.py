@@ -10,11 +10,10 @@ from typing import Any
 
 import torch
 
-from brrr.core.measurement import Estimate
-from brrr.core.values import Value
+from brrr.core.measurement import Estimate, Value
 from brrr.roofline.calibrate import host_cost, part
 from brrr.roofline.calibrate.part import CALLS, Findings, Part, loop_estimate, measure_products
-from brrr.roofline.peaks.peak import Curve, Peak, better, sizes_between
+from brrr.roofline.peak import Curve, Peak, better, sizes_between
 
 SMALLEST, LARGEST = 64 * 2**10, 2**30
 QUICK_LARGEST = 32 * 2**20

@@ -21,7 +21,7 @@ from brrr.roofline.calibrate.gpu_operators import sweep_operators
 from brrr.roofline.calibrate.gpu_products import sweep_products
 from brrr.roofline.calibrate.gpu_times import clock_conditions, gated, own_times
 from brrr.roofline.calibrate.part import Findings, Part, issue_estimates, loop_estimate, measure_products, said
-from brrr.roofline.peaks.peak import Curve, Peak
+from brrr.roofline.peak import Curve, Peak
 from brrr.running.graphs import capture
 from brrr.timing.calibration import ASSUMED_OWN_S, calibration, graph_gap_s, stream_gaps_s
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import torch
 
-from brrr.core.measurement import Estimate
-from brrr.core.values import Value
+from brrr.core.measurement import Estimate, Value
 from brrr.gpu import GPU
 from brrr.gpu.nvrtc import F32, PTR, U32, Kernel, kernel
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.gpu_times import clock_conditions, times_of
 from brrr.roofline.calibrate.part import Findings
-from brrr.roofline.peaks.peak import Curve, Peak, better, sizes_between
+from brrr.roofline.peak import Curve, Peak, better, sizes_between
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The kernels of `peaks.cu` on a working set, each checked before it is timed.

@@ -15,8 +15,8 @@ from brrr.gpu.precision import float32_products
 from brrr.roofline.calibrate import part as checks
 from brrr.roofline.calibrate.gpu_times import Row, measure_sweep, pool, taken
 from brrr.roofline.calibrate.part import LIMITS, Findings
-from brrr.roofline.peaks.peak import Sweep
-from brrr.roofline.peaks.peaks import short
+from brrr.roofline.peak import Sweep
+from brrr.roofline.peaks import short
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Which products are swept over: drawn from a fixed seed, the same on every machine. Sizes are drawn on a log scale, for

@@ -9,11 +9,10 @@ from typing import Any
 import torch
 
 from brrr.core.errors import BrrrError
-from brrr.core.measurement import Estimate
-from brrr.core.values import Value
+from brrr.core.measurement import Estimate, Value
 from brrr.gpu import GPU, probe
 from brrr.roofline.calibrate.part import Findings, said
-from brrr.roofline.peaks.peak import Sweep, whole_nanoseconds
+from brrr.roofline.peak import Sweep, whole_nanoseconds
 from brrr.timing.activity import kernel_sum_s, record_activity, split_by_marker
 from brrr.timing.calibration import calibration, pairs_s
 from brrr.timing.device_times import EVENT_TICK_S

@@ -14,7 +14,7 @@ from brrr.gpu import is_gpu, waiting
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.part import Findings, issue_estimates
 from brrr.roofline.figures import REFERENCE
-from brrr.roofline.peaks.peak import Peak
+from brrr.roofline.peak import Peak
 
 SIDE = 8
 """Tensors are SIDE x SIDE: no work worth the name, and nothing is on another path for being empty."""

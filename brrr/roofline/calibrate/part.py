@@ -10,10 +10,9 @@ from typing import Any
 import torch
 
 from brrr.core.errors import BrrrError, WrongResultError
-from brrr.core.measurement import Estimate
-from brrr.core.values import Value
+from brrr.core.measurement import Estimate, Value
 from brrr.gpu.precision import float32_products
-from brrr.roofline.peaks.peak import Curve, Peak, Sweep, Unit
+from brrr.roofline.peak import Curve, Peak, Sweep, Unit
 from brrr.timing.host_times import HostTimes
 
 PROBES = 8

@@ -9,13 +9,12 @@ there.
 from __future__ import annotations
 
 from brrr.core import units
-from brrr.core.measurement import Estimate
-from brrr.core.values import Point
+from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.course.experiments.predicted import alone, pointwise, product, run
 from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below, ratio_verdict
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
+from brrr.course.nouns.source import Evidence
 
 SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Overhead'"
 HERE = "this course"

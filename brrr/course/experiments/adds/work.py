@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.course.experiments.adds import CPU_PEAK_SIZE, PEAK_SIZE, additions, cost, is_peak
 from brrr.course.experiments.checked import refuse_too_large

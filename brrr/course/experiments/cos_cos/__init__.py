@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.course.experiments.judging import best, counted, gains, minimum, together
 from brrr.course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, pointwise, run
 from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
+from brrr.course.nouns.source import Evidence
 from brrr.gpu.datasheet import Hardware
 
 SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Bandwidth'"

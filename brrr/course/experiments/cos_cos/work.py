@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments.checked import CHUNK, blockwise, compiled, error_against, held_workload, refuse_too_large
 from brrr.course.experiments.cos_cos import ITEMSIZE, cost
 from brrr.course.experiments.unary.work import Input

@@ -7,12 +7,11 @@ The parts, and the claims about them, follow the warm-up section of "GPU Perform
 from __future__ import annotations
 
 from brrr.core import units
-from brrr.core.measurement import Estimate
-from brrr.core.values import Point
+from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost
 from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below, ratio_verdict
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr.course.nouns.source import Evidence
 
 SOURCE = "GPU Performance: Parallel Processing vs Overhead (2024), section 'Warmup for nested sine'"
 

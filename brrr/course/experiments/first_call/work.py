@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments import first_call as parts
 from brrr.course.experiments.first_call import cost
 from brrr.course.nouns.experiment import Variant, Workload

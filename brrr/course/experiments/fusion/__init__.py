@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate, Field
-from brrr.core.values import Point, Value
+from brrr.core.measurement import Estimate, Field, Point, Value
 from brrr.course.experiments.fusion.theory import (
     ITEMSIZE,
     KINDS,
@@ -22,8 +21,8 @@ from brrr.course.experiments.fusion.theory import (
 from brrr.course.experiments.judging import best, counted, datasheet, gains, together
 from brrr.course.experiments.predicted import BANDWIDTH
 from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below, opposite, weakest
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
+from brrr.course.nouns.source import Evidence
 
 # ---- what fusion gains by the bytes that it saves, and where it gains nothing ----
 

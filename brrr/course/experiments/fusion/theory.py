@@ -15,7 +15,7 @@ With N elements in n rows of width W, in units of an element moved; the tests ho
 
 from __future__ import annotations
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form, OperatorCost
 from brrr.course.experiments.predicted import (
     alone,

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments.checked import (
     Function,
     Shared,

@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brrr.core import units
-from brrr.core.measurement import Estimate
-from brrr.core.values import DeviceKind, Point
+from brrr.core.measurement import DeviceKind, Estimate, Point
 from brrr.counting.cost import Cost
 from brrr.course.experiments.judging import at
 from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_above, not_below, ratio_verdict
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr.course.nouns.source import Evidence
 
 STRASSEN = "GPU Overheads and Fused Strassen (2021)"
 BRRRR = "Making Deep Learning Go Brrrr From First Principles, section 'Overhead'"

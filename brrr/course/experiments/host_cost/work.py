@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from brrr.core.errors import UnavailableError
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.host_cost import cost
 from brrr.course.nouns.experiment import Variant, Workload

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.course.experiments.judging import Curve, wins_from
 from brrr.course.experiments.predicted import alone, product
 from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant
+from brrr.course.nouns.source import Evidence
 
 SOURCE = "GPU Performance: Parallel Processing vs Overhead (2024), section 'matmul'"
 SIZES = tuple(2**k for k in range(16))

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import matmul_cost
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.nouns.experiment import Variant, Workload

@@ -6,8 +6,7 @@ PyTorch 1.7.1); the other ways of running the network, down to one kernel for al
 
 from __future__ import annotations
 
-from brrr.core.measurement import Field
-from brrr.core.values import Point
+from brrr.core.measurement import Field, Point
 from brrr.course.experiments.mlp.claims import CLAIMS
 from brrr.course.experiments.mlp.own_claims import CLAIMS as OWN_CLAIMS
 from brrr.course.experiments.mlp.own_claims import LARGE

@@ -16,7 +16,7 @@ from brrr.core.measurement import Estimate
 from brrr.course.experiments.judging import at, from_on, minimum
 from brrr.course.experiments.published import mlp_speedups
 from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below, weakest
-from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.source import Evidence
 
 SOURCE = "GPU Overheads and Fused Strassen (2021), measured on a GTX 1070"
 FOLLOWUP = "GPU Overheads and Fused Strassen (2021), on what its first readers found"

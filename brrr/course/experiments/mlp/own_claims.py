@@ -15,7 +15,7 @@ from brrr.course.experiments.judging import maximum, minimum
 from brrr.course.experiments.mlp import claims
 from brrr.course.experiments.mlp.claims import HERE, MOST_LAYERS, SOURCE, Key, geometric, place, speedups, times
 from brrr.course.nouns.claim import Claim, Verdict, not_above, not_below
-from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.source import Evidence
 
 FEW_ROWS = (2, 4, 8, 16, 32, 64)
 RIVALS = ("module", "graph", "max autotune")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form, OperatorCost
 from brrr.course.experiments.predicted import How, kernel, pointwise, product
 from brrr.course.nouns.experiment import PredictedRun, Variant

@@ -13,7 +13,7 @@ from typing import Any, Self, cast
 import torch
 
 from brrr.core.errors import UnavailableError
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments.checked import Shared, refuse_too_large
 from brrr.course.experiments.mlp.theory import cost, network_of, way_of
 from brrr.course.nouns.experiment import Variant, Workload

@@ -6,7 +6,7 @@ The function, the sizes and the claims follow the nested-sine part of "GPU Perfo
 
 from __future__ import annotations
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.course.experiments.nested_sine.claims import CLAIMS
 from brrr.course.experiments.predicted import alone, kernel, pointwise, run

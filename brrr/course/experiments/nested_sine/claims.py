@@ -8,7 +8,7 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.course.experiments.judging import Curve, curve, datasheet, largest, power, toy_named, traced, wins_from
 from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
-from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.source import Evidence
 
 ARTICLE = "GPU Performance: Parallel Processing vs Overhead (2024), section"
 SINE, KERNELS, JIT = (

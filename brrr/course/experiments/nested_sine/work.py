@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.nested_sine import SINES, cost
 from brrr.course.experiments.transfers.work import give_back_pinned

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate
-from brrr.core.values import Point
+from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost
 from brrr.course.nouns.claim import Claim, Verdict, band_verdict, ratio_verdict
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr.course.nouns.source import Evidence
 from brrr.gpu.datasheet import Hardware
 
 SOURCE = "GPU Performance: Parallel Processing vs Overhead (2024), section 'Overlap CUDA streams'"

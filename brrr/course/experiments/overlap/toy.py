@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 import torch
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.overlap import ITEM_BYTES, cost
 from brrr.course.nouns.experiment import Variant, Workload

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.overlap import ITEM_BYTES, SHAPED, cost
 from brrr.course.experiments.overlap.toy import TOLERANCE, Shared, Toy, copied, shared, sine_in_place

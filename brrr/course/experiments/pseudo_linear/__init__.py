@@ -6,7 +6,7 @@ whose readers measured it on two unnamed GPUs.
 
 from __future__ import annotations
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments.predicted import BANDWIDTH
 from brrr.course.experiments.pseudo_linear.claims import CLAIMS
 from brrr.course.experiments.pseudo_linear.theory import (

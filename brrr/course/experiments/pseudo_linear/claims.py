@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate
-from brrr.core.values import Value
+from brrr.core.measurement import Estimate, Value
 from brrr.course.experiments.judging import at, curve, datasheet, maximum, minimum
 from brrr.course.experiments.pseudo_linear.theory import BOTH, FORWARD, linear_cost, pseudo_cost, speedup_by_roofline
 from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_above, not_below, opposite, weakest
-from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.source import Evidence
 
 SOURCE = "forum thread 'Surprisingly low performance in pseudo-Linear layer'"
 HERE = "this package's own explanation"

@@ -6,7 +6,7 @@ Forward with backward adds the gradients of the input and of all parameters.
 
 from __future__ import annotations
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form, OperatorCost
 from brrr.course.experiments.predicted import How, kernel, pointwise, product, reduction, run, view
 from brrr.course.nouns.experiment import PredictedRun, Variant

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.nn.functional import linear
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments.checked import Shared, compile_now, refuse_too_large
 from brrr.course.experiments.pseudo_linear.check import inexact_share, linear_error, pseudo_error, whole_numbers
 from brrr.course.experiments.pseudo_linear.theory import ITEMSIZE, cost, sizes

@@ -8,14 +8,13 @@ timed; the stand-in adds its input once more; and a ReLU is timed with both laye
 from __future__ import annotations
 
 from brrr.core import units
-from brrr.core.measurement import Estimate
-from brrr.core.values import Point
+from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost
 from brrr.course.experiments.judging import at, maximum
 from brrr.course.experiments.pseudo_linear.theory import ITEMSIZE, linear_cost, pseudo_cost
 from brrr.course.nouns.claim import Claim, Verdict, not_below, opposite
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr.course.nouns.source import Evidence
 
 SOURCE = "forum thread 'Surprisingly low performance in pseudo-Linear layer'"
 POSTED_WIDTH, BATCHES, BATCH = 160, (128, 2048, 32768), 2048

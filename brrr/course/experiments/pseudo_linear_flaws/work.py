@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.nn.functional import linear
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.pseudo_linear.check import linear_error, pseudo_error
 from brrr.course.experiments.pseudo_linear.theory import ITEMSIZE

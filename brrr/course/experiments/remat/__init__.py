@@ -18,14 +18,13 @@ from math import isqrt
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate
-from brrr.core.values import Point, Value
+from brrr.core.measurement import Estimate, Point, Value
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.course.experiments.judging import counted, minimum
 from brrr.course.experiments.predicted import flop_of, kernel, own_names, pointwise, run
 from brrr.course.nouns.claim import Claim, Verdict, not_below
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
+from brrr.course.nouns.source import Evidence
 from brrr.gpu.datasheet import Hardware
 
 SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Bandwidth'"

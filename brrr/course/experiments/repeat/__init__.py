@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from brrr.core.measurement import Field
-from brrr.core.values import Point
+from brrr.core.measurement import Field, Point
 from brrr.course.experiments.predicted import BANDWIDTH
 from brrr.course.experiments.repeat.claims import CLAIMS
 from brrr.course.experiments.repeat.theory import ITEMSIZE, cost, fma_peak, multiply_peak, operation, predicted

@@ -7,12 +7,11 @@ from contextlib import suppress
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate
-from brrr.core.values import Value
+from brrr.core.measurement import Estimate, Value
 from brrr.course.experiments.judging import all_within, datasheet, toy_named
 from brrr.course.experiments.repeat.theory import FMA, MULTIPLY, flop_a_step, knee, moved_bytes, operation, peak
 from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
-from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.source import Evidence
 
 SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Reasoning about Memory-Bandwidth Costs'"
 HERE = "this course"

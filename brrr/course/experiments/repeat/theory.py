@@ -7,7 +7,7 @@ GPU. All arithmetic is in float32, whatever the type that is loaded and stored.
 
 from __future__ import annotations
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form
 from brrr.course.experiments.predicted import alone, kernel, moving, pointwise, run
 from brrr.course.nouns.experiment import PredictedRun, Variant

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments.checked import Shared, compile_now, refuse_too_large
 from brrr.course.experiments.repeat.theory import COPY, FMA, ITEMSIZE, cost, operation
 from brrr.course.nouns.experiment import Variant, Workload

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate
-from brrr.core.values import Point
+from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost, Form
 from brrr.course.experiments.judging import Curve, curve, from_on, largest
 from brrr.course.experiments.predicted import How, pointwise, run
 from brrr.course.nouns.claim import Claim, Verdict, not_above, not_below, ratio_verdict
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant
+from brrr.course.nouns.source import Evidence
 
 SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Overhead'"
 ELEMENTS = (1024, 16384, 65536, 2**18, 2**20, 2**22, 2**24)

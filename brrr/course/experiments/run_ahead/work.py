@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.run_ahead import MULTIPLIER, OPERATORS, cost
 from brrr.course.nouns.experiment import Variant, Workload

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate, Field
-from brrr.core.values import DeviceKind, Point
+from brrr.core.measurement import DeviceKind, Estimate, Field, Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.course.experiments.judging import Curve, curve
 from brrr.course.nouns.claim import Claim, Verdict, not_above, not_below
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr.course.nouns.source import Evidence
 
 SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Overhead'"
 FOOTNOTE = "Making Deep Learning Go Brrrr From First Principles, footnote on batch size"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.scaling import DIMENSION, OPERATORS, cost, rows, width
 from brrr.course.nouns.experiment import Variant, Workload

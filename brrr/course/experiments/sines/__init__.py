@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate
-from brrr.core.values import Point, Value
+from brrr.core.measurement import Estimate, Point, Value
 from brrr.counting.cost import Cost
 from brrr.course.experiments.judging import counted, minimum
 from brrr.course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, pointwise, run
 from brrr.course.nouns.claim import Claim, Verdict, not_above, not_below, weakest
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
+from brrr.course.nouns.source import Evidence
 
 SOURCE = "GPU Performance: Parallel Processing vs Overhead (2024), section 'torch.jit.script'"
 HERE = "this course"

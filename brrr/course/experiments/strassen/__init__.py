@@ -6,8 +6,7 @@ them in float32's accuracy; each with up to four levels of Strassen's or Winogra
 
 from __future__ import annotations
 
-from brrr.core.measurement import Field
-from brrr.core.values import Point
+from brrr.core.measurement import Field, Point
 from brrr.course.experiments.strassen import ways
 from brrr.course.experiments.strassen.claims import CLAIMS
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant

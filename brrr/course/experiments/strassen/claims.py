@@ -24,7 +24,7 @@ from brrr.course.experiments.strassen.frontier import (
 )
 from brrr.course.experiments.strassen.ways import flop_share, line_name, prepared_lines, short, timed_lines, way_of
 from brrr.course.nouns.claim import Claim, Status, Verdict, not_above, not_below, weakest
-from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.source import Evidence
 
 HERE = "this course"
 EXACT = ("sgemm", "ffma")

@@ -11,12 +11,10 @@ from dataclasses import dataclass, replace
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, NotRecordedError
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.values import Value
+from brrr.core.measurement import Estimate, Measurement, Value
 from brrr.course.experiments.strassen.ways import CPU, accuracy_of, asked, operand_of, way_of
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment, Line
-from brrr.course.nouns.source import Source
+from brrr.course.nouns.source import Evidence, Source
 
 CLOSE = 1.05
 """Two errors this near count as equal, as `brrr.strassen.accuracy` has it."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.course.experiments.predicted import flop_of, kernel
 from brrr.course.nouns.experiment import PredictedRun, Variant

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments.checked import Shared, refuse_too_large
 from brrr.course.experiments.strassen import ways
 from brrr.course.nouns.experiment import Variant, Workload

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Field
-from brrr.core.values import Point, Value
+from brrr.core.measurement import Field, Point, Value
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.course.experiments.strassen.frontier import all_known
 from brrr.course.nouns.claim import Claim, Verdict
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr.course.nouns.source import Evidence
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What is claimed of the errors of Strassen's algorithm: growth a level, whole numbers, bad scaling and its cure.

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from math import inf
 
-from brrr.core.measurement import Estimate
-from brrr.core.values import Point, Value
+from brrr.core.measurement import Estimate, Point, Value
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.course.experiments.predicted import BANDWIDTH, ONE_KERNEL, alone
 from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
+from brrr.course.nouns.source import Evidence
 from brrr.gpu.datasheet import Hardware
 
 HERE = "this course"

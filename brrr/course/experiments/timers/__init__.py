@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate, Measurement
-from brrr.core.values import Point
+from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.course.nouns.claim import Claim, Verdict
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr.course.nouns.source import Evidence
 
 SPINS_US = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 INJECTED_US = ((100, 20), (200, 50), (50, 10), (20, 100), (50, 200), (10, 50))

@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from brrr.core.measurement import Estimate, Measurement, median
-from brrr.core.values import Point
+from brrr.core.measurement import Estimate, Measurement, Point, median
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.matmul.work import queued_product

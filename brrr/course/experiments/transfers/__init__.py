@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.course.experiments.judging import at, curve, datasheet, largest, minimum, toy_named
 from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr.course.nouns.source import Evidence
 from brrr.gpu.datasheet import Hardware
 
 # ---- what is claimed of copies: pinned against pageable, the floor, the link's share, both directions, the wait ----

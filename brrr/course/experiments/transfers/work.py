@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.transfers import cost
 from brrr.course.nouns.experiment import Variant, Workload

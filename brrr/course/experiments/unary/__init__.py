@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate
-from brrr.core.values import Point, Value
+from brrr.core.measurement import Estimate, Point, Value
 from brrr.counting.cost import Cost
 from brrr.course.experiments.judging import all_within, datasheet
 from brrr.course.experiments.predicted import BANDWIDTH, alone, moving, pointwise
 from brrr.course.nouns.claim import Claim, Verdict, not_below
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
+from brrr.course.nouns.source import Evidence
 
 SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Bandwidth'"
 HERE = "this course"

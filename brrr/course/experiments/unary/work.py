@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments.checked import CHUNK, Shared, error_against, queued, refuse_too_large
 from brrr.course.experiments.unary import ITEMSIZE, cost
 from brrr.course.nouns.experiment import Variant, Workload

@@ -11,14 +11,13 @@ from math import sqrt
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate
-from brrr.core.values import Point
+from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost, Form
 from brrr.course.experiments.judging import Curve, datasheet
 from brrr.course.experiments.predicted import alone, moving, pointwise, reduction
 from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
+from brrr.course.nouns.source import Evidence
 from brrr.gpu.datasheet import Hardware
 
 HERE = "this course"

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from brrr.core.values import Point
+from brrr.core.measurement import Point
 from brrr.course.experiments.checked import queued, refuse_too_large
 from brrr.course.experiments.working_set import cost, set_bytes
 from brrr.course.nouns.experiment import Variant, Workload

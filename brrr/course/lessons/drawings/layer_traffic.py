@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from brrr.core import units
-from brrr.core.values import Value
-from brrr.course.lessons.drawings import LessonDrawing
-from brrr.course.view.stepped import Dial, Drawing
+from brrr.core.measurement import Value
+from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
 from brrr.gpu.datasheet import Hardware, hardware
 
 if TYPE_CHECKING:

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.values import Value
+from brrr.core.measurement import Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments.mlp import BATCHES, HIDDEN, LAYERS
 from brrr.course.experiments.mlp.claims import divide
-from brrr.course.lessons.drawings import LessonDrawing
-from brrr.course.nouns.evidence import Evidence
+from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
+from brrr.course.nouns.source import Evidence
 from brrr.course.view.speedup_tables import Part, measured_gains, measured_parts, on_grid, published_part
-from brrr.course.view.stepped import Dial, Drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

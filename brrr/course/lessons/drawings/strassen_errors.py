@@ -13,9 +13,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from brrr.core import units
-from brrr.core.values import Value
-from brrr.course.lessons.drawings import LessonDrawing
-from brrr.course.view.stepped import Dial, Drawing
+from brrr.core.measurement import Value
+from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
 from brrr.strassen.algebra.forms import BALANCED, FORMS
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from brrr.core.values import Value
-from brrr.course.lessons.drawings import LessonDrawing
-from brrr.course.view.stepped import Dial, Drawing
+from brrr.core.measurement import Value
+from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
 from brrr.strassen.algebra.blocks import BLOCKS, Step, signed_sum
 from brrr.strassen.algebra.forms import STRASSEN, Form
 

@@ -10,10 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from brrr.core import units
-from brrr.core.values import Value
+from brrr.core.measurement import Value
 from brrr.course.experiments.strassen.frontier import clocks_note
-from brrr.course.lessons.drawings import LessonDrawing
-from brrr.course.lessons.drawings.strassen_measured import (
+from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
+from brrr.course.lessons.drawings.strassen_frontier import (
     Seen,
     described,
     fullest,
@@ -22,7 +22,6 @@ from brrr.course.lessons.drawings.strassen_measured import (
     seen,
     sizes_with_errors,
 )
-from brrr.course.view.stepped import Dial, Drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from brrr.core import units
 from brrr.core.errors import BrrrError, NotRecordedError
-from brrr.core.values import Value
+from brrr.core.measurement import Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments.strassen.claims import fastest
 from brrr.course.experiments.strassen.ways import MEASURED, line_name
-from brrr.course.lessons.drawings import LessonDrawing
-from brrr.course.nouns.evidence import Evidence
+from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
+from brrr.course.nouns.source import Evidence
 from brrr.course.view.quantities import hardware_of
-from brrr.course.view.stepped import Dial, Drawing
 from brrr.gpu.datasheet import Hardware, hardware
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import Traffic

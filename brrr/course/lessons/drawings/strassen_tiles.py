@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from brrr.core import units
-from brrr.core.values import Value
-from brrr.course.lessons.drawings import LessonDrawing
+from brrr.core.measurement import Value
+from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
 from brrr.course.lessons.drawings.layer_traffic import GPUS, TILE, Waves, after, before
-from brrr.course.view.stepped import Dial, Drawing
 from brrr.gpu.datasheet import hardware
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from brrr.core.errors import BrrrError, NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr.course.experiments import experiment
 from brrr.course.lessons.checking import Exercise, Mark
-from brrr.course.nouns.evidence import Evidence
 from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import Source
+from brrr.course.nouns.source import Evidence, Source
 from brrr.course.sources import source
 
 RECORDING = "recorded:h200"

@@ -17,7 +17,7 @@ from brrr.course.experiments import experiment
 from brrr.course.experiments.judging import Curve, curve
 from brrr.course.experiments.nested_sine import SINES
 from brrr.course.lessons.checking import Exercise, Mark, ask
-from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.source import Evidence
 from brrr.course.sources import source
 
 if TYPE_CHECKING:

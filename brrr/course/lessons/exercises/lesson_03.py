@@ -14,7 +14,7 @@ from brrr.course.experiments.judging import curve
 from brrr.course.experiments.run_ahead import HIDDEN, hidden_from, idle_share
 from brrr.course.lessons.checking import Exercise, Mark, ask
 from brrr.course.lessons.exercises.lesson_01_crossover import Bracket
-from brrr.course.nouns.evidence import Evidence
+from brrr.course.nouns.source import Evidence
 from brrr.course.sources import source
 
 if TYPE_CHECKING:

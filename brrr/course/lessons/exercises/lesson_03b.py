@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from brrr.core.errors import ArgumentError, NotRecordedError
+from brrr.core.measurement import Value
 from brrr.core.units import seconds
-from brrr.core.values import Value
 from brrr.course.lessons.checking import Exercise, Mark, ask
 from brrr.course.sources.transition import Transition, find_transition, pays
 

@@ -18,8 +18,7 @@ from brrr.core.measurement import Estimate
 from brrr.course.experiments import experiment
 from brrr.course.lessons.checking import Exercise, Mark, ask
 from brrr.course.lessons.comparison import first_available, time_at
-from brrr.course.nouns.evidence import Evidence
-from brrr.course.nouns.source import Source
+from brrr.course.nouns.source import Evidence, Source
 from brrr.course.sources import source
 
 PAIRS = (("sgemm", "sgemm strassen 1"), ("cpu sgemm", "cpu sgemm strassen 1"))

@@ -15,8 +15,7 @@ from typing import Literal
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Estimate
-from brrr.core.values import Value
+from brrr.core.measurement import Estimate, Value
 
 Kind = Literal["measured", "datasheet", "assumed"]
 Unit = Literal["B/s", "FLOP/s", "IOP/s", "s"]
