@@ -8,7 +8,6 @@ Importing it loads no torch and no matplotlib: each name is loaded when it is fi
 """
 
 from brrr.core import __version__ as __version__
-from brrr.core import moved as _moved  # noqa: F401  (old names of modules)
 from brrr.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from brrr.cli import doctor, inventory
-from brrr.core import paths
+from brrr.core import files
 from brrr.course.lessons import course
 from brrr.gpu import device, probe
 from brrr.gpu import probe as clocks
@@ -321,7 +321,7 @@ def test_damaged_notebook_is_a_line(tmp_path: Path, text: str) -> None:
 
 
 def test_repository_lessons_can_be_read() -> None:
-    assert "problem" not in states(paths.share("notebooks")).values()
+    assert "problem" not in states(files.share("notebooks")).values()
 
 
 # ----------------------------------------------------------------------------------------------------------------------

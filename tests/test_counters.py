@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from brrr.core.errors import RecordingError, UnavailableError
-from brrr.core.paths import share
+from brrr.core.files import share
 from tools.counters import worker
 from tools.counters.__main__ import (
     FILE,

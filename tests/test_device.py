@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.paths import share
+from brrr.core.files import share
 from brrr.gpu import device, probe
 from brrr.gpu import probe as clocks
 from brrr.gpu.datasheet import DTYPES, DatasheetError, datasheets, read_datasheets

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from brrr.core.errors import UnavailableError
+from brrr.core.files import PACKAGE
 from brrr.core.measurement import Estimate
-from brrr.core.paths import PACKAGE
 from brrr.timing.calibration import Calibration
 from brrr.timing.device_times import DeviceTimes, reconciled
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brrr.core.errors import ArgumentError
-from brrr.core.paths import PACKAGE
+from brrr.core.files import PACKAGE
 from brrr.kernels.megakernel.device import NO_CLUSTERS, plan, predicted_s
 from brrr.kernels.megakernel.megakernel import checked_network, packed, supports
 from brrr.kernels.megakernel.plan import H200, LARGEST_INPUT, MOST_WARPS, Gpu, Network, make_plan

@@ -11,7 +11,7 @@ import pytest
 import torch
 from hosted import hosted, needs_gxx
 
-from brrr.core.paths import PACKAGE
+from brrr.core.files import PACKAGE
 from brrr.kernels.megakernel.megakernel import packed
 from brrr.kernels.megakernel.plan import H200, Plan, make_plan
 

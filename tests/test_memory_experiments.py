@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brrr.core.errors import DeviceMemoryError
+from brrr.core.files import PACKAGE
 from brrr.core.measurement import Measurement, Value
-from brrr.core.paths import PACKAGE
 from brrr.course.experiments import experiment
 from brrr.course.experiments import strides as strides_module
 from brrr.course.experiments import working_set as sets

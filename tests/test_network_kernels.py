@@ -17,7 +17,7 @@ from hosted import GXX, hosted
 from interpreter import interpreted_cases
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.paths import PACKAGE
+from brrr.core.files import PACKAGE
 from brrr.gpu import cublas, launching, nvrtc
 from brrr.gpu.launching import pycuda_driver
 from brrr.kernels import bias_relu

@@ -518,7 +518,7 @@ def test_a_key_names_all_that_counts() -> None:
 
 
 def test_the_cache_is_where_the_system_keeps_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from brrr.core.paths import cache_folder
+    from brrr.core.files import cache_folder
 
     assert cache_folder() == tmp_path / "cache"
     monkeypatch.delenv("BRRR_CACHE")

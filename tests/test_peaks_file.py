@@ -15,7 +15,7 @@ from test_recording import make_older
 
 from brrr.cli.calibrate import write_peaks
 from brrr.core.errors import ArgumentError, RecordingError
-from brrr.core.paths import share
+from brrr.core.files import share
 from brrr.course.experiments import experiment
 from brrr.course.sources.folders import Store, convert
 from brrr.course.sources.recording import Machine, Recording

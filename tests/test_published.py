@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brrr.core.errors import ArgumentError, RecordingError
-from brrr.core.paths import share
+from brrr.core.files import share
 from brrr.course.experiments import published
 
 FOLDER = share("data") / "published"

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import brrr
-from brrr.core.paths import PACKAGE
+from brrr.core.files import PACKAGE
 
 README = PACKAGE.parent / "README.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)

@@ -9,7 +9,7 @@ import made_up
 import pytest
 
 from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
-from brrr.core.paths import recorded_devices
+from brrr.core.files import recorded_devices
 from brrr.course.experiments import NAMES, experiment
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.sources import source

@@ -20,8 +20,8 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
+from brrr.core.files import PACKAGE
 from brrr.core.measurement import Measurement, Value
-from brrr.core.paths import PACKAGE
 from brrr.counting.cost import Cost
 from brrr.course.experiments import experiment
 from brrr.course.experiments.repeat import theory, work

@@ -539,7 +539,7 @@ def test_installed_wheel_finds_its_data(wheel: Path, tmp_path: Path) -> None:
     )  # a .pth inside it (our own editable install) stays unread
     code = (
         "import json, brrr; from brrr.course.lessons.course import default_work, notebooks_in;"
-        "from brrr.core.paths import share;"
+        "from brrr.core.files import share;"
         "print(json.dumps([brrr.__file__, str(share('data')), str(default_work()),"
         " [path.name for path in notebooks_in(share('notebooks'))]]))"
     )

@@ -15,7 +15,7 @@ import torch
 from hosted import hosted, needs_gxx
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.paths import PACKAGE
+from brrr.core.files import PACKAGE
 from brrr.gpu import cublas
 from brrr.gpu.launching import fastest
 from brrr.strassen.gemm import products as fastest_product

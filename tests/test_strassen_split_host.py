@@ -12,7 +12,7 @@ import torch
 from hosted import hosted, needs_gxx
 
 from brrr.core.errors import ArgumentError
-from brrr.core.paths import PACKAGE
+from brrr.core.files import PACKAGE
 from brrr.strassen.split.product import Tiling, chosen, problem, rounds
 from brrr.strassen.split.splits import Terms
 from brrr.strassen.split.splitting import split

@@ -12,7 +12,7 @@ import torch
 from hosted import hosted, needs_gxx
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.paths import PACKAGE
+from brrr.core.files import PACKAGE
 from brrr.strassen.algebra.forms import FORMS
 from brrr.strassen.passes import launch as strassen_sums_split
 from brrr.strassen.split import operands as exponents

@@ -12,7 +12,7 @@ import pytest
 import torch
 from hosted import hosted, needs_gxx
 
-from brrr.core.paths import PACKAGE
+from brrr.core.files import PACKAGE
 from brrr.gpu.nvrtc import source_text
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.passes import launch, steps

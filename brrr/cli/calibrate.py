@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from brrr.core.errors import BrrrError
-from brrr.core.files import require_writable
-from brrr.core.paths import FILE, recordings_root
+from brrr.core.files import FILE, recordings_root, require_writable
 from brrr.course.sources.recording import Machine
 from brrr.roofline.calibrate import calibrate
 from brrr.roofline.peaks import Peaks, slug_of, write

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 
 from brrr.cli import inventory
 from brrr.cli.inventory import Facts, Row
-from brrr.core import paths
+from brrr.core import files
 from brrr.course.lessons import course
 from brrr.course.lessons.course import Lesson
 from brrr.gpu import device
@@ -69,7 +69,7 @@ def doctor() -> Report:
     rows = inventory.rows(facts)
     fine = {row.what: row for row in rows}
     try:
-        found = course.lessons(paths.share("notebooks"), lambda what: fine[what].status == "found")
+        found = course.lessons(files.share("notebooks"), lambda what: fine[what].status == "found")
     except Exception as error:
         found = (Lesson("lessons", "problem", f"the folder of lessons cannot be read: {error}"),)
     try:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
-from brrr.core.paths import PACKAGE, share
+from brrr.core.files import PACKAGE, share
 from brrr.course.lessons.course import copy_lessons, default_work, older_copies, set_aside
 
 FIRST_LESSON = "00_start_here.ipynb"

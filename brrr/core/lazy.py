@@ -1,12 +1,14 @@
 """Public names that are loaded when they are first used (PEP 562), listed once: in the package's `.pyi`.
 
-A type checker reads the same list, so that every public name is typed.
+A type checker reads the same list, so that every public name is typed. Below them: modules that lessons imported once.
 """
 
 from __future__ import annotations
 
+import sys
+import warnings
 from importlib import import_module
-from sys import modules
+from types import ModuleType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # loading typing takes longer than all the rest of `import brrr`
@@ -28,10 +30,51 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
         if name not in where:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(where[name], package), name)
-        setattr(modules[package], name, value)
+        setattr(sys.modules[package], name, value)
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(modules[package]), *where})
+        return sorted({*vars(sys.modules[package]), *where})
 
     return load, names, sorted(where)
+
+
+# ---- old names of modules ----
+# A student's copy of a lesson is never overwritten, so its imports outlive a move for one release.
+
+MOVED = dict.fromkeys(
+    ("codegen", "codegen.generated", "experiments.cos_cos_work", "experiments.mlp_table", "experiments.strassen_table",
+     "lessons", "lessons.available", "lessons.copy_comparison", "lessons.drawings", "lessons.growth_comparison",
+     "lessons.memory_comparison", "lessons.published_gain", "lessons.roofline_points", "lessons.strassen_comparison",
+     "lessons.triton_here", "roofline.generations"), "brrr.course",
+) | {
+    "experiments": "brrr.course.experiments", "experiments.mlp": "brrr.course.experiments.mlp",
+    "kernels.megakernel_time": "brrr.kernels.megakernel.device", "source": "brrr.course.sources",
+    "units": "brrr.core.units",
+}  # fmt: skip
+"""From a module's old name below brrr to where its names are now."""
+RENAMED = {"brrr.lessons.strassen_comparison.compare_growth": "brrr.course.compare_errors"}
+
+
+class Moved(ModuleType):
+    """A module's old name: each of its names is fetched from its new place, with a warning."""
+
+    def __init__(self, old: str, new: str) -> None:
+        super().__init__(old)
+        self._new = new
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        old, now = f"{self.__name__}.{name}", f"{self._new}.{name}"
+        now = RENAMED.get(old, now)
+        place = import_module(self._new)
+        found: object = getattr(place, now.rpartition(".")[2])
+        # torch asks every loaded module for names such as `torch`, which the new place only imports.
+        if isinstance(found, ModuleType) and name not in getattr(place, "__all__", ()):
+            raise AttributeError(f"{self.__name__} has no {name}")
+        warnings.warn(f"{old} is {now} now; the old name goes with the next release", DeprecationWarning, 2)
+        return found
+
+
+sys.modules.update({f"brrr.{old}": Moved(f"brrr.{old}", new) for old, new in MOVED.items()})

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from brrr.core.errors import ArgumentError, BrrrError
-from brrr.core.files import typed
-from brrr.core.paths import share
+from brrr.core.files import share, typed
 
 DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 UNITS = ("cuda cores", "tensor cores", "cpu cores")

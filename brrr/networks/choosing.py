@@ -15,7 +15,7 @@ import torch
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
-from brrr.core.paths import cache_folder, keep, kept
+from brrr.core.files import cache_folder, keep, kept
 from brrr.gpu import is_gpu, tensors_on
 from brrr.networks.implementations import WAYS, Prepared
 from brrr.networks.network import Network, Weights

@@ -200,7 +200,7 @@ def _datasheet(name: str, said: str) -> Hardware:
 
 def _recorded(slug: str) -> Peaks | None:
     """The peaks recorded for a device, None where its recordings hold none; a damaged file is an error."""
-    from brrr.core.paths import recorded_devices, recordings_root
+    from brrr.core.files import recorded_devices, recordings_root
     from brrr.roofline.peaks import find_peaks
 
     root = recordings_root()

@@ -16,9 +16,17 @@ from typing import Any
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, RecordingError
-from brrr.core.files import json_text, read_json, read_object, typed, write_atomically
+from brrr.core.files import (
+    FILE,
+    json_text,
+    read_json,
+    read_object,
+    recorded_devices,
+    recordings_root,
+    typed,
+    write_atomically,
+)
 from brrr.core.measurement import Processor
-from brrr.core.paths import FILE, recorded_devices, recordings_root
 from brrr.gpu.datasheet import Hardware, find_hardware
 from brrr.roofline.peak import Curve, Peak, Sweep
 

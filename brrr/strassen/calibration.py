@@ -167,7 +167,7 @@ def device_known(device: object) -> Where:
 
 def _cpu_peaks() -> Peaks:
     """The peaks of this machine's CPU, where they were measured; asked for by themselves, as a GPU may be here too."""
-    from brrr.core.paths import recorded_devices
+    from brrr.core.files import recorded_devices
     from brrr.gpu.probe import cpu_name
     from brrr.roofline.peaks import recorded_peaks
 

@@ -23,8 +23,7 @@ from typing import Any, NamedTuple
 
 from brrr.core import __version__, units
 from brrr.core.errors import BrrrError, RecordingError, UnavailableError
-from brrr.core.files import write_atomically
-from brrr.core.paths import recordings_root
+from brrr.core.files import recordings_root, write_atomically
 from brrr.gpu.device import this_device
 from tools.counters.worker import CALLS, Moved
 

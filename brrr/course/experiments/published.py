@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from brrr.core.errors import ArgumentError, RecordingError
-from brrr.core.paths import share
+from brrr.core.files import share
 
 VARIANTS = ("overhead", "fusion", "strassen")
 HIDDEN = (128, 256, 512, 1024, 2048, 4096)

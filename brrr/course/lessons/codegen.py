@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, NotRecordedError
+from brrr.core.files import recordings_root
 from brrr.core.measurement import Badge, DeviceKind
-from brrr.core.paths import recordings_root
 from brrr.course.lessons.comparison import Comparison
 from brrr.course.nouns.source import quick
 from brrr.course.sources import source

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.paths import PACKAGE, share
+from brrr.core.files import PACKAGE, share
 
 State = Literal["live", "partly live", "replayed", "problem"]
 

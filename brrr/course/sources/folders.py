@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from brrr.core.errors import BrrrError, NotRecordedError, RecordingError
-from brrr.core.files import read_object, require_writable, write_atomically
+from brrr.core.files import FILE, read_object, require_writable, write_atomically
 from brrr.core.measurement import FIELDS
-from brrr.core.paths import FILE
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.plan import Step
 from brrr.course.sources.recording import FORMAT, Failure, Machine, Recording, RunInfo, parted, seal_of

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from brrr.core.errors import ArgumentError, BrrrError, RecordingError, UnavailableError
-from brrr.core.paths import FILE, recordings_root
+from brrr.core.files import FILE, recordings_root
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import quick
 from brrr.course.sources.folders import Store, convert

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brrr.core.errors import ArgumentError, NotRecordedError
+from brrr.core.files import recorded_devices, recordings_root
 from brrr.core.measurement import Badge, Measurement, Point, Value
-from brrr.core.paths import recorded_devices, recordings_root
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.recording import Machine, Recording
 from brrr.course.sources.rows import Row

@@ -21,9 +21,8 @@ from typing import Any
 
 from brrr.core import __version__
 from brrr.core.errors import NotRecordedError, RecordingError
-from brrr.core.files import digest, json_text, read_json, read_object, write_atomically
+from brrr.core.files import FILE, digest, json_text, read_json, read_object, write_atomically
 from brrr.core.measurement import FIELDS, DeviceKind, Value
-from brrr.core.paths import FILE
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.rows import Row, check_row, columns, from_cells, to_cells
 

@@ -193,7 +193,7 @@ def sources_here(current: Source) -> list[tuple[str, str]]:
     from brrr.gpu.device import default_device_kind
 
     try:
-        from brrr.core.paths import recorded_devices
+        from brrr.core.files import recorded_devices
 
         recorded = [f"recorded:{device}" for device in recorded_devices()]
     except BrrrError:  # a damaged recording must not take the other sources away

@@ -82,7 +82,7 @@ def measured_peaks(source: Source, kind: Kind) -> Peaks | None:
 
 def _folder_here(kind: Kind) -> tuple[Path | None, str]:
     """Where this machine's recordings are kept, and the name of its device; None where it has no such device."""
-    from brrr.core.paths import recordings_root
+    from brrr.core.files import recordings_root
     from brrr.gpu.device import this_device
 
     try:

@@ -1,4 +1,4 @@
-"""The drawing of time against error with the size as a slider, and what drawings ask of sources with times and errors."""
+"""The drawing of time against error with the size as a slider, and what drawings ask of sources of times and errors."""
 
 from __future__ import annotations
 
