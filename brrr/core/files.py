@@ -1,4 +1,4 @@
-"""Where data, caches and recordings lie; files written whole or not at all; JSON read as a type, errors named by place."""
+"""Where data, caches and recordings lie; files written whole or not at all; JSON read as a type, each error named."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Plant small mistakes into a copy of brrr/, one at a time, and see which test notices.
 
-    python tools/mutants.py draw 40 --seed 13 > mutants.json
-    python tools/mutants.py run mutants.json --out results.json [--seconds 120] [--only 3,7] [--tests PATH ...]
+    python tests/mutants.py draw 40 --seed 13 > mutants.json
+    python tests/mutants.py run mutants.json --out results.json [--seconds 120] [--only 3,7] [--tests PATH ...]
 
 A mistake is kept as its function, statement and expression, so it can be planted again when the code has moved. Not
 drawn: modules that import a GPU's compiler or driver and functions that name torch.cuda, which no CPU can test.
