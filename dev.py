@@ -446,7 +446,7 @@ def test(python, arguments):
     pytest = [python, "-m", "pytest"]
     if arguments:
         return become([*pytest, *arguments])
-    parallel = [*pytest, "-n", str(min(os.cpu_count() or 1, MOST_WORKERS)), "--dist", "loadgroup"]
+    parallel = [*pytest, "-n", str(min(os.cpu_count() or 1, MOST_WORKERS)), "--dist", "loadfile"]
     # One thread a worker: the others' cores are in use. Compiled modules are kept: hundreds of processes import them.
     shared = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
     steps = [

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import made_up
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 
 @pytest.fixture(scope="session")
@@ -28,16 +30,24 @@ SPREAD = {"test_nbval.py", "test_lessons.py"}
 """Files whose tests take long and share nothing: any worker may take one. Of the others, one takes all."""
 
 
-@pytest.hookimpl(tryfirst=True)  # in front of pytest-xdist, which reads the groups
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+class ByFile(LoadScopeScheduling):
+    """What a test file prepares once is prepared on one worker only; pytest-xdist's own groups do not see SPREAD."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return nodeid if file.rpartition("/")[2] in SPREAD else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    """How tests are dealt out to the workers."""
+    return ByFile(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The order: many short tests, then the notebooks, then the browser.
 
-    What a test file prepares once is prepared on one worker only. Long tests that any worker can take stand at the
-    end, so that all workers end together; the browser's are the last, for Playwright keeps an event loop running, in
-    which no other test could start its own.
+    Long tests that any worker can take stand at the end, so that all workers end together; the browser's are the last,
+    for Playwright keeps an event loop running, in which no other test could start its own.
     """
     items.sort(key=lambda item: ("browser" in item.path.parts, item.path.name in SPREAD))
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            if item.path.name not in SPREAD:
-                item.add_marker(pytest.mark.xdist_group(item.path.name))
