@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Field
-from brrr.course.nouns.claim import Claim, Status, Verdict
+from brrr.course.nouns.claim import Judge, Status, Verdict
 from brrr.course.nouns.source import Evidence
 from tools.prediction.cases import Kind
 
@@ -135,36 +135,15 @@ def _better_than(name: str, other: str) -> Callable[[Evidence], Verdict]:
 ANCHORED: tuple[tuple[Kind, str, float, float], ...] = (
     ("stream", "stream", 0.06, 0.18), ("product", "product", 0.12, 0.30), ("chain", "chain of operators", 0.08, 0.20),
 )  # fmt: skip
-HOW = "absolute error over the measured time, median and 90th percentile, against"
-CLAIMS = (
-    Claim("streams", "The device's time for an operator that streams is predicted well.", SOURCE,
-          f"busy_s of pointwise, reduction, norm and softmax operators, 1 KB to 1 GB, hot; {HOW} 6 % and 18 %",
-          _within("stream", "busy_s", 0.06, 0.18)),
-    Claim("streams-in-a-loop", "So is the time of such an operator in a loop, the host's part included.", SOURCE,
-          f"period_s of the same operators; {HOW} 6 % and 18 %", _within("stream", "period_s", 0.06, 0.18)),
-    Claim("products", "The device's time for a product of matrices of any shape is predicted well.", SOURCE,
-          f"busy_s of products of any shape, skinny and odd ones among them, hot; {HOW} 12 % and 30 %",
-          _within("product", "busy_s", 0.12, 0.30)),
-    Claim("products-in-a-loop", "So is the time of a product in a loop.", SOURCE,
-          f"period_s of the same products; {HOW} 12 % and 30 %", _within("product", "period_s", 0.12, 0.30)),
-    Claim("products-to-the-percent", "A product's time is predicted to a few percent.", SOURCE,
-          f"busy_s of the same products; {HOW} 4.5 % and 15 %, the target after one calibration sweep",
-          _within("product", "busy_s", 0.045, 0.15)),
-    Claim("chains", "The time of a chain of operators in a loop is predicted well, whatever limits it.", SOURCE,
-          f"period_s of chains of 2 to 200 operators, eager, as graphs and compiled; {HOW} 8 % and 20 %",
-          _within("chain", "period_s", 0.08, 0.20)),
-    *(Claim(f"{kind}s-at-the-hosts-speed",
-            f"With the host's speed taken beside it, the time of a {named} in a loop is predicted well.", SOURCE,
-            f"period_s, the calibrated host costs times what a relu of 8 x 8 took beside the case over its calibrated "
-            f"cost; {HOW} {units.percent(middle)} and {units.percent(high)}", _anchored(kind, middle, high))
-      for kind, named, middle, high in ANCHORED),
-    Claim("bounds", "What is predicted to limit a piece of work is what does limit it.", SOURCE,
-          "the bound of cases whose truth an intervention tells: a graph gains 1.3x (overhead), else twins with other "
-          "bytes or other FLOP; at least 95 % right", _bounds),
-    Claim("better-than-datasheet", "It is better than the roofline of the datasheet.", SOURCE,
-          "median error on the same rows (busy_s of streams and products, period_s of chains), smaller in each class",
-          _better_than("the datasheet's roofline", "datasheet_s")),
-    Claim("better-than-torch", "It is better than torch's own estimator.", SOURCE,
-          "the same against torch's RuntimeEstimator in its roofline mode, as it answered on that machine",
-          _better_than("torch's estimator", "torch_s")),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "streams": _within("stream", "busy_s", 0.06, 0.18),
+    "streams-in-a-loop": _within("stream", "period_s", 0.06, 0.18),
+    "products": _within("product", "busy_s", 0.12, 0.30),
+    "products-in-a-loop": _within("product", "period_s", 0.12, 0.30),
+    "products-to-the-percent": _within("product", "busy_s", 0.045, 0.15),
+    "chains": _within("chain", "period_s", 0.08, 0.20),
+    **{f"{kind}s-at-the-hosts-speed": _anchored(kind, middle, high) for kind, named, middle, high in ANCHORED},
+    "bounds": _bounds,
+    "better-than-datasheet": _better_than("the datasheet's roofline", "datasheet_s"),
+    "better-than-torch": _better_than("torch's estimator", "torch_s"),
+}

@@ -5,12 +5,16 @@ A verdict is *holds*, *fails* (with the numbers), *undecided* (the interval stra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import functools
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from brrr.core import units
-from brrr.core.errors import NotRecordedError
+from brrr.core.errors import NotRecordedError, RecordingError
+from brrr.core.files import share, typed
 from brrr.core.measurement import Estimate
 
 Status = Literal["holds", "fails", "undecided", "not measured"]
@@ -31,19 +35,22 @@ class Verdict:
         return f"{self.status}: {self.measured}"
 
 
+Judge = Callable[[Any], Verdict]
+"""Takes an `Evidence`, which knows experiments and sources, and returns the verdict on it."""
+
+
 @dataclass(frozen=True)
 class Claim:
     """A sentence with its source and the predicate that judges it.
 
-    `judge` takes an `Evidence` and returns a `Verdict`; `decides` says in words what is compared, with its tolerance,
-    the field and the cache state.
+    `decides` says in words what is compared, with its tolerance, the field and the cache state.
     """
 
     name: str
     text: str
     source: str
     decides: str
-    judge: Callable[[Any], Verdict]  # of an `Evidence`, which knows experiments and sources
+    judge: Judge
 
     def verdict(self, evidence: Any) -> Verdict:
         """The verdict on this evidence; *not measured* where it lacks what the claim looks at."""
@@ -96,3 +103,63 @@ def weakest(statuses: Iterable[Status]) -> Status:
     'undecided'
     """
     return min(statuses, key=("fails", "undecided", "holds").index)
+
+
+# ---- data/claims.toml: the only place of a claim's text ----
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the ledger says of a claim: `id` is the experiment's name, a dot and the claim's; `place` in the source."""
+
+    id: str
+    sentence: str
+    source: str
+    place: str
+    decides: str
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Every claim, and the titles of the sources that they name."""
+
+    sources: Mapping[str, str]
+    claim: tuple[Entry, ...]
+
+    def said_by(self, entry: Entry) -> str:
+        """The title of its source, and the place there."""
+        return ", ".join(filter(None, (self.sources[entry.source], entry.place)))
+
+
+def claims_of(experiment: str, judges: Mapping[str, Judge]) -> tuple[Claim, ...]:
+    """The claims of an experiment, in the ledger's order; RecordingError where ledger and code name different ones.
+
+    >>> claims_of("sines", dict.fromkeys(("half-by-script", "longer-gains-more", "until-arithmetic")))[0].text
+    'torch.jit.script saves almost half of the time of four sines.'
+    """
+    path = share("data") / "claims.toml"
+    ledger = read_ledger(path)
+    mine = {name: each for each in ledger.claim for whose, _, name in [each.id.partition(".")] if whose == experiment}
+    if unmatched := mine.keys() ^ judges.keys():
+        raise RecordingError(
+            f"{path}: {experiment} has {', '.join(sorted(unmatched))} here or in its code, not in both"
+        )
+    return tuple(
+        Claim(name, each.sentence, ledger.said_by(each), each.decides, judges[name]) for name, each in mine.items()
+    )
+
+
+@functools.cache
+def read_ledger(path: Path) -> Ledger:
+    """Read and check a file of claims; RecordingError names the file, the claim and what is wrong with it."""
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        found: Ledger = typed(Ledger, {**tables, "claim": [{"place": "", **each} for each in tables.get("claim", ())]})
+        for number, each in enumerate(found.claim):
+            if each.source not in found.sources:
+                raise ValueError(f"{each.id}.source is {each.source!r}; expected one of {', '.join(found.sources)}")
+            if each.id in (one.id for one in found.claim[:number]):
+                raise ValueError(f"{each.id} stands there twice")
+    except (OSError, ValueError, TypeError) as error:  # a damaged TOML file raises a kind of ValueError
+        raise RecordingError(f"{path}: {error}. Restore the file from the repository.") from error
+    return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from itertools import product
 from math import log2
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from brrr.core.errors import ArgumentError, WrongResultError
 from brrr.core.measurement import FIELDS, Cache, DeviceKind, Field, Point, Value
 from brrr.counting.cost import Cost
-from brrr.course.nouns.claim import Claim
+from brrr.course.nouns.claim import Claim, Judge, claims_of
 
 if TYPE_CHECKING:
     from brrr.gpu.datasheet import Hardware
@@ -211,7 +212,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A question, its axes (at most three sliders), its variants, its lines and its claims.
+    """A question, its axes (at most three sliders), its variants, its lines and what judges its claims, by their names.
 
     `package` is the folder it lies in (`__name__`): the function `workload` in its module `work` makes a `Workload` of
     a variant and a point. `supports` says whether a variant exists at a point (all do, without it); `cost` gives a
@@ -229,7 +230,7 @@ class Experiment:
     variants: tuple[Variant, ...]
     lines: tuple[Line, ...]
     package: str = ""
-    claims: tuple[Claim, ...] = ()
+    judges: Mapping[str, Judge] = field(default_factory=dict)
     supports: Callable[[Variant, Point], bool] | None = None
     anchors: tuple[Mapping[str, Value], ...] = ()
     cost: Callable[[Variant, Point], Cost | None] | None = None
@@ -240,6 +241,11 @@ class Experiment:
     settle: Callable[[Point], float] | None = None
     predicts: Callable[[Variant, Point], PredictedRun | None] | None = None
     predict_by_default: bool = True
+
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        """What is claimed: the ledger's sentences with this experiment's `judges`."""
+        return claims_of(self.name, self.judges)
 
     def axis(self, name: str) -> Axis:
         """The axis of that name; ArgumentError with the names that exist."""

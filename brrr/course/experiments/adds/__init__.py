@@ -12,7 +12,7 @@ from brrr.core import units
 from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.course.experiments.predicted import alone, pointwise, product, run
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below, ratio_verdict
+from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below, ratio_verdict
 from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
 from brrr.course.nouns.source import Evidence
 
@@ -133,16 +133,12 @@ def _first(evidence: Evidence, *lines: str) -> str:
     return next((line for line in lines if evidence.experiment.line(line).variant in here), lines[-1])
 
 
-CLAIMS = (
-    Claim("torch-slower", "On single numbers, torch is much slower than Python.", SOURCE,
-          "period_s of 100 additions of one element: torch on the CPU over Python; at least 10x", _torch_is_slower),
-    Claim("hundredfold", "Python makes about a hundred times as many additions a second as torch.", SOURCE,
-          "additions a second by period_s, one element, Python over torch on the CPU: 50x to 200x", _hundredfold),
-    Claim("gpu-millions", "In the time of one Python addition a GPU could have done millions of FLOP.", SOURCE,
-          "Python's period_s an addition times the rate of an 8192 bf16 product: at least 1 MFLOP", _millions),
-    Claim("large-pays", "Tiny tensors are not what torch is built for; models work on massive ones.", SOURCE,
-          "additions a second of torch by period_s, largest size over one element: at least 100x", _large_pays),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "torch-slower": _torch_is_slower,
+    "hundredfold": _hundredfold,
+    "gpu-millions": _millions,
+    "large-pays": _large_pays,
+}
 
 EXPERIMENT = Experiment(
     name="adds",
@@ -176,7 +172,7 @@ EXPERIMENT = Experiment(
     cost=cost,
     predicts=predicted,
     predict_by_default=False,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=({"elements": 1},),
     rate=Rate("flop", "/s", "additions a second"),
 )

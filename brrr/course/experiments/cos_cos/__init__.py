@@ -12,13 +12,11 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.course.experiments.judging import best, counted, gains, minimum, together
 from brrr.course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, pointwise, run
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
+from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
 from brrr.course.nouns.source import Evidence
 from brrr.gpu.datasheet import Hardware
 
-SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Bandwidth'"
-HERE = "this course"
 ITEMSIZE = {"float32": 4, "bfloat16": 2}
 ELEMENTS = (2**10, 2**14, 2**16, 2**18, 2**20, 2**22, 2**24, 2**26, 2**28)
 COMPILED = {"float32": ELEMENTS, "bfloat16": (2**10, 2**20, 2**26)}
@@ -105,17 +103,11 @@ def _every_way(evidence: Evidence) -> Verdict:
     return Verdict(not_below(minimum(found.values()), 0.9 * bytes_ratio()), text)
 
 
-CLAIMS = (
-    Claim("twice-as-fast", "Fused, x.cos().cos() is twice as fast.", SOURCE,
-          "busy_s of eager over torch.compile, float32, most elements, hot; 1.8x to 2.2x (CPU: period_s, over a block "
-          "at a time)", _twice),
-    Claim("as-one-cosine", "Fused, two cosines take nearly the time of one.", SOURCE,
-          "busy_s of torch.compile over one cosine, float32, most elements, hot; 0.9x to 1.1x (CPU: period_s)",
-          _as_one),
-    Claim("every-way", "It does not matter who fuses: a compiler, Triton or a line of CUDA C++.", HERE,
-          "busy_s of eager over each fused way, float32, most elements, hot; each at least 90 % of the predicted ratio",
-          _every_way),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "twice-as-fast": _twice,
+    "as-one-cosine": _as_one,
+    "every-way": _every_way,
+}
 
 
 EXPERIMENT = Experiment(
@@ -154,7 +146,7 @@ EXPERIMENT = Experiment(
     supports=supports,
     cost=cost,
     predicts=predicted,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=({"elements": 2**16, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(

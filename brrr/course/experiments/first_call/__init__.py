@@ -9,7 +9,7 @@ from __future__ import annotations
 from brrr.core import units
 from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below, ratio_verdict
+from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below, ratio_verdict
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.nouns.source import Evidence
 
@@ -90,43 +90,13 @@ def _loading_is_lazy(evidence: Evidence) -> Verdict:
     return Verdict(verdict.status, f"{verdict.measured}; loading everything takes {units.seconds(whole.median)}")
 
 
-CLAIMS = (
-    Claim(
-        "context-is-most",
-        "The first call is long because it initialises the CUDA context, which takes time.",
-        SOURCE,
-        "latency_s of the context over context, memory, copy and kernel added up, fresh processes; at least 50 %",
-        _context_is_most,
-    ),
-    Claim(
-        "once-per-process",
-        "The context is initialised only once in a process.",
-        SOURCE,
-        "latency_s the first time over the second time in the same process; at least 100x",
-        _once_per_process,
-    ),
-    Claim(
-        "first-sine-long",
-        "The first sine is long, and far shorter afterwards, for its kernel must be loaded.",
-        SOURCE,
-        "latency_s of the first sine over the second, context there before; at least 10x",
-        _first_sine_is_long,
-    ),
-    Claim(
-        "compiled-at-first-use",
-        "The first execution may involve compiling the operation.",
-        SOURCE,
-        "latency_s of the first sine with the driver's compiler switched off: at least 25 % shorter",
-        _compiling_plays_a_part,
-    ),
-    Claim(
-        "loaded-at-first-use",
-        "What the first sine pays for is loading its module.",
-        "this package's own explanation",
-        "latency_s of the first sine, modules loaded when needed over loaded with the context; at least 3x",
-        _loading_is_lazy,
-    ),
-)
+JUDGES: dict[str, Judge] = {
+    "context-is-most": _context_is_most,
+    "once-per-process": _once_per_process,
+    "first-sine-long": _first_sine_is_long,
+    "compiled-at-first-use": _compiling_plays_a_part,
+    "loaded-at-first-use": _loading_is_lazy,
+}
 
 EXPERIMENT = Experiment(
     name="first_call",
@@ -160,6 +130,6 @@ EXPERIMENT = Experiment(
     package=__name__,
     supports=supports,
     cost=cost,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=({"part": KERNEL},),
 )

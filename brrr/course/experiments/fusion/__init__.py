@@ -20,7 +20,7 @@ from brrr.course.experiments.fusion.theory import (
 )
 from brrr.course.experiments.judging import best, counted, datasheet, gains, together
 from brrr.course.experiments.predicted import BANDWIDTH
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below, opposite, weakest
+from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below, opposite, weakest
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
 from brrr.course.nouns.source import Evidence
 
@@ -101,23 +101,14 @@ def _library(evidence: Evidence) -> Verdict:
     return band_verdict(worst, 0.85, 1.15, f"torch's own operator takes {'; '.join(parts)}")
 
 
-CLAIMS = (
-    Claim("as-the-bytes-say", "Fusion gains what the bytes say: eager bytes over compulsory ones.", SOURCE,
-          "busy_s of eager over the best fused way: bias and ReLU, scale and bias, a chain of three; float32, most "
-          "elements, hot; at least 90 % of the predicted ratio (CPU: period_s)", _pointwise),
-    Claim("onto-a-reduction", "Operators can be fused onto a reduction.", SOURCE,
-          "the same for layer norm and softmax", _reductions),
-    Claim("kept-gains-less", "An intermediate that is needed twice must be written, and fusion gains less.", HERE,
-          "busy_s of eager over the best fused way, two results, float32, most elements, hot; within a tenth of the "
-          "ratio of bytes (CPU: period_s)", _kept),
-    Claim("arithmetic-gains-nothing", "Fusing a ReLU onto work that arithmetic limits gains little.", HERE,
-          "busy_s of eager over fused, linear layer and ReLU, float32, most elements, hot; at most 1.15x", _arithmetic),
-    Claim("tiny-is-overhead", "On tiny arrays the bytes tell nothing of what fusion gains.", HERE,
-          "period_s of eager over compile, a chain of three on 2^10 float32, hot; more than a quarter off the ratio of "
-          "bytes", _tiny),
-    Claim("library-is-fused", "torch's own layer norm and softmax are fused already.", HERE,
-          "busy_s of torch's operator over the best fused way, float32, most elements, hot; within 15 %", _library),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "as-the-bytes-say": _pointwise,
+    "onto-a-reduction": _reductions,
+    "kept-gains-less": _kept,
+    "arithmetic-gains-nothing": _arithmetic,
+    "tiny-is-overhead": _tiny,
+    "library-is-fused": _library,
+}
 
 
 __all__ = ["EXPERIMENT", "cost", "supports"]
@@ -192,7 +183,7 @@ EXPERIMENT = Experiment(
     supports=supports,
     cost=cost,
     predicts=predicted,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=({"elements": 2**14, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(

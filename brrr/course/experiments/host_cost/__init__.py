@@ -13,13 +13,10 @@ from brrr.core import units
 from brrr.core.measurement import DeviceKind, Estimate, Point
 from brrr.counting.cost import Cost
 from brrr.course.experiments.judging import at
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_above, not_below, ratio_verdict
+from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_above, not_below, ratio_verdict
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.nouns.source import Evidence
 
-STRASSEN = "GPU Overheads and Fused Strassen (2021)"
-BRRRR = "Making Deep Learning Go Brrrr From First Principles, section 'Overhead'"
-HERE = "this course"
 ELEMENTS = (1024, 65536, 2**20, 2**24)
 SMALL = 1024
 """So small that even on a CPU, where the call does the work itself, it is little beside the host's cost."""
@@ -179,26 +176,16 @@ def _hidden(evidence: Evidence) -> Verdict:
     return band_verdict(top / floor, 0.95, 1.05, text)
 
 
-CLAIMS = (
-    Claim("module-to-blame", "nn.Module is to blame for much of the overhead.", STRASSEN,
-          f"host_s of one ReLU of {SMALL} elements: nn.Module less torch.relu, at least a quarter", _module_to_blame),
-    Claim("torchscript-closes", "TorchScript closes a lot of the gap that overhead makes.", STRASSEN,
-          f"host_s, {CHAINS[-1]} operators: at least half the way from nn.Module to PyCUDA", _script_closes),
-    Claim("pycuda-wins", "Driving a GPU from plain Python through PyCUDA is much faster than torch on small work.",
-          STRASSEN, f"period_s of {CHAINS[-1]} operators of {SMALL} elements: nn.Module over PyCUDA, at least 1.5x",
-          _pycuda_wins),
-    Claim("buffers-reused", "Eager mode could get there with an allocator that reuses buffers.", STRASSEN,
-          f"host_s, {CHAINS[-1]} operators: torch with out= at most 1.1x PyCUDA", _buffers),
-    Claim("out-saves", "Allocating is a good part of eager mode's overhead, which reused buffers save.", STRASSEN,
-          f"host_s, {CHAINS[-1]} operators: torch.relu over the same with out=, at least 1.05x", _out_saves),
-    Claim("more-than-a-launch", "Even a bare torch operator costs the host more than a launch by hand.", HERE,
-          "host_s of one operator: torch.relu over PyCUDA's prepared call, at least 1.1x", _more_than_a_launch),
-    Claim("graph-likes-a-chain", "A CUDA Graph pays more for a chain than for one operator.", HERE,
-          f"period_s, nn.Module over the graph: {CHAINS[-1]} operators at least 1.25x what one has",
-          _graph_likes_a_chain),
-    Claim("hidden", "If the operators are large, the host's cost is hidden completely.", BRRRR,
-          f"period_s of one ReLU of {ELEMENTS[-1]} elements: nn.Module with autograd within 5 % of the graph", _hidden),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "module-to-blame": _module_to_blame,
+    "torchscript-closes": _script_closes,
+    "pycuda-wins": _pycuda_wins,
+    "buffers-reused": _buffers,
+    "out-saves": _out_saves,
+    "more-than-a-launch": _more_than_a_launch,
+    "graph-likes-a-chain": _graph_likes_a_chain,
+    "hidden": _hidden,
+}
 
 EXPERIMENT = Experiment(
     name="host_cost",
@@ -213,6 +200,6 @@ EXPERIMENT = Experiment(
     package=__name__,
     supports=supports,
     cost=cost,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=({"elements": SMALL, "operators": 1},),
 )

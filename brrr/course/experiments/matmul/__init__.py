@@ -12,7 +12,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.course.experiments.judging import Curve, wins_from
 from brrr.course.experiments.predicted import alone, product
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
+from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant
 from brrr.course.nouns.source import Evidence
 
@@ -94,36 +94,12 @@ def _transfers_are_half(evidence: Evidence) -> Verdict:
     return band_verdict(share, 0.4, 0.6, f"transfers take {share.median:.0%} of the total at size 32768")
 
 
-CLAIMS = (
-    Claim(
-        "gpu-wins-at-scale",
-        "The GPU starts beating the CPU only at larger sizes.",
-        SOURCE,
-        "latency_s with transfers against the CPU's latency_s, hot; the CPU must win at the smallest size",
-        _wins_only_at_scale,
-    ),
-    Claim(
-        "first-call-bump",
-        "The first call is much slower than the later ones, because the GPU must first be set up.",
-        SOURCE,
-        "latency_s of the first call in a fresh process over latency_s later, size 1; at least 10x",
-        _first_call_is_slow,
-    ),
-    Claim(
-        "unsynchronized-flat",
-        "Without synchronisation the GPU's time looks almost constant.",
-        SOURCE,
-        "host_s spreads at most 3x over the sizes called more than once, latency_s at least 10x, hot",
-        _unsynchronized_is_flat,
-    ),
-    Claim(
-        "transfers-half",
-        "Transfers are about half of the total; the other half is computing.",
-        SOURCE,
-        "1 - latency_s without transfers over latency_s with them at size 32768, hot; 40 % to 60 %",
-        _transfers_are_half,
-    ),
-)
+JUDGES: dict[str, Judge] = {
+    "gpu-wins-at-scale": _wins_only_at_scale,
+    "first-call-bump": _first_call_is_slow,
+    "unsynchronized-flat": _unsynchronized_is_flat,
+    "transfers-half": _transfers_are_half,
+}
 
 EXPERIMENT = Experiment(
     name="matmul",
@@ -155,7 +131,7 @@ EXPERIMENT = Experiment(
     ),
     package=__name__,
     supports=supports,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=({"size": 1024}, {"size": 8192}),
     cost=cost,
     predicts=predicted,

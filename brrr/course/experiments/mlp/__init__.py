@@ -7,8 +7,8 @@ PyTorch 1.7.1); the other ways of running the network, down to one kernel for al
 from __future__ import annotations
 
 from brrr.core.measurement import Field, Point
-from brrr.course.experiments.mlp.claims import CLAIMS
-from brrr.course.experiments.mlp.own_claims import CLAIMS as OWN_CLAIMS
+from brrr.course.experiments.mlp.claims import JUDGES
+from brrr.course.experiments.mlp.own_claims import JUDGES as OWN_JUDGES
 from brrr.course.experiments.mlp.own_claims import LARGE
 from brrr.course.experiments.mlp.theory import cost, floor_s, predicted, sizes, way_of
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Variant
@@ -172,7 +172,7 @@ EXPERIMENT = Experiment(
     cost=cost,
     predicts=predicted,
     predict_by_default=False,
-    claims=(*CLAIMS, *OWN_CLAIMS),
+    judges={**JUDGES, **OWN_JUDGES},
     anchors=({"layers": 8, "batch": 16, "hidden": 256}, {"layers": 8, "batch": 128, "hidden": 2048}),
     guides=(
         Guide("floor", "the floor: weights from the memory, or FLOP", "DATASHEET", "time", floor_s,

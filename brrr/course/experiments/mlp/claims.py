@@ -15,12 +15,9 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr.course.experiments.judging import at, from_on, minimum
 from brrr.course.experiments.published import mlp_speedups
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below, weakest
+from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below, weakest
 from brrr.course.nouns.source import Evidence
 
-SOURCE = "GPU Overheads and Fused Strassen (2021), measured on a GTX 1070"
-FOLLOWUP = "GPU Overheads and Fused Strassen (2021), on what its first readers found"
-HERE = "this course"
 WHOLE_GRID = 42
 """A sentence on all cases needs a quarter of the grid."""
 
@@ -257,32 +254,17 @@ def _script_closes(evidence: Evidence) -> Verdict:
 
 
 NEAR = "what it gains beyond 1 within a third, or 0.05"
-CLAIMS = (
-    Claim("faster-in-all-cases", "Rewritten in PyCUDA, the network is faster in all cases.", SOURCE,
-          "period_s of nn.Sequential over PyCUDA with three kernels a layer, whole grid, hot: at least 1x",
-          _in_all_cases),
-    Claim("best-case", "It is 1.8x faster in the best case.", SOURCE,
-          f"the same, largest ratio; {NEAR}", _at_best),
-    Claim("below-the-divide", "With 8 layers, below a hidden size of 1024 the average speed-up is 1.73x.", SOURCE,
-          f"the same, mean over hidden 128 to 512; {NEAR}", _below),
-    Claim("above-the-divide", "Above 1024 the average speed-up is 1.05x.", SOURCE,
-          f"the same, mean over hidden 2048 and 4096; {NEAR}", _above),
-    Claim("divide", "With 8 layers there is a divide at a hidden size of 1024.", SOURCE,
-          "the same, mean over batches: from this hidden size on less than half of the best gain beyond 1", _divide),
-    Claim("divide-moved", "On a faster GPU the divide lies at wider layers.", HERE,
-          "the same; the divide's hidden size is larger than in the source's own figures", _divide_moved),
-    Claim("fusion-at-best", "Fusing bias and ReLU adds up to 1.14x with one layer and up to 1.24x with eight.", SOURCE,
-          f"period_s of three kernels a layer over two, PyCUDA, hot, largest ratio; {NEAR}", _fusion_at_best),
-    Claim("fusion-below", "With 8 layers, below 1024 fusion adds 1.22x on average.", SOURCE,
-          f"the same, mean over hidden 128 to 512; {NEAR}", _fusion_below),
-    Claim("fusion-above", "Above 1024 fusion adds only 1.01x.", SOURCE,
-          f"the same, mean over hidden 2048 and 4096; {NEAR}", _fusion_above),
-    Claim("both-together", "Together they give well over 2x on average below 1024, with 8 layers.", SOURCE,
-          "period_s of nn.Sequential over PyCUDA with two kernels a layer, mean, hot: at least 2x", _both),
-    Claim("module-to-blame", "nn.Module is to blame for much of the overhead.", FOLLOWUP,
-          "host_s, 8 layers, batch 2, hidden 128, hot: functions without modules close at least a third of the gap to "
-          "PyCUDA", _module_to_blame),
-    Claim("script-closes", "TorchScript closes a lot of the gap.", FOLLOWUP,
-          "period_s, 8 layers, batch 2, hidden 128, hot: at least half of the gap from nn.Sequential to PyCUDA",
-          _script_closes),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "faster-in-all-cases": _in_all_cases,
+    "best-case": _at_best,
+    "below-the-divide": _below,
+    "above-the-divide": _above,
+    "divide": _divide,
+    "divide-moved": _divide_moved,
+    "fusion-at-best": _fusion_at_best,
+    "fusion-below": _fusion_below,
+    "fusion-above": _fusion_above,
+    "both-together": _both,
+    "module-to-blame": _module_to_blame,
+    "script-closes": _script_closes,
+}

@@ -13,8 +13,8 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr.course.experiments.judging import maximum, minimum
 from brrr.course.experiments.mlp import claims
-from brrr.course.experiments.mlp.claims import HERE, MOST_LAYERS, SOURCE, Key, geometric, place, speedups, times
-from brrr.course.nouns.claim import Claim, Verdict, not_above, not_below
+from brrr.course.experiments.mlp.claims import MOST_LAYERS, Key, geometric, place, speedups, times
+from brrr.course.nouns.claim import Judge, Verdict, not_above, not_below
 from brrr.course.nouns.source import Evidence
 
 FEW_ROWS = (2, 4, 8, 16, 32, 64)
@@ -256,42 +256,19 @@ def _strassen_never_slower(evidence: Evidence) -> Verdict:
 
 
 REGION = "8 layers, batch 64 and 128, hidden 1024 to 4096, hot"
-CLAIMS = (
-    Claim("one-kernel-small", "One kernel for 8 layers is 4x as fast as a CUDA Graph of them, hidden 128 and 256.",
-          HERE, "span_s of the graph over that of the megakernel (alone or in a graph), 8 layers, batch up to 64, hot, "
-          "every point: at least 4x", _over_graph_small),
-    Claim("one-kernel-middle", "At hidden 512 it is 3x as fast.", HERE,
-          "the same, hidden 512: at least 3x", _over_graph_middle),
-    Claim("one-kernel-eager", "It is 8x as fast as eager PyTorch, hidden up to 256.", HERE,
-          "period_s of nn.Sequential over the megakernel's (alone or in a graph), 8 layers, batch up to 64, hot, every "
-          "point: at least 8x", _over_eager),
-    Claim("best-never-slower", "best() is never slower than PyTorch's fastest way.", HERE,
-          "period_s of the fastest of eager, compile, max-autotune (where measured) and graph over best, every point, "
-          "hot: at least 0.98x", _best_never_slower),
-    Claim("best-half-again", "On average best() is half again as fast as PyTorch's fastest way.", HERE,
-          "the same, geometric mean: at least 1.5x", _half_again),
-    Claim("best-twice", "On average best() is twice as fast.", HERE, "the same, geometric mean: at least 2x", _twice),
-    Claim("host-cost-of-a-layer", "A layer costs the host a quarter less through PyCUDA than through eager PyTorch.",
-          HERE, "host_s of 8 layers less 1, over 7, batch 2, hidden 128, hot: PyCUDA with three kernels at most 0.75x "
-          "of nn.Sequential", _host_layer),
-    Claim("strassen-at-best", "One level of fused Strassen is up to 1.53x as fast as pointwise fusion.", SOURCE,
-          f"period_s of PyCUDA with two kernels a layer over one level in every layer, {REGION}, largest ratio; "
-          "what it gains beyond 1 within a third, or 0.05", _at_best),
-    Claim("strassen-average", "For batch >= 64 and hidden >= 1024 it is 1.3x as fast on average, with 8 layers.",
-          SOURCE, "the same, mean", _on_average),
-    Claim("strassen-only-there", "It is an improvement over fusion only for batch >= 64 and hidden >= 1024.", SOURCE,
-          "the same, 8 layers, whole grid: above 1x, with its interval, at every point there and at no other",
-          _only_there),
-    Claim("strassen-few-rows", "With few rows a level loses: the weights are most of the bytes, and it reads 7/4 of "
-          "them.", HERE, "span_s of the fastest way without levels (CUDA Graph of nn.Sequential, max-autotune, PyCUDA "
-          "or Triton in a graph, one kernel) over one level in every layer, 8 layers, batch 2 to 16, hidden 2048 and "
-          "4096, hot: below 1x at every point", _few_rows),
-    Claim("strassen-network", "Without tensor cores a large network is 1.12x as fast as PyTorch's fastest way.", HERE,
-          "span_s of the fastest of eager, graph and max-autotune over StrassenMLP of float32 products, 8 layers, "
-          "batch and hidden 2048 and 4096, hot: at least 1.12x at every point", _without_tensor_cores),
-    Claim("strassen-network-accurate", "In float32's accuracy through the tensor cores it is 2.5x as fast.", HERE,
-          "the same, StrassenMLP of any products that are as accurate as float32's: at least 2.5x", _accurate),
-    Claim("strassen-never-slower", "On the source's whole grid StrassenMLP is never slower than PyTorch's fastest way.",
-          HERE, "period_s of the fastest of eager, graph and max-autotune (where measured) over StrassenMLP, with "
-          "float32 products and with any as accurate, every point, hot: at least 0.98x", _strassen_never_slower),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "one-kernel-small": _over_graph_small,
+    "one-kernel-middle": _over_graph_middle,
+    "one-kernel-eager": _over_eager,
+    "best-never-slower": _best_never_slower,
+    "best-half-again": _half_again,
+    "best-twice": _twice,
+    "host-cost-of-a-layer": _host_layer,
+    "strassen-at-best": _at_best,
+    "strassen-average": _on_average,
+    "strassen-only-there": _only_there,
+    "strassen-few-rows": _few_rows,
+    "strassen-network": _without_tensor_cores,
+    "strassen-network-accurate": _accurate,
+    "strassen-never-slower": _strassen_never_slower,
+}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr.course.experiments.nested_sine.claims import CLAIMS
+from brrr.course.experiments.nested_sine.claims import JUDGES
 from brrr.course.experiments.predicted import alone, kernel, pointwise, run
 from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant
 
@@ -103,7 +103,7 @@ EXPERIMENT = Experiment(
     ),
     package=__name__,
     supports=supports,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=({"elements": 2**16}, {"elements": 2**24}),
     cost=cost,
     predicts=predicted,

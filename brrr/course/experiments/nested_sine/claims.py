@@ -7,17 +7,8 @@ from contextlib import suppress
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.course.experiments.judging import Curve, curve, datasheet, largest, power, toy_named, traced, wins_from
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
+from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr.course.nouns.source import Evidence
-
-ARTICLE = "GPU Performance: Parallel Processing vs Overhead (2024), section"
-SINE, KERNELS, JIT = (
-    f"{ARTICLE} 'Nested sine operation'",
-    f"{ARTICLE} 'Profiling kernels'",
-    f"{ARTICLE} 'torch.jit.script'",
-)
-IO = f"{ARTICLE} 'Profiling IO'"
-HERE = "this course"
 
 SCALE = 2**20
 """Elements: claims about what happens at scale ask for so many at least."""
@@ -174,48 +165,21 @@ def _eight_gigabytes(evidence: Evidence) -> Verdict:
     return Verdict("holds" if abs(size / 8.5e9 - 1) <= 0.02 else "fails", text)
 
 
-CLAIMS = (
-    Claim("cpu-wins-at-scale", "At scale the CPU is faster than the GPU with transfers.", SINE,
-          "latency_s with transfers over the CPU's at the largest size of 2^20 or more (the source's: 2^31 or "
-          "2^32), hot; at least 1x", _cpu_wins_at_scale),
-    Claim("compute-is-tiny", "Without transfers the GPU's time is extremely small.", SINE,
-          "latency_s with over without transfers at the largest size; at least 10x", _compute_is_tiny),
-    Claim("gpu-needs-scale", "Even without transfers the GPU wins only from some size on.", SINE,
-          "latency_s without transfers against the CPU's, hot; the CPU must win at the smallest size",
-          _gpu_needs_scale),
-    Claim("transfers-dominate", "The time goes into moving the data there and back.", IO,
-          "1 - latency_s without transfers over latency_s with them at the largest size; at least 50 %",
-          _transfers_dominate),
-    Claim("trace-agrees", "The trace confirms it.", IO,
-          "the copies' share of a call from the trace at 2^28, within 10 points of the share by subtraction",
-          _trace_agrees),
-    Claim("eight-gigabytes", "A float32 tensor of 2^31 elements takes about 8.5 GB.", IO, "arithmetic, within 2 %",
-          _eight_gigabytes),
-    Claim("drawing-is-large", "The largest part of the trace is the drawing of random numbers on the CPU.", IO,
-          "latency_s of torch.rand on the CPU over latency_s with transfers, at the largest size of both; at least 1x",
-          toy_named(_drawing_is_large)),
-    Claim("one-after-another", "All operations happen on one stream, one after another.", KERNELS,
-          "streams of the trace with transfers at 2^28, and the busy time shared by two kinds; at most 1 %",
-          _one_after_another),
-    Claim("wait-is-needed", "Synchronise before fetching the result, or it may not be complete.", SINE,
-          "is a result wrong without the wait at a size where it is right with it? each is checked against float64",
-          _wait_is_needed),
-    Claim("wait-changes-no-time", "That wait changes nothing in the time either.", HERE,
-          "latency_s with the wait over without it at the largest size of both; 0.9x to 1.1x", _wait_changes_no_time),
-    Claim("one-kernel", "torch.jit.script turns the four kernels into one.", JIT,
-          "kernels of a call, counted by CUPTI, at all sizes measured up to 2^28", _one_kernel),
-    Claim("fusing-saves-half-small", "Fusing the four sines saves almost half of the time: small arrays.", JIT,
-          "1 - latency_s of torch.jit.script over four kernels at 2^10; 40 % to 60 %",
-          lambda evidence: _saved(evidence, "without transfers", "scripted", SMALL)),
-    Claim("fusing-saves-half-large", "Fusing the four sines saves almost half of the time: large arrays.", JIT,
-          "1 - kernel_s of torch.jit.script over four kernels at 2^28; 40 % to 60 %",
-          lambda evidence: _saved(evidence, "kernels", "scripted kernel", LARGE)),
-    Claim("memory-bound", "The problem is memory-bound.", JIT,
-          "32 bytes an element over kernel_s of the four kernels at 2^28, of the datasheet's bandwidth; at least 60 %",
-          _memory_bound),
-    Claim("free-gpu-loses", "Fused or not, the CPU is still faster, since the data must travel.", JIT,
-          "latency_s with less without transfers over the CPU's at the largest size; at least 1x", _free_gpu_loses),
-    Claim("pinned-turns-it", "With pinned memory the GPU wins at scale, transfers and all.", HERE,
-          "the CPU's latency_s over the GPU's with pinned transfers at the largest size; at least 1x",
-          _pinned_turns_it),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "cpu-wins-at-scale": _cpu_wins_at_scale,
+    "compute-is-tiny": _compute_is_tiny,
+    "gpu-needs-scale": _gpu_needs_scale,
+    "transfers-dominate": _transfers_dominate,
+    "trace-agrees": _trace_agrees,
+    "eight-gigabytes": _eight_gigabytes,
+    "drawing-is-large": toy_named(_drawing_is_large),
+    "one-after-another": _one_after_another,
+    "wait-is-needed": _wait_is_needed,
+    "wait-changes-no-time": _wait_changes_no_time,
+    "one-kernel": _one_kernel,
+    "fusing-saves-half-small": lambda evidence: _saved(evidence, "without transfers", "scripted", SMALL),
+    "fusing-saves-half-large": lambda evidence: _saved(evidence, "kernels", "scripted kernel", LARGE),
+    "memory-bound": _memory_bound,
+    "free-gpu-loses": _free_gpu_loses,
+    "pinned-turns-it": _pinned_turns_it,
+}

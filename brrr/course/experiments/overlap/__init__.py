@@ -11,12 +11,11 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, ratio_verdict
+from brrr.course.nouns.claim import Judge, Verdict, band_verdict, ratio_verdict
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
 from brrr.course.nouns.source import Evidence
 from brrr.gpu.datasheet import Hardware
 
-SOURCE = "GPU Performance: Parallel Processing vs Overhead (2024), section 'Overlap CUDA streams'"
 HERE = "this package's own target for its pipeline"
 
 ELEMENTS = (2**18, 2**20, 2**22, 2**24, 30_000_001, 2**26, 2**28)
@@ -162,50 +161,14 @@ def _timeline_shows_it(evidence: Evidence) -> Verdict:
     return Verdict("holds" if shares["streams"] < 0.05 and shares["pipeline"] > 0.5 else "fails", text)
 
 
-CLAIMS = (
-    Claim(
-        "streams-little-benefit",
-        "With upload, compute and download on three streams, we do not see much of a benefit.",
-        SOURCE,
-        "period_s of the source's one stream over its three streams, 4 sines, the largest array, hot; under 1.1x",
-        _streams_gain_little,
-    ),
-    Claim(
-        "streams-help-transfers",
-        "It can help where the work is mostly transfers.",
-        SOURCE,
-        "the same with 1 sine: at least 1.1x",
-        _streams_help_transfers,
-    ),
-    Claim(
-        "pipeline-speedup",
-        "In chunks, with events and pinned memory, the three parts overlap.",
-        HERE,
-        "period_s serial over pipeline, hot, the largest array, computing as long as sending; at least 2.2x",
-        _pipeline_gains,
-    ),
-    Claim(
-        "pipeline-limit",
-        "Where transfers dominate, the pipeline fills the link in both directions.",
-        HERE,
-        "period_s of both directions alone over the pipeline's, hot, 1 sine, the largest array; at least 0.9x",
-        _pipeline_fills_the_link,
-    ),
-    Claim(
-        "pinning",
-        "Pinned memory alone makes the same copies faster.",
-        HERE,
-        "period_s serial, pageable over pinned, hot, 1 sine, the largest array of both; at least 1.2x",
-        _pinning_gains,
-    ),
-    Claim(
-        "timeline",
-        "The timeline of the source's streams shows no overlap, that of the pipeline does.",
-        HERE,
-        "share of the traced time with two activities at once: under 5 % and over 50 %",
-        _timeline_shows_it,
-    ),
-)
+JUDGES: dict[str, Judge] = {
+    "streams-little-benefit": _streams_gain_little,
+    "streams-help-transfers": _streams_help_transfers,
+    "pipeline-speedup": _pipeline_gains,
+    "pipeline-limit": _pipeline_fills_the_link,
+    "pinning": _pinning_gains,
+    "timeline": _timeline_shows_it,
+}
 
 TRACED = {"elements": 2**24, "sines": 40}
 """Four chunks, and about as much computing as sending: few enough kernels for a picture."""
@@ -268,7 +231,7 @@ EXPERIMENT = Experiment(
     ),
     package=__name__,
     supports=supports,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=(
         {"elements": 2**26, "sines": 40},
         {"elements": 2**28, "sines": 40},

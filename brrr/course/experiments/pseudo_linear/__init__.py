@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from brrr.core.measurement import Point
 from brrr.course.experiments.predicted import BANDWIDTH
-from brrr.course.experiments.pseudo_linear.claims import CLAIMS
+from brrr.course.experiments.pseudo_linear.claims import JUDGES
 from brrr.course.experiments.pseudo_linear.theory import (
     BOTH,
     FORWARD,
@@ -97,7 +97,7 @@ EXPERIMENT = Experiment(
     cost=cost,
     predicts=predicted,
     predict_by_default=False,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=(
         {"width": 1024, "batch": 2048, "direction": FORWARD},
         {"width": 256, "batch": 128, "direction": FORWARD},

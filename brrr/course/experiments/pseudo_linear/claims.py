@@ -7,7 +7,7 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Value
 from brrr.course.experiments.judging import at, curve, datasheet, maximum, minimum
 from brrr.course.experiments.pseudo_linear.theory import BOTH, FORWARD, linear_cost, pseudo_cost, speedup_by_roofline
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_above, not_below, opposite, weakest
+from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_above, not_below, opposite, weakest
 from brrr.course.nouns.source import Evidence
 
 SOURCE = "forum thread 'Surprisingly low performance in pseudo-Linear layer'"
@@ -168,33 +168,15 @@ def _clever_multiplication(evidence: Evidence) -> Verdict:
     return Verdict("fails" if share >= 0.7 else "undecided", text)
 
 
-CLAIMS = (
-    Claim("grows-with-width", "The wider the layers, the larger the speed-up.", SOURCE,
-          "period_s of Linear over pseudo, eager, forward, batch 32768, hot: never a tenth below a narrower one",
-          _grows),
-    Claim("narrow-no-gain", "On narrow layers the stand-in is not faster, even a little slower.", SOURCE,
-          "period_s of Linear over pseudo, eager, forward, width 128, batch 128, hot: below 1", _no_gain_when_narrow),
-    Claim("the-width", "The speed-up should be the width, forward and backward, as wide layers show.", SOURCE,
-          "period_s of Linear over pseudo, eager, widest, batch 32768, hot: at least 90 % of the width", _the_width),
-    Claim("no-limit", "The speed-up converges to nothing: it goes on to infinity.", SOURCE,
-          "period_s of Linear over pseudo, eager, forward, batch 32768, hot: from half the widest layer or less to the "
-          "widest it gains at least half of what the width gains", _no_limit),
-    Claim("graphs-help-narrow", "CUDA Graphs improve the performance of small kernels.", SOURCE,
-          "period_s of pseudo eager over CUDA Graph, forward, width 256, batch 128, hot: at least 1.2x",
-          _graphs_help_narrow),
-    Claim("graphs-stop-paying", "From some width on a CUDA Graph gains less than 5 %.", HERE,
-          "period_s of pseudo eager over CUDA Graph, forward, batch 2048, hot, all widths", _graphs_stop_paying),
-    Claim("compiling-helps-pseudo-only", "Compiling helps the stand-in a little, and Linear not at all.", SOURCE,
-          "period_s of eager over torch.compile, forward, width 4096, batch 32768, hot: pseudo at least 1.1x, Linear "
-          "at most 1.05x", _compiling_helps_pseudo_only),
-    Claim("fused-halves-traffic", "Fused into one kernel, the stand-in moves half the bytes in half the time.", HERE,
-          "period_s of pseudo eager over fused, forward, widest, batch 32768, hot: at least 1.8x",
-          _fused_halves_the_traffic),
-    Claim("as-the-roofline-says", "For wide layers the datasheet's roofline tells the speed-up.", HERE,
-          "period_s of Linear eager over pseudo fused, forward, widths from 4096 on, batch 32768, hot: within 25 % of "
-          "the predicted ratio", _as_the_roofline_says),
-    Claim("clever-multiplication", "Matrix products with fewer multiplications explain the missing speed-up.", SOURCE,
-          "busy_s of Linear against the fp32 peak, whole numbers exact to the last bit, busy_s of the fused stand-in "
-          "against the bandwidth (70 %), forward, batch 32768, hot: refuted if all three speak against it",
-          _clever_multiplication),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "grows-with-width": _grows,
+    "narrow-no-gain": _no_gain_when_narrow,
+    "the-width": _the_width,
+    "no-limit": _no_limit,
+    "graphs-help-narrow": _graphs_help_narrow,
+    "graphs-stop-paying": _graphs_stop_paying,
+    "compiling-helps-pseudo-only": _compiling_helps_pseudo_only,
+    "fused-halves-traffic": _fused_halves_the_traffic,
+    "as-the-roofline-says": _as_the_roofline_says,
+    "clever-multiplication": _clever_multiplication,
+}

@@ -12,11 +12,10 @@ from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost
 from brrr.course.experiments.judging import at, maximum
 from brrr.course.experiments.pseudo_linear.theory import ITEMSIZE, linear_cost, pseudo_cost
-from brrr.course.nouns.claim import Claim, Verdict, not_below, opposite
+from brrr.course.nouns.claim import Judge, Verdict, not_below, opposite
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.nouns.source import Evidence
 
-SOURCE = "forum thread 'Surprisingly low performance in pseudo-Linear layer'"
 POSTED_WIDTH, BATCHES, BATCH = 160, (128, 2048, 32768), 2048
 QUEUE_FLOP = 5e9
 
@@ -103,25 +102,14 @@ def _still_not_the_width(evidence: Evidence) -> Verdict:
     return Verdict(opposite(not_below(share, 0.1)), f"without the flaws: {text}")
 
 
-CLAIMS = (
-    Claim("posted-negligible", "On a 160-wide layer the speed-up is negligible in practice.", SOURCE,
-          "period_s of Linear over pseudo, as posted, width 160, batch 2048, hot: below 1.5x", _posted_is_negligible),
-    Claim("data-inside", "Random data made inside the timed function hides a part of the speed-up.", SOURCE,
-          "speed-up with the data made outside over that as posted, period_s, width 1024, batch 2048: at least 1.05x",
-          lambda evidence: _each_flaw_hides(evidence, "data out")),
-    Claim("stray-x", "The stray + x hides a part of the speed-up.", SOURCE,
-          "speed-up without it over that as posted, period_s, width 1024, batch 2048: at least 1.05x",
-          lambda evidence: _each_flaw_hides(evidence, "x out")),
-    Claim("relu-in-both", "A ReLU timed with both layers hides a part of the speed-up.", SOURCE,
-          "speed-up without it over that as posted, period_s, width 1024, batch 2048: at least 1.05x",
-          lambda evidence: _each_flaw_hides(evidence, "relu out")),
-    Claim("all-three", "Mending all three makes the benchmark show much more of the speed-up.", SOURCE,
-          "speed-up without all three over that as posted, period_s, width 1024, batch 2048: at least 1.5x",
-          _all_three),
-    Claim("still-not-the-width", "Even then it is not what the number of operations promises.", SOURCE,
-          "speed-up without the flaws, period_s, widths 160 and 1024, batch 2048: below a tenth of the width",
-          _still_not_the_width),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "posted-negligible": _posted_is_negligible,
+    "data-inside": lambda evidence: _each_flaw_hides(evidence, "data out"),
+    "stray-x": lambda evidence: _each_flaw_hides(evidence, "x out"),
+    "relu-in-both": lambda evidence: _each_flaw_hides(evidence, "relu out"),
+    "all-three": _all_three,
+    "still-not-the-width": _still_not_the_width,
+}
 
 
 def _variants() -> tuple[Variant, ...]:
@@ -165,6 +153,6 @@ EXPERIMENT = Experiment(
     package=__name__,
     supports=supports,
     cost=cost,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=({"width": 1024, "batch": 2048},),
 )

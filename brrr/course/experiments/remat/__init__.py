@@ -22,13 +22,11 @@ from brrr.core.measurement import Estimate, Point, Value
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.course.experiments.judging import counted, minimum
 from brrr.course.experiments.predicted import flop_of, kernel, own_names, pointwise, run
-from brrr.course.nouns.claim import Claim, Verdict, not_below
+from brrr.course.nouns.claim import Judge, Verdict, not_below
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
 from brrr.course.nouns.source import Evidence
 from brrr.gpu.datasheet import Hardware
 
-SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Bandwidth'"
-HERE = "this course"
 ITEMSIZE = 4
 ACTIVATIONS = ("hardswish", "cos")
 LABELS = {"hardswish": "hardswishes", "cos": "cosines"}
@@ -205,20 +203,12 @@ def _checkpoint_costs(evidence: Evidence) -> Verdict:
     return Verdict(not_below(ratio, 1.1) if more > 1 else "fails", text)
 
 
-CLAIMS = (
-    Claim("lowers-both", "To compute activations again can lower memory and run time at once.", SOURCE,
-          "period_s forward and backward, and the peak of memory; torch.compile: all saved over computed again, 8 "
-          "hardswishes, most elements, hot; both above 1x", _lowers_both),
-    Claim("as-the-bytes-say", "It gains what is not moved: the ratio is that of the bytes.", HERE,
-          "period_s, the same at 4, 8 and 16 hardswishes; each at least 80 % of the predicted ratio",
-          _as_the_bytes_say),
-    Claim("dear-arithmetic", "Where the arithmetic is dear, to compute again lowers memory, but not time.", HERE,
-          "period_s and the peak of memory, torch.compile: computed again over all saved, 16 cosines, most elements, "
-          "hot; time above 1x with less memory", _dear_arithmetic),
-    Claim("checkpoint-costs-time", "Without fusion, to compute again saves memory and costs time.", HERE,
-          "period_s forward and backward, and the peak of memory; torch.utils.checkpoint over eager, 16 hardswishes, "
-          "most elements, hot; time at least 1.1x with less memory", _checkpoint_costs),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "lowers-both": _lowers_both,
+    "as-the-bytes-say": _as_the_bytes_say,
+    "dear-arithmetic": _dear_arithmetic,
+    "checkpoint-costs-time": _checkpoint_costs,
+}
 
 
 EXPERIMENT = Experiment(
@@ -252,7 +242,7 @@ EXPERIMENT = Experiment(
     supports=supports,
     cost=cost,
     predicts=predicted,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=(
         {"activation": "hardswish", "depth": 8, "elements": 2**26},
         {"activation": "cos", "depth": 8, "elements": 2**26},

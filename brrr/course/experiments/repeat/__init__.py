@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from brrr.core.measurement import Field, Point
 from brrr.course.experiments.predicted import BANDWIDTH
-from brrr.course.experiments.repeat.claims import CLAIMS
+from brrr.course.experiments.repeat.claims import JUDGES
 from brrr.course.experiments.repeat.theory import ITEMSIZE, cost, fma_peak, multiply_peak, operation, predicted
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
 
@@ -108,7 +108,7 @@ EXPERIMENT = Experiment(
     supports=supports,
     cost=cost,
     predicts=predicted,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=(
         {"repeat": 1, "elements": 2**26, "dtype": "float32"},
         {"repeat": 512, "elements": 2**26, "dtype": "float32"},

@@ -10,7 +10,7 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Value
 from brrr.course.experiments.judging import all_within, datasheet, toy_named
 from brrr.course.experiments.repeat.theory import FMA, MULTIPLY, flop_a_step, knee, moved_bytes, operation, peak
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
+from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr.course.nouns.source import Evidence
 
 SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Reasoning about Memory-Bandwidth Costs'"
@@ -248,38 +248,17 @@ def _eager_pays_each_time(evidence: Evidence) -> Verdict:
     return band_verdict(ratio, 0.75 * many, 1.25 * many, text)
 
 
-CLAIMS = (
-    Claim("flat-at-first", "Below 32 multiplications the memory is saturated, and more of them cost no time.", SOURCE,
-          "busy_s of 32 multiplications over one, torch.compile, 2^26 float32, hot; at most 1.1x", _flat_at_first),
-    Claim("knee-32-to-64", "The runtime starts to grow between 32 and 64 multiplications.", SOURCE,
-          "where the memory's time and the arithmetic's are equal, from busy_s, torch.compile, 2^26 float32, hot",
-          _knee_in_the_source),
-    Claim("knee-as-predicted", "The datasheet's ridge point tells where the runtime starts to grow.", HERE,
-          "where both times are equal, from busy_s of every fused way, 2^26 float32, hot, over the datasheet's peak "
-          "(half of it without FMA) by its bandwidth; within 25 %", _knee_as_predicted),
-    Claim("starts-at-0.2-tflops", "With one multiplication an element, a mere 0.2 TFLOP/s are reached.", SOURCE,
-          "FLOP over busy_s, torch.compile, 2^26 float32, hot; within a factor of 1.5", _starts_low),
-    Claim("grows-linearly", "As the multiplications double, the FLOP/s double.", SOURCE,
-          "FLOP over busy_s of 16 multiplications over one, torch.compile, 2^26 float32, hot; at least 14.4x",
-          _grows_linearly),
-    Claim("half-the-peak", "Multiplications alone reach half of the peak on the specification sheet.", SOURCE,
-          "FLOP over busy_s, best fused way and number of steps, 2^26 float32, hot; 45 % to 51 % of the datasheet's",
-          _half_the_peak),
-    Claim("fma-reaches-the-peak", "The peak on the specification sheet needs FMAs, and with them it is reached.", HERE,
-          "FLOP over busy_s, best fused way and number of steps, 2^26 float32, hot; at least 90 % of the datasheet's",
-          _fma_reaches_the_peak),
-    Claim("compute-bound-beyond-64", "Beyond 64 multiplications the arithmetic is saturated.", SOURCE,
-          "FLOP over busy_s of 128 multiplications over 512, torch.compile, 2^26 float32, hot; at least 80 %",
-          _compute_bound_beyond),
-    Claim("bandwidth-drops", "The bandwidth achieved starts near the peak and drops as the arithmetic grows.", SOURCE,
-          "bytes over busy_s, torch.compile, 2^26 float32, hot; at one multiplication at least 80 % of the "
-          "datasheet's, at 512 less than half as much", _bandwidth_drops),
-    Claim("about-a-hundred", "Up to about a hundred operations an element, memory accesses take longer.", SOURCE,
-          "FLOP an element where the memory's time and that of FMAs are equal, from busy_s, CUDA C++, 2^26 float32, "
-          "hot; 67 to 150", _about_a_hundred),
-    Claim("as-fast-as-a-copy", "A fused operation on each element runs at the speed of a copy.", HERE,
-          "busy_s of a copy over that of one multiplication, 2^26 float32, hot; at least 95 % by two of three ways",
-          _as_fast_as_a_copy),
-    Claim("eager-pays-each-time", "Without fusion each multiplication costs a read and a write more.", HERE,
-          "busy_s of 16 operators over one, eager, 2^26 float32, hot; 12x to 20x", _eager_pays_each_time),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "flat-at-first": _flat_at_first,
+    "knee-32-to-64": _knee_in_the_source,
+    "knee-as-predicted": _knee_as_predicted,
+    "starts-at-0.2-tflops": _starts_low,
+    "grows-linearly": _grows_linearly,
+    "half-the-peak": _half_the_peak,
+    "fma-reaches-the-peak": _fma_reaches_the_peak,
+    "compute-bound-beyond-64": _compute_bound_beyond,
+    "bandwidth-drops": _bandwidth_drops,
+    "about-a-hundred": _about_a_hundred,
+    "as-fast-as-a-copy": _as_fast_as_a_copy,
+    "eager-pays-each-time": _eager_pays_each_time,
+}

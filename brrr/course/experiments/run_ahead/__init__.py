@@ -12,11 +12,10 @@ from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost, Form
 from brrr.course.experiments.judging import Curve, curve, from_on, largest
 from brrr.course.experiments.predicted import How, pointwise, run
-from brrr.course.nouns.claim import Claim, Verdict, not_above, not_below, ratio_verdict
+from brrr.course.nouns.claim import Judge, Verdict, not_above, not_below, ratio_verdict
 from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant
 from brrr.course.nouns.source import Evidence
 
-SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Overhead'"
 ELEMENTS = (1024, 16384, 65536, 2**18, 2**20, 2**22, 2**24)
 TRACED = (1024, 65536, 2**18, 2**20, 2**22, 2**24)
 TRACED_ON_QUEUE = (1024, 16384, 65536, 2**18, 2**20, 2**22)
@@ -120,16 +119,12 @@ def _graph_removes(evidence: Evidence) -> Verdict:
     return Verdict(found.status, found.measured + idle)
 
 
-CLAIMS = (
-    Claim("paperweight", "If the operators are too small, the GPU is an expensive paperweight for most of the time.",
-          SOURCE, "idle share 1 - busy_s / period_s at the smallest size: at least half", _paperweight),
-    Claim("runs-ahead", "If the operators are large enough, the host runs ahead and its overhead is hidden.",
-          SOURCE, "idle share 1 - busy_s / period_s at the largest size: below 10 %", _runs_ahead),
-    Claim("overhead-flat", "Overhead does not scale with the problem's size.",
-          SOURCE, "host_s of the chain over all sizes: largest at most 2x the smallest", _host_is_flat),
-    Claim("graph-removes", "Where flexibility is not needed, a CUDA Graph removes the overhead.",
-          SOURCE, "period_s at the smallest size, eager over the graph: at least 2x", _graph_removes),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "paperweight": _paperweight,
+    "runs-ahead": _runs_ahead,
+    "overhead-flat": _host_is_flat,
+    "graph-removes": _graph_removes,
+}
 
 EXPERIMENT = Experiment(
     name="run_ahead",
@@ -158,7 +153,7 @@ EXPERIMENT = Experiment(
     cost=cost,
     predicts=predicted,
     predict_by_default=False,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=({"elements": 65536},),
     traces=(
         *(("eager", {"elements": size}) for size in TRACED),

@@ -13,12 +13,10 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import DeviceKind, Estimate, Field, Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.course.experiments.judging import Curve, curve
-from brrr.course.nouns.claim import Claim, Verdict, not_above, not_below
+from brrr.course.nouns.claim import Judge, Verdict, not_above, not_below
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.nouns.source import Evidence
 
-SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Overhead'"
-FOOTNOTE = "Making Deep Learning Go Brrrr From First Principles, footnote on batch size"
 BATCHES = (1, 4, 16, 64, 256, 1024, 4096, 16384)
 OPERATORS = 8
 WIDTH, CPU_WIDTH = 4096, 256
@@ -148,17 +146,11 @@ def _skinny(evidence: Evidence) -> Verdict:
     return Verdict("holds", text + f"and the GPU is idle for {units.percent(idle[at], 2)}")
 
 
-CLAIMS = (
-    Claim("doubling-tells", "If twice the batch takes only 10 % longer, the work is bound by overhead.", SOURCE,
-          "a chain of pointwise operators: period_s grows at most 1.1x only where the idle share 1 - busy_s / period_s "
-          "is at least 30 %, and 1.8x or more only where it is below a fifth", _doubling_tells),
-    Claim("overhead-then-work", "Overhead does not grow with the problem, compute and memory do.", SOURCE,
-          "the chain's period_s, twice the batch over the batch: at most 1.1x at the smallest batch and at least 1.8x "
-          "at the largest", _first_and_last),
-    Claim("skinny-exception", "A skinny product hardly grows with the batch and need not be bound by overhead.",
-          FOOTNOTE, f"[B, {DIMENSION}] x [{DIMENSION}, {DIMENSION}]: a batch at which period_s grows at most 1.1x "
-          "while the idle share is below a fifth", _skinny),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "doubling-tells": _doubling_tells,
+    "overhead-then-work": _first_and_last,
+    "skinny-exception": _skinny,
+}
 
 EXPERIMENT = Experiment(
     name="scaling",
@@ -170,6 +162,6 @@ EXPERIMENT = Experiment(
     package=__name__,
     supports=supports,
     cost=cost,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=({"batch": 64},),
 )

@@ -11,11 +11,10 @@ from brrr.core.measurement import Estimate, Point, Value
 from brrr.counting.cost import Cost
 from brrr.course.experiments.judging import counted, minimum
 from brrr.course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, pointwise, run
-from brrr.course.nouns.claim import Claim, Verdict, not_above, not_below, weakest
+from brrr.course.nouns.claim import Judge, Verdict, not_above, not_below, weakest
 from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
 from brrr.course.nouns.source import Evidence
 
-SOURCE = "GPU Performance: Parallel Processing vs Overhead (2024), section 'torch.jit.script'"
 HERE = "this course"
 ITEMSIZE = 4
 LENGTHS = (1, 2, 4, 8, 16, 32)
@@ -92,16 +91,11 @@ def _saturates(evidence: Evidence) -> Verdict:
     return Verdict(not_above(gain, LENGTHS[-1] / 2), text)
 
 
-CLAIMS = (
-    Claim("half-by-script", "torch.jit.script saves almost half of the time of four sines.", SOURCE,
-          "1 - busy_s of torch.jit.script over one operator each, 4 sines, most elements, hot; 40 % to 60 %", _half),
-    Claim("longer-gains-more", "The more operators become one kernel, the more is gained.", HERE,
-          "busy_s of one operator each over the best fused way, 1 to 8 sines, most elements, hot; each doubling "
-          "gains at least a tenth more", _grows),
-    Claim("until-arithmetic", "It ends where the arithmetic of one delivery takes longer than its trip.", HERE,
-          "the same at 32 sines, the better of torch.compile and CUDA C++; less than half of what the bytes say",
-          _saturates),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "half-by-script": _half,
+    "longer-gains-more": _grows,
+    "until-arithmetic": _saturates,
+}
 
 
 EXPERIMENT = Experiment(
@@ -135,7 +129,7 @@ EXPERIMENT = Experiment(
     supports=supports,
     cost=cost,
     predicts=predicted,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=({"sines": 4, "elements": LARGE},),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(BANDWIDTH,),

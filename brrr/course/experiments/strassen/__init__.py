@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from brrr.core.measurement import Field, Point
 from brrr.course.experiments.strassen import ways
-from brrr.course.experiments.strassen.claims import CLAIMS
+from brrr.course.experiments.strassen.claims import JUDGES
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
 from brrr.strassen.ways import Way
 
@@ -140,7 +140,7 @@ EXPERIMENT = Experiment(
     cost=ways.cost,
     predicts=ways.predicted,
     predict_by_default=False,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=({"size": 4096},),
     rate=Rate("flop", "FLOP/s", "effective rate, 2n^3 over the time"),
     guides=(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from brrr.core import units
@@ -23,7 +23,7 @@ from brrr.course.experiments.strassen.frontier import (
     sizes,
 )
 from brrr.course.experiments.strassen.ways import flop_share, line_name, prepared_lines, short, timed_lines, way_of
-from brrr.course.nouns.claim import Claim, Status, Verdict, not_above, not_below, weakest
+from brrr.course.nouns.claim import Judge, Status, Verdict, not_above, not_below, weakest
 from brrr.course.nouns.source import Evidence
 
 HERE = "this course"
@@ -34,11 +34,6 @@ TIMED = {4096: 1.18, 8192: 1.3, 16384: 1.35}
 SPLIT = ("fp16x3", *timed_lines("fp16x3"))
 LARGE = 16384
 
-Judge = Callable[[Evidence], Verdict]
-
-DECIDES = ("; where their SM clocks are over 5 % apart, in cycles (time x clock) too: the less favourable of both "
-           "ratios counts")  # fmt: skip
-"""What a claim on such a ratio adds to what it says it compares."""
 
 TOO_FAR = "at clocks so far apart it is not decided"
 
@@ -290,51 +285,19 @@ def _odd_sizes(evidence: Evidence) -> Verdict:
     return Verdict(status, text + _errors(evidence, (odd.line,), 4097))
 
 
-CLAIMS = (
-    *(Claim(f"fp32-prepared-{n}",
-            f"Without tensor cores, levels of Strassen's algorithm make a product of size {n} {gain:g}x as fast as "
-            "cuBLAS SGEMM, the right side prepared.", HERE,
-            f"span_s of SGEMM over the fastest float32 way with levels, prepared, size {n}, hot: at least {gain:g}x"
-            f"{DECIDES}", _fp32(prepared_lines(*EXACT), n, gain)) for n, gain in PREPARED.items()),
-    *(Claim(f"fp32-timed-{n}",
-            f"With both sides' additions in the time it is {gain:g}x at {n}.", HERE,
-            f"the same, nothing prepared, size {n}: at least {gain:g}x",
-            _fp32(timed_lines(*EXACT), n, gain)) for n, gain in TIMED.items()),
-    Claim("effective-above-peak", "2n^3 over the time is more than the datasheet's fp32 peak.", HERE,
-          f"2 x {LARGE}^3 FLOP over span_s of the fastest prepared float32 way, hot, against the peak without tensor "
-          "cores", _above_peak),
-    Claim("actual-below-peak", "What it really multiplies in that time stays below the peak.", HERE,
-          "the same time, with 7/8 of the FLOP a level", _below_peak),
-    *(Claim(f"split-{n}",
-            f"With float32's accuracy through the tensor cores, a product of size {n} is 3.6x as fast as SGEMM.", HERE,
-            f"span_s of SGEMM over the fastest split product (terms made in the time) whose relative error is no "
-            f"larger than SGEMM's, size {n}, hot: at least 3.6x{DECIDES}", _split(n, 3.6)) for n in (8192, 16384)),
-    Claim("split-stretch", f"With a level outside it is 4x at {LARGE}.", HERE,
-          f"the same at {LARGE}: at least 4x", _split(LARGE, 4.0)),
-    Claim("bf16-16384", "In bfloat16 levels still make a product of size 16384 1.2x as fast.", HERE,
-          "span_s of cuBLAS in bfloat16 over the fastest bfloat16 way with levels, hot: at least 1.2x"
-          f"{DECIDES}",
-          _short("bf16", 16384, 1.2)),
-    Claim("bf16-8192", "At 8192 it is 1.06x.", HERE, "the same at 8192: at least 1.06x", _short("bf16", 8192, 1.06)),
-    Claim("tf32-16384", "In TF32 it is 1.05x at 16384.", HERE,
-          "span_s of cuBLAS in TF32 over the fastest TF32 way with levels, hot: at least 1.05x"
-          f"{DECIDES}",
-          _short("tf32", 16384, 1.05)),
-    Claim("error-strassen", "Strassen's form makes the error at most 1.6x as large a level.", HERE,
-          "relative error (Frobenius, against float64) with L levels over that of the classical product that sums k in "
-          "order (ffma where it was measured, else SGEMM, which may sum k in parts with a smaller error), L-th root, "
-          "float32, every size, normal inputs: at most 1.6x", _growth("strassen", 1.6)),
-    Claim("error-winograd", "Winograd's form makes it at most 1.9x as large.", HERE,
-          "the same: at most 1.9x", _growth("winograd", 1.9)),
-    Claim("odd-sizes", "An odd size, which the source's form does not take, costs hardly more.", HERE,
-          "span_s of the fastest prepared float32 way with levels at 4097 over that at 4096, hot: at most 1.1x"
-          f"{DECIDES}",
-          _odd_sizes),
-    Claim("levels-on-frontier", "Of time against error, ways with levels are on the frontier.", HERE,
-          "span_s and relative error at the largest size measured: no other way is faster and no less accurate",
-          _levels_on_frontier),
-    Claim("matmul-chooses", "matmul(accuracy=) takes nearly the fastest way that is accurate enough.", HERE,
-          "span_s of matmul over the fastest measured way, nothing prepared, whose error is no larger than what is "
-          "promised by that name, every size, hot: at most 1.05x"
-          f"{DECIDES}", _chooses_well),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    **{f"fp32-prepared-{n}": _fp32(prepared_lines(*EXACT), n, gain) for n, gain in PREPARED.items()},
+    **{f"fp32-timed-{n}": _fp32(timed_lines(*EXACT), n, gain) for n, gain in TIMED.items()},
+    "effective-above-peak": _above_peak,
+    "actual-below-peak": _below_peak,
+    **{f"split-{n}": _split(n, 3.6) for n in (8192, 16384)},
+    "split-stretch": _split(LARGE, 4.0),
+    "bf16-16384": _short("bf16", 16384, 1.2),
+    "bf16-8192": _short("bf16", 8192, 1.06),
+    "tf32-16384": _short("tf32", 16384, 1.05),
+    "error-strassen": _growth("strassen", 1.6),
+    "error-winograd": _growth("winograd", 1.9),
+    "odd-sizes": _odd_sizes,
+    "levels-on-frontier": _levels_on_frontier,
+    "matmul-chooses": _chooses_well,
+}

@@ -12,14 +12,13 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Field, Point, Value
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.course.experiments.strassen.frontier import all_known
-from brrr.course.nouns.claim import Claim, Verdict
+from brrr.course.nouns.claim import Judge, Verdict
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.nouns.source import Evidence
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What is claimed of the errors of Strassen's algorithm: growth a level, whole numbers, bad scaling and its cure.
 
-HERE = "this course"
 PLAIN = ("normal", "uniform")
 BADLY_SCALED = ("badly scaled rows", "badly scaled inside")
 
@@ -118,20 +117,13 @@ def _scaling_helps(evidence: Evidence) -> Verdict:
     return Verdict("holds" if least >= 100 else "fails", "; ".join(parts))
 
 
-DECIDES = "relative error (Frobenius) with L levels over that with none, L-th root, float32, normal and uniform inputs"
-WORST = "relative error of the worst row or column, most levels measured, both badly scaled inputs, float32"
-CLAIMS = (
-    Claim("growth-strassen", "Strassen's form makes the error at most 1.6x as large a level.", HERE,
-          f"{DECIDES}: at most 1.6x", _growth("strassen", 1.6)),
-    Claim("growth-winograd", "Winograd's form makes it at most 1.9x as large.", HERE,
-          f"{DECIDES}: at most 1.9x", _growth("winograd", 1.9)),
-    Claim("whole-numbers-exact", "On whole numbers that float32 holds exactly, every level is exact.", HERE,
-          "relative error on whole numbers from -8 to 8, both forms, every level: 0", _whole_numbers),
-    Claim("bad-scaling-hurts", "On badly scaled inputs levels lose most of the digits of small rows.", HERE,
-          f"{WORST}: at least 1000x that of the classical product", _scaling_hurts),
-    Claim("scaling-helps", "Scaling rows and columns by powers of two gives them back.", HERE,
-          f"{WORST}: at least 100x smaller with scaling", _scaling_helps),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "growth-strassen": _growth("strassen", 1.6),
+    "growth-winograd": _growth("winograd", 1.9),
+    "whole-numbers-exact": _whole_numbers,
+    "bad-scaling-hurts": _scaling_hurts,
+    "scaling-helps": _scaling_helps,
+}
 
 
 LEVELS = (0, 1, 2, 3)
@@ -198,5 +190,5 @@ EXPERIMENT = Experiment(
     package=__name__,
     supports=supports,
     cost=cost,
-    claims=CLAIMS,
+    judges=JUDGES,
 )

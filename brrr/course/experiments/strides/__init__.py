@@ -11,12 +11,11 @@ from math import inf
 from brrr.core.measurement import Estimate, Point, Value
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.course.experiments.predicted import BANDWIDTH, ONE_KERNEL, alone
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
+from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
 from brrr.course.nouns.source import Evidence
 from brrr.gpu.datasheet import Hardware
 
-HERE = "this course"
 STRIDES = (1, 2, 3, 4, 8, 16, 32)
 OFFSETS = (0, 1, 3, 8)
 NUMBERS = (2**22, 2**26, 2**28)
@@ -185,32 +184,17 @@ def _read_before_write(evidence: Evidence) -> Verdict:
     return band_verdict(ratio, 1.7, 2.7, f"writing one number in eight over all: {ratio:x} of the time")
 
 
-CLAIMS = (
-    Claim("sector-is-paid", "Who uses one number in eight pays for all eight.", HERE,
-          "useful bytes over busy_s of a read, stride 8 over stride 1, 2^28 floats, hot; 1/8 within 25 %",
-          _sector_is_paid),
-    Claim("time-is-flat", "Leaving out three numbers of four saves no time.", HERE,
-          "busy_s of a read, stride 4 over stride 1, 2^28 floats, hot; within 10 %", _time_is_flat),
-    Claim("two-sectors-at-once", "One number in sixteen takes as long as one in eight: memory hands out two sectors "
-          "at once.", HERE, "busy_s of a read, stride 16 over stride 8, 2^28 floats, hot; within 10 %",
-          _two_sectors_at_once),
-    Claim("no-worse-beyond", "Beyond two sectors a wider stride costs no more for each number.", HERE,
-          "useful bytes over busy_s of a read, stride 32 over stride 16, 2^28 floats, hot; at least 0.75x",
-          _no_worse_beyond),
-    Claim("read-before-write", "Writing one number in eight takes twice as long as writing all: the rest of each "
-          "sector must be read first.", HERE,
-          "busy_s of a write, stride 8 over stride 1, 2^28 floats, hot; 1.7x to 2.7x", _read_before_write),
-    Claim("crooked-read", "A read that begins in the middle of a sector costs hardly more.", HERE,
-          "busy_s of a read with stride 1, offset 1 over offset 0, 2^28 floats, hot; at most 1.1x", _crooked_read),
-    Claim("crooked-write", "A write that begins in the middle of a sector costs more: each warp fills two sectors in "
-          "part.", HERE, "busy_s of a write with stride 1, offset 1 over offset 0, 2^28 floats, hot; at least 1.15x",
-          _crooked_write),
-    Claim("a-sector-later", "A write that begins a whole sector later costs hardly more.", HERE,
-          "busy_s of a write with stride 1, offset 8 over offset 0, 2^28 floats, hot; at most 1.1x", _a_sector_later),
-    Claim("whole-warps", "If every warp begins with a sector, the crooked write is as fast as the straight one.", HERE,
-          "busy_s with stride 1 of the write by whole sectors at offset 1 over the plain one at offset 0, 2^28 floats, "
-          "hot; at most 1.1x", _whole_warps),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "sector-is-paid": _sector_is_paid,
+    "time-is-flat": _time_is_flat,
+    "two-sectors-at-once": _two_sectors_at_once,
+    "no-worse-beyond": _no_worse_beyond,
+    "read-before-write": _read_before_write,
+    "crooked-read": _crooked_read,
+    "crooked-write": _crooked_write,
+    "a-sector-later": _a_sector_later,
+    "whole-warps": _whole_warps,
+}
 
 EXPERIMENT = Experiment(
     name="strides",
@@ -243,7 +227,7 @@ EXPERIMENT = Experiment(
     supports=supports,
     cost=cost,
     predicts=predicted,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=({"stride": 1, "offset": 0, "numbers": 2**26}, {"stride": 8, "offset": 0, "numbers": 2**26}),
     rate=Rate("bytes", "B/s", "useful bytes a second"),
     guides=(

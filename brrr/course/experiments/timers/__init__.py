@@ -9,7 +9,7 @@ from __future__ import annotations
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Measurement, Point
-from brrr.course.nouns.claim import Claim, Verdict
+from brrr.course.nouns.claim import Judge, Verdict
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.nouns.source import Evidence
 
@@ -54,8 +54,6 @@ def supports(variant: Variant, point: Point) -> bool:
 
 
 # ---- the claims: what the package's own timer must show ----
-
-HERE = "this package's own target for its timer"
 
 
 def _measured(evidence: Evidence, variant: str, function: str, cache: str = "hot") -> Measurement | None:
@@ -187,23 +185,15 @@ def _common_timers_off(evidence: Evidence) -> Verdict:
     return Verdict("holds" if min(ratios) >= 2 else "fails", ", ".join(parts))
 
 
-CLAIMS = (
-    Claim("spin-kernels", "kernel_s follows kernels of known length.", HERE,
-          "kernel_s(T) - kernel_s(0) against the global timer, hot: within max(1 %, 2 ticks)", _spin_slope),
-    Claim("chain-span", "span_s of a chain is what time stamps in the stream show.", HERE,
-          "span_s against in-kernel time stamps, hot: within max(3 %, 0.5 µs)", _span_of_chains),
-    Claim("fallback", "Without a profiler kernel_s still comes close to CUPTI's.", HERE,
-          "kernel_s: max(10 %, 0.3 µs) up to 5 µs, 4 % to 20 µs, 1.5 % above", _fallback_close),
-    Claim("fallback-closest", "No known timer comes closer to CUPTI where it times the same thing.", HERE,
-          "one-kernel functions, same cache: differences under max(1 %, 0.1 µs) are ties", _fallback_closest),
-    Claim("injected-work", "period_s and the host-bound flag are right where the truth is built in.", HERE,
-          "period_s within 5 % of the larger of host and device work; the flag on each", _injected),
-    Claim("no-sync-lies", "A clock stopped without synchronising does not see the GPU's work.",
-          "GPU Performance: Parallel Processing vs Overhead (2024), section 'matmul'",
-          "host_s of no-sync at most a tenth of kernel_s, 8192 product, hot", _no_sync_lies),
-    Claim("common-timers", "On small operators common timers are off by 2 times and more.", HERE,
-          "do_bench and event pairs over kernel_s of a 64 x 1024 relu: at least 2x", _common_timers_off),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "spin-kernels": _spin_slope,
+    "chain-span": _span_of_chains,
+    "fallback": _fallback_close,
+    "fallback-closest": _fallback_closest,
+    "injected-work": _injected,
+    "no-sync-lies": _no_sync_lies,
+    "common-timers": _common_timers_off,
+}
 
 EXPERIMENT = Experiment(
     name="timers",
@@ -263,6 +253,6 @@ EXPERIMENT = Experiment(
     ),
     package=__name__,
     supports=supports,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=({"function": "relu-64x1024", "cache": "hot"}, {"function": "gemm-1024", "cache": "hot"}),
 )

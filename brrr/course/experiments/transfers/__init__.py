@@ -11,7 +11,7 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.course.experiments.judging import at, curve, datasheet, largest, minimum, toy_named
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
+from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
 from brrr.course.nouns.source import Evidence
 from brrr.gpu.datasheet import Hardware
@@ -111,24 +111,14 @@ def _device_memory_is_faster(evidence: Evidence) -> Verdict:
     return Verdict(not_below(gain, DEVICE_GAIN), text)
 
 
-CLAIMS = (
-    Claim("pinned-beats-pageable", "Large copies are faster from and to pinned memory than pageable memory.", HERE,
-          "period_s of pageable over pinned at the largest size of 16 MB or more; at least 1.2x in each direction",
-          _pinned_beats_pageable),
-    Claim("latency-floor", "A small copy costs the same however small it is: the fixed cost of any copy.", HERE,
-          "latency_s of 16 KB over 1 KB, pinned, to the GPU, hot; at most 1.25x", _floor),
-    Claim("link-share", "Copies of pinned memory come close to what the link's datasheet promises.", HERE,
-          "bytes over period_s at the largest size, each direction alone; 80 % to 100 % of the datasheet", _link_share),
-    Claim("both-directions", "Data can go both ways at once: the link has a lane for each direction.", HERE,
-          "bytes a second of both at once over the slower one alone, period_s, pinned; at least 1.6x",
-          _both_directions),
-    Claim("pageable-waits", "A copy of pageable memory makes the caller wait; one of pinned memory does not.", HERE,
-          "host_s over latency_s to the GPU at the largest size: pageable at least 50 %, pinned at most 10 %",
-          _pageable_waits),
-    Claim("link-is-the-narrow-place", "The way to the GPU is far slower than the GPU's own memory.", SOURCE,
-          "bytes a second within the GPU's memory over those to the GPU, pinned, period_s; at least 10x",
-          _device_memory_is_faster),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "pinned-beats-pageable": _pinned_beats_pageable,
+    "latency-floor": _floor,
+    "link-share": _link_share,
+    "both-directions": _both_directions,
+    "pageable-waits": _pageable_waits,
+    "link-is-the-narrow-place": _device_memory_is_faster,
+}
 
 
 SIZES = tuple(2**k for k in range(10, 31))
@@ -213,7 +203,7 @@ EXPERIMENT = Experiment(
     ),
     package=__name__,
     supports=supports,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=({"nbytes": 2**20}, {"nbytes": 2**28}),
     cost=cost,
     rate=Rate("bytes", "B/s", "bandwidth"),

@@ -12,12 +12,10 @@ from brrr.core.measurement import Estimate, Point, Value
 from brrr.counting.cost import Cost
 from brrr.course.experiments.judging import all_within, datasheet
 from brrr.course.experiments.predicted import BANDWIDTH, alone, moving, pointwise
-from brrr.course.nouns.claim import Claim, Verdict, not_below
+from brrr.course.nouns.claim import Judge, Verdict, not_below
 from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
 from brrr.course.nouns.source import Evidence
 
-SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Bandwidth'"
-HERE = "this course"
 ACTIVATIONS = ("relu", "gelu", "sigmoid", "tanh")
 OPERATORS = (*ACTIVATIONS, "exp", "cos")
 FUNCTIONS = ("copy", *OPERATORS)
@@ -120,24 +118,14 @@ def _arithmetic_shows(evidence: Evidence) -> Verdict:
     return all_within(ratios.values(), 0.6, 1.1, text)
 
 
-CLAIMS = (
-    Claim("activations-alike", "Activation functions cost nearly the same, though gelu computes far more than relu.",
-          SOURCE, "busy_s of gelu, sigmoid and tanh over relu, float32, most elements, hot; within 10 %",
-          _activations_alike),
-    Claim("alike-with-half-the-bytes", "Activation functions cost nearly the same, on bfloat16 too.", SOURCE,
-          "busy_s of gelu, sigmoid and tanh over relu, bfloat16, most elements, hot; within 10 %",
-          _alike_with_half_the_bytes),
-    Claim("as-a-copy", "An operator on each element costs what a copy costs.", HERE,
-          "busy_s of each operator over a copy, float32, most elements, hot; within 10 %", _as_a_copy),
-    Claim("near-the-bandwidth", "Operators on each element run near the memory's bandwidth.", HERE,
-          "bytes over busy_s of the slowest, float32, most elements, hot; at least 80 % of the datasheet's",
-          _near_the_bandwidth),
-    Claim("half-the-bytes", "Where little is computed, half as many bytes an element take half the time.", HERE,
-          "busy_s of copy, relu and exp on bfloat16 over float32, most elements, hot; 0.45x to 0.55x",
-          _half_the_bytes),
-    Claim("arithmetic-shows", "Where much is computed, they take more: the bytes are halved, the arithmetic is not.",
-          HERE, "busy_s of cos and gelu on bfloat16 over float32, most elements, hot; above 0.6x", _arithmetic_shows),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "activations-alike": _activations_alike,
+    "alike-with-half-the-bytes": _alike_with_half_the_bytes,
+    "as-a-copy": _as_a_copy,
+    "near-the-bandwidth": _near_the_bandwidth,
+    "half-the-bytes": _half_the_bytes,
+    "arithmetic-shows": _arithmetic_shows,
+}
 
 EXPERIMENT = Experiment(
     name="unary",
@@ -160,7 +148,7 @@ EXPERIMENT = Experiment(
     supports=supports,
     cost=cost,
     predicts=predicted,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=({"elements": 2**16, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(BANDWIDTH,),

@@ -15,12 +15,11 @@ from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost, Form
 from brrr.course.experiments.judging import Curve, datasheet
 from brrr.course.experiments.predicted import alone, moving, pointwise, reduction
-from brrr.course.nouns.claim import Claim, Verdict, band_verdict, not_below
+from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
 from brrr.course.nouns.source import Evidence
 from brrr.gpu.datasheet import Hardware
 
-HERE = "this course"
 DENSE = (*(3 * 2**k for k in range(20, 27)), *(n * 2**k for k in range(21, 26) for n in (5, 7)))
 NBYTES = tuple(sorted((*(2**k for k in range(16, 33)), *DENSE)))
 """64 KiB to 4 GiB, four times as dense from 8 MiB to 256 MiB, where the L2 caches of GPUs end."""
@@ -140,17 +139,12 @@ def _operators_need_size(evidence: Evidence) -> Verdict:
     return band_verdict(few / many, 0.0, 0.5, text)
 
 
-CLAIMS = (
-    Claim("l2-is-faster", "Memory that fits into the L2 cache is read and written faster.", HERE,
-          "bytes over busy_s, sustained copy, a quarter of the L2 over 20 times the L2; at least 1.5x", _l2_is_faster),
-    Claim("cliff-at-the-l2", "The bandwidth falls where the working set outgrows the L2.", HERE,
-          "where bytes over busy_s of a sustained copy pass the geometric mean of both levels; 0.25 to 1.5 times the "
-          "datasheet's L2", _cliff_at_the_l2),
-    Claim("memory-near-the-datasheet", "A copy comes near the bandwidth on the specification sheet.", HERE,
-          "bytes over busy_s, sustained copy, 20 times the L2 or more; at least 80 %", _memory_near_the_datasheet),
-    Claim("operators-need-size", "One operator on a small array is far from any bandwidth.", HERE,
-          "bytes over busy_s of torch's copy, smallest set over largest, hot; less than half", _operators_need_size),
-)  # fmt: skip
+JUDGES: dict[str, Judge] = {
+    "l2-is-faster": _l2_is_faster,
+    "cliff-at-the-l2": _cliff_at_the_l2,
+    "memory-near-the-datasheet": _memory_near_the_datasheet,
+    "operators-need-size": _operators_need_size,
+}
 
 EXPERIMENT = Experiment(
     name="working_set",
@@ -181,7 +175,7 @@ EXPERIMENT = Experiment(
     supports=supports,
     cost=cost,
     predicts=predicted,
-    claims=CLAIMS,
+    judges=JUDGES,
     anchors=({"nbytes": 2**20}, {"nbytes": 2**30}),
     rate=Rate("bytes", "B/s", "bytes moved a second"),
     guides=(
