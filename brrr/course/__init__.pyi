@@ -1,6 +1,6 @@
 """What lessons import of the course: `__init__.py` loads each from here, when it is first used."""
 
-from ..drawing.generations import ridge_by_generation as ridge_by_generation
+from ..drawing.roofline import ridge_by_generation as ridge_by_generation
 from .experiments.cos_cos.work import cos_cos as cos_cos
 from .lessons.checking import Mark as Mark
 from .lessons.checking import check as check

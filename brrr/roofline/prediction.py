@@ -138,7 +138,8 @@ def bound_of(times: Sequence[OperatorTime], period_s: float, graph_s: float | No
     moving, computing = _limited(times)
     larger, smaller = max(moving, computing), min(moving, computing)
     if larger <= RIDGE * smaller:
-        return "balanced", _ratio(*_whole(times)) if moving == computing else larger / smaller
+        alone = all(_ratio(each.memory_s, each.compute_s) <= RIDGE for each in times)
+        return "balanced", _ratio(*_whole(times)) if alone else larger / smaller
     bound: Bound = "memory" if moving > computing else "compute"
     if smaller > 0:
         return bound, larger / smaller

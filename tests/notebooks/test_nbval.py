@@ -7,25 +7,35 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from functools import reduce
 from pathlib import Path
 
 import nbformat
 import pytest
-from harness import LESSONS, NOTEBOOKS, read, run_nbval, then, with_all_right, with_sweep
+from harness import CHROMIUM, LESSONS, NOTEBOOKS, read, run_nbval, then, with_all_right, with_sweep
 
 CPU = {"BRRR_SOURCE": "cpu", "BRRR_QUICK": "1"}
 ON_A_GPU = os.environ.get("BRRR_SOURCE") == "cuda"  # `make test-gpu` asks for this lane, and for this one only
 LANES = {"cuda": {"BRRR_SOURCE": "cuda"}} if ON_A_GPU else {"recorded": {"BRRR_SOURCE": "recorded:h200"}, "cpu": CPU}
+KERNELS = len(LESSONS) if ON_A_GPU else 2
+"""To load torch takes longer than most lessons: several of them share a kernel, one after the other."""
+IN_THE_BROWSER = any(map(shutil.which, CHROMIUM)) and not ON_A_GPU
+"""Where there is a browser, tests/browser runs the lessons on the recording and moves their sliders."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lane", LANES)
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
-def test_lesson_runs_its_sliders_move_and_its_answers_are_right(lesson: Path, lane: str, tmp_path: Path) -> None:
-    solution = with_all_right(read(NOTEBOOKS / "solutions" / lesson.name))
-    ran = run_nbval(then(with_sweep(read(lesson)), solution), tmp_path, **LANES[lane])
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+@pytest.mark.parametrize("kernel", range(KERNELS))
+def test_lessons_run_their_sliders_move_and_their_answers_are_right(kernel: int, lane: str, tmp_path: Path) -> None:
+    parts, starts = [], {}
+    for lesson in LESSONS[kernel::KERNELS]:
+        starts[lesson.stem] = sum(len(part.cells) + 1 for part in parts)
+        if not (lane == "recorded" and IN_THE_BROWSER):
+            parts.append(with_sweep(read(lesson)))
+        parts.append(with_all_right(read(NOTEBOOKS / "solutions" / lesson.name)))
+    ran = run_nbval(reduce(then, parts), tmp_path, **LANES[lane])
+    assert ran.returncode == 0, f"{ran.stdout}{ran.stderr}The lessons begin at these cells: {starts}"
 
 
 @pytest.mark.slow
