@@ -12,14 +12,13 @@ pytestmark = pytest.mark.browser
 SET_UP = "import os\nos.environ['BRRR_SOURCE'] = 'cpu'\nfrom brrr import guess\n"
 SET_UP += "from brrr.course.lessons.drawings import drawing"
 GUESS = 'g = guess("A level is faster by ...", unit="x")'
-NAMES = ("strassen-flow", "strassen-tiles", "strassen-bytes", "strassen-roofline", "strassen-errors")
-CELLS = [f'drawing("{name}"{", unlock=g" * (name == NAMES[0])})' for name in NAMES]
+CELL = 'drawing("strassen-flow", unlock=g)'  # the others are moved in their lessons, by test_lessons.py
 
 
 @pytest.fixture(scope="module")
 def opened(window: Window) -> Iterator[NotebookPage]:
-    """A notebook with every drawing that needs no recording."""
-    page = window.open(window.lab.write("drawing.ipynb", SET_UP, GUESS, *CELLS))
+    """A notebook with a drawing that needs no recording."""
+    page = window.open(window.lab.write("drawing.ipynb", SET_UP, GUESS, CELL))
     page.run_all()
     yield page
     assert page.errors == []
@@ -41,13 +40,3 @@ def test_the_flow_to_its_last_step(opened: NotebookPage) -> None:
     assert flow.text in flow.root.locator("img.brrr-figure").get_attribute("title")
     flow.press(handle, "ArrowLeft")
     assert "addition 7 of 8 after the products" in flow.text
-
-
-@pytest.mark.parametrize("number", range(1, len(NAMES)))
-def test_every_slider_moves_by_key_and_by_mouse(opened: NotebookPage, number: int) -> None:
-    shown = opened.explorer(number)
-    shown.root.scroll_into_view_if_needed()
-    for handle in shown.handles():
-        shown.press(handle, shown.inward(handle))
-        shown.drag(handle, shown.away(handle))
-    opened.photograph(NAMES[number], shown.root)
