@@ -1,14 +1,16 @@
 """A claim: a sentence of a lesson as a predicate over measurements; its verdict is computed, per device.
 
-A verdict is *holds*, *fails* (with the numbers), *undecided* (the interval straddles) or *not measured*.
+A verdict is *holds*, *fails* (with the numbers), *undecided* (the interval straddles), *not measured*, or *retired*
+(its experiment or way is gone). *After the data* is a mark beside it: the recording was there when the claim was fixed.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +19,7 @@ from brrr.core.errors import NotRecordedError, RecordingError
 from brrr.core.files import share, typed
 from brrr.core.measurement import Estimate
 
-Status = Literal["holds", "fails", "undecided", "not measured"]
+Status = Literal["holds", "fails", "undecided", "not measured", "retired"]
 
 
 @dataclass(frozen=True)
@@ -40,20 +42,85 @@ Judge = Callable[[Any], Verdict]
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A sentence with its source and the predicate that judges it.
+class Change:
+    """A change of a claim after it was fixed: what and why, and its verdicts before and after."""
 
-    `decides` says in words what is compared, with its tolerance, the field and the cache state.
+    date: str
+    what: str
+    why: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the ledger says of a claim; a field that does not apply is empty.
+
+    id: the experiment's name, a dot and the claim's. source: a key of the ledger's sources; place: where in it.
+    compares: the statistic; field: of which of the six times, or of what else; cache: hot or cold; rivals: whom with,
+    and what either side had prepared. fixed: the date of its text; after_data: whose recordings were there before.
+    not_here: why nothing here can judge it. retired: when and why its experiment or way went, `last` its last verdicts.
     """
 
-    name: str
-    text: str
+    id: str
+    sentence: str
     source: str
-    decides: str
-    judge: Judge
+    place: str
+    compares: str
+    field: str
+    cache: str
+    points: str
+    rivals: str
+    tolerance: str
+    fixed: str
+    after_data: tuple[str, ...]
+    changed: tuple[Change, ...]
+    not_here: str
+    retired: str
+    last: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the ledger with the title of its source and the predicate that judges it, if any can."""
+
+    entry: Entry
+    title: str
+    judge: Judge | None
+
+    @property
+    def name(self) -> str:
+        """What it is called within its experiment."""
+        return self.entry.id.partition(".")[2]
+
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        return self.entry.sentence
+
+    @property
+    def source(self) -> str:
+        """The title of its source, and the place there."""
+        return ", ".join(filter(None, (self.title, self.entry.place)))
+
+    @property
+    def decides(self) -> str:
+        """What is compared, of which times, where, with whom, and within which bounds."""
+        one = self.entry
+        of = ", ".join(filter(None, (one.field, one.cache)))
+        return "; ".join(filter(None, (one.compares, of, one.points, one.rivals, one.tolerance)))
+
+    def after_the_data(self, source: str) -> bool:
+        """Whether the recording of that name was there when the claim was fixed; what is measured live never was."""
+        return source.removeprefix("recorded:") in self.entry.after_data
 
     def verdict(self, evidence: Any) -> Verdict:
         """The verdict on this evidence; *not measured* where it lacks what the claim looks at."""
+        if self.entry.retired:
+            last = self.entry.last.get(evidence.source.name.removeprefix("recorded:"), "not measured")
+            return Verdict("retired", f"{self.entry.retired}; the last verdict was {last}")
+        if self.judge is None:
+            return Verdict("not measured", self.entry.not_here)
         try:
             return self.judge(evidence)
         except NotRecordedError as missing:
@@ -109,44 +176,31 @@ def weakest(statuses: Iterable[Status]) -> Status:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What the ledger says of a claim: `id` is the experiment's name, a dot and the claim's; `place` in the source."""
-
-    id: str
-    sentence: str
-    source: str
-    place: str
-    decides: str
-
-
-@dataclass(frozen=True)
 class Ledger:
     """Every claim, and the titles of the sources that they name."""
 
     sources: Mapping[str, str]
     claim: tuple[Entry, ...]
 
-    def said_by(self, entry: Entry) -> str:
-        """The title of its source, and the place there."""
-        return ", ".join(filter(None, (self.sources[entry.source], entry.place)))
+
+ABSENT: dict[str, Any] = {each.name: "" for each in fields(Entry)} | {"after_data": (), "changed": (), "last": {}}
 
 
 def claims_of(experiment: str, judges: Mapping[str, Judge]) -> tuple[Claim, ...]:
     """The claims of an experiment, in the ledger's order; RecordingError where ledger and code name different ones.
 
-    >>> claims_of("sines", dict.fromkeys(("half-by-script", "longer-gains-more", "until-arithmetic")))[0].text
-    'torch.jit.script saves almost half of the time of four sines.'
+    >>> claims_of("made-up", {})
+    ()
     """
     path = share("data") / "claims.toml"
     ledger = read_ledger(path)
-    mine = {name: each for each in ledger.claim for whose, _, name in [each.id.partition(".")] if whose == experiment}
-    if unmatched := mine.keys() ^ judges.keys():
-        raise RecordingError(
-            f"{path}: {experiment} has {', '.join(sorted(unmatched))} here or in its code, not in both"
-        )
-    return tuple(
-        Claim(name, each.sentence, ledger.said_by(each), each.decides, judges[name]) for name, each in mine.items()
-    )
+    mine = [each for each in ledger.claim if each.id.partition(".")[0] == experiment]
+    found = tuple(Claim(each, ledger.sources[each.source], judges.get(each.id.partition(".")[2])) for each in mine)
+    judged = {each.name for each in found if not (each.entry.retired or each.entry.not_here)}
+    if unmatched := judged ^ judges.keys():
+        names = ", ".join(sorted(unmatched))
+        raise RecordingError(f"{path}: {experiment} has {names} here or in its code, not in both")
+    return found
 
 
 @functools.cache
@@ -154,12 +208,22 @@ def read_ledger(path: Path) -> Ledger:
     """Read and check a file of claims; RecordingError names the file, the claim and what is wrong with it."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        found: Ledger = typed(Ledger, {**tables, "claim": [{"place": "", **each} for each in tables.get("claim", ())]})
+        found: Ledger = typed(Ledger, {**tables, "claim": [{**ABSENT, **each} for each in tables.get("claim", ())]})
         for number, each in enumerate(found.claim):
-            if each.source not in found.sources:
-                raise ValueError(f"{each.id}.source is {each.source!r}; expected one of {', '.join(found.sources)}")
+            _check(each, found.sources)
             if each.id in (one.id for one in found.claim[:number]):
                 raise ValueError(f"{each.id} stands there twice")
     except (OSError, ValueError, TypeError) as error:  # a damaged TOML file raises a kind of ValueError
         raise RecordingError(f"{path}: {error}. Restore the file from the repository.") from error
     return found
+
+
+def _check(entry: Entry, sources: Mapping[str, str]) -> None:
+    if entry.source not in sources:
+        raise ValueError(f"{entry.id}.source is {entry.source!r}; expected one of {', '.join(sources)}")
+    needed = ("sentence", "fixed") if entry.not_here else ("sentence", "fixed", "compares", "tolerance")
+    for name in needed:
+        if not getattr(entry, name):
+            raise ValueError(f"{entry.id}.{name} is missing")
+    if not all(re.fullmatch(r"\d{4}-\d\d-\d\d", day) for day in (entry.fixed, *(each.date for each in entry.changed))):
+        raise ValueError(f"{entry.id}.fixed is {entry.fixed!r}; expected a date as 2026-11-22, as for each change")

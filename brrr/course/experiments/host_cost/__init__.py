@@ -101,7 +101,7 @@ def _module_to_blame(evidence: Evidence) -> Verdict:
     module, bare = (at(evidence, line, elements=SMALL, operators=1) for line in ("module", "relu"))
     times = f"{units.seconds(module.median)} through nn.Module, {units.seconds(bare.median)} without it: "
     text = f"{times}{units.percent(1 - bare.median / module.median, 2)} of it is nn.Module's"
-    return Verdict(not_below(1 - bare / module, 0.25), text)
+    return Verdict(not_below(1 - bare / module, 0.5), text)
 
 
 def _script_closes(evidence: Evidence) -> Verdict:

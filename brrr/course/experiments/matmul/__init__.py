@@ -10,7 +10,7 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
-from brrr.course.experiments.judging import Curve, wins_from
+from brrr.course.experiments.judging import Curve, minimum, wins_from
 from brrr.course.experiments.predicted import alone, product
 from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant
@@ -60,6 +60,16 @@ def _wins_only_at_scale(evidence: Evidence) -> Verdict:
     return Verdict("holds", f"the GPU with transfers wins from size {size} on")
 
 
+def _cpu_grows(evidence: Evidence) -> Verdict:
+    """On the CPU each doubling of the size from 128 on takes at least 4 times as long."""
+    (cpu,) = _curves(evidence, "cpu")
+    steps = {size: cpu[2 * size] / cpu[size] for size in cpu if size >= 128 and 2 * size in cpu}
+    if not steps:
+        raise NotRecordedError("no doubling of the size from 128 on was measured")
+    text = ", ".join(f"{ratio:x} from {size}" for size, ratio in steps.items())
+    return Verdict(not_below(minimum(steps.values()), 4.0), f"a doubling takes {text}")
+
+
 def _first_call_is_slow(evidence: Evidence) -> Verdict:
     """The very first call, which makes the context, against a later one of the same size."""
     first = evidence.get("first call", size=1)
@@ -91,10 +101,11 @@ def _transfers_are_half(evidence: Evidence) -> Verdict:
     total = evidence.get("transfers", size=32768)
     compute = evidence.get("synchronized", size=32768)
     share = 1 - compute / total
-    return band_verdict(share, 0.4, 0.6, f"transfers take {share.median:.0%} of the total at size 32768")
+    return band_verdict(share, 0.45, 0.55, f"transfers take {share.median:.0%} of the total at size 32768")
 
 
 JUDGES: dict[str, Judge] = {
+    "cpu-grows": _cpu_grows,
     "gpu-wins-at-scale": _wins_only_at_scale,
     "first-call-bump": _first_call_is_slow,
     "unsynchronized-flat": _unsynchronized_is_flat,

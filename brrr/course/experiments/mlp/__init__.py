@@ -130,7 +130,8 @@ VARIANTS = (
 
 HOSTS = ("module", "functional", "inference", "script", "graph", "pycuda", "pycuda-fused", "epilogue", "megakernel")
 SPANS = ("module", "graph", "pycuda-graph", "triton-graph", "megakernel", "megakernel-graph", "best",
-         "max-autotune", *STRASSEN)  # fmt: skip
+         "max-autotune", "pycuda-fused", *STRASSEN)  # fmt: skip
+LATENCIES = ("module", "graph", "max-autotune", "best")
 
 
 def _lines() -> tuple[Line, ...]:
@@ -139,11 +140,13 @@ def _lines() -> tuple[Line, ...]:
     loops = [_line(each, "period_s", "", each.device == "cpu-queue" or each.name in shown) for each in VARIANTS]
     named = {each.name: each for each in VARIANTS}
     hosts = [_line(named[name], "host_s", "host") for name in HOSTS]
-    return (*loops, *hosts, *(_line(named[name], "span_s", "span") for name in SPANS))
+    spans = [_line(named[name], "span_s", "span") for name in SPANS]
+    return (*loops, *hosts, *spans, *(_line(named[name], "latency_s", "latency") for name in LATENCIES))
 
 
 def _line(variant: Variant, field: Field, suffix: str, shown: bool = False) -> Line:
-    note = {"host": ", the host's time", "span": ", the GPU's own time"}.get(suffix, "")
+    notes = {"host": "the host's time", "span": "the GPU's own time", "latency": "one call and its wait"}
+    note = f", {notes[suffix]}" if suffix else ""
     return Line(
         f"{variant.name.replace('-', ' ')} {suffix}".strip(), variant.name, field, f"{variant.label}{note}", shown
     )

@@ -151,7 +151,12 @@ def _host_layer(evidence: Evidence) -> Verdict:
 
 
 def over_fusion(evidence: Evidence) -> dict[Key, Estimate]:
-    """The source's fused network over its fused Strassen one, 8 layers."""
+    """The source's fused network over its fused Strassen one on the device, 8 layers: launches judge no algorithm."""
+    return speedups(evidence, "strassen one span", "pycuda fused span", layers=(MOST_LAYERS,))
+
+
+def _in_a_loop(evidence: Evidence) -> dict[Key, Estimate]:
+    """The same with all that the host adds."""
     return speedups(evidence, "strassen one", "pycuda fused", layers=(MOST_LAYERS,))
 
 
@@ -170,14 +175,17 @@ def _region(evidence: Evidence) -> dict[Key, Estimate]:
 def _at_best(evidence: Evidence) -> Verdict:
     """Up to 1.53x over fusion."""
     where, most = claims.largest(_region(evidence))
-    return claims.as_told(most, 1.53, f"{most:x} at {place(where)}")
+    loop = _in_a_loop(evidence)[where]
+    return claims.as_told(most, 1.53, f"{most:x} at {place(where)} on the device, {units.ratio(loop.median)} in a loop")
 
 
 def _on_average(evidence: Evidence) -> Verdict:
     """1.3x on average where batch >= 64 and hidden >= 1024."""
     found = _region(evidence)
     gain = claims.average(found.values())
-    return claims.as_told(gain, 1.3, f"{gain:x} on average over {len(found)} points")
+    loop = claims.average(ratio for key, ratio in _in_a_loop(evidence).items() if key in found)
+    text = f"{gain:x} on average over {len(found)} points on the device, {units.ratio(loop.median)} in a loop"
+    return claims.as_told(gain, 1.3, text)
 
 
 def _only_there(evidence: Evidence) -> Verdict:
@@ -219,6 +227,29 @@ def _few_rows(evidence: Evidence) -> Verdict:
     return Verdict(not_above(maximum(found.values()), 1.0), text)
 
 
+def _best_for_one_caller(evidence: Evidence) -> Verdict:
+    """PyTorch's fastest way over best() for a single caller, who waits for each result: 1.5x on average."""
+    rivals = fastest(evidence, [f"{each} latency" for each in RIVALS], [f"{each} latency" for each in RIVALS[:2]])
+    mine = times(evidence, "best latency")
+    found = {key: rivals[key][0] / time for key, time in mine.items() if key in rivals}
+    if len(found) < claims.WHOLE_GRID:
+        raise NotRecordedError(f"best and PyTorch's ways were measured together at {len(found)} points only")
+    gain = geometric(found.values())
+    text = f"{gain:x} on average of {len(found)} points; {claims.smallest(found)[1]:x} at least"
+    return Verdict(not_below(gain, 1.5), text)
+
+
+def _few_rows_graph(evidence: Evidence) -> Verdict:
+    """The same against the CUDA Graph of nn.Sequential alone, as it was claimed first: below 1x at every point."""
+    found = speedups(
+        evidence, "strassen one span", "graph span",
+        layers=(MOST_LAYERS,), batch=FEWEST_ROWS, hidden=WIDE, fewest=FEWEST_WIDE,
+    )  # fmt: skip
+    where, most = claims.largest(found)
+    text = f"the graph of nn.Sequential takes {most:x} of its time at most, at {place(where)}"
+    return Verdict(not_above(maximum(found.values()), 1.0), text)
+
+
 def _large(evidence: Evidence, line: str, at_least: float) -> Verdict:
     """The least gain over PyTorch's fastest way at the large points, by their own times on the device."""
     spans = [f"{rival} span" for rival in RIVALS]
@@ -255,19 +286,53 @@ def _strassen_never_slower(evidence: Evidence) -> Verdict:
     return _never_slower(found)
 
 
-REGION = "8 layers, batch 64 and 128, hidden 1024 to 4096, hot"
+def _kernels(evidence: Evidence) -> Verdict:
+    """Kernels of a call with a level in every layer: two a layer and one more, nine for four layers."""
+    known = evidence.source.known(evidence.experiment, "strassen-one")
+    found = {(int(layers), each.kernels) for (layers, *_), each in known.items() if each.kernels is not None}
+    if not found:
+        raise NotRecordedError("no kernels of the way with a level in every layer were counted")
+    text = ", ".join(f"{kernels} with {layers} layers" for layers, kernels in sorted(found))
+    return Verdict("holds" if all(kernels == 2 * layers + 1 for layers, kernels in found) else "fails", text)
+
+
+def _mostly_faster(evidence: Evidence) -> Verdict:
+    """A level in every layer takes less of the device's time than nn.Sequential at more than half of the points."""
+    found = speedups(evidence, "strassen one span", "module span")
+    loops = speedups(evidence, "strassen one", "module")
+    faster, in_a_loop = (sum(ratio.low > 1 for ratio in each.values()) for each in (found, loops))
+    text = f"faster at {faster} of {len(found)} points on the device, at {in_a_loop} of {len(loops)} in a loop"
+    return Verdict("holds" if 2 * faster > len(found) else "fails", text)
+
+
+def _small_is_overhead(evidence: Evidence) -> Verdict:
+    """Outside of that region, wherever a level beats nn.Sequential in a loop, fusion alone is as fast or faster."""
+    over_module, fused = speedups(evidence, "strassen one", "module"), _in_a_loop(evidence)
+    gained = [key for key in over_module if key in fused and not inside(key) and over_module[key].low > 1]
+    if not gained:
+        raise NotRecordedError("a level gains over nn.Sequential at no smaller size here")
+    own = [key for key in gained if fused[key].low > 1]
+    text = f"faster than nn.Sequential at {len(gained)} smaller sizes, at {len(own)} of them faster than fusion too"
+    return Verdict("fails" if own else "holds", text)
+
+
 JUDGES: dict[str, Judge] = {
+    "strassen-kernels": _kernels,
+    "strassen-mostly-faster": _mostly_faster,
+    "strassen-small-is-overhead": _small_is_overhead,
     "one-kernel-small": _over_graph_small,
     "one-kernel-middle": _over_graph_middle,
     "one-kernel-eager": _over_eager,
     "best-never-slower": _best_never_slower,
     "best-half-again": _half_again,
     "best-twice": _twice,
+    "best-for-one-caller": _best_for_one_caller,
     "host-cost-of-a-layer": _host_layer,
     "strassen-at-best": _at_best,
     "strassen-average": _on_average,
     "strassen-only-there": _only_there,
     "strassen-few-rows": _few_rows,
+    "strassen-few-rows-graph": _few_rows_graph,
     "strassen-network": _without_tensor_cores,
     "strassen-network-accurate": _accurate,
     "strassen-never-slower": _strassen_never_slower,

@@ -139,7 +139,7 @@ def _streams(evidence: Evidence, sines: int) -> tuple[Estimate, str]:
 
 def _streams_gain_little(evidence: Evidence) -> Verdict:
     gain, text = _streams(evidence, SOURCE_SINES)
-    return band_verdict(gain, 0.0, 1.1, text)
+    return band_verdict(gain, 1 / 1.2, 1.2, text)
 
 
 def _streams_help_transfers(evidence: Evidence) -> Verdict:

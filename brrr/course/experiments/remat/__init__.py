@@ -172,6 +172,13 @@ def _lowers_both(evidence: Evidence) -> Verdict:
     return Verdict(status if more > 1 else "fails", f"{text}, at {counted(int(point['elements']))}")
 
 
+def _lowers_time(evidence: Evidence) -> Verdict:
+    """Fused with all saved over fused and computed again, 8 cosines: above 1x."""
+    point, (saved, again) = together(evidence, "cos", 8, "compile saved", "compile")
+    text = f"to save takes {saved / again:x} the time, predicted {units.ratio(_predicted(8, 'cos'))} by bytes"
+    return Verdict(not_below(saved / again, 1.0), f"{text}, at {counted(int(point['elements']))}")
+
+
 def _as_the_bytes_say(evidence: Evidence) -> Verdict:
     """The same at depths 4, 8 and 16: each at least 80 % of the predicted ratio."""
     parts, shares = [], []
@@ -205,6 +212,7 @@ def _checkpoint_costs(evidence: Evidence) -> Verdict:
 
 JUDGES: dict[str, Judge] = {
     "lowers-both": _lowers_both,
+    "lowers-time": _lowers_time,
     "as-the-bytes-say": _as_the_bytes_say,
     "dear-arithmetic": _dear_arithmetic,
     "checkpoint-costs-time": _checkpoint_costs,

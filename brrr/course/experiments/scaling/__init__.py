@@ -13,7 +13,7 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import DeviceKind, Estimate, Field, Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.course.experiments.judging import Curve, curve
-from brrr.course.nouns.claim import Judge, Verdict, not_above, not_below
+from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_above, weakest
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.nouns.source import Evidence
 
@@ -121,29 +121,25 @@ def _doubling_tells(evidence: Evidence) -> Verdict:
 
 
 def _first_and_last(evidence: Evidence) -> Verdict:
-    """The growth at the smallest batch and at the largest."""
+    """The growth at the smallest batch, 0.9x to 1.1x, and at the largest, 1.6x to 2.4x."""
     growths = _growths(evidence, "chain")
     if len(growths) < 2:
         raise NotRecordedError("fewer than two batches were measured")
     first, last = growths[min(growths)], growths[max(growths)]
     text = f"twice the batch takes {units.ratio(first.median)} as long at {min(growths)}, "
     text += f"{units.ratio(last.median)} at {max(growths)}"
-    both = (not_above(first, HARDLY), not_below(last, IN_PROPORTION))
-    return Verdict("holds" if set(both) == {"holds"} else "fails" if "fails" in both else "undecided", text)
+    return Verdict(weakest((band_verdict(first, 0.9, 1.1, "").status, band_verdict(last, 1.6, 2.4, "").status)), text)
 
 
 def _skinny(evidence: Evidence) -> Verdict:
-    """A product whose time hardly grows although the device works all the time."""
+    """Two rows of a product for one take at most 1.1x as long although the device works all the time."""
     growths, idle = _growths(evidence, "gemm"), _idle(evidence, "gemm")
-    found = [
-        b for b, growth in growths.items() if b < DIMENSION and growth.median <= HARDLY and idle.get(b, 1) < WORKING
-    ]
-    if not found:
-        return Verdict("fails", "no batch of the product hardly grows while the device works")
-    at = max(found)
-    text = f"at batch {', '.join(map(str, found))}; at {at} twice the batch takes "
-    text += f"{units.ratio(growths[at].median)} as long "
-    return Verdict("holds", text + f"and the GPU is idle for {units.percent(idle[at], 2)}")
+    if 1 not in growths or 1 not in idle:
+        raise NotRecordedError("a product of one row and of two was not measured")
+    others = [b for b, growth in growths.items() if 1 < b < DIMENSION and growth.median <= HARDLY and idle[b] < WORKING]
+    text = f"two rows for one take {growths[1]:x} as long, and the GPU is idle for {units.percent(idle[1], 2)}; "
+    text += f"a doubling takes {HARDLY:g}x at most at batch {', '.join(map(str, others)) or 'none'}"
+    return Verdict(not_above(growths[1], HARDLY) if idle[1] < WORKING else "fails", text)
 
 
 JUDGES: dict[str, Judge] = {

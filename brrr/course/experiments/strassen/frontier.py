@@ -68,15 +68,13 @@ class Growth:
     per_level: float
 
 
-def growths(
-    source: Source, experiment: Experiment, form: str, inners: Sequence[str], *, in_order: bool = True
-) -> list[Growth]:
+def growths(source: Source, experiment: Experiment, form: str, inners: Sequence[str], base: str = "") -> list[Growth]:
     """The growth of a form's error at every point, over a classical product: with L levels the L-th root of the ratio.
 
-    `in_order`: over the product that sums k in order (`ffma`) where its error was measured, and then of GPU ways alone;
-    else over that with the same inner product, which a library may sum in parts: a smaller error to start from.
+    `base`: over that product where its error was measured, and then of GPU ways alone (`sgemm`, cuBLAS's own, may sum k
+    in parts with a smaller error than `ffma`, which sums in order); else over that with the same inner product.
     """
-    ordered = _errors_of(source, experiment, IN_ORDER) if in_order else {}
+    ordered = _errors_of(source, experiment, base) if base else {}
     found = []
     for name in source.variants(experiment):
         way = way_of(name)

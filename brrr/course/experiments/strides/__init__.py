@@ -11,7 +11,7 @@ from math import inf
 from brrr.core.measurement import Estimate, Point, Value
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.course.experiments.predicted import BANDWIDTH, ONE_KERNEL, alone
-from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below
+from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below, weakest
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
 from brrr.course.nouns.source import Evidence
 from brrr.gpu.datasheet import Hardware
@@ -140,11 +140,21 @@ def _two_sectors_at_once(evidence: Evidence) -> Verdict:
     return band_verdict(ratio, 0.9, 1.1, f"reading one number in sixteen over one in eight: {ratio:x} of the time")
 
 
-def _no_worse_beyond(evidence: Evidence) -> Verdict:
-    """Useful bytes a second of a read with stride 32 over stride 16: at least 0.75x."""
-    found = useful_share(evidence, "read", 32, base=16)
-    text = f"with stride 32 a read gets {found:x} of the useful bytes of stride 16"
-    return Verdict(not_below(found, 0.75), text)
+def _no_worse_beyond(base: int) -> Judge:
+    """Useful bytes a second of a read with stride 32 over another stride: at least 0.75x."""
+
+    def judge(evidence: Evidence) -> Verdict:
+        found = useful_share(evidence, "read", 32, base=base)
+        text = f"with stride 32 a read gets {found:x} of the useful bytes of stride {base}"
+        return Verdict(not_below(found, 0.75), text)
+
+    return judge
+
+
+def _crooked_start(evidence: Evidence) -> Verdict:
+    """A read and a write that begin with the second number over those that begin with the first: both at most 1.1x."""
+    both = [_later(evidence, line, 1, 0.0, 1.1) for line in ("read", "write")]
+    return Verdict(weakest(each.status for each in both), "; ".join(each.measured for each in both))
 
 
 def _crooked_read(evidence: Evidence) -> Verdict:
@@ -188,7 +198,9 @@ JUDGES: dict[str, Judge] = {
     "sector-is-paid": _sector_is_paid,
     "time-is-flat": _time_is_flat,
     "two-sectors-at-once": _two_sectors_at_once,
-    "no-worse-beyond": _no_worse_beyond,
+    "no-worse-beyond": _no_worse_beyond(16),
+    "no-worse-beyond-8": _no_worse_beyond(8),
+    "crooked-start": _crooked_start,
     "read-before-write": _read_before_write,
     "crooked-read": _crooked_read,
     "crooked-write": _crooked_write,

@@ -104,11 +104,15 @@ def of_float32(evidence: Evidence, names: tuple[str, ...]) -> tuple[int, dict[st
     return elements, {line: evidence.get(line, **point) / time for line, time in wide.items()}
 
 
-def _half_the_bytes(evidence: Evidence) -> Verdict:
-    """Copy, relu and exp on bfloat16 over float32, as many elements: all 0.45x to 0.55x."""
-    elements, ratios = of_float32(evidence, ("copy", "relu", "exp"))
-    text = f"bfloat16 over float32 at {elements} elements: {_each(ratios)}"
-    return all_within(ratios.values(), 0.45, 0.55, text)
+def _half_the_time(*names: str) -> Judge:
+    """Operators on bfloat16 over float32, as many elements: all 0.45x to 0.55x."""
+
+    def judge(evidence: Evidence) -> Verdict:
+        elements, ratios = of_float32(evidence, names)
+        text = f"bfloat16 over float32 at {elements} elements: {_each(ratios)}"
+        return all_within(ratios.values(), 0.45, 0.55, text)
+
+    return judge
 
 
 def _arithmetic_shows(evidence: Evidence) -> Verdict:
@@ -123,7 +127,8 @@ JUDGES: dict[str, Judge] = {
     "alike-with-half-the-bytes": _alike_with_half_the_bytes,
     "as-a-copy": _as_a_copy,
     "near-the-bandwidth": _near_the_bandwidth,
-    "half-the-bytes": _half_the_bytes,
+    "half-the-bytes": _half_the_time("copy", "relu", "exp"),
+    "half-the-bytes-gelu": _half_the_time("gelu", "sigmoid", "tanh"),
     "arithmetic-shows": _arithmetic_shows,
 }
 
