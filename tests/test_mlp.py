@@ -17,9 +17,10 @@ from brrr.core.measurement import Estimate, Measurement, Point, Value
 from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
 from brrr.course.experiments import experiment
+from brrr.course.experiments.judging import closed
 from brrr.course.experiments.mlp import STRASSEN, TUNED
 from brrr.course.experiments.mlp import work as mlp_work
-from brrr.course.experiments.mlp.claims import closed, divide, published_divide
+from brrr.course.experiments.mlp.claims import divide, published_divide
 from brrr.course.experiments.mlp.own_claims import LARGE
 from brrr.course.experiments.mlp.theory import floor_s, network_of, way_of
 from brrr.course.experiments.published import mlp_speedups

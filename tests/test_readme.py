@@ -11,6 +11,7 @@ import torch
 
 import brrr
 from brrr.core.files import PACKAGE
+from brrr.course.lessons.claims_table import main
 
 README = PACKAGE.parent / "README.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
@@ -58,3 +59,9 @@ def test_a_line_runs(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     imports = [each for each in statements() if each.startswith("from")]
     exec("\n".join([*imports, line]), given())
     assert bool(capsys.readouterr().out) == line.startswith("print")
+
+
+def test_the_count_of_claims_is_current(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--count"]) == 0
+    shown = re.search(r"<!-- brrr claims --count -->\n(.*?)<!-- end -->", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert shown and shown[1] == capsys.readouterr().out

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from brrr.core import units
 from brrr.core.measurement import DeviceKind, Estimate, Point
 from brrr.counting.cost import Cost
-from brrr.course.experiments.judging import at
+from brrr.course.experiments.judging import at, closed
 from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_above, not_below, ratio_verdict
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.nouns.source import Evidence
@@ -109,15 +109,9 @@ def _script_closes(evidence: Evidence) -> Verdict:
     top, script, floor = (
         evidence.get(line, elements=SMALL, operators=CHAINS[-1]) for line in ("module", "script", "pycuda")
     )
-    gap = top.median - floor.median
-    if gap <= 0:
-        return Verdict("fails", f"there is no gap: nn.Module {_s(top)}, PyCUDA {_s(floor)}")
-    share = (top.median - script.median) / gap
-    low = (top.low - script.high) / (top.low - floor.high) if top.low > floor.high else -float("inf")
-    high = (top.high - script.low) / (top.high - floor.low)
+    share = closed(top, script, floor)
     times = f"nn.Module {_s(top)}, TorchScript {_s(script)}, PyCUDA {_s(floor)}"
-    text = f"{times}: TorchScript closes {units.percent(share, 2)} of the gap"
-    return Verdict(not_below(Estimate(share, low, high, script.n), 0.5), text)
+    return Verdict(not_below(share, 0.5), f"{times}: TorchScript closes {share:%} of the gap")
 
 
 def _s(time: Estimate) -> str:

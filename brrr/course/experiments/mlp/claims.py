@@ -15,7 +15,7 @@ from statistics import mean
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
-from brrr.course.experiments.judging import at, from_on, minimum
+from brrr.course.experiments.judging import at, closed, from_on, minimum
 from brrr.course.experiments.published import mlp_speedups
 from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below, weakest
 from brrr.course.nouns.source import Evidence
@@ -213,23 +213,6 @@ def _both(evidence: Evidence) -> Verdict:
     found = _eight(evidence, "pycuda fused", "module", BELOW)
     gain = average(found.values())
     return Verdict(not_below(gain, 2.0), f"{gain:x} on average over {len(found)} points")
-
-
-def closed(slow: Estimate, way: Estimate, fast: Estimate) -> Estimate:
-    """The share of the gap from `slow` to `fast` that `way` closes, with the widest interval that theirs allow.
-
-    >>> e = lambda t: Estimate(t, t, t, 9)
-    >>> closed(e(10.0), e(7.0), e(4.0))
-    Estimate(median=0.5, low=0.5, high=0.5, n=9)
-
-    Nothing is closed where `fast` is not the faster one.
-    """
-    if fast.high >= slow.low:
-        return Estimate(0.0, 0.0, 0.0, way.n)
-    middle = (slow.median - way.median) / (slow.median - fast.median)
-    low = (slow.low - way.high) / (slow.high - fast.low)
-    high = (slow.high - way.low) / (slow.low - fast.high)
-    return Estimate(middle, min(low, middle), max(middle, high), way.n)
 
 
 SMALL = {"layers": MOST_LAYERS, "batch": 2, "hidden": 128}

@@ -256,11 +256,14 @@ class Best:
 def picks(evidence: Evidence) -> Iterator[tuple[str, int, Estimate, Best]]:
     """For each accuracy and size: the time of `matmul`, and the fastest way that keeps what is promised.
 
-    Nothing prepared, on operands of the same type, with an error at most a twentieth above the named product's.
+    Nothing prepared, on operands of the same type, with an error at most a twentieth above the named product's. Where a
+    GPU was measured, its choices alone.
     """
+    here = evidence.source.variants(evidence.experiment)
+    on_gpu = any(not name.startswith(CPU) for name in here)
     for line in evidence.experiment.lines:
         accuracy = accuracy_of(line.variant)
-        if not accuracy:
+        if not accuracy or (on_gpu and line.variant.startswith(CPU)):
             continue
         for (size,), mine in evidence.everywhere(line.name).items():
             bound = _promised(evidence, line.variant, int(size))
