@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Cache, Estimate, Measurement, Value
 from brrr.counting.cost import Cost
 from brrr.course.experiments import experiment
+from brrr.course.nouns.claim import ABSENT, Claim, Entry, Judge
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.folders import Store
 from brrr.course.sources.plan import DurationEstimator, Step, steps
@@ -56,6 +58,12 @@ def made_up(experiment: Experiment, variant: str, point: Mapping[str, Value], sl
         cost,
         ERROR,
     )
+
+
+def claim(judge: Judge | None, **fields: Any) -> Claim:
+    """A claim with this judge; fields of its entry by name."""
+    entry = {**ABSENT, "id": "made-up.x", "sentence": "text", "source": "me", "tolerance": "rule", **fields}
+    return Claim(Entry(**entry), "source", judge)
 
 
 def measure(step: Step, slower: float = 1.0) -> dict[str, Timed | BrrrError]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,7 +16,7 @@ from brrr.core.measurement import Estimate, Measurement
 from brrr.course.experiments import experiment
 from brrr.course.lessons import claims_table
 from brrr.course.lessons.claims_table import claims
-from brrr.course.nouns.claim import Claim, Verdict
+from brrr.course.nouns.claim import Verdict, claims_of, read_ledger
 from brrr.course.nouns.source import Evidence
 from brrr.course.sources.live import Live
 from brrr.course.sources.recorded import Recorded
@@ -37,14 +38,14 @@ def statuses(root: Path, device: str = "h200") -> dict[str, str]:
 
 def test_the_table_says_all_of_every_claim(synthetic_root: Path) -> None:
     table = claims("matmul", Recorded("h200", synthetic_root))
-    text, markdown = str(table), table._repr_markdown_()
+    text, brief, markdown = table.details(), str(table), table._repr_markdown_()
     assert "RECORDED · Synthetic H200 · 2000-01-01 · torch 2.11.0+cu130" in text
     assert "RECORDED · Synthetic H200 · 2000-01-01 · torch 2.11.0+cu130" in markdown
     assert len(table.rows) == len(MATMUL.claims) >= 4
     for claim, verdict in table.rows:
-        for part in (claim.text, claim.source, claim.decides, verdict.measured):
-            assert part in text
-            assert claims_table._cell(part) in markdown
+        assert all(part in text for part in (claim.text, claim.source, claim.decides, verdict.measured))
+        assert all(claims_table._cell(part) in markdown for part in (claim.text, claim.source, verdict.measured))
+        assert claim.text in brief and verdict.measured in brief and claim.decides not in brief
         assert verdict.status in markdown
         assert verdict.status.upper() in text
 
@@ -101,10 +102,11 @@ def test_a_damaged_recording_is_no_verdict(writable_root: Path) -> None:
 
 
 def test_markdown_cells_keep_their_bars_and_stars_to_themselves() -> None:
-    odd = Claim("odd", "a | b *c*\nd_e `f` <b> $x$", "S | T", "x\\y", lambda evidence: Verdict("holds", "1 | 2"))
+    text = "a | b *c*\nd_e `f` <b> $x$"
+    odd = made_up.claim(lambda evidence: Verdict("holds", "1 | 2"), sentence=text, place="S | T")
     table = claims_table.ClaimsTable(MATMUL, "badge", ((odd, Verdict("holds", "1 | 2")),))
     row = table._repr_markdown_().splitlines()[-1]
-    assert row.replace("\\|", "").count("|") == 6
+    assert row.replace("\\|", "").count("|") == 5
     assert "a \\| b \\*c\\* d\\_e \\`f\\` \\<b\\> \\$x\\$" in row
 
 
@@ -177,3 +179,152 @@ def test_a_size_called_once_does_not_decide_whether_the_lie_is_flat(tmp_path: Pa
     made_up.record(tmp_path / "often", made_up.GPU, measure=lambda step: measure(step, ()))
     assert statuses(tmp_path / "once")["unsynchronized-flat"] == "holds"
     assert statuses(tmp_path / "often")["unsynchronized-flat"] == "fails"
+
+
+# ---- the ledger ----
+
+SMALL = """
+[sources]
+"002" = "A source (2024)"
+course = "this course"
+
+[[claim]]
+id = "one.fast"
+sentence = "It is fast."
+source = "002"
+place = "section 2"
+compares = "slow over fast"
+field = "busy_s"
+cache = "hot"
+points = "the largest size"
+rivals = "nothing prepared"
+tolerance = "at least 2x"
+fixed = "2026-11-20"
+after_data = ["h200"]
+[[claim.changed]]
+date = "2026-11-21"
+what = "1.5x became 2x"
+why = "a slip"
+before = "holds: 1.8x"
+after = "fails: 1.8x"
+
+[[claim]]
+id = "one.old"
+sentence = "It was."
+source = "course"
+compares = "then over now"
+tolerance = "above 1x"
+fixed = "2026-11-20"
+retired = "2026-11-22: its way is gone"
+last = { h200 = "holds: 3x" }
+
+[[claim]]
+id = "one.elsewhere"
+sentence = "It is so elsewhere."
+source = "002"
+fixed = "2026-11-20"
+not_here = "needs another GPU"
+"""
+
+
+def ledger(folder: Path, text: str = SMALL) -> Path:
+    path = folder / f"{abs(hash(text))}.toml"  # a ledger is read once
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def judged(folder: Path, monkeypatch: pytest.MonkeyPatch, device: str) -> dict[str, tuple[str, str, bool]]:
+    """Each claim's verdict, what was measured, and whether its data were there before."""
+    data = folder / "data"
+    data.mkdir(exist_ok=True)
+    (data / "claims.toml").write_text(SMALL, encoding="utf-8")
+    monkeypatch.setattr("brrr.course.nouns.claim.share", lambda name: folder / name)
+    evidence: Any = SimpleNamespace(source=SimpleNamespace(name=f"recorded:{device}"))
+    found = claims_of("one", {"fast": lambda evidence: Verdict("holds", "2.4x")})
+    made = {each.name: (each.verdict(evidence), each.after_the_data(f"recorded:{device}")) for each in found}
+    return {name: (verdict.status, verdict.measured, after) for name, (verdict, after) in made.items()}
+
+
+def test_a_claim_has_its_text_from_the_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert judged(tmp_path, monkeypatch, "h200") == {
+        "fast": ("holds", "2.4x", True),
+        "old": ("retired", "2026-11-22: its way is gone; the last verdict was holds: 3x", False),
+        "elsewhere": ("not measured", "needs another GPU", False),
+    }
+    there = judged(tmp_path, monkeypatch, "cpu")
+    assert there["fast"] == ("holds", "2.4x", False) and there["old"][1].endswith("the last verdict was not measured")
+    fast = claims_of("one", {"fast": lambda evidence: Verdict("holds", "")})[0]
+    assert fast.source == "A source (2024), section 2"
+    assert fast.decides == "slow over fast; busy_s, hot; the largest size; nothing prepared; at least 2x"
+    assert fast.entry.changed[0].before == "holds: 1.8x"
+
+
+def test_code_and_ledger_must_name_the_same_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged(tmp_path, monkeypatch, "h200")
+    with pytest.raises(RecordingError, match="one has fast here or in its code, not in both"):
+        claims_of("one", {})
+    with pytest.raises(RecordingError, match="one has slow here or in its code, not in both"):
+        claims_of("one", {"fast": lambda evidence: Verdict("holds", ""), "slow": lambda evidence: Verdict("holds", "")})
+    with pytest.raises(RecordingError, match="one has elsewhere, old here"):
+        claims_of("one", {name: lambda evidence: Verdict("holds", "") for name in ("fast", "old", "elsewhere")})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('source = "002"\nplace', 'source = "009"\nplace', "one.fast.source is '009'; expected one of 002, course"),
+        ('sentence = "It was."\n', "", "one.old.sentence is missing"),
+        ('tolerance = "at least 2x"\n', "", "one.fast.tolerance is missing"),
+        ('compares = "slow over fast"\n', "", "one.fast.compares is missing"),
+        ('fixed = "2026-11-20"\nafter', 'fixed = "yesterday"\nafter', "one.fast.fixed is 'yesterday'; expected a date"),
+        ('date = "2026-11-21"', 'date = "later"', "expected a date"),
+        ('id = "one.old"', 'id = "one.fast"', "one.fast stands there twice"),
+        ('cache = "hot"', 'cashe = "hot"', "cashe is not a known key"),
+        ('after_data = ["h200"]', 'after_data = "h200"', "after_data is 'h200'; expected a list"),
+        ("[sources]", "[sources", "claims|toml"),
+    ],
+)
+def test_a_damaged_ledger_is_refused_by_name(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert SMALL.count(old) == 1
+    with pytest.raises(RecordingError, match=re.escape(message) if "|" not in message else message):
+        read_ledger(ledger(tmp_path, SMALL.replace(old, new)))
+
+
+def test_the_courses_ledger_is_whole() -> None:
+    """What the documents say has a place in them or is of the whole, and what was changed tells both verdicts."""
+    found = read_ledger(Path(__file__).resolve().parents[1] / "data" / "claims.toml")
+    assert {"000", "001", "002", "003"} <= set(found.sources)
+    assert all(each.what and each.why and each.before and each.after for one in found.claim for each in one.changed)
+    assert all(set(each.after_data) <= {"h200", "cpu"} for each in found.claim)
+    assert not any(each.compares.startswith("the same") for each in found.claim)  # each stands on its own
+
+
+def test_counts_keep_what_was_fixed_after_its_data_apart() -> None:
+    claim = made_up.claim(lambda evidence: Verdict("holds", ""), after_data=("h200",))
+    rows = ((claim, Verdict("holds", "")), (made_up.claim(None), Verdict("fails", "")))
+    text = claims_table.counted([claims_table.ClaimsTable(MATMUL, "badge", rows, "recorded:h200")])
+    assert text.splitlines()[-1] == "| source | h200 | 0 + 1 after the data | 1 | 0 | 0 | 0 |"
+
+
+def test_by_source_each_sentence_has_its_place_and_its_verdicts() -> None:
+    claim = made_up.claim(None, place="section 2", after_data=("h200",))
+    tables = [
+        claims_table.ClaimsTable(MATMUL, "badge", ((claim, Verdict(status, "2x")),), f"recorded:{device}")
+        for status, device in (("holds", "h200"), ("fails", "cpu"))
+    ]
+    text = claims_table.sentences(tables)  # type: ignore[arg-type]
+    assert text.splitlines() == [
+        "source",
+        "======",
+        "text  [made-up.x; section 2]",
+        "    h200: HOLDS (after the data): 2x",
+        "    cpu: FAILS: 2x",
+    ]
+
+
+@pytest.mark.usefixtures("recordings")
+def test_the_command_counts_and_lists_by_source(capsys: pytest.CaptureFixture[str]) -> None:
+    assert claims_table.main(["--count", "matmul"]) == 0
+    assert "| cpu |" in (said := capsys.readouterr().out) and "| h200 |" in said
+    assert claims_table.main(["--sources", "--source", "recorded:h200", "matmul"]) == 0
+    assert "cpu:" not in (said := capsys.readouterr().out) and "[matmul.transfers-half; section 'matmul']" in said

@@ -267,7 +267,9 @@ NAMES = [f"{described.name}-{claim}" for described, claim in ALL]
 
 @pytest.mark.parametrize(("described", "claim"), ALL, ids=NAMES)
 def test_every_claim_on_a_machine_that_moves_bytes_and_on_none(described: Experiment, claim: str) -> None:
-    assert verdict(described, claim, ideal(described)) == "holds"
+    """Two claims ask for other machines: one whose kernel by TorchScript saves less, one whose cosines are cheap."""
+    others = {"half-by-script": slower(SINES, 1.2, "script"), "lowers-time": slower(REMAT, 0.05, "compile")}
+    assert verdict(described, claim, others.get(claim, ideal(described))) == "holds"
     assert verdict(described, claim, {}) == "not measured"
 
 
@@ -293,7 +295,8 @@ FAILS: list[tuple[Experiment, str, dict[str, Any]]] = [
     (REMAT, "dear-arithmetic", slower(REMAT, 0.1, "compile")),
     (REMAT, "as-the-bytes-say", slower(REMAT, 2.0, "compile")),
     (REMAT, "checkpoint-costs-time", slower(REMAT, 1.5, "eager")),
-    (SINES, "half-by-script", slower(SINES, 2.0, "script")),
+    (REMAT, "lowers-time", ideal(REMAT)),
+    (SINES, "half-by-script", ideal(SINES)),
     (SINES, "longer-gains-more", {**ideal(SINES), "eager": lambda size, other: 1e-3}),
     (SINES, "until-arithmetic", slower(SINES, 0.1, "cuda")),
 ]

@@ -135,7 +135,10 @@ def unary_seconds(slower: dict[str, float], heavy: dict[str, float] = HEAVY) -> 
 
 def test_verdicts_where_the_memory_is_the_limit_of_float32(tmp_path: Path) -> None:
     found = verdicts(UNARY, recorded(tmp_path, UNARY, unary_seconds({})))
-    assert failing(found) == {"alike-with-half-the-bytes"} and "gelu 1.4x" in found["alike-with-half-the-bytes"]
+    assert (
+        failing(found) == {"alike-with-half-the-bytes", "half-the-bytes-gelu"}
+        and "gelu 1.4x" in found["alike-with-half-the-bytes"]
+    )
     assert holding(found) == set(found) - failing(found)
 
 
@@ -146,13 +149,13 @@ def test_verdicts_where_the_memory_is_the_only_limit(tmp_path: Path) -> None:
 
 def test_verdicts_where_an_operator_is_slow(tmp_path: Path) -> None:
     found = verdicts(UNARY, recorded(tmp_path, UNARY, unary_seconds({"gelu": 1.6})))
-    slow = {"activations-alike", "alike-with-half-the-bytes", "as-a-copy", "near-the-bandwidth"}
+    slow = {"activations-alike", "alike-with-half-the-bytes", "as-a-copy", "near-the-bandwidth", "half-the-bytes-gelu"}
     assert failing(found) == slow and "gelu 1.6x" in str(found)
 
 
 def test_a_slow_copy_speaks_against_the_copy_only(tmp_path: Path) -> None:
     found = verdicts(UNARY, recorded(tmp_path, UNARY, unary_seconds({"copy": 1.2})))
-    assert failing(found) == {"as-a-copy", "alike-with-half-the-bytes"}
+    assert failing(found) == {"as-a-copy", "alike-with-half-the-bytes", "half-the-bytes-gelu"}
 
 
 def test_where_half_the_bytes_take_as_long(tmp_path: Path) -> None:
@@ -275,6 +278,10 @@ def test_a_neighbour_that_is_touched_instead_is_found(name: str) -> None:
     assert not error(wrong) <= tolerance
 
 
+DROPPED_ONCE = {"crooked-start", "no-worse-beyond-8"}
+"""What does not hold where the memory hands out two sectors at once and a sector filled in part is read first."""
+
+
 def stride_seconds(
     piece: int = 16, crooked_read: float = 1.0, crooked_write: float = 1.4, whole: float = 1.0, fill: float = 2.0
 ) -> Seconds:
@@ -294,19 +301,22 @@ def stride_seconds(
 
 def test_verdicts_where_two_sectors_move_at_once(tmp_path: Path) -> None:
     found = verdicts(STRIDES, recorded(tmp_path, STRIDES, stride_seconds()))
-    assert holding(found) == set(found)
+    assert holding(found) == set(found) - DROPPED_ONCE and failing(found) == DROPPED_ONCE
 
 
 @pytest.mark.parametrize(
     ("seconds", "expected"),
     [
-        (stride_seconds(piece=1), {"sector-is-paid", "time-is-flat", "two-sectors-at-once", "read-before-write"}),
-        (stride_seconds(piece=8), {"two-sectors-at-once"}),
-        (stride_seconds(piece=64), {"no-worse-beyond"}),
-        (stride_seconds(crooked_read=1.3), {"crooked-read"}),
-        (stride_seconds(crooked_write=1.0), {"crooked-write"}),
-        (stride_seconds(whole=1.3), {"whole-warps"}),
-        (stride_seconds(fill=1.0), {"read-before-write"}),
+        (
+            stride_seconds(piece=1),
+            {"sector-is-paid", "time-is-flat", "two-sectors-at-once", "read-before-write", "crooked-start"},
+        ),
+        (stride_seconds(piece=8), {"two-sectors-at-once", "crooked-start"}),
+        (stride_seconds(piece=64), {"no-worse-beyond", *DROPPED_ONCE}),
+        (stride_seconds(crooked_read=1.3), {"crooked-read", *DROPPED_ONCE}),
+        (stride_seconds(crooked_write=1.0), {"crooked-write", "no-worse-beyond-8"}),
+        (stride_seconds(whole=1.3), {"whole-warps", *DROPPED_ONCE}),
+        (stride_seconds(fill=1.0), {"read-before-write", *DROPPED_ONCE}),
     ],
 )
 def test_claims_on_strides_can_fail(tmp_path: Path, seconds: Seconds, expected: set[str]) -> None:
@@ -317,7 +327,7 @@ def test_a_sector_later_can_fail(tmp_path: Path) -> None:
     def seconds(variant: str, point: Mapping[str, Value]) -> float:
         return stride_seconds()(variant, point) * (1.3 if variant == "write" and point["offset"] == 8 else 1.0)
 
-    assert failing(verdicts(STRIDES, recorded(tmp_path, STRIDES, seconds))) == {"a-sector-later"}
+    assert failing(verdicts(STRIDES, recorded(tmp_path, STRIDES, seconds))) == {"a-sector-later", *DROPPED_ONCE}
 
 
 def test_offsets_are_numbers_where_they_are_read_back(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -187,20 +187,25 @@ def test_tf32_and_bfloat16_reach_the_network_and_float32_is_shared() -> None:
 # ---- claims on made-up machines ----
 
 Formula = Callable[[int, int, int], float]
+FIELDS = ("period_s", "latency_s", "host_s", "span_s")
 
 
 @dataclass
 class Grid(Made):
-    """Times by formulas of layers, batch and hidden; one formula a variant, or one a field."""
+    """Times by formulas of layers, batch and hidden; one formula a variant, or one a field; kernels by the layers."""
+
+    launched: Mapping[str, Callable[[int], int]] = field(default_factory=dict)
 
     def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
         made: Any = self.times.get(variant)
         if made is None:
             return {}
-        by_field = made if isinstance(made, dict) else dict.fromkeys(("period_s", "host_s", "span_s"), made)
+        by_field = made if isinstance(made, dict) else dict.fromkeys(FIELDS, made)
+        kernels = self.launched.get(variant, lambda layers: None)
         beyond: list[dict[str, Value]] = [{"layers": 8, "batch": batch, "hidden": hidden} for batch, hidden in LARGE]
         points = [tuple(p.values()) for p in [*MLP.points(), *beyond] if MLP.has(variant, p)]
-        return {p: Measurement(**{f: self._estimate(t(*p)) for f, t in by_field.items()}) for p in points}  # type: ignore[arg-type]
+        found = {p: {f: self._estimate(t(*p)) for f, t in by_field.items()} for p in points}  # type: ignore[arg-type]
+        return {p: Measurement(**times, kernels=kernels(int(p[0]))) for p, times in found.items()}
 
 
 def work_s(layers: int, batch: int, hidden: int) -> float:
@@ -224,7 +229,7 @@ def of(base: Formula, factor: float) -> Formula:
     return lambda n, b, h: base(n, b, h) / factor
 
 
-EAGER = loop(12e-6)
+EAGER, EAGER_ON_CPU = loop(12e-6), loop(5e-6)
 GOOD: dict[str, Any] = {
     "module": EAGER,
     "functional": of(EAGER, 1.4),
@@ -240,7 +245,11 @@ GOOD: dict[str, Any] = {
     "best": of(EAGER, 6.0),
     "strassen": lambda n, b, h: EAGER(n, b, h) / (2.4 * 1.2),
     "strassen-accurate": lambda n, b, h: EAGER(n, b, h) / (2.4 * 3.0),
+    "cpu-module": EAGER_ON_CPU,
+    "cpu-functional": of(EAGER_ON_CPU, 1.4),
+    "cpu-numpy": of(EAGER_ON_CPU, 2.5),
 }
+KERNELS: Mapping[str, Callable[[int], int]] = {"strassen-one": lambda layers: 2 * layers + 1}
 
 
 GOOD["strassen-one"] = lambda n, b, h: (  # beyond the source's grid it has no figures
@@ -248,10 +257,10 @@ GOOD["strassen-one"] = lambda n, b, h: (  # beyond the source's grid it has no f
 )
 
 
-def verdict(claim: str, **changed: Any) -> str:
+def verdict(claim: str, kernels: Mapping[str, Callable[[int], int]] = KERNELS, **changed: Any) -> str:
     found = next(each for each in MLP.claims if each.name == claim)
     times = {name: formula for name, formula in {**GOOD, **changed}.items() if formula is not None}
-    source: Any = Grid(times, (), spread=0.002)
+    source: Any = Grid(times, (), spread=0.002, launched=kernels)
     return found.verdict(Evidence(MLP, source)).status
 
 
@@ -259,10 +268,25 @@ WIDE: dict[str, Any] = {"pycuda": lambda n, b, h: EAGER(n, b, h) / (1.8 if h < 2
 """A rewrite that gains up to hidden 1024: the divide has moved."""
 
 
-@pytest.mark.parametrize("claim", [each.name for each in MLP.claims])
+OTHERWISE: dict[str, dict[str, Any]] = {
+    "divide-moved": WIDE,
+    "bigger-on-a-gpu": {"cpu-numpy": None},
+}
+"""Claims that contradict another: a CPU that gains twice (hugely) gains more than the source's GPU, 1.8x at best."""
+
+JUDGED = [each.name for each in MLP.claims if not each.entry.not_here]
+
+
+@pytest.mark.parametrize("claim", JUDGED)
 def test_every_claim_holds_on_a_machine_like_the_sources_and_is_silent_on_none(claim: str) -> None:
-    assert verdict(claim, **(WIDE if claim == "divide-moved" else {})) == "holds"
+    assert verdict(claim, **OTHERWISE.get(claim, {})) == "holds"
     assert verdict(claim, **dict.fromkeys(GOOD)) == "not measured"
+
+
+def test_what_nothing_here_can_judge_is_measured_nowhere() -> None:
+    unjudged = [each.name for each in MLP.claims if each.entry.not_here]
+    assert unjudged == ["pytorch-0.4", "fusion-on-cpu"]
+    assert {verdict(claim) for claim in unjudged} == {"not measured"}
 
 
 def slower(name: str, factor: float, where: Callable[[int, int, int], bool] = lambda *_: True) -> dict[str, Any]:
@@ -271,11 +295,17 @@ def slower(name: str, factor: float, where: Callable[[int, int, int], bool] = la
     return {name: lambda n, b, h: old(n, b, h) * (factor if where(n, b, h) else 1.0)}
 
 
+def slower_by(timed: str, name: str, factor: float) -> dict[str, Any]:
+    """A machine where one of a way's times is so many times as long."""
+    return {name: dict.fromkeys(FIELDS, GOOD[name]) | {timed: slower(name, factor)[name]}}
+
+
 FAILS: list[tuple[str, dict[str, Any]]] = [
     ("faster-in-all-cases", slower("pycuda", 1.2, lambda n, b, h: h == 4096 and b == 64)),
     ("best-case", slower("pycuda", 1.5)),
     ("best-case", slower("pycuda", 0.6)),
     ("below-the-divide", slower("pycuda", 1.4)),
+    ("below-the-divide", slower("pycuda", 1.15)),
     ("above-the-divide", slower("pycuda", 0.8, lambda n, b, h: h > 1024)),
     ("divide", WIDE),
     ("divide-moved", {}),
@@ -287,6 +317,7 @@ FAILS: list[tuple[str, dict[str, Any]]] = [
     ("fusion-above", slower("pycuda-fused", 0.8, lambda n, b, h: h > 1024)),
     ("both-together", slower("pycuda-fused", 1.3)),
     ("module-to-blame", {"functional": of(EAGER, 1.05)}),
+    ("module-to-blame", {"functional": of(EAGER, 1.22)}),
     ("module-to-blame", {"pycuda": of(EAGER, 0.9)}),
     ("script-closes", {"script": of(EAGER, 1.1)}),
     ("one-kernel-small", {"megakernel": of(EAGER, 7.0), "megakernel-graph": of(EAGER, 7.5)}),
@@ -308,6 +339,19 @@ FAILS: list[tuple[str, dict[str, Any]]] = [
     ("strassen-network-accurate", slower("strassen-accurate", 1.5)),
     ("strassen-never-slower", slower("strassen", 3.0, lambda n, b, h: (n, b, h) == (2, 8, 512))),
     ("strassen-never-slower", slower("strassen-accurate", 8.0, lambda n, b, h: (n, b, h) == (8, 2, 4096))),
+    ("strassen-few-rows-graph", slower("graph", 5.0, lambda n, b, h: (b, h) == (16, 4096))),
+    ("strassen-kernels", {"kernels": {"strassen-one": lambda layers: 3 * layers}}),
+    ("strassen-mostly-faster", slower("strassen-one", 2.0)),
+    ("strassen-mostly-faster", slower("strassen-one", 2.5, lambda n, b, h: h < 2048)),
+    ("strassen-small-is-overhead", slower("strassen-one", 0.5, lambda n, b, h: (n, b, h) == (8, 2, 128))),
+    ("best-for-one-caller", slower_by("latency_s", "best", 2.4)),
+    ("cpu-small-gains", {"cpu-numpy": of(EAGER_ON_CPU, 1.9)}),
+    ("bigger-on-a-gpu", {}),
+    ("bigger-on-a-gpu", {"pycuda": of(EAGER, 1.3), "cpu-numpy": None}),
+    ("rewrite-gains-most", {"pycuda": of(EAGER, 1.1)}),
+    ("rewrite-gains-most", slower("strassen-one", 0.4)),
+    ("fusion-divide", slower("pycuda-fused", 0.8, lambda n, b, h: h == 1024)),
+    ("fusion-divide", {"pycuda-fused": lambda n, b, h: GOOD["pycuda"](n, b, h) / 1.2}),
 ]
 
 
@@ -317,7 +361,26 @@ def test_every_claim_can_fail(claim: str, changed: dict[str, Any]) -> None:
 
 
 def test_every_claim_has_a_machine_on_which_it_fails() -> None:
-    assert {name for name, _ in FAILS} == {claim.name for claim in MLP.claims}
+    assert {name for name, _ in FAILS} == {*JUDGED}
+
+
+@pytest.mark.parametrize("claim", ["strassen-at-best", "strassen-average", "strassen-only-there"])
+def test_launches_judge_no_level(claim: str) -> None:
+    """A level against fusion is judged on the device: what its launches cost the host is ours."""
+    assert verdict(claim, **slower_by("period_s", "strassen-one", 3.0)) == "holds"
+    assert verdict(claim, **slower_by("span_s", "strassen-one", 3.0)) == "fails"
+
+
+def test_what_is_counted_of_a_level() -> None:
+    assert verdict("strassen-kernels", kernels={}) == "not measured"
+    assert verdict("strassen-mostly-faster", **slower_by("period_s", "strassen-one", 3.0)) == "holds", "on the device"
+    nowhere = slower("strassen-one", 3.0)
+    assert verdict("strassen-small-is-overhead", **nowhere) == "not measured", "no gain asks for no explanation"
+
+
+def test_one_caller_is_judged_by_the_latency_alone() -> None:
+    assert verdict("best-for-one-caller", **slower_by("period_s", "best", 2.4)) == "holds"
+    assert verdict("best-half-again", **slower_by("latency_s", "best", 2.4)) == "holds"
 
 
 def test_a_megakernel_in_a_graph_counts_where_it_is_the_faster_one() -> None:
@@ -330,6 +393,7 @@ def test_a_level_is_compared_with_the_fastest_way_that_has_none() -> None:
     """That a library's choice of kernel is slow is nothing that a level has gained."""
     slow = slower("graph", 5.0, lambda n, b, h: (b, h) == (16, 4096))
     assert verdict("strassen-few-rows", **slow) == "holds"
+    assert verdict("strassen-few-rows-graph", **slow) == "fails", "it counts for the claim that names the graph alone"
     kernels = dict.fromkeys(("megakernel", "megakernel-graph"))
     assert verdict("strassen-few-rows", **slow, **kernels) == "holds", "PyCUDA's graph is left"
     others = dict.fromkeys(("megakernel", "megakernel-graph", "pycuda-graph", "max-autotune"))

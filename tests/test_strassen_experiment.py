@@ -311,6 +311,7 @@ FAILS: dict[str, Machine] = {
     "error-winograd": Machine(worse={"ffma-winograd-2-prepared": 1.3}),
     "levels-on-frontier": Machine(leveled(*RATES, by=30.0)),
     "matmul-chooses": Machine({"auto-bf16": 1.2}),
+    "sixteen-times": Machine({"bf16": 1.3}),
 }
 
 
@@ -393,13 +394,21 @@ def test_pictures_and_lists_say_that_clocks_differ() -> None:
     assert "SM clocks of 1.05 GHz" in told("levels-on-frontier", Machine(clocks=SLOW_CLOCK))[1]
 
 
-def test_errors_grow_from_the_product_that_sums_in_order() -> None:
+def test_errors_grow_from_cublas_and_that_from_sums_in_order_stands_beside_it() -> None:
     split_sums = Machine(worse={"sgemm": 0.5})
-    for form, at_512 in (("strassen", "2.90x"), ("winograd", "")):
+    for form, grown, own in (("strassen", "2.90x", "1.45x"), ("winograd", "3.60x", "1.80x")):
         status, text = told(f"error-{form}", split_sums)
-        assert status == "holds" and (f"against the library's own SGEMM at most {at_512}" in text) == bool(at_512)
+        assert status == "fails" and f"at most {grown} a level, with " in text.partition(" against cuBLAS SGEMM")[0]
+        assert f"against a product that sums in order at most {own} a level" in text
+        exact_sums = Machine(worse={"sgemm": 2.0})
+        assert told(f"error-{form}", exact_sums)[0] == "holds", "a user's other choice is cuBLAS, as wrong as it is"
     no_ffma = Machine(worse={"sgemm": 0.5}, only=lambda name: not name.startswith("ffma"))
-    assert told("error-strassen", no_ffma)[0] == "fails", "nothing else is left to compare with"
+    assert told("error-strassen", no_ffma)[0] == "fails", "SGEMM's own levels are compared with it too"
+
+
+def test_tensor_cores_are_neither_much_less_nor_much_more_than_sixteen_times() -> None:
+    assert verdict("sixteen-times", Machine({"sgemm": 1.3})) == "fails"
+    assert verdict("sixteen-times", Machine({"bf16": 1.25})) == "undecided"
 
 
 def test_a_wide_interval_decides_nothing() -> None:

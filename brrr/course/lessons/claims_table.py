@@ -30,17 +30,24 @@ class ClaimsTable:
         return AFTER if claim.after_the_data(self.source) else ""
 
     def __str__(self) -> str:
-        blocks = [_block(claim, verdict, self.mark(claim)) for claim, verdict in self.rows]
-        return "\n\n".join([f"{self.experiment.title} ({self.experiment.name}) · {self.badge}", *blocks])
+        return self._text("\n", full=False)
+
+    def details(self) -> str:
+        """The same with what decides each claim, its source, and how it was changed: what `brrr claims` prints."""
+        return self._text("\n\n", full=True)
+
+    def _text(self, between: str, *, full: bool) -> str:
+        blocks = [_block(claim, verdict, self.mark(claim), full) for claim, verdict in self.rows]
+        return between.join([f"{self.experiment.title} ({self.experiment.name}) · {self.badge}", *blocks])
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_markdown_(self) -> str:
-        head = ["claim", "source", "what decides", "measured", "verdict"]
+        head = ["claim", "source", "measured", "verdict"]
         lines = [f"**{_cell(self.badge)}**", "", _line(head), _line(["---"] * len(head))]
         for claim, verdict in self.rows:
-            cells = [claim.text, claim.source, claim.decides, verdict.measured]
+            cells = [claim.text, claim.source, verdict.measured]
             lines.append(_line([*map(_cell, cells), f"**{verdict.status}**{self.mark(claim)}"]))
         return "\n".join(lines)
 
@@ -48,16 +55,15 @@ class ClaimsTable:
 AFTER = " (after the data)"
 
 
-def _block(claim: Claim, verdict: Verdict, mark: str) -> str:
-    lines = [
-        f"{verdict.status.upper() + mark:<12} {claim.text}",
-        f"    measured  {verdict.measured}",
-        f"    decides   {claim.decides}",
-        f"    source    {claim.source}",
-    ]
-    for each in claim.entry.changed:
-        lines.append(f"    changed   {each.date}: {each.what}, for {each.why}; {each.before} -> {each.after}")
-    return "\n".join(filter(None, lines))
+def _block(claim: Claim, verdict: Verdict, mark: str, full: bool) -> str:
+    lines = [f"{verdict.status.upper() + mark:<12} {claim.text}", f"    measured  {verdict.measured}"]
+    if full:
+        lines += [f"    decides   {claim.decides}", f"    source    {claim.source}"]
+        lines += [
+            f"    changed   {each.date}: {each.what}, for {each.why}; {each.before} -> {each.after}"
+            for each in claim.entry.changed
+        ]
+    return "\n".join(lines)
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -164,5 +170,5 @@ def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
         print(error, file=sys.stderr)
         return 2
     shown = counted(tables) if options.count else sentences(tables) if options.sources else None
-    print("\n\n\n".join(map(str, tables)) if shown is None else shown)
+    print("\n\n\n".join(table.details() for table in tables) if shown is None else shown)
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
@@ -23,7 +24,7 @@ from brrr.course.experiments.strassen.frontier import (
     picks,
     sizes,
 )
-from brrr.course.experiments.strassen.ways import flop_share, line_name, prepared_lines, short, timed_lines, way_of
+from brrr.course.experiments.strassen.ways import CPU, flop_share, line_name, prepared_lines, short, timed_lines, way_of
 from brrr.course.nouns.claim import Judge, Status, Verdict, band_verdict, not_above, not_below, weakest
 from brrr.course.nouns.source import Evidence
 
@@ -227,10 +228,14 @@ def _below_peak(evidence: Evidence) -> Verdict:
 
 def _growth(form: str, at_most: float) -> Judge:
     def judge(evidence: Evidence) -> Verdict:
-        found = growths(evidence.source, evidence.experiment, form, EXACT, "sgemm")
-        own = growths(evidence.source, evidence.experiment, form, EXACT, IN_ORDER)
+        every = partial(growths, evidence.source, evidence.experiment, form, EXACT)
+        there = [name for name in ("sgemm", f"{CPU}sgemm") if every(name)]
+        if not there:
+            raise NotRecordedError(f"no errors of the {form} form and of the library's own product were measured")
+        found, own = every(there[0]), every(IN_ORDER)
         most = largest_growth(found)
-        text = f"at most {_grown(most)} against cuBLAS SGEMM; {len(found)} points"
+        library = "the library's SGEMM" if there[0].startswith(CPU) else "cuBLAS SGEMM"
+        text = f"at most {_grown(most)} against {library}; {len(found)} points"
         text += f"; against a product that sums in order at most {_grown(largest_growth(own))}" if own else ""
         return Verdict("holds" if most.per_level <= at_most else "fails", text)
 

@@ -71,16 +71,17 @@ class Growth:
 def growths(source: Source, experiment: Experiment, form: str, inners: Sequence[str], base: str = "") -> list[Growth]:
     """The growth of a form's error at every point, over a classical product: with L levels the L-th root of the ratio.
 
-    `base`: over that product where its error was measured, and then of GPU ways alone (`sgemm`, cuBLAS's own, may sum k
-    in parts with a smaller error than `ffma`, which sums in order); else over that with the same inner product.
+    `base`: over that product, for ways on the same device (`sgemm`, cuBLAS's own, may sum k in parts with a smaller
+    error than `ffma`, which sums in order); without it over that with the same inner product.
     """
     ordered = _errors_of(source, experiment, base) if base else {}
+    on_cpu = base.startswith(CPU)
     found = []
     for name in source.variants(experiment):
         way = way_of(name)
-        if way is None or way.form != form or way.inner not in inners or (ordered and name != way.name):
+        if way is None or way.form != form or way.inner not in inners or (base and name.startswith(CPU) != on_cpu):
             continue
-        plain = _errors_of(source, experiment, classical(name)) | ordered
+        plain = ordered if base else _errors_of(source, experiment, classical(name))
         found += _growths_of(source, experiment, name, way.level, plain)
     return found
 
