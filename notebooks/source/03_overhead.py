@@ -112,8 +112,9 @@ explore("run_ahead", at={"elements": 65536}, lines=["host", "busy", "period", "g
 # In your own model you need no timeline to find out. Overhead does not grow with the data, work does. So: **double the
 # batch**. If the time hardly grows, it was paper.
 #
-# One trap: a product of few rows with a large square of weights reads all the weights, however few the rows. Its time
-# hardly grows either, and the factory works all the while. `scaling_test` looks at the bytes, and on a GPU at its idle
+# One trap: a product of few rows with a large square of weights reads all the weights, however few the rows. Its time may
+# hardly grow either, and the factory works all the while. (From one row to two it can grow a lot: a library has a kernel
+# of its own for a single row.) `scaling_test` looks at the bytes, and on a GPU at its idle
 # time, before it judges. It takes your own function too: `scaling_test(make, batch)`, where `make(batch)` returns the
 # function to time.
 

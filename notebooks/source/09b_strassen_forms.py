@@ -91,7 +91,7 @@ drawing("strassen-errors", inputs="badly scaled rows")
 # if another is faster and no less accurate. The others are the **frontier**: on it you choose, off it you lose. Move *size*,
 # then *right sides*: where are levels on the frontier, and with which inner product?
 #
-# Where the text names two clocks, tensor cores drew so much power that the GPU slowed its clock: a way that multiplies less gains twice.
+# Where the text names two clocks, tensor cores drew so much power that the GPU slowed its clock, for each way as much as that way draws.
 
 # %% tags=["explore"]
 drawing("strassen-frontier")
