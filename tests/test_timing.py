@@ -206,6 +206,13 @@ def test_a_drift_is_measured_again_then_flagged() -> None:
         assert run.drifted
     run.host.period = [1.0, 1.01] * 10
     assert not run.drifted
+    for few, found in (([1.0] * 3 + [1.2] * 3, True), ([1.2] * 4 + [1.0] * 4, True), ([1.0] * 3 + [1.05] * 3, False)):
+        run.host.period = few
+        assert run.drifted is found
+    run.host.period = [1.0, 1.0, 1.3, 1.2, 1.2, 1.2]  # the halves overlap
+    assert not run.drifted
+    run.host.period = [1.0, 2.0]
+    assert not run.drifted
     run.host.period = [1.0] * 10 + [2.0] * 10
     assert run.start_again() and not run.drifted and run.rounds == 0
 

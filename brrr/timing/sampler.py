@@ -20,7 +20,7 @@ PRECISION = 0.005
 LIVE_CPU_PRECISION = 0.05
 """On a laptop's CPU five percent must do: its clock and its other programs allow no more."""
 
-MIN_SAMPLES = 6
+MIN_SAMPLES, FEW_SAMPLES = 6, 3
 """The fewest samples from which a 95 % interval of the median exists."""
 
 SLOW_CALLS = 4
@@ -34,7 +34,7 @@ SETTLED_SLICES, SETTLE_MOST = 2, 4
 
 STEADY = 0.02
 WARM_UP_SHARE = 0.3
-DRIFT = 0.03
+DRIFT, FEW_DRIFT = 0.03, 0.1
 
 
 class Sampler:
@@ -261,14 +261,18 @@ class Sampler:
 
     @property
     def drifted(self) -> bool:
-        """Whether the second half of the spans (on a CPU: of the loops) differs by more than 3 % from the first."""
+        """Whether the second half of the spans (on a CPU: of the loops) differs by more than 3 % from the first.
+
+        Halves of three to five samples have no interval: there all of one half must lie above all of the other, and
+        their medians a tenth apart.
+        """
         values = self._samples().get("pair_s") or self.host.period
         half = len(values) // 2
-        if half < MIN_SAMPLES:
+        if half < FEW_SAMPLES:
             return False
         first, last = Estimate.of(values[:half]), Estimate.of(values[half:])
         apart = first.high < last.low or last.high < first.low
-        return apart and abs(last.median / first.median - 1) > DRIFT
+        return apart and abs(last.median / first.median - 1) > (DRIFT if half >= MIN_SAMPLES else FEW_DRIFT)
 
 
 def _steady(recent: list[float]) -> bool:
