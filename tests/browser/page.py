@@ -118,7 +118,9 @@ class NotebookPage:
         """With BRRR_PHOTOGRAPHS=1, screenshots in the light and in the dark theme."""
         for theme in ("dark", "light") if PHOTOGRAPHS else ():
             self.command("apputils:change-theme", theme=f"JupyterLab {theme.capitalize()}")
-            self.page.wait_for_selector(f"body[data-jp-theme-light='{str(theme == 'light').lower()}']")
+            self.page.wait_for_selector(
+                f"body[data-jp-theme-light='{str(theme == 'light').lower()}']", state="attached"
+            )
             self.page.wait_for_timeout(300)
             (of or self.page).screenshot(path=str(ARTIFACTS / f"{name}-{theme}.png"))
 
