@@ -479,8 +479,8 @@ def sines(r: Recording, count: int, *ways: str) -> T:
 def fused(r: Recording, kind: str, base: str = "eager") -> T:
     return r.gain(f"{kind}-{base}.busy_s", [f"{kind}-{way}.busy_s" for way in WAYS], **F32)
 
-def bytes_say(**told: float) -> Claim:
-    return lambda r: each((fused(r, kind) / by for kind, by in told.items()), 0.8, 1.2)
+def bytes_say(low: float = 0.8, high: float = 1.2, **told: float) -> Claim:
+    return lambda r: each((fused(r, kind) / by for kind, by in told.items()), low, high)
 
 def balanced(r: Recording) -> dict[str, Any]:
     """The largest array of all parts, and the number of sines at which computing is closest to sending."""
@@ -792,7 +792,8 @@ CLAIMS: dict[str, Claim] = {
         (sines(r, 2 * n, *FUSED) / sines(r, n, *FUSED) for n in (1, 2, 4)), 1.1),
     "sines.until-arithmetic": lambda r: band(sines(r, 32, "compile", "cuda"), 0, 16),
     "fusion.as-the-bytes-say": bytes_say(bias=2, pseudo=2, chain=7 / 3),
-    "fusion.onto-a-reduction": bytes_say(norm=6, softmax=4),
+    "fusion.onto-a-reduction": bytes_say(1, INF, norm=1, softmax=1),
+    "fusion.onto-a-reduction-bytes": bytes_say(norm=6, softmax=4),
     "fusion.kept-gains-less": lambda r: band(fused(r, "kept") / (4 / 3), 0.9, 1.1),
     "fusion.arithmetic-gains-nothing": lambda r: band(fused(r, "linear"), 0, 1.15),
     "fusion.tiny-is-overhead": lambda r: (lambda status, t: (ORDER[2 - ORDER.index(status)], t))(

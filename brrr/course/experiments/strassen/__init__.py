@@ -56,7 +56,7 @@ def supports(variant: Variant, point: Point) -> bool:
 def settle_s(point: Point) -> float:
     """How long a way runs unmeasured before its samples: the way before it left a clock of its own.
 
-    >>> settle_s({"size": 1024}), settle_s({"size": 8192})
+    >>> settle_s({"size": 1537}), settle_s({"size": 2048})
     (0.0, 0.1)
     """
     return SETTLE_S if int(point["size"]) >= SETTLE_FROM else 0.0
