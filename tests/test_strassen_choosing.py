@@ -265,3 +265,13 @@ def test_where_the_host_issues_each_launch_they_count() -> None:
     odd, even = (launches(WAYS["sgemm-strassen-2"], asked(n, "fp32")) for n in (4097, 4096))
     assert even == 4 and odd > even
     assert launches(WAYS["bf16"], replace(asked(4097, "bf16"), operand="bfloat16")) == 4
+
+
+def test_each_pass_goes_at_its_own_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The classical split product turns its right side: half that rate takes that pass twice as long, no other."""
+    predictor, way = Predictor.of("h200"), WAYS["fp16x3"]
+    before = predictor._passes(way, 4096, 4096, 4096, "float32")
+    rate = predictor._rate
+    monkeypatch.setattr(Predictor, "_rate", lambda self, name: rate(name) * (0.5 if name == "turned" else 1.0))
+    after = predictor._passes(way, 4096, 4096, 4096, "float32")
+    assert after == pytest.approx((before[0], 2 * before[1], before[2]))
