@@ -9,7 +9,7 @@
     python dev.py usb [DIR]   collect the packages for WHEELHOUSE    (make usb)
     python dev.py clean       remove .venv and caches, never work/   (make clean)
 
-What follows the command is passed on: `python dev.py lab --fresh 01`, `python dev.py test tests/test_units.py`.
+What follows the command is passed on: `python dev.py lab --fresh 01`, `python dev.py test tests/core/test_units.py`.
 
     --here           use the Python that runs this file as it is, without a .venv (conda, a prepared class server)
     WHEELHOUSE=DIR   in the environment: install from the packages in DIR, without a network

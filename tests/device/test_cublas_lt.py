@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_network_kernels import PlayedBlas, columns, played
+from played_blas import PlayedBlas, columns, played
 
 from brrr.core.errors import UnavailableError
 from brrr.gpu import cublas, cublas_lt

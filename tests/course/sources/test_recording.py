@@ -15,10 +15,11 @@ import made_up
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from older_format import cells_of, make_older
 
 from brrr.core import files
 from brrr.core.errors import NotRecordedError, RecordingError
-from brrr.core.files import digest, typed
+from brrr.core.files import typed
 from brrr.core.measurement import FIELDS, Estimate, Measurement
 from brrr.counting.cost import Cost
 from brrr.course.experiments import experiment
@@ -235,11 +236,6 @@ def test_any_damage_reads_equal_or_is_refused_by_name(
             refusal = str(here / name)
         assert (again.rows, again.machine) == (whole.rows, whole.machine)
         assert str(here / name) in refusal
-
-
-def cells_of(path: Path) -> list[list[str]]:
-    """The header and the rows, without the seal."""
-    return [line.split(",") for line in path.read_text().splitlines()[:-1]]
 
 
 def write_cells(path: Path, cells: list[list[str]]) -> None:
@@ -472,27 +468,6 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 # ---------------------------------------------------------------- older formats
-
-
-def make_older(folder: Path, peaks: object = ()) -> dict[str, str]:
-    """The folder as format 3 had it: one `n` in a row, the seals and the peaks in machine.json. Returns the seals."""
-    seals = {}
-    for path in folder.glob("*.csv"):
-        header, *rows = cells_of(path)
-        names = [name for name in header if not name.endswith("_s_n")]
-        names.insert(names.index("kernels"), "n")
-        lines = [names]
-        for cells in rows:
-            row = dict(zip(header, cells, strict=True))
-            row["n"] = str(min(int(row[f"{name}_n"]) for name in FIELDS if row[name]))
-            lines.append([row[name] for name in names])
-        path.write_text("".join(",".join(cells) + "\n" for cells in lines))
-        seals[path.stem] = [digest(path.read_text())]
-    machine = folder / "machine.json"
-    content = {**json.loads(machine.read_text()), "format": 3, "peaks": dict(peaks), "seals": seals}  # type: ignore[call-overload]
-    del content["checksum"]
-    machine.write_text(json.dumps({**content, "checksum": digest(json.dumps(content, sort_keys=True))}))
-    return {name: seal for name, (seal,) in seals.items()}
 
 
 def test_a_folder_of_an_older_format_reads_and_becomes_todays(writable_root: Path) -> None:

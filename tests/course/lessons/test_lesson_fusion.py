@@ -132,6 +132,6 @@ def test_without_a_gpu_the_interpreter_is_asked_for_before_triton_is_loaded() ->
         "import sys; assert 'triton' not in sys.modules; from brrr.course.lessons.triton_here import triton; "
         "print(triton.knobs.runtime.interpret)"
     )
-    environment = {"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(Path(__file__).parents[3])}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.stdout.strip() == "True", done.stderr

@@ -21,7 +21,7 @@ from brrr.cli import lab
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.course.lessons import course
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def notebook(text: str) -> str:

@@ -109,7 +109,7 @@ def test_drawings_load_no_matplotlib_before_they_draw() -> None:
         "import sys; from brrr.course.lessons.drawings import drawing; drawing('strassen-tiles', source='cpu'); "
         "assert not {'matplotlib', 'torch'} & set(sys.modules), sorted(sys.modules)"
     )
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[3])}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 

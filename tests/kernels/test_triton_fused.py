@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from interpreter import interpreted_cases
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.kernels import fused
 
-HERE = Path(__file__).resolve().parent
 ALLOWED = {"float32": 1e-6, "bfloat16": 1.5e-2, "float16": 2e-3}
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import made_up
 import pytest
+from older_format import make_older
 from peaks_made_up import gpu_peaks
-from test_recording import make_older
 
 from brrr.cli.calibrate import write_peaks
 from brrr.core.errors import ArgumentError, RecordingError

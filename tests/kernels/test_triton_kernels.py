@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.course.experiments.pseudo_linear.check import pseudo_error
 from brrr.kernels import pseudo_linear as kernels
 
-HERE = Path(__file__).resolve().parent
 ALLOWED = {"float32": 1e-6, "bfloat16": 1e-2, "float16": 1e-3}
 
 

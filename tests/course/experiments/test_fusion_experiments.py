@@ -38,7 +38,7 @@ from brrr.course.sources.timers import measure_point
 from brrr.gpu.datasheet import hardware
 
 COS, FUSION, REMAT, SINES = (experiment(name) for name in ("cos_cos", "fusion", "remat", "sines"))
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[2]
 W = theory.WIDTH
 
 

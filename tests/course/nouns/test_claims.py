@@ -292,7 +292,7 @@ def test_a_damaged_ledger_is_refused_by_name(tmp_path: Path, old: str, new: str,
 
 def test_the_courses_ledger_is_whole() -> None:
     """What the documents say has a place in them or is of the whole, and what was changed tells both verdicts."""
-    found = read_ledger(Path(__file__).resolve().parents[1] / "data" / "claims.toml")
+    found = read_ledger(Path(__file__).resolve().parents[3] / "data" / "claims.toml")
     assert {"000", "001", "002", "003"} <= set(found.sources)
     assert all(each.what and each.why and each.before and each.after for one in found.claim for each in one.changed)
     assert all(set(each.after_data) <= {"h200", "cpu"} for each in found.claim)

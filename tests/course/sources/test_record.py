@@ -262,7 +262,7 @@ made_up.record(Path(sys.argv[1]), made_up.GPU, run=made_up.run_info(sys.argv[2])
 
 
 def recording_process(root: Path, run_id: str, pause_s: float) -> subprocess.Popen[bytes]:
-    here = Path(__file__).parent
+    here = Path(__file__).parents[2]
     path = os.pathsep.join([str(here), str(here.parent), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", RECORDING_PROCESS, str(root), run_id, str(pause_s)]
     return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.PIPE)
