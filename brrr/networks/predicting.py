@@ -105,8 +105,6 @@ def _clearly_ahead(first: Candidate, second: Candidate) -> bool:
 
 def _known(network: Network, where: Where) -> dict[str, Candidate]:
     """All that can be said; nothing, where there are no peaks of the device."""
-    from brrr.roofline.peaks import MissingPeakError
-
     try:
         eager = _predicted(network, where, "eager")
     except MissingPeakError:
@@ -173,7 +171,6 @@ def _own_prediction(network: Network) -> float | None:
         return None
     try:
         from brrr.kernels.megakernel import device as gpus
-        from brrr.kernels.megakernel import device as times
         from brrr.kernels.megakernel import megakernel as kernel
         from brrr.kernels.megakernel import plan as plans
     except ImportError:
@@ -181,7 +178,7 @@ def _own_prediction(network: Network) -> float | None:
     gpu = gpus.gpu_of(torch.cuda.current_device())
     shape = plans.Network(network.layers, network.batch, network.hidden)
     plan = kernel.chosen(shape, gpu)
-    return None if plan is None else float(times.predicted_s(plan, shape, gpu))
+    return None if plan is None else float(gpus.predicted_s(plan, shape, gpu))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

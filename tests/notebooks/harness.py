@@ -15,8 +15,6 @@ HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 NOTEBOOKS = REPOSITORY / "notebooks"
 LESSONS = sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-"""What the browser may be called in whose window tests/browser moves the sliders."""
 SOLUTIONS = sorted((NOTEBOOKS / "solutions").glob("[0-9]*.ipynb"))
 
 KEEP = """

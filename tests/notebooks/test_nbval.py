@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from functools import reduce
 from pathlib import Path
 
 import nbformat
 import pytest
-from harness import CHROMIUM, LESSONS, NOTEBOOKS, read, run_nbval, then, with_all_right, with_sweep
+from harness import LESSONS, NOTEBOOKS, read, run_nbval, then, with_all_right, with_sweep
 
 CPU = {"BRRR_SOURCE": "cpu", "BRRR_QUICK": "1"}
 ON_A_GPU = os.environ.get("BRRR_SOURCE") == "cuda"  # `make test-gpu` asks for this lane, and for this one only
 LANES = {"cuda": {"BRRR_SOURCE": "cuda"}} if ON_A_GPU else {"recorded": {"BRRR_SOURCE": "recorded:h200"}, "cpu": CPU}
 KERNELS = len(LESSONS) if ON_A_GPU else 2
 """To load torch takes longer than most lessons: several of them share a kernel, one after the other."""
-IN_THE_BROWSER = any(map(shutil.which, CHROMIUM)) and not ON_A_GPU
-"""Where there is a browser, tests/browser runs the lessons on the recording and moves their sliders."""
 
 
 @pytest.mark.slow
@@ -31,9 +28,7 @@ def test_lessons_run_their_sliders_move_and_their_answers_are_right(kernel: int,
     parts, starts = [], {}
     for lesson in LESSONS[kernel::KERNELS]:
         starts[lesson.stem] = sum(len(part.cells) + 1 for part in parts)
-        if not (lane == "recorded" and IN_THE_BROWSER):
-            parts.append(with_sweep(read(lesson)))
-        parts.append(with_all_right(read(NOTEBOOKS / "solutions" / lesson.name)))
+        parts += [with_sweep(read(lesson)), with_all_right(read(NOTEBOOKS / "solutions" / lesson.name))]
     ran = run_nbval(reduce(then, parts), tmp_path, **LANES[lane])
     assert ran.returncode == 0, f"{ran.stdout}{ran.stderr}The lessons begin at these cells: {starts}"
 

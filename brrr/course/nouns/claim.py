@@ -209,10 +209,12 @@ def read_ledger(path: Path) -> Ledger:
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
         found: Ledger = typed(Ledger, {**tables, "claim": [{**ABSENT, **each} for each in tables.get("claim", ())]})
-        for number, each in enumerate(found.claim):
+        seen: set[str] = set()
+        for each in found.claim:
             _check(each, found.sources)
-            if each.id in (one.id for one in found.claim[:number]):
+            if each.id in seen:
                 raise ValueError(f"{each.id} stands there twice")
+            seen.add(each.id)
     except (OSError, ValueError, TypeError) as error:  # a damaged TOML file raises a kind of ValueError
         raise RecordingError(f"{path}: {error}. Restore the file from the repository.") from error
     return found

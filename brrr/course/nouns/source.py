@@ -1,4 +1,5 @@
-"""Where measurements come from: `Live("cuda")`, `Live("cpu")` or `Recorded("h200")`, one interface.
+"""Where measurements come from: `Live("cuda")`, `Live("cpu")` or `Recorded("h200")`, one interface;
+and `Evidence`, what a claim may look at.
 
 A recorded source has only the points that were recorded: it never invents one between.
 """
@@ -15,8 +16,6 @@ from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
 from brrr.course.nouns.experiment import Experiment
 
 if TYPE_CHECKING:
-    from brrr.core.measurement import Value
-    from brrr.course.nouns.experiment import Experiment
     from brrr.tracing.timeline import Timeline
 
 

@@ -16,8 +16,6 @@ from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below, rat
 from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
 from brrr.course.nouns.source import Evidence
 
-SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Overhead'"
-HERE = "this course"
 ELEMENTS = (1, 16, 256, 4096, 65536, 2**20, 2**23, 2**26)
 MOST_ADDITIONS = 100
 MOST_ELEMENTS = 2**20

@@ -13,8 +13,6 @@ from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below, rat
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.nouns.source import Evidence
 
-SOURCE = "GPU Performance: Parallel Processing vs Overhead (2024), section 'Warmup for nested sine'"
-
 IMPORT = "import torch"
 CONTEXT, MEMORY, COPY, KERNEL = "CUDA context", "memory", "copy", "first kernel"
 OTHER, STREAM, PINNED, MATMUL, CONVOLUTION = (

@@ -38,8 +38,6 @@ KINDS = {
     "bias": "bias and ReLU", "pseudo": "scale and bias", "chain": "scale, add and ReLU", "norm": "layer norm",
     "softmax": "softmax", "kept": "two cosines, both needed", "linear": "linear layer and ReLU",
 }  # fmt: skip
-MEMORY_BOUND = ("bias", "pseudo", "chain", "norm", "softmax", "kept")
-"""All but the linear layer, whose matrix product is limited by arithmetic."""
 
 
 def kind_of(variant: str) -> str:

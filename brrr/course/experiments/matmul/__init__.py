@@ -16,7 +16,6 @@ from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant
 from brrr.course.nouns.source import Evidence
 
-SOURCE = "GPU Performance: Parallel Processing vs Overhead (2024), section 'matmul'"
 SIZES = tuple(2**k for k in range(16))
 ODD_SIZES = (100, 1000, 3000, 6000, 10000)
 QUEUE_MAX = 4096

@@ -16,8 +16,6 @@ from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Va
 from brrr.course.nouns.source import Evidence
 from brrr.gpu.datasheet import Hardware
 
-HERE = "this package's own target for its pipeline"
-
 ELEMENTS = (2**18, 2**20, 2**22, 2**24, 30_000_001, 2**26, 2**28)
 SINES = (1, 4, 8, 16, 32, 40, 64, 128)
 ITEM_BYTES = 4

@@ -14,8 +14,6 @@ from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr.course.nouns.source import Evidence
 from brrr.gpu.datasheet import Hardware, hardware
 
-SOURCE = "Making Deep Learning Go Brrrr From First Principles, section 'Reasoning about Memory-Bandwidth Costs'"
-HERE = "this course"
 LARGE, FLOAT = 2**26, "float32"
 """The source names no size; claims about the GPU's memory look at an array that no cache holds."""
 

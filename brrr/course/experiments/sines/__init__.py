@@ -15,7 +15,6 @@ from brrr.course.nouns.claim import Judge, Verdict, not_above, not_below, weakes
 from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
 from brrr.course.nouns.source import Evidence
 
-HERE = "this course"
 ITEMSIZE = 4
 LENGTHS = (1, 2, 4, 8, 16, 32)
 ELEMENTS = (2**10, 2**20, 2**26)

@@ -28,7 +28,6 @@ from brrr.course.experiments.strassen.ways import CPU, flop_share, line_name, pr
 from brrr.course.nouns.claim import Judge, Status, Verdict, band_verdict, not_above, not_below, weakest
 from brrr.course.nouns.source import Evidence
 
-HERE = "this course"
 EXACT = ("sgemm", "ffma")
 PREPARED = {2048: 1.05, 4096: 1.24, 8192: 1.36, 16384: 1.4}
 TIMED = {4096: 1.18, 8192: 1.3, 16384: 1.35}

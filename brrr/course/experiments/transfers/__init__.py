@@ -18,8 +18,6 @@ from brrr.gpu.datasheet import Hardware
 
 # ---- what is claimed of copies: pinned against pageable, the floor, the link's share, both directions, the wait ----
 
-HERE = "this course, on the way that the data take in 'GPU Performance: Parallel Processing vs Overhead' (2024)"
-SOURCE = "GPU Performance: Parallel Processing vs Overhead (2024), section 'Nested sine operation'"
 
 LARGE, SMALL, SIXTEEN = 2**24, 2**10, 2**14
 """Bytes: from LARGE on a copy's start weighs little; SMALL and 16 times as much are judged for the floor."""

@@ -19,7 +19,6 @@ from brrr.course.nouns.source import Source, quick
 from brrr.strassen.ways import WAYS, Way
 
 if TYPE_CHECKING:
-    from brrr.course.nouns.source import Source
     from brrr.course.view.display import Lock
     from brrr.drawing.style import Picture
 
