@@ -4,7 +4,13 @@ from __future__ import annotations
 
 
 class BrrrError(Exception):
-    """Base of every error that brrr raises on purpose: `except brrr.BrrrError` catches them all."""
+    """Base of every error that brrr raises on purpose: `except brrr.BrrrError` catches them all.
+
+    One comes back whole from another process, whatever its own arguments were.
+    """
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return BrrrError.__new__, (type(self), *self.args), self.__dict__
 
 
 class ArgumentError(BrrrError, ValueError):

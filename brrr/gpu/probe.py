@@ -130,8 +130,16 @@ def _other_cpu() -> str:
 
 
 def cpu_count() -> int:
-    """The processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The processors that this process may use: its affinity and a container's quota count.
+
+    More threads than a quota pays for are all stopped together until its next period: a call of 40 µs then takes 8 ms.
+    """
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota, period = (*(text("/sys/fs/cgroup/cpu.max") or "max").split(), "")[:2]
+    if not period:  # the older layout of cgroups; -1 is no limit
+        quota, period = (text(f"/sys/fs/cgroup/cpu/cpu.cfs_{name}_us") or "" for name in ("quota", "period"))
+    limited = quota.isdecimal() and period.isdecimal() and int(period)
+    return max(1, min(here, int(quota) // int(period))) if limited else here
 
 
 def memory_bytes() -> int | None:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point, Value
@@ -45,7 +44,8 @@ def fresh_calls(experiment: Experiment, variant: Variant, point: Point, budget_s
     at = [f"{name}={value}" for name, value in point.items()]
     command = [sys.executable, "-m", "brrr.course.sources.first_call", experiment.name, variant.name, *at]
     count = PROCESSES if budget_s >= FULL_BUDGET_S else FEW_PROCESSES
-    answers = [_answer(command, f"{experiment.name} {variant.name}") for _ in range(count)]
+    what = f"{experiment.name} {variant.name}"
+    answers = [json.loads(last_line(command, what, TIMEOUT_S)) for _ in range(count)]
     return FreshCalls(
         tuple(float(answer["seconds"]) for answer in answers),
         tuple(float(answer["again"]) for answer in answers),
@@ -54,18 +54,16 @@ def fresh_calls(experiment: Experiment, variant: Variant, point: Point, budget_s
     )
 
 
-def _answer(command: list[str], what: str) -> dict[str, Any]:
-    """What one fresh process printed last."""
+def last_line(command: list[str], what: str, timeout_s: float) -> str:
+    """What one fresh process printed last; UnavailableError with its last words where it failed or took too long."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired:
-        raise UnavailableError(f"{what}: the fresh process did not end within {TIMEOUT_S} s") from None
+        raise UnavailableError(f"{what}: the fresh process did not end within {timeout_s:g} s") from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise UnavailableError(f"{what}: the fresh process failed: {last}")
-    answer = json.loads(done.stdout.splitlines()[-1])
-    assert isinstance(answer, dict)
-    return answer
+        raise UnavailableError(f"{what}: the fresh process failed ({done.returncode}): {last}")
+    return done.stdout.splitlines()[-1]
 
 
 def main(argv: list[str]) -> int:

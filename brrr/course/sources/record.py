@@ -7,6 +7,7 @@ python -m brrr record matmul --device cuda             # at most 8 minutes; the 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from brrr.course.sources.folders import Store, convert
 from brrr.course.sources.plan import PHASES, DurationEstimator, Step, steps
 from brrr.course.sources.recorder import Outcome, Recorder, record_traces
 from brrr.course.sources.recording import collect_environment
-from brrr.course.sources.rows import Timed
+from brrr.gpu.probe import cpu_count
 
 INTERRUPTED = 130
 """The exit status of a command that Ctrl-C ended."""
@@ -37,6 +38,7 @@ def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
         if options.convert is not None:
             print("\n".join(convert(options.convert)) or f"{options.convert}: has today's format")
             return 0
+        os.environ.setdefault("OMP_NUM_THREADS", str(cpu_count()))  # torch and NumPy read it when they load
         return _plan(options) if options.plan else _record(options)
     except BrrrError as error:
         print(error, file=sys.stderr)
@@ -144,6 +146,8 @@ def _root(options: argparse.Namespace) -> Path:
 
 
 def _record(options: argparse.Namespace) -> int:
+    from brrr.course.sources.apart import measure_step
+
     experiments, found = _chosen(options)
     machine, run = collect_environment(options.device)
     folder = _root(options) / machine.slug
@@ -151,7 +155,7 @@ def _record(options: argparse.Namespace) -> int:
         print(f"The old recording is set aside as {aside}")
     store = Store(folder, machine, experiments)
     limit_s, estimator = options.minutes * 60, DurationEstimator()
-    recorder = Recorder(store, run, measure_now, estimator, limit_s=limit_s, sm_clock_hz=_sm_clock_hz)
+    recorder = Recorder(store, run, measure_step, estimator, limit_s=limit_s, sm_clock_hz=_sm_clock_hz)
     started_s = time.monotonic()
     outcome = record_steps(recorder, found, retry=options.retry)
     if outcome.interrupted:
@@ -198,13 +202,6 @@ def _progress(predicted: Mapping[str, float]) -> Iterator[Callable[[Step], None]
             bar.update(predicted.get(str(step), 0.0))
 
         yield on_step
-
-
-def measure_now(step: Step) -> Mapping[str, Timed | BrrrError]:
-    """Measure all variants of a step on this machine, interleaved."""
-    from brrr.course.sources.timers import measure_point
-
-    return measure_point(step.experiment, step.variants, step.point, budget_s=step.budget_s)
 
 
 def set_aside(folder: Path, run_id: str) -> Path | None:

@@ -18,6 +18,9 @@ from brrr.course.sources.timers import FOLDER, file_name, trace_variant
 from brrr.tracing.files import write
 from brrr.tracing.timeline import Timeline
 
+FAR = 3.0
+"""An anchor this many times as long or as short as at first is no measurement of the same thing."""
+
 Measure = Callable[[Step], Mapping[str, "Timed | BrrrError"]]
 """Measures all variants of a step, interleaved; a variant that cannot be measured gives its error instead."""
 
@@ -98,13 +101,15 @@ class Recorder:
         return kept
 
     def _measure(self, step: Step) -> None:
+        """Measure a step and keep its rows; an anchor far off its first time is measured again, then dropped."""
         started_s = self.now_s()
-        try:
-            found = self.measure(step)
-        except BrrrError as error:
-            found = dict.fromkeys(step.variants, error)
+        rows, far = self._rows(step)
+        if far:
+            rows, far = self._rows(step)
         self.estimator.learn(step, self.now_s() - started_s)
-        rows = [row for variant, timed in found.items() if (row := self._row(step, variant, timed)) is not None]
+        for variant, drift in far.items():
+            self._fail(step, variant, "DriftError", f"{drift}, measured twice: dropped")
+        rows = [row for row in rows if row.variant not in far]
         if rows:
             self.store.add(step.experiment, rows)
             self.estimator.learn_rows(step.experiment, rows)
@@ -112,6 +117,15 @@ class Recorder:
         if self.run != self.store.machine.run(self.run.id):
             self.store.note(self.run)
         self.outcome.measured.append(step)
+
+    def _rows(self, step: Step) -> tuple[list[Row], dict[str, Drift]]:
+        """The rows of a step measured now, and which of them are far off where it is an anchor."""
+        try:
+            found = self.measure(step)
+        except BrrrError as error:
+            found = dict.fromkeys(step.variants, error)
+        rows = [row for variant, timed in found.items() if (row := self._row(step, variant, timed)) is not None]
+        return rows, self._far(step, rows)
 
     def _row(self, step: Step, variant: str, timed: Timed | BrrrError) -> Row | None:
         """The row of a variant, None (and a failure noted) if it could not be measured or makes no sense."""
@@ -131,12 +145,19 @@ class Recorder:
         self.outcome.failed.append(failure)
         self.run = replace(self.run, failed=(*self.run.failed, failure))
 
+    def _far(self, step: Step, rows: Sequence[Row]) -> dict[str, Drift]:
+        """The variants of an anchor with a time that has changed by FAR or more, and the one that changed most."""
+        far = sorted((drift for drift in self._drifts(step, rows) if drift.times >= FAR), key=lambda drift: drift.times)
+        return {drift.variant: drift for drift in far}
+
+    def _drifts(self, step: Step, rows: Sequence[Row]) -> list[Drift]:
+        """How far an anchor has drifted since the first run, in the times that the experiment draws."""
+        before = self._before(step) if step.phase == "anchor" else {}
+        return [drift for row in rows if row.variant in before for drift in _drifts(step, before[row.variant], row)]
+
     def _compare(self, step: Step, rows: Sequence[Row]) -> None:
-        """Note how far an anchor has drifted since the first run, in the times that the experiment draws."""
-        if step.phase != "anchor":
-            return
-        before = self._before(step)
-        drifts = [drift for row in rows if row.variant in before for drift in _drifts(step, before[row.variant], row)]
+        """Note the drifts of an anchor."""
+        drifts = self._drifts(step, rows)
         self.outcome.drifts += drifts
         self.run = replace(self.run, anchors=(*self.run.anchors, *drifts))
 

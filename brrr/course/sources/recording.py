@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from brrr.core import __version__
+from brrr.core import __version__, units
 from brrr.core.errors import NotRecordedError, RecordingError
 from brrr.core.files import FILE, digest, json_text, read_json, read_object, write_atomically
 from brrr.core.measurement import FIELDS, DeviceKind, Value
@@ -61,6 +61,19 @@ class Drift:
         change = self.now_s / self.first_s - 1 if self.first_s else 0.0
         object.__setattr__(self, "drift", round(change, 6))
         object.__setattr__(self, "flagged", abs(change) > DRIFT_LIMIT)
+
+    @property
+    def times(self) -> float:
+        """How many times as long or as short it is now.
+
+        >>> Drift("matmul", "gpu", {"size": 1024}, "latency_s", first_s=4e-3, now_s=1e-3).times
+        4.0
+        """
+        shorter, longer = sorted((self.first_s, self.now_s))
+        return longer / shorter if shorter else float("inf")
+
+    def __str__(self) -> str:
+        return f"{self.field} is {units.seconds(self.now_s, 3)}, at first {units.seconds(self.first_s, 3)}"
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ OTHER, STREAM, PINNED, MATMUL, CONVOLUTION = (
     "matrix product",
     "convolution",
 )
-PARTS = (IMPORT, CONTEXT, MEMORY, PINNED, COPY, KERNEL, OTHER, STREAM, MATMUL, CONVOLUTION)
+ON_STREAM = "a new stream's first kernel"
+PARTS = (IMPORT, CONTEXT, MEMORY, PINNED, COPY, KERNEL, OTHER, STREAM, ON_STREAM, MATMUL, CONVOLUTION)
 
 ON_CUDA = PARTS[1:]
 ON_CPU = (IMPORT, MEMORY, KERNEL, MATMUL, CONVOLUTION)
@@ -88,7 +89,14 @@ def _loading_is_lazy(evidence: Evidence) -> Verdict:
     return Verdict(verdict.status, f"{verdict.measured}; loading everything takes {units.seconds(whole.median)}")
 
 
+def _new_stream(evidence: Evidence) -> Verdict:
+    """The first sine on a stream just made over the second there; the same sine ran on another stream before."""
+    first, again = evidence.get("first", part=ON_STREAM), evidence.get("again", part=ON_STREAM)
+    return ratio_verdict(first, again, 1.0, "the first sine on a new stream over the second")
+
+
 JUDGES: dict[str, Judge] = {
+    "new-stream": _new_stream,
     "context-is-most": _context_is_most,
     "once-per-process": _once_per_process,
     "first-sine-long": _first_sine_is_long,

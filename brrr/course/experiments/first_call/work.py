@@ -107,6 +107,12 @@ def _after_a_sine(device: str) -> Any:
     return made
 
 
+def _after_a_sine_with_stream(device: str) -> Any:
+    made = (*_after_a_sine(device), sys.modules["torch"].cuda.Stream())
+    _wait(sys.modules["torch"], device)
+    return made
+
+
 def _matrix(device: str) -> Any:
     torch = _context(device)
     found = torch.randn(256, 256).to(device)
@@ -168,6 +174,11 @@ def _new_stream(torch: Any) -> Any:
     return stream
 
 
+def _sine_on_stream(made: Any) -> Any:
+    with sys.modules["torch"].cuda.stream(made[2]):
+        return _sine(made)
+
+
 def _convolve(made: Any) -> Any:
     return sys.modules["torch"].nn.functional.conv2d(*made)
 
@@ -211,6 +222,7 @@ PARTS = {
     parts.KERNEL: Part(_vector, _sine, _sine_off),
     parts.OTHER: Part(_after_a_sine, _cosine, _cosine_off),
     parts.STREAM: Part(_context, _new_stream, lambda _, stream: _exact(stream.query())),
+    parts.ON_STREAM: Part(_after_a_sine_with_stream, _sine_on_stream, _sine_off),
     parts.MATMUL: Part(_matrix, lambda made: made @ made, _product_off),
     parts.CONVOLUTION: Part(_image, _convolve, _convolution_off),
 }

@@ -23,11 +23,8 @@ WHOLE = ("module", "pycuda", "pycuda-fused", "graph", "pycuda-graph", "megakerne
 BETWEEN = ("functional", "inference", "script", "epilogue", "epilogue-graph", "triton", "triton-graph")
 BETWEEN_LAYERS, BETWEEN_BATCHES = (1, 8), (2, 16, 128)
 
-TUNED = (
-    (8, 2, 128), (8, 128, 128), (8, 16, 512), (8, 128, 512), (8, 2, 1024), (8, 16, 1024), (8, 128, 1024),
-    (8, 2, 4096), (8, 16, 4096), (8, 128, 4096), (1, 2, 128), (1, 128, 4096),
-)  # fmt: skip
-"""Layers, batch and hidden where torch.compile tries out kernels (max-autotune), for long: corners and divide."""
+TUNED = ((1, 2, 128), (1, 128, 4096))
+"""Layers, batch and hidden where torch.compile tries out kernels (max-autotune), beside all points of 8 layers."""
 
 COMPILE_S, TUNE_S, CHOOSE_S = 6.0, 30.0, 1.0
 """About what torch.compile takes at a point, in seconds, without and with trying out; and best() to choose."""
@@ -84,7 +81,7 @@ def supports(variant: Variant, point: Point) -> bool:
     if variant.name in TYPED:
         return layers == max(LAYERS) and batch in TYPED_BATCHES
     if way == "max-autotune":
-        return here in TUNED
+        return layers == max(LAYERS) or here in TUNED
     if way == "compile":
         return here in TUNED or (layers == max(LAYERS) and batch in BETWEEN_BATCHES)
     return way in (*WHOLE, *CHOSEN) or (layers in BETWEEN_LAYERS and batch in BETWEEN_BATCHES) or here in TUNED
@@ -112,7 +109,7 @@ def _variant(name: str) -> Variant:
     arithmetic = ARITHMETIC.get(name.rsplit("-", 1)[-1], "")
     seconds = {"compile": COMPILE_S, "max-autotune": TUNE_S, "best": CHOOSE_S}.get(way, 0.0)
     label = f"{LABELS[way]}, {arithmetic}" if arithmetic else LABELS[way]
-    return Variant(name, label, "cuda", prepare_s=seconds)
+    return Variant(name, label, "cuda", prepare_s=seconds, apart=way == "max-autotune")
 
 
 ORDER = (
@@ -131,7 +128,7 @@ VARIANTS = (
 HOSTS = ("module", "functional", "inference", "script", "graph", "pycuda", "pycuda-fused", "epilogue", "megakernel")
 SPANS = ("module", "graph", "pycuda-graph", "triton-graph", "megakernel", "megakernel-graph", "best",
          "max-autotune", "pycuda-fused", *STRASSEN)  # fmt: skip
-LATENCIES = ("module", "graph", "max-autotune", "best")
+LATENCIES = ("module", "graph", "max-autotune", "megakernel", "megakernel-graph", "best")
 
 
 def _lines() -> tuple[Line, ...]:

@@ -17,11 +17,14 @@ POWERS = (0, 4, 8, *range(10, 25), 26, 28, 31)
 SIZES = tuple(2**k for k in POWERS)
 ODD_SIZES = (1000, 100_003, 10_000_019)
 LARGEST = 2**31
-SLOWEST, SLOWEST_MAX = ("gpu-transfers-sync", "cpu-drawing"), 2**28
+SLOWEST, SLOWEST_MAX = ("gpu-transfers-sync", "gpu-transfers-then-sync", "cpu-drawing"), 2**28
 """These end here: at LARGEST they would take half a minute more and show nothing new."""
 
 COMPILED = tuple(2**k for k in (0, 4, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 31))
 """Fusing compiles anew for each size, which takes seconds."""
+
+SCRIPTED_ANEW = (2**10, 2**24)
+"""Here the first call of a newly scripted function is timed and its kernels are counted."""
 
 QUEUE_MAX = 2**24
 """The toy accelerator stops here."""
@@ -32,6 +35,8 @@ def supports(variant: Variant, point: Point) -> bool:
     elements = int(point["elements"])
     if variant.device == "cpu-queue":
         return elements <= QUEUE_MAX
+    if variant.name == "gpu-scripted-first":
+        return elements in SCRIPTED_ANEW
     if variant.name == "gpu-scripted":
         return elements in COMPILED and elements < LARGEST
     if variant.name == "gpu-compiled":
@@ -76,10 +81,12 @@ EXPERIMENT = Experiment(
         Variant("cpu", "CPU", "cpu"),
         Variant("gpu-transfers", "GPU, data sent there and back", "cuda"),
         Variant("gpu-transfers-sync", "GPU, synchronized before fetching", "cuda"),
+        Variant("gpu-transfers-then-sync", "GPU, synchronized after fetching", "cuda"),
         Variant("gpu-pinned", "GPU, data sent there and back, pinned memory", "cuda"),
         Variant("gpu", "GPU, data already there", "cuda"),
         Variant("gpu-compiled", "GPU, fused by torch.compile", "cuda"),
         Variant("gpu-scripted", "GPU, fused by torch.jit.script", "cuda"),
+        Variant("gpu-scripted-first", "GPU, the first call of torch.jit.script", "cuda", timer="own"),
         Variant("cpu-drawing", "CPU, drawing the random numbers", "cpu"),
         Variant("queue-gpu-transfers", "toy accelerator, data sent there and back", "cpu-queue"),
         Variant("queue-gpu-transfers-sync", "toy accelerator, synchronized before fetching", "cpu-queue"),
@@ -89,10 +96,12 @@ EXPERIMENT = Experiment(
         Line("cpu", "cpu", "latency_s", "CPU"),
         Line("with transfers", "gpu-transfers", "latency_s", "GPU with transfers"),
         Line("extra synchronize", "gpu-transfers-sync", "latency_s", "GPU with transfers, one more wait", False),
+        Line("wait after", "gpu-transfers-then-sync", "latency_s", "GPU with transfers, a wait after fetching", False),
         Line("pinned", "gpu-pinned", "latency_s", "GPU with transfers, pinned memory"),
         Line("without transfers", "gpu", "latency_s", "GPU without transfers"),
         Line("compiled", "gpu-compiled", "latency_s", "GPU without transfers, torch.compile", shown=False),
         Line("scripted", "gpu-scripted", "latency_s", "GPU without transfers, torch.jit.script", shown=False),
+        Line("scripted first", "gpu-scripted-first", "latency_s", "the first call of torch.jit.script", shown=False),
         Line("kernels", "gpu", "kernel_s", "the four kernels alone", shown=False),
         Line("compiled kernel", "gpu-compiled", "kernel_s", "torch.compile's kernel alone", shown=False),
         Line("scripted kernel", "gpu-scripted", "kernel_s", "torch.jit.script's kernel alone", shown=False),

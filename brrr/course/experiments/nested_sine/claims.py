@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from brrr.core import units
@@ -104,6 +105,12 @@ def _wait_changes_no_time(evidence: Evidence) -> Verdict:
     return band_verdict(ratio, 1 - NEAR, 1 + NEAR, f"with the wait over without it at {power(size)}: {ratio:x}")
 
 
+def _wait_after(evidence: Evidence) -> Verdict:
+    size, (waits, plain) = _who(evidence, "wait after", "with transfers")
+    ratio = waits[size] / plain[size]
+    return band_verdict(ratio, 1 - NEAR, 1 + NEAR, f"with the wait over without it at {power(size)}: {ratio:x}")
+
+
 def _saved(evidence: Evidence, before: str, after: str, elements: int) -> Verdict:
     """The share of the time that fusing saves: almost half is 40 % to 50 %."""
     base, fused = (evidence.get(line, elements=elements) for line in (before, after))
@@ -117,17 +124,31 @@ def _saved(evidence: Evidence, before: str, after: str, elements: int) -> Verdic
 
 def _one_kernel(evidence: Evidence) -> Verdict:
     """The number of kernels of a call, as the profiler counted them."""
+    counts = _kernels(evidence, "gpu", "gpu-scripted", "gpu-compiled")
+    right = counts["gpu"] == [4] and counts["gpu-scripted"] == [1]
+    return Verdict("holds" if right else "fails", f"kernels a call: {_listed(counts)}")
+
+
+def _scripted_first_call(evidence: Evidence) -> Verdict:
+    counts = _kernels(evidence, "gpu-scripted-first", "gpu-scripted")
+    return Verdict("holds" if list(counts.values()) == [[4], [1]] else "fails", f"kernels a call: {_listed(counts)}")
+
+
+def _kernels(evidence: Evidence, *variants: str) -> dict[str, list[int]]:
+    """The numbers of kernels of a call that were counted, by variant."""
     counts = {}
-    for variant in ("gpu", "gpu-scripted", "gpu-compiled"):
+    for variant in variants:
         known = evidence.source.known(evidence.experiment, variant)
         few = [found.kernels for (size,), found in known.items() if int(size) <= LARGE]  # above, torch cuts arrays up
         numbers = sorted({count for count in few if count is not None})
         if not numbers:
             raise NotRecordedError(f"no kernels of {variant} were counted")
         counts[variant] = numbers
-    text = "; ".join(f"{name}: {' or '.join(map(str, numbers))}" for name, numbers in counts.items())
-    right = counts["gpu"] == [4] and counts["gpu-scripted"] == [1]
-    return Verdict("holds" if right else "fails", f"kernels a call: {text}")
+    return counts
+
+
+def _listed(counts: Mapping[str, Sequence[int]]) -> str:
+    return "; ".join(f"{name}: {' or '.join(map(str, numbers))}" for name, numbers in counts.items())
 
 
 @toy_named
@@ -176,7 +197,9 @@ JUDGES: dict[str, Judge] = {
     "one-after-another": _one_after_another,
     "wait-is-needed": _wait_is_needed,
     "wait-changes-no-time": _wait_changes_no_time,
+    "wait-after": _wait_after,
     "one-kernel": _one_kernel,
+    "scripted-first-call": _scripted_first_call,
     "fusing-saves-half-small": lambda evidence: _saved(evidence, "without transfers", "scripted", SMALL),
     "fusing-saves-half-large": lambda evidence: _saved(evidence, "kernels", "scripted kernel", LARGE),
     "memory-bound": _memory_bound,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import types
 import warnings
 import weakref
 from collections.abc import Callable
@@ -9,12 +11,13 @@ from typing import Any
 
 import torch
 
-from brrr.core.measurement import Point
+from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.nested_sine import SINES, cost
 from brrr.course.experiments.transfers.work import give_back_pinned
 from brrr.course.nouns.experiment import Variant, Workload
 from brrr.running.pipeline import host_array
+from brrr.timing.activity import record_activity
 from brrr.timing.cpu_queue import CpuQueue
 
 TOLERANCE = 2e-6
@@ -62,6 +65,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         sample_error(x),
         TOLERANCE,
         synchronize=torch.cuda.synchronize if variant.device == "cuda" else None,
+        others={"measured": lambda: first_calls(x)},
     )
 
 
@@ -153,6 +157,17 @@ def _transfers_sync(x: torch.Tensor) -> Run:
     return run
 
 
+def _transfers_then_sync(x: torch.Tensor) -> Run:
+    """Waiting once more, after the result has been fetched."""
+
+    def run() -> torch.Tensor:
+        y = nested_sine(x.to("cuda")).cpu()
+        torch.cuda.synchronize()
+        return y
+
+    return run
+
+
 def _pinned(x: torch.Tensor) -> Run:
     """From and to pinned memory that is there before; the call returns before the result has arrived."""
     give_back_pinned()
@@ -176,19 +191,43 @@ def _compiled(x: torch.Tensor) -> Run:
 
 def _scripted(x: torch.Tensor) -> Run:
     """TorchScript runs the first calls as they stand and fuses what it has seen; so it is called until it has."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # TorchScript is on its way out, and says so at every call
-        scripted = torch.jit.script(nested_sine)
-        for _ in range(3):
-            scripted(x)
+    scripted = scripted_anew()
+    for _ in range(3):
+        scripted(x)
     return lambda: scripted(x)
 
 
+def scripted_anew() -> Callable[[torch.Tensor], torch.Tensor]:
+    """The function scripted, knowing nothing of earlier calls: torch keeps what it made for a function object."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TorchScript is on its way out, and says so
+        return torch.jit.script(types.FunctionType(nested_sine.__code__, globals(), "nested_sine"))
+
+
+FIRST_CALLS = 7
+"""Newly scripted functions whose first call is timed."""
+
+
+def first_calls(x: torch.Tensor) -> Measurement:
+    """The first call of newly scripted functions, to its synchronised end, and the kernels of one."""
+    activities, _ = record_activity(lambda: scripted_anew()(x))
+    times = []
+    for _ in range(FIRST_CALLS):
+        scripted = scripted_anew()
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        scripted(x)
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return Measurement(latency_s=Estimate.of(times), kernels=len(activities) or None, device="cuda")
+
+
 RUNS: dict[str, Callable[[torch.Tensor], Run]] = {
-    "cpu": _cpu, "gpu-transfers": _transfers, "gpu-transfers-sync": _transfers_sync, "gpu-pinned": _pinned,
-    "gpu": _cpu, "gpu-compiled": _compiled, "gpu-scripted": _scripted,
+    "cpu": _cpu, "gpu-transfers": _transfers, "gpu-transfers-sync": _transfers_sync,
+    "gpu-transfers-then-sync": _transfers_then_sync, "gpu-pinned": _pinned, "gpu": _cpu, "gpu-compiled": _compiled,
+    "gpu-scripted": _scripted, "gpu-scripted-first": lambda x: lambda: scripted_anew()(x),
 }  # fmt: skip
-ON_DEVICE = ("gpu", "gpu-compiled", "gpu-scripted")
+ON_DEVICE = ("gpu", "gpu-compiled", "gpu-scripted", "gpu-scripted-first")
 
 
 def _on_queue(variant: Variant, point: Point, n: int) -> Workload:
