@@ -11,8 +11,9 @@ from brrr.core.errors import BrrrError
 from brrr.core.measurement import Cache, Estimate, Measurement, Value
 from brrr.counting.cost import Cost
 from brrr.course.experiments import experiment
-from brrr.course.nouns.claim import ABSENT, Claim, Entry, Judge
+from brrr.course.nouns.claim import Claim, Judge
 from brrr.course.nouns.experiment import Experiment
+from brrr.course.nouns.ledger import ABSENT, Entry
 from brrr.course.sources.folders import Store
 from brrr.course.sources.plan import DurationEstimator, Step, steps
 from brrr.course.sources.recorder import Outcome, Recorder

@@ -6,18 +6,15 @@ A verdict is *holds*, *fails* (with the numbers), *undecided* (the interval stra
 
 from __future__ import annotations
 
-import functools
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError, RecordingError
-from brrr.core.files import share, typed
 from brrr.core.measurement import Estimate
+from brrr.course.nouns.ledger import Entry, ledger_path, read_ledger
 
 Status = Literal["holds", "fails", "undecided", "not measured", "retired"]
 
@@ -33,51 +30,22 @@ class Verdict:
     status: Status
     measured: str
 
+    @property
+    def figure(self) -> str:
+        """What was measured in short: up to the first semicolon, and intervals only where they leave it undecided.
+
+        >>> Verdict("holds", "2.4x (2.3x to 2.5x) at size 4096; size 8192, called once, is left out").figure
+        '2.4x at size 4096'
+        """
+        told = self.measured.partition(";")[0]
+        return told if self.status == "undecided" else re.sub(r" \([^()]*\)", "", told)
+
     def __str__(self) -> str:
         return f"{self.status}: {self.measured}"
 
 
 Judge = Callable[[Any], Verdict]
 """Takes an `Evidence`, which knows experiments and sources, and returns the verdict on it."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """A change of a claim after it was fixed: what and why, and its verdicts before and after."""
-
-    date: str
-    what: str
-    why: str
-    before: str
-    after: str
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What the ledger says of a claim; a field that does not apply is empty.
-
-    id: the experiment's name, a dot and the claim's. source: a key of the ledger's sources; place: where in it.
-    compares: the statistic; field: of which of the six times, or of what else; cache: hot or cold; rivals: whom with,
-    and what either side had prepared. fixed: the date of its text; after_data: whose recordings were there before.
-    not_here: why nothing here can judge it. retired: when and why its experiment or way went, `last` its last verdicts.
-    """
-
-    id: str
-    sentence: str
-    source: str
-    place: str
-    compares: str
-    field: str
-    cache: str
-    points: str
-    rivals: str
-    tolerance: str
-    fixed: str
-    after_data: tuple[str, ...]
-    changed: tuple[Change, ...]
-    not_here: str
-    retired: str
-    last: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -112,7 +80,14 @@ class Claim:
 
     def after_the_data(self, source: str) -> bool:
         """Whether the recording of that name was there when the claim was fixed; what is measured live never was."""
-        return source.removeprefix("recorded:") in self.entry.after_data
+        kind, _, device = source.partition(":")
+        return kind == "recorded" and device in self.entry.after_data
+
+    def because(self, source: str, verdict: Verdict) -> str:
+        """Why it fails or is undecided on the recording of that name, as far as that is known; else nothing."""
+        kind, _, device = source.partition(":")
+        unlike = kind == "recorded" and verdict.status in ("fails", "undecided")
+        return self.entry.because.get(device, "") if unlike else ""
 
     def verdict(self, evidence: Any) -> Verdict:
         """The verdict on this evidence; *not measured* where it lacks what the claim looks at."""
@@ -172,60 +147,18 @@ def weakest(statuses: Iterable[Status]) -> Status:
     return min(statuses, key=("fails", "undecided", "holds").index)
 
 
-# ---- data/claims.toml: the only place of a claim's text ----
-
-
-@dataclass(frozen=True)
-class Ledger:
-    """Every claim, and the titles of the sources that they name."""
-
-    sources: Mapping[str, str]
-    claim: tuple[Entry, ...]
-
-
-ABSENT: dict[str, Any] = {each.name: "" for each in fields(Entry)} | {"after_data": (), "changed": (), "last": {}}
-
-
 def claims_of(experiment: str, judges: Mapping[str, Judge]) -> tuple[Claim, ...]:
     """The claims of an experiment, in the ledger's order; RecordingError where ledger and code name different ones.
 
     >>> claims_of("made-up", {})
     ()
     """
-    path = share("data") / "claims.toml"
+    path = ledger_path()
     ledger = read_ledger(path)
-    mine = [each for each in ledger.claim if each.id.partition(".")[0] == experiment]
+    mine = [each for each in ledger.claim if each.experiment == experiment]
     found = tuple(Claim(each, ledger.sources[each.source], judges.get(each.id.partition(".")[2])) for each in mine)
     judged = {each.name for each in found if not (each.entry.retired or each.entry.not_here)}
     if unmatched := judged ^ judges.keys():
         names = ", ".join(sorted(unmatched))
         raise RecordingError(f"{path}: {experiment} has {names} here or in its code, not in both")
     return found
-
-
-@functools.cache
-def read_ledger(path: Path) -> Ledger:
-    """Read and check a file of claims; RecordingError names the file, the claim and what is wrong with it."""
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        found: Ledger = typed(Ledger, {**tables, "claim": [{**ABSENT, **each} for each in tables.get("claim", ())]})
-        seen: set[str] = set()
-        for each in found.claim:
-            _check(each, found.sources)
-            if each.id in seen:
-                raise ValueError(f"{each.id} stands there twice")
-            seen.add(each.id)
-    except (OSError, ValueError, TypeError) as error:  # a damaged TOML file raises a kind of ValueError
-        raise RecordingError(f"{path}: {error}. Restore the file from the repository.") from error
-    return found
-
-
-def _check(entry: Entry, sources: Mapping[str, str]) -> None:
-    if entry.source not in sources:
-        raise ValueError(f"{entry.id}.source is {entry.source!r}; expected one of {', '.join(sources)}")
-    needed = ("sentence", "fixed") if entry.not_here else ("sentence", "fixed", "compares", "tolerance")
-    for name in needed:
-        if not getattr(entry, name):
-            raise ValueError(f"{entry.id}.{name} is missing")
-    if not all(re.fullmatch(r"\d{4}-\d\d-\d\d", day) for day in (entry.fixed, *(each.date for each in entry.changed))):
-        raise ValueError(f"{entry.id}.fixed is {entry.fixed!r}; expected a date as 2026-11-22, as for each change")

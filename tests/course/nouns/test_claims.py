@@ -16,7 +16,8 @@ from brrr.core.measurement import Estimate, Measurement
 from brrr.course.experiments import experiment
 from brrr.course.lessons import claims_table
 from brrr.course.lessons.claims_table import claims
-from brrr.course.nouns.claim import Verdict, claims_of, read_ledger
+from brrr.course.nouns.claim import Verdict, claims_of
+from brrr.course.nouns.ledger import read_ledger
 from brrr.course.nouns.source import Evidence
 from brrr.course.sources.live import Live
 from brrr.course.sources.recorded import Recorded
@@ -188,6 +189,14 @@ SMALL = """
 "002" = "A source (2024)"
 course = "this course"
 
+[lessons.01]
+carry = ["one.fast"]
+folded = ["one"]
+
+[lessons.02]
+carry = []
+folded = ["one.old"]
+
 [[claim]]
 id = "one.fast"
 sentence = "It is fast."
@@ -201,6 +210,8 @@ rivals = "nothing prepared"
 tolerance = "at least 2x"
 fixed = "2026-11-20"
 after_data = ["h200"]
+so_what = "Wait."
+because.h200 = "Its launches."
 [[claim.changed]]
 date = "2026-11-21"
 what = "1.5x became 2x"
@@ -238,7 +249,7 @@ def judged(folder: Path, monkeypatch: pytest.MonkeyPatch, device: str) -> dict[s
     data = folder / "data"
     data.mkdir(exist_ok=True)
     (data / "claims.toml").write_text(SMALL, encoding="utf-8")
-    monkeypatch.setattr("brrr.course.nouns.claim.share", lambda name: folder / name)
+    monkeypatch.setattr("brrr.course.nouns.ledger.share", lambda name: folder / name)
     evidence: Any = SimpleNamespace(source=SimpleNamespace(name=f"recorded:{device}"))
     found = claims_of("one", {"fast": lambda evidence: Verdict("holds", "2.4x")})
     made = {each.name: (each.verdict(evidence), each.after_the_data(f"recorded:{device}")) for each in found}
@@ -251,6 +262,7 @@ def test_a_claim_has_its_text_from_the_ledger(tmp_path: Path, monkeypatch: pytes
         "old": ("retired", "2026-11-22: its way is gone; the last verdict was holds: 3x", False),
         "elsewhere": ("not measured", "needs another GPU", False),
     }
+    assert not made_up.claim(None, after_data=("cpu",)).after_the_data("cpu")  # measured live: later than every claim
     there = judged(tmp_path, monkeypatch, "cpu")
     assert there["fast"] == ("holds", "2.4x", False) and there["old"][1].endswith("the last verdict was not measured")
     fast = claims_of("one", {"fast": lambda evidence: Verdict("holds", "")})[0]
@@ -281,6 +293,13 @@ def test_code_and_ledger_must_name_the_same_claims(tmp_path: Path, monkeypatch: 
         ('id = "one.old"', 'id = "one.fast"', "one.fast stands there twice"),
         ('cache = "hot"', 'cashe = "hot"', "cashe is not a known key"),
         ('after_data = ["h200"]', 'after_data = "h200"', "after_data is 'h200'; expected a list"),
+        ('so_what = "Wait."', "", "one.fast.so_what is ''; expected one if it carries a lesson, else none"),
+        ('carry = ["one.fast"]', "carry = []", "one.fast.so_what is 'Wait.'; expected one if it carries"),
+        ('"Its launches."', '"Its launches"', "one.fast.because.h200 is 'Its launches'; expected a sentence with"),
+        ('folded = ["one"]', 'folded = ["two"]', "lessons.01 names 'two'; expected the id of a claim, or a folded exp"),
+        ('carry = ["one.fast"]', 'carry = ["one"]', "lessons.01 names 'one'; expected the id of a claim, or a folded"),
+        ('folded = ["one.old"]', 'folded = ["one.old", "one"]', "lessons.02 shows one.elsewhere, as lesson 01 does"),
+        ('folded = ["one.old"]', 'folded = ["one.fast"]', "lessons.02 shows one.fast, as lesson 01 does"),
         ("[sources]", "[sources", "claims|toml"),
     ],
 )
