@@ -13,7 +13,7 @@
 # is your own copy.
 
 # %% tags=["setup"]
-from brrr import check, compare, doctor, explore, factory, guess
+from brrr import check, claims, compare, doctor, explore, factory, guess
 
 # %% tags=["question"]
 factory()
@@ -79,6 +79,16 @@ compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
 
 # %% tags=["your-turn", "exercise:00-orders"]
 check("00-orders", microseconds=...)
+
+# %% [markdown] tags=["claims"]
+# ## What held
+#
+# Each lesson ends like this: what was claimed, whether the measurements agree, and what follows for you. A claim *holds*,
+# it *fails*, or it is *undecided* where the measurements are not sharp enough. *After the data* marks a sentence that was
+# written when its measurements were there. Here are three from lessons ahead, on the course's recording.
+
+# %% tags=["claims"]
+claims("00", source="recorded:h200")
 
 # %% [markdown] tags=["claims"]
 # ## Words

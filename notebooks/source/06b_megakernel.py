@@ -11,8 +11,6 @@
 # next the GPU empties and fills again. **What if eight layers were a single kernel that never stops?**
 
 # %% tags=["setup", "question"]
-from IPython.display import display
-
 from brrr import check, claims, compare_speedup, explore, factory, guess, reachable, timeline
 from brrr.course import first_available, megakernel_plan
 
@@ -136,14 +134,9 @@ explore("mlp", at=at, sliders=["hidden", "batch", "layers"], values=grid, lines=
 check("06b-floor", weight_bytes=..., memory_us=..., barriers_us=...)
 
 # %% [markdown] tags=["claims"]
-# ## What this course expects, and what holds here
+# ## What held
 #
-# These are its own targets. Where one fails, that is a finding: read what was measured beside it.
+# These are this course's own targets, judged on your source. Live, measure the points first.
 
 # %% tags=["claims"]
-aims = ["one-kernel-small", "one-kernel-middle", "one-kernel-eager"]
-aims += ["best-never-slower", "best-half-again", "best-twice"]
-display(claims("mlp", only=aims))
-
-# %% tags=["claims", "nbval-check-output"]
-print(claims("mlp", source="recorded:h200", only=aims))
+claims("06b")

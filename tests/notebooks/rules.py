@@ -96,9 +96,28 @@ def checks_text_only(notebook: Any) -> list[str]:
         if "nbval-check-output" in tags(cell):
             if any(output.output_type != "stream" or output.name != "stdout" for output in cell.outputs):
                 found.append(f"more than text: {cell.source[:40]!r}")
-            if re.search(r"\b(?:explore|compare|claims)\(", cell.source) and '"recorded:h200"' not in cell.source:
+            if re.search(r"\b(?:explore|compare)\(", cell.source) and '"recorded:h200"' not in cell.source:
                 found.append(f"no recording is named: {cell.source[:40]!r}")
     return found
 
 
-RULES: tuple[Callable[[Any], list[str]], ...] = (too_long, out_of_order, helpers, figures_in_prose, checks_text_only)
+def shows_what_held(notebook: Any) -> list[str]:
+    """One cell shows the claims of the lesson, under "What held", and no other cell any."""
+    number = notebook.cells[0].source.removeprefix("# ").split()[0]
+    showing = [cell for cell in notebook.cells if cell.cell_type == "code" and "claims(" in cell.source]
+    if len(showing) != 1:
+        return [f"{len(showing)} cells show claims"]
+    above = notebook.cells[notebook.cells.index(showing[0]) - 1].source
+    found = [] if above.startswith("## What held") else [f"claims stand below {above[:40]!r}"]
+    shown = re.fullmatch(r'claims\("(\w+)"(?:, source="recorded:h200")?\)', showing[0].source)
+    return found + ([] if shown and shown[1] == number else [f"{showing[0].source!r} in lesson {number}"])
+
+
+RULES: tuple[Callable[[Any], list[str]], ...] = (
+    too_long,
+    out_of_order,
+    helpers,
+    figures_in_prose,
+    checks_text_only,
+    shows_what_held,
+)

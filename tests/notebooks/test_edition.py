@@ -16,6 +16,8 @@ if os.environ.get("BRRR_SOURCE") == "cuda":
 
 from harness import LESSONS, NOTEBOOKS, SOLUTIONS, read
 
+from brrr import claims
+
 
 def _build() -> ModuleType:
     spec = importlib.util.spec_from_file_location("notebooks_build", NOTEBOOKS / "build.py")
@@ -63,6 +65,16 @@ def test_each_explorer_left_a_picture_with_a_line_of_text(path: Path) -> None:
         kinds = {kind for output in cell.outputs for kind in output.get("data", {})}
         assert "text/plain" in kinds
         assert kinds & {"image/png", "text/html", "image/svg+xml"}, cell.source
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_what_held_is_what_the_recording_says_now(path: Path) -> None:
+    """The fold as well: a claim whose text or verdict changed makes a new edition."""
+    (cell,) = [cell for cell in read(path).cells if cell.cell_type == "code" and "claims(" in cell.source]
+    now = claims(path.stem.split("_")[0], source="recorded:h200")
+    stored = cell.outputs[0].data
+    assert stored["text/plain"] == str(now), "run: python notebooks/build.py"
+    assert stored["text/html"] == now._repr_html_(), "run: python notebooks/build.py"
 
 
 def _with_output(output: Any) -> Any:

@@ -70,8 +70,12 @@ BROKEN = [
     (rules.helpers, _notebook(_code("f = lambda: 1")), "Lambda"),
     (rules.figures_in_prose, _notebook(_markdown("It takes 25 µs.")), "25 µs"),
     (rules.figures_in_prose, _notebook(_markdown("It is 2.4x faster.")), "2.4x"),
-    (rules.checks_text_only, _notebook(_code("print(claims())", "nbval-check-output")), "no recording"),
+    (rules.checks_text_only, _notebook(_code("print(compare())", "nbval-check-output")), "no recording"),
     (rules.checks_text_only, _notebook(_printed("1")), "more than text"),
+    (rules.shows_what_held, _notebook(_markdown("# 01 · a")), "0 cells"),
+    (rules.shows_what_held, _notebook(_markdown("# 01 · a"), _code('claims("01")'), _code("claims()")), "2 cells"),
+    (rules.shows_what_held, _notebook(_markdown("# 01 · a"), _code('claims("01")')), "claims stand below '# 01"),
+    (rules.shows_what_held, _notebook(_markdown("# 01 · a"), _code('claims("02")')), "in lesson 01"),
 ]
 
 

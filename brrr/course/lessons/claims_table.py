@@ -1,103 +1,141 @@
-"""`brrr claims`: what the sources say, and whether it holds on a device."""
+"""`brrr claims`, and the claims of a lesson: what is claimed, and whether it holds on a device."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
-from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
+from brrr.core.errors import BrrrError, NotRecordedError
 from brrr.core.files import recorded_devices
+from brrr.course.experiments import NAMES, chosen, experiment
 from brrr.course.nouns.claim import Claim, Verdict
 from brrr.course.nouns.experiment import Experiment
+from brrr.course.nouns.ledger import ledger_path, read_ledger
 from brrr.course.nouns.source import Evidence, Source
 from brrr.course.sources import source as source_named
+from brrr.course.view.display import caption_html, message_html
+
+Rows = tuple[tuple[Claim, Verdict], ...]
+
+AFTER = " (after the data)"
+SIGNS = {"holds": ("✓", "right"), "fails": ("✗", "wrong"), "undecided": ("?", "open")}
 
 
 @dataclass(frozen=True)
 class ClaimsTable:
-    """The claims of one experiment with their verdicts on one source; a notebook shows it as a table."""
+    """Claims with their verdicts on one source: those that stand open, and those that are folded away."""
 
-    experiment: Experiment
+    title: str
     badge: str
-    rows: tuple[tuple[Claim, Verdict], ...]
-
+    rows: Rows
     source: str = ""
+    folded: Rows = ()
 
     def mark(self, claim: Claim) -> str:
         """What stands beside a verdict whose data were there when the claim was fixed."""
         return AFTER if claim.after_the_data(self.source) else ""
 
-    def __str__(self) -> str:
-        return self._text("\n", full=False)
+    def __repr__(self) -> str:
+        more = [f"{len(self.folded)} more: {self._command}"] if self.folded else []
+        return "\n".join([self._top, *(self._brief(*row) for row in self.rows), *more])
 
     def details(self) -> str:
         """The same with what decides each claim, its source, and how it was changed: what `brrr claims` prints."""
-        return self._text("\n\n", full=True)
+        return "\n\n".join([self._top, *(self._full(*row) for row in (*self.rows, *self.folded))])
 
-    def _text(self, between: str, *, full: bool) -> str:
-        blocks = [_block(claim, verdict, self.mark(claim), full) for claim, verdict in self.rows]
-        return between.join([f"{self.experiment.title} ({self.experiment.name}) · {self.badge}", *blocks])
+    def _repr_html_(self) -> str:
+        shown = "".join(self._html(*row, row[1].figure) for row in self.rows)
+        folded = "".join(self._html(*row, row[1].measured) for row in self.folded)
+        told = folded + caption_html(f"In a terminal, with all that decides them: {self._command}")
+        more = f"<details><summary>{len(self.folded)} more claims</summary>{told}</details>" if folded else ""
+        return caption_html(self.badge) + shown + more
 
-    def __repr__(self) -> str:
-        return str(self)
+    @property
+    def _top(self) -> str:
+        return f"{self.title} · {self.badge}"
 
-    def _repr_markdown_(self) -> str:
-        head = ["claim", "source", "measured", "verdict"]
-        lines = [f"**{_cell(self.badge)}**", "", _line(head), _line(["---"] * len(head))]
-        for claim, verdict in self.rows:
-            cells = [claim.text, claim.source, verdict.measured]
-            lines.append(_line([*map(_cell, cells), f"**{verdict.status}**{self.mark(claim)}"]))
-        return "\n".join(lines)
+    @property
+    def _command(self) -> str:
+        """What prints the claims that are folded away."""
+        return " ".join(["brrr claims", *dict.fromkeys(claim.entry.experiment for claim, _ in self.folded)])
 
+    def _head(self, claim: Claim, verdict: Verdict) -> str:
+        return f"{verdict.status.upper() + self.mark(claim):<12} {claim.text}"
 
-AFTER = " (after the data)"
+    def _notes(self, claim: Claim, verdict: Verdict) -> list[str]:
+        """Why it does not hold, and what follows for the reader."""
+        notes = {"Why?": claim.because(self.source, verdict), "So what?": claim.entry.so_what}
+        return [f"{asked} {told}" for asked, told in notes.items() if told]
 
+    def _brief(self, claim: Claim, verdict: Verdict) -> str:
+        return "\n    ".join([self._head(claim, verdict), verdict.figure, *self._notes(claim, verdict)])
 
-def _block(claim: Claim, verdict: Verdict, mark: str, full: bool) -> str:
-    lines = [f"{verdict.status.upper() + mark:<12} {claim.text}", f"    measured  {verdict.measured}"]
-    if full:
-        lines += [f"    decides   {claim.decides}", f"    source    {claim.source}"]
-        lines += [
-            f"    changed   {each.date}: {each.what}, for {each.why}; {each.before} -> {each.after}"
-            for each in claim.entry.changed
-        ]
-    return "\n".join(lines)
+    def _html(self, claim: Claim, verdict: Verdict, measured: str) -> str:
+        sign, kind = SIGNS.get(verdict.status, ("–", "open"))
+        found = f"{sign} {verdict.status}{self.mark(claim)}: {measured}"
+        return message_html(kind, claim.text, [found, *self._notes(claim, verdict)])
 
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _cell(text: str) -> str:
-    """The text as one cell of a Markdown table: no bar and no line end of its own, stars and the like as they are."""
-    text = " ".join(text.split())
-    return "".join(f"\\{letter}" if letter in "\\|*_`<>[]$" else letter for letter in text)
+    def _full(self, claim: Claim, verdict: Verdict) -> str:
+        told = {"measured": verdict.measured, "because": claim.because(self.source, verdict)}
+        told |= {"decides": claim.decides, "source": claim.source}
+        lines = [f"{name:<9} {text}" for name, text in told.items() if text]
+        for each in claim.entry.changed:
+            lines.append(f"changed   {each.date}: {each.what}, for {each.why}; {each.before} -> {each.after}")
+        return "\n    ".join([self._head(claim, verdict), *lines])
 
 
-def claims(name: str | Experiment, source: Source | str | None = None, *, only: Sequence[str] = ()) -> ClaimsTable:
-    """The claims of an experiment with their verdicts on a source: `claims("matmul", "recorded:h200")`.
+def claims(name: str | Experiment, source: Source | str | None = None) -> ClaimsTable:
+    """What a lesson or an experiment claims, with the verdicts on a source: `claims("01")`, `claims("matmul")`.
 
-    `source` is a Source or its name (default: what `BRRR_SOURCE` says, else a GPU if there is one, else the
-    recording). A live source judges what was measured in this session. A claim whose points are missing is *not
-    measured*; a damaged recording raises RecordingError. `only` names the claims to show, where not all are wanted;
-    ArgumentError for one that does not exist.
+    >>> print(claims("04b", "recorded:h200"))
+    Lesson 04b · RECORDED · NVIDIA H200 · ...
+    HOLDS        Memory that fits into the L2 cache is read and written faster.
+    ...
+
+    Of a lesson, the claims that carry it stand open, all others are folded away. `source` is a Source or its name
+    (default: what `BRRR_SOURCE` says, else a GPU if there is one, else the recording). A live source judges what was
+    measured in this session. A claim whose points are missing is *not measured*; a damaged recording raises
+    RecordingError.
     """
-    from brrr.course.experiments import experiment
-
-    chosen = experiment(name) if isinstance(name, str) else name
     given = source_named(source) if source is None or isinstance(source, str) else source
-    names = [claim.name for claim in chosen.claims]
-    if unknown := [each for each in only if each not in names]:
-        raise ArgumentError("claims", "only", unknown, f"some of {', '.join(names)}")
-    wanted = [claim for claim in chosen.claims if not only or claim.name in only]
-    try:
-        badge = str(given.badge(chosen))
-    except NotRecordedError:
-        badge = f"{given.name}, not recorded"
-    judged = tuple((claim, claim.verdict(Evidence(chosen, given))) for claim in wanted)
-    return ClaimsTable(chosen, badge, judged, given.name)
+    if isinstance(name, str) and name in read_ledger(ledger_path()).lessons:
+        return _of_lesson(name, given)
+    found = experiment(name) if isinstance(name, str) else name
+    rows = tuple((claim, claim.verdict(Evidence(found, given))) for claim in found.claims)
+    return ClaimsTable(f"{found.title} ({found.name})", _badge([found], given), rows, given.name)
+
+
+def _of_lesson(number: str, given: Source) -> ClaimsTable:
+    ledger = read_ledger(ledger_path())
+    carry, folded = ledger.lessons[number].carry, ledger.folded(number)
+    names = dict.fromkeys(each.partition(".")[0] for each in (*carry, *folded))
+    badge = _badge([experiment(name) for name in names], given)
+    return ClaimsTable(f"Lesson {number}", badge, _judged(carry, given), given.name, _judged(folded, given))
+
+
+def _judged(ids: Sequence[str], given: Source) -> Rows:
+    found = []
+    for each in ids:
+        asked = experiment(each.partition(".")[0])
+        claim = next(claim for claim in asked.claims if claim.entry.id == each)
+        found.append((claim, claim.verdict(Evidence(asked, given))))
+    return tuple(found)
+
+
+def _badge(experiments: Sequence[Experiment], given: Source) -> str:
+    """One badge for all of them, from the first date to the last."""
+    found = []
+    for each in experiments:
+        with suppress(NotRecordedError):
+            found.append(given.badge(each))
+    if not found:
+        return f"{given.name}, not recorded"
+    dates = sorted(each.date for each in found)
+    kind = max((each.kind for each in found), key=len)  # where the toy accelerator stands in for any, it says so
+    return str(replace(found[0], kind=kind, date=" to ".join(dict.fromkeys((dates[0], dates[-1])))))
 
 
 VERDICTS = ("holds", "fails", "undecided", "not measured", "retired")
@@ -122,6 +160,10 @@ def counted(tables: Sequence[ClaimsTable]) -> str:
             ]
             lines.append(_line([title, source.removeprefix("recorded:"), *(_count(here, each) for each in VERDICTS)]))
     return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _count(found: Sequence[tuple[str, bool]], status: str) -> str:
@@ -149,8 +191,6 @@ def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
 
     The experiments are the course's, or those offered.
     """
-    from brrr.course.experiments import NAMES, chosen
-
     names = [each.name for each in offered] or NAMES
     parser = argparse.ArgumentParser(prog="brrr claims", description=(__doc__ or "").partition(": ")[2])
     parser.add_argument(

@@ -24,7 +24,7 @@ from brrr.core.measurement import Badge, DeviceKind
 from brrr.course.lessons.comparison import Comparison
 from brrr.course.nouns.source import quick
 from brrr.course.sources import source
-from brrr.course.view.display import static
+from brrr.course.view.display import caption_html, static
 from brrr.kernels.elementwise.kernel import Elementwise
 
 FOLDER, ELEMENTS, WIDTH = "generated", 2**20, 1024
@@ -67,8 +67,7 @@ class GeneratedCode:
 
     def _repr_html_(self) -> str:
         code = "".join(f"<pre style='margin:4px 0;line-height:1.35'>{escape(each)}</pre>" for each in self.kernels)
-        badge = f"<div style='opacity:.75;font-size:90%'>{escape(str(self.badge))}</div>"
-        return f"<div style='overflow-x:auto'>{code}</div>{badge}"
+        return f"<div style='overflow-x:auto'>{code}</div>{caption_html(str(self.badge))}"
 
 
 def generated(name: str, on: str | None = None) -> GeneratedCode:

@@ -58,8 +58,13 @@ def table_html(header: Sequence[str], rows: Sequence[Sequence[str]], caption: st
     cell = "style='text-align:left;padding:2px 14px 2px 0'"
     head = "".join(f"<th scope='col' {cell}>{escape(title)}</th>" for title in header)
     body = "".join("<tr>" + "".join(f"<td {cell}>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
-    below = f"<div style='opacity:.75;font-size:90%'>{escape(caption)}</div>" if caption else ""
-    return f"<table style='margin:4px 0'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
+    table = f"<table style='margin:4px 0'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return table + caption_html(caption)
+
+
+def caption_html(text: str) -> str:
+    """A small line, for a badge; nothing for no text."""
+    return f"<div style='opacity:.75;font-size:90%'>{escape(text)}</div>" if text else ""
 
 
 def table_text(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from brrr import claims, elementwise
+from brrr import elementwise
 from brrr.core.errors import ArgumentError, NotRecordedError, UnavailableError
 from brrr.course.lessons import codegen, triton_here
 from brrr.course.lessons import codegen as generated_module
@@ -73,13 +73,6 @@ def test_lines_that_the_source_has_come_first() -> None:
         first_available("cos_cos", ["nonsense"], source=source("cpu"))
     with pytest.raises(ArgumentError, match="choices"):
         first_available("cos_cos")
-
-
-def test_only_some_claims() -> None:
-    table = claims("cos_cos", "recorded:h200", only=["twice-as-fast"])
-    assert [claim.name for claim, _ in table.rows] == ["twice-as-fast"]
-    with pytest.raises(ArgumentError, match=r"only.*nonsense.*twice-as-fast"):
-        claims("cos_cos", "recorded:h200", only=["nonsense"])
 
 
 # ---- memory ----

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from html import escape
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -39,15 +40,15 @@ def statuses(root: Path, device: str = "h200") -> dict[str, str]:
 
 def test_the_table_says_all_of_every_claim(synthetic_root: Path) -> None:
     table = claims("matmul", Recorded("h200", synthetic_root))
-    text, brief, markdown = table.details(), str(table), table._repr_markdown_()
-    assert "RECORDED · Synthetic H200 · 2000-01-01 · torch 2.11.0+cu130" in text
-    assert "RECORDED · Synthetic H200 · 2000-01-01 · torch 2.11.0+cu130" in markdown
+    text, brief, html = table.details(), str(table), table._repr_html_()
+    for shown in (text, brief, html):
+        assert shown.count("RECORDED · Synthetic H200 · 2000-01-01 · torch 2.11.0+cu130") == 1
     assert len(table.rows) == len(MATMUL.claims) >= 4
     for claim, verdict in table.rows:
         assert all(part in text for part in (claim.text, claim.source, claim.decides, verdict.measured))
-        assert all(claims_table._cell(part) in markdown for part in (claim.text, claim.source, verdict.measured))
-        assert claim.text in brief and verdict.measured in brief and claim.decides not in brief
-        assert verdict.status in markdown
+        assert claim.text in brief and verdict.figure in brief and claim.decides not in brief
+        assert escape(claim.text) in html and escape(verdict.figure) in html
+        assert verdict.status in html
         assert verdict.status.upper() in text
 
 
@@ -102,13 +103,17 @@ def test_a_damaged_recording_is_no_verdict(writable_root: Path) -> None:
         claims("matmul", Recorded("h200", writable_root))
 
 
-def test_markdown_cells_keep_their_bars_and_stars_to_themselves() -> None:
-    text = "a | b *c*\nd_e `f` <b> $x$"
-    odd = made_up.claim(lambda evidence: Verdict("holds", "1 | 2"), sentence=text, place="S | T")
-    table = claims_table.ClaimsTable(MATMUL, "badge", ((odd, Verdict("holds", "1 | 2")),))
-    row = table._repr_markdown_().splitlines()[-1]
-    assert row.replace("\\|", "").count("|") == 5
-    assert "a \\| b \\*c\\* d\\_e \\`f\\` \\<b\\> \\$x\\$" in row
+def test_what_a_claim_says_is_no_markup() -> None:
+    odd = made_up.claim(None, sentence="a < b & <b>c</b>", so_what="<i>d</i>")
+    html = claims_table.ClaimsTable("title", "<badge>", ((odd, Verdict("holds", "1 <2> 3")),))._repr_html_()
+    told = ("a &lt; b &amp; &lt;b&gt;c&lt;/b&gt;", "1 &lt;2&gt; 3", "&lt;badge&gt;", "&lt;i&gt;d&lt;/i&gt;")
+    assert all(text in html for text in told)
+
+
+def test_of_what_was_measured_the_figure_is_shown_and_an_interval_where_it_decides() -> None:
+    told = "2x (1.9x to 2.1x) at 8; 3x at 9"
+    assert [Verdict(status, told).figure for status in ("holds", "fails")] == ["2x at 8"] * 2
+    assert Verdict("undecided", told).figure == "2x (1.9x to 2.1x) at 8"
 
 
 @pytest.mark.usefixtures("recordings")
@@ -321,14 +326,14 @@ def test_the_courses_ledger_is_whole() -> None:
 def test_counts_keep_what_was_fixed_after_its_data_apart() -> None:
     claim = made_up.claim(lambda evidence: Verdict("holds", ""), after_data=("h200",))
     rows = ((claim, Verdict("holds", "")), (made_up.claim(None), Verdict("fails", "")))
-    text = claims_table.counted([claims_table.ClaimsTable(MATMUL, "badge", rows, "recorded:h200")])
+    text = claims_table.counted([claims_table.ClaimsTable("title", "badge", rows, "recorded:h200")])
     assert text.splitlines()[-1] == "| source | h200 | 0 + 1 after the data | 1 | 0 | 0 | 0 |"
 
 
 def test_by_source_each_sentence_has_its_place_and_its_verdicts() -> None:
     claim = made_up.claim(None, place="section 2", after_data=("h200",))
     tables = [
-        claims_table.ClaimsTable(MATMUL, "badge", ((claim, Verdict(status, "2x")),), f"recorded:{device}")
+        claims_table.ClaimsTable("title", "badge", ((claim, Verdict(status, "2x")),), f"recorded:{device}")
         for status, device in (("holds", "h200"), ("fails", "cpu"))
     ]
     text = claims_table.sentences(tables)  # type: ignore[arg-type]

@@ -187,7 +187,7 @@ def _divide_here(evidence: Evidence) -> tuple[int | None, str]:
     here = divide(gains)
     listed = ", ".join(f"{units.ratio(gain)} at {hidden}" for hidden, gain in gains.items())
     found = "no divide" if here is None else f"less than half of the best gain from hidden {here} on"
-    return here, f"{found}: mean speed-up {listed}; on the GTX 1070 from {published_divide()} on"
+    return here, f"{found}, on the GTX 1070 from {published_divide()} on; mean speed-up {listed}"
 
 
 def _fusion_at_best(evidence: Evidence) -> Verdict:
@@ -275,7 +275,7 @@ def _fusion_divide(evidence: Evidence) -> Verdict:
     gains = by_hidden(_eight(evidence, "pycuda fused", "pycuda"))
     here = divide(gains)
     text = ", ".join(f"{units.ratio(gain)} at {hidden}" for hidden, gain in gains.items())
-    return Verdict("holds" if here == 1024 else "fails", f"less than half of the best from hidden {here} on: {text}")
+    return Verdict("holds" if here == 1024 else "fails", f"less than half of the best from hidden {here} on; {text}")
 
 
 JUDGES: dict[str, Judge] = {

@@ -164,15 +164,15 @@ def _layer_s(evidence: Evidence, line: str) -> Estimate:
 def _host_layer(evidence: Evidence) -> Verdict:
     """Host time of a PyCUDA layer (three kernels, then two) over that of Linear and ReLU: three at most 0.75x."""
     eager = _layer_s(evidence, "module host")
-    parts = [f"Linear and ReLU {units.seconds(eager.median)}"]
-    ratios = []
+    parts, ratios = [], []
     for line in ("pycuda", "pycuda fused"):
         layer = _layer_s(evidence, f"{line} host")
         if eager.low <= 0 or layer.low <= 0:
             return Verdict("undecided", f"a layer of {line} is lost in the noise")
         ratios.append(layer / eager)
         parts.append(f"{line} {units.seconds(layer.median)}, {ratios[-1]:x}")
-    return Verdict(not_above(ratios[0], 0.75), "; ".join(parts))
+    text = f"Linear and ReLU {units.seconds(eager.median)}, {'; '.join(parts)}"
+    return Verdict(not_above(ratios[0], 0.75), text)
 
 
 # ---- one level in every layer, and StrassenMLP ----

@@ -61,8 +61,8 @@ def _the_width(evidence: Evidence) -> Verdict:
         width = widest(found)
         shares.append(found[width] / width)
         ratio, share = units.ratio(found[width].median), units.percent(shares[-1].median, 2)
-        parts.append(f"{direction}, width {width}: {ratio}, {share}")
-    return all_within(shares, 0.8, 1.2, "; ".join(parts) + " of the width")
+        parts.append(f"{direction}, width {width}: {ratio}, {share} of the width")
+    return all_within(shares, 0.8, 1.2, "; ".join(parts))
 
 
 def _no_limit(evidence: Evidence) -> Verdict:

@@ -78,7 +78,7 @@ def _grows(evidence: Evidence) -> Verdict:
         if not found:
             raise NotRecordedError(f"{sines} sines were not measured fused and as operators at {counted(LARGE)}")
         gains[sines] = max(found)
-    text = "; ".join(f"{units.ratio(gain.median)} at {sines} (predicted {sines}x)" for sines, gain in gains.items())
+    text = ", ".join(f"{units.ratio(gain.median)} at {sines} (predicted {sines}x)" for sines, gain in gains.items())
     pairs = list(zip(list(gains.values())[:-1], list(gains.values())[1:], strict=True))
     return Verdict(not_below(minimum(after / before for before, after in pairs), 1.1), text)
 

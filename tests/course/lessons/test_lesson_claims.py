@@ -1,0 +1,91 @@
+"""What each lesson shows of the ledger: few claims open, each with what follows from it, and why one does not hold."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from brrr import claims
+from brrr.core.files import share
+from brrr.course.experiments import NAMES, experiment
+from brrr.course.lessons.claims_table import ClaimsTable
+from brrr.course.lessons.course import notebooks_in
+from brrr.course.nouns.ledger import Entry, ledger_path, read_ledger
+
+LEDGER = read_ledger(ledger_path())
+ENTRIES = {each.id: each for each in LEDGER.claim}
+DEVICES = ("h200", "cpu")
+MOST_WORDS = 45
+LONGEST = 130
+"""Letters of an open claim's figure."""
+
+of_each_lesson = pytest.mark.parametrize("lesson", LEDGER.lessons)
+
+
+def words(text: str) -> int:
+    """Of a text in English."""
+    return len(re.findall(r"\w[\w'’.-]*", text))
+
+
+def unlike(table: ClaimsTable) -> dict[str, Entry]:
+    """The claims of a table that fail or are undecided."""
+    rows = (*table.rows, *table.folded)
+    return {claim.entry.id: claim.entry for claim, verdict in rows if verdict.status in ("fails", "undecided")}
+
+
+def test_every_lesson_has_its_claims() -> None:
+    assert {path.stem.split("_")[0] for path in notebooks_in(share("notebooks"))} == set(LEDGER.lessons)
+
+
+def test_every_claim_that_is_judged_stands_in_one_lesson() -> None:
+    """That none stands in two, the ledger's reader checks; the predictor's are judged by tools/ alone."""
+    shown = [name for number, one in LEDGER.lessons.items() for name in (*one.carry, *LEDGER.folded(number))]
+    assert sorted(shown) == sorted(claim.entry.id for name in NAMES for claim in experiment(name).claims)
+
+
+@of_each_lesson
+def test_three_or_four_claims_carry_a_lesson_in_few_words(lesson: str) -> None:
+    table = claims(lesson, "recorded:h200")
+    assert len(table.rows) in (3, 4)
+    for claim, verdict in table.rows:
+        assert words(f"{claim.text} {claim.entry.so_what}") <= MOST_WORDS, claim.entry.id
+        assert len(verdict.figure) <= LONGEST, claim.entry.id
+
+
+@of_each_lesson
+def test_what_does_not_hold_on_the_h200_says_why(lesson: str) -> None:
+    found = unlike(claims(lesson, "recorded:h200"))
+    assert [name for name, one in found.items() if not one.because.get("h200")] == []
+
+
+@of_each_lesson
+def test_what_carries_a_lesson_and_does_not_hold_on_the_cpu_says_why(lesson: str) -> None:
+    table = claims(lesson, "recorded:cpu")
+    carry = {claim.entry.id for claim, _ in table.rows}
+    assert [name for name, one in unlike(table).items() if name in carry and not one.because.get("cpu")] == []
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_nothing_that_holds_says_why_it_does_not(device: str) -> None:
+    found = {name for lesson in LEDGER.lessons for name in unlike(claims(lesson, f"recorded:{device}"))}
+    assert {name for name, entry in ENTRIES.items() if device in entry.because} <= found
+    assert all(set(entry.because) <= set(DEVICES) for entry in ENTRIES.values())
+
+
+def test_a_lesson_shows_its_badge_once_and_folds_the_rest_away() -> None:
+    table = claims("03b", "recorded:h200")
+    text, html = str(table), table._repr_html_()
+    assert text.count("RECORDED") == html.count("RECORDED") == 1
+    assert html.count("<details>") == 1 and html.index("So what?") < html.index("<details>") < html.index("is about 4")
+    assert text.splitlines()[-1] == "20 more: brrr claims pseudo_linear pseudo_linear_flaws"
+    assert "is about 4" not in text and "is about 4" in table.details()
+
+
+def test_why_is_told_of_a_recording_where_it_does_not_hold() -> None:
+    """Not of what holds there, and not of what was measured live, of which nobody knows."""
+    entry = ENTRIES["overlap.streams-help-transfers"]
+    why = f"Why? {entry.because['h200']}"
+    table = claims("02b", "recorded:h200")
+    assert why in str(table) and entry.because["h200"] in table.details()
+    assert why not in str(claims("02b", "cpu"))
