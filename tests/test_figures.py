@@ -1,0 +1,54 @@
+"""Every measured figure of README and docs/ is what the claims and the recordings say now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from figures import H200, rows, wrong
+
+ROOT = H200.root.parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+RATE = "<!-- rows: strassen rate sgemm size=8192 -->"
+ODD = "<!-- claims: strassen.odd-sizes -->"
+TRIED = "# Tried\n<!-- attempt: once -->\n\n"
+((_, RIGHT),) = rows("strassen", "rate", "sgemm", ["size=8192"])
+"""FLOP/s as recorded now, so that a new recording leaves these tests as they are."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_figures_are_as_measured(page: Path) -> None:
+    found = wrong(page.read_text(encoding="utf-8"))
+    assert not found, f"{len(found)} in {page.relative_to(ROOT)}:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("page", "told"),
+    [
+        ("It takes 3 ms.", "3 ms has no mark"),
+        ("Its error is 2.4e-7.", "2.4E-7 has no mark"),
+        (f"It makes {RIGHT / 1e12 + 0.1:.1f} TFLOP/s at 8192. {RATE}", "is not what its marks say:\n    rows strassen"),
+        (f"It makes {RIGHT / 1e12:.1f} % of the rate. {RATE}", "% is not what its marks say"),
+        (f"It makes {RIGHT / 1e12:.1f} TFLOP/s at 4096. {RATE}", "4096 is not what its marks say"),
+        (f"1.11x at most at 4097. {ODD}", "1.11x is not what its marks say:\n    claims strassen.odd-sizes: "),
+        (f"{TRIED}It took 3 ms.", "does not tell that no recording holds it"),
+        (f"{TRIED}No recording holds it.\n\n## New\n\nIt took 3 ms.", "3 ms has no mark"),
+    ],
+)
+def test_a_figure_that_is_off_is_found(page: str, told: str) -> None:
+    (found,) = wrong(page)
+    assert told in found
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        f"It makes {RIGHT / 1e12:.1f} TFLOP/s at 8192. {RATE}",
+        f"An odd size, 4097, takes at most 1.1x the time of 4096. {ODD}",
+        "| H200 | limit |\n| --- | --- |\n| power | 700 W |\n<!-- given: H200; 700 W, the datasheet's -->",
+        f"{TRIED}No recording holds these.\n\n- It took 3 ms.\n- It took 4 ms.",
+        "Sizes of 4096 need no mark, nor does `3 ms` in code.\n\n```\nprint(x)  # 3 ms\n```",
+    ],
+)
+def test_a_figure_that_is_right_passes(page: str) -> None:
+    assert wrong(page) == []
