@@ -16,7 +16,7 @@ from brrr.core.measurement import FIELDS, Estimate, Measurement, is_host_bound
 from brrr.timing import interleave, measure, measure_together
 from brrr.timing.cpu_queue import CpuQueue
 from brrr.timing.host_times import HostTimes
-from brrr.timing.sampler import SETTLE_MOST, Sampler
+from brrr.timing.sampler import SETTLE_MOST, Sampler, _steady
 
 SLEEP_S = 0.002
 
@@ -197,6 +197,11 @@ def test_a_function_that_keeps_memory_is_stopped(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(DeviceMemoryError, match=r"keeps .*MB more at each call"):
         measure(lambda: kept.append(bytearray(b"x" * 4_000_000)), device="cpu", budget_s=0.5)
     assert len(kept) < 20, "it must be found out after a few calls"
+
+
+def test_warming_up_ends_when_three_calls_take_as_long_as_the_three_before() -> None:
+    assert _steady([9.0, 1.0, 1.0, 1.0, 1.015, 1.015, 1.015])
+    assert not _steady([1.0] * 3 + [1.025] * 3) and not _steady([1.025] * 3 + [1.0] * 3)
 
 
 def test_a_drift_is_measured_again_then_flagged() -> None:

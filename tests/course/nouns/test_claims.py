@@ -187,6 +187,18 @@ def test_a_size_called_once_does_not_decide_whether_the_lie_is_flat(tmp_path: Pa
     assert statuses(tmp_path / "often")["unsynchronized-flat"] == "fails"
 
 
+@pytest.mark.parametrize(("slowest", "status"), [(3.0, "holds"), (3.001, "fails")])
+def test_at_most_three_times_is_three_times_too(slowest: float, status: str) -> None:
+    issued = {1: 1.0, 64: 2.0, 4096: slowest}
+    known = {
+        (size,): Measurement(host_s=Estimate(s, s, s, 9), latency_s=Estimate(10.0 * size, 10.0 * size, 10.0 * size, 9))
+        for size, s in issued.items()
+    }
+    (flat,) = (claim for claim in MATMUL.claims if claim.name == "unsynchronized-flat")
+    source = SimpleNamespace(known=lambda experiment, variant: known)
+    assert flat.verdict(Evidence(MATMUL, cast(Any, source))).status == status
+
+
 # ---- the ledger ----
 
 SMALL = """

@@ -127,6 +127,14 @@ def test_predictions_grow_with_the_work_and_follow_what_was_measured() -> None:
     assert 2 * before < pace.seconds(large) <= 3 * before
 
 
+def test_what_a_variant_takes_to_prepare_is_planned_and_nothing_where_it_says_none() -> None:
+    longest = tuple(dataclasses.replace(each, prepare_s=30.0) for each in MATMUL.variants)
+    slow = dataclasses.replace(MATMUL, variants=longest)
+    plain, compiled = (next(s for s in steps([each], "cpu") if s.point["size"] == 64) for each in (MATMUL, slow))
+    longer_s = DurationEstimator(cores=2).seconds(compiled) - DurationEstimator(cores=2).seconds(plain)
+    assert longer_s == pytest.approx(30.0 * len(plain.variants))
+
+
 def test_a_measured_neighbour_replaces_the_assumed_rate(synthetic_root: Path) -> None:
     slow = DurationEstimator(cores=1)
     step = next(s for s in steps([MATMUL], "cpu") if s.point["size"] == 16384)

@@ -27,7 +27,7 @@ from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.sources import rows as rows_module
 from brrr.course.sources.folders import convert
 from brrr.course.sources.recording import FORMAT, Drift, Failure, Machine, Recording, seal_of
-from brrr.course.sources.rows import COLUMNS, Column, Row, Timed, columns
+from brrr.course.sources.rows import COLUMNS, Column, Row, Timed, check_row, columns
 
 MATMUL = experiment("matmul")
 MIXED = Experiment(
@@ -308,6 +308,29 @@ def test_a_device_that_is_busy_longer_than_the_span_is_refused(writable_root: Pa
     write_cells(path, cells)
     with pytest.raises(RecordingError, match=r"row \d+ .*busy_s is .*expected at most the span"):
         Recording.read(path.parent, MATMUL)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ({"host_s": Estimate(1e-9, 0.0, 1e4, 3)}, {"host_s": Estimate(1e-9, 0.0, 1.001e4, 3)}),
+        ({"host_s": Estimate(1e-9, 0.0, 1e4, 3)}, {"host_s": Estimate(0.99e-9, 0.0, 1e4, 3)}),
+        (
+            {"busy_s": Estimate(1.03, 1.029, 1.03, 3), "span_s": Estimate(1.0, 1.0, 1.0, 3)},
+            {"busy_s": Estimate(1.04, 1.031, 1.04, 3), "span_s": Estimate(1.0, 1.0, 1.0, 3)},
+        ),
+        (
+            {"busy_s": Estimate(1.4e-6, 1.4e-6, 1.4e-6, 3), "span_s": Estimate(1e-6, 1e-6, 1e-6, 3)},
+            {"busy_s": Estimate(1.6e-6, 1.6e-6, 1.6e-6, 3), "span_s": Estimate(1e-6, 1e-6, 1e-6, 3)},
+        ),
+    ],
+)
+def test_where_the_limits_of_a_time_are(right: dict[str, Estimate], wrong: dict[str, Estimate]) -> None:
+    """From 1 ns to 10 000 s; busy for 3 % and half a microsecond more than the span at most."""
+    row = Row((1, 0.5, 7), "a", Measurement(**right), Cost(1.0, 1.0), 0.0, "r1")  # type: ignore[arg-type]
+    check_row(row, MIXED)
+    with pytest.raises(ValueError, match="expected"):
+        check_row(dataclasses.replace(row, measurement=Measurement(**wrong)), MIXED)  # type: ignore[arg-type]
 
 
 def test_the_same_point_twice_is_refused(writable_root: Path) -> None:
