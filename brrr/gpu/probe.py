@@ -225,8 +225,12 @@ def throttle_reasons() -> frozenset[str]:
 
 
 def compute_processes() -> int | None:
-    """How many programs compute on the GPU, this one counted; None where it cannot be told."""
-    return _ask(lambda nvml, gpu: len(nvml.nvmlDeviceGetComputeRunningProcesses(gpu)))  # type: ignore[no-any-return]
+    """How many programs compute on the GPU, this one counted; None where it cannot be told.
+
+    The process that started this one is not counted: one that measures in processes of their own waits for each.
+    """
+    found = _ask(lambda nvml, gpu: [each.pid for each in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)])
+    return None if found is None else sum(pid != os.getppid() for pid in found)
 
 
 def driver_version() -> str | None:

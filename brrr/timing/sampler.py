@@ -41,9 +41,17 @@ class Sampler:
     """Samples the times of one function on one device: warm-up, rounds of samples, and the measurement at the end."""
 
     def __init__(
-        self, fn: Callable[[], Any], place: Place, cache: Cache, budget_s: float, settle_s: float = 0.0
+        self,
+        fn: Callable[[], Any],
+        place: Place,
+        cache: Cache,
+        budget_s: float,
+        settle_s: float = 0.0,
+        fewest: int = 1,
     ) -> None:
+        """fewest: rounds of samples to take even where the budget is spent before."""
         self.fn, self.place, self.cache, self.budget_s, self.settle_s = fn, place, cache, budget_s, settle_s
+        self.fewest = fewest
         self.gpu = is_gpu(place)
         self.host = HostTimes(fn, wait_for(place))
         self.precision = PRECISION if self.gpu else LIVE_CPU_PRECISION
@@ -76,7 +84,7 @@ class Sampler:
     @property
     def done(self) -> bool:
         """Whether the samples suffice, or the budget is spent."""
-        if self.rounds and self.spent_s >= self.budget_s:
+        if self.rounds >= self.fewest and self.spent_s >= self.budget_s:
             return True
         return self.rounds >= 2 and self._precise()
 
@@ -94,7 +102,7 @@ class Sampler:
         if self.on_device:
             self._prepare_device()
         if self._single:
-            self.rounds, self.spent_s = 1, self.budget_s
+            self.rounds, self.spent_s = self.fewest, self.budget_s
 
     def _settle(self, until: float) -> None:
         """Warm-up calls until they are steady; refuses a function that would use up the memory."""

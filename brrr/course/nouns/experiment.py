@@ -92,8 +92,8 @@ class Variant:
     """One way of running the work: what is run, on which device, by which timer.
 
     Variants with the same `work` are timed on one and the same workload, its memory included. `prepare_s` is about what
-    its preparation takes beside its inputs (a compiler's seconds), for the plan of a recording. `apart` where it may end
-    its process: a recording then measures its points, with all their variants, in a process each.
+    its preparation takes beside its inputs (a compiler's seconds), for the plan of a recording. With `apart` it may
+    end its process: a recording measures its points, with all their variants, in a process each.
     """
 
     name: str

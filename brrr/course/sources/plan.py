@@ -19,6 +19,7 @@ from brrr.counting.cost import Cost
 from brrr.course.nouns.experiment import Experiment, Variant
 from brrr.course.nouns.source import Evidence
 from brrr.course.sources.rows import Row
+from brrr.timing.sampler import MIN_SAMPLES
 
 if TYPE_CHECKING:
     from brrr.tracing.timeline import Timeline
@@ -35,6 +36,7 @@ CLAIM_BUDGET_S, GRID_BUDGET_S = 0.2, 0.03
 PREPARE_S = 0.1  # a variant's inputs, its check and its warm-up, where they are small
 FRESH_PROCESS_S = 8.0  # a first call needs a process of its own, which loads torch and makes a context
 CALLS = 4  # the check, the warm-up and two timed calls: what most points need at least
+ROUND_CALLS = 3  # one for each of the times, in each round of samples more
 SETTLES = 3  # two rounds and the profiled calls, each behind a run-up
 SLOW_BUDGETS = 4  # a call that takes so many budgets is made once
 CPU_CORE_FLOP_PER_S, CPU_BYTES_PER_S = 30e9, 10e9
@@ -51,6 +53,11 @@ class Step:
     variants: tuple[str, ...]
     phase: Phase
     budget_s: float
+
+    @property
+    def fewest(self) -> int:
+        """Rounds of samples: where a claim looks, as many as an interval of 95 % needs, however slow the call is."""
+        return MIN_SAMPLES if self.phase in ("anchor", "claim") else 1
 
     def __str__(self) -> str:
         return f"{self.experiment.name} {', '.join(f'{name}={value}' for name, value in self.point.items())}"
@@ -257,7 +264,7 @@ class DurationEstimator:
         cost = step.experiment.cost_at(variant.name, step.point) or Cost(0, 0)
         call_s = self._call_s(step.experiment, variant, cost)
         fresh_s = FRESH_PROCESS_S if variant.timer == "first-call" else 0.0
-        calls = 1.2 if call_s > SLOW_BUDGETS * step.budget_s else CALLS
+        calls = 1.2 if call_s > SLOW_BUDGETS * step.budget_s else CALLS + ROUND_CALLS * (step.fewest - 1)
         prepare_s = PREPARE_S + variant.prepare_s + fresh_s + cost.bytes / INPUT_BYTES_PER_S
         settle_s = SETTLES * step.experiment.settle_s(step.point)
         return prepare_s + settle_s + max(step.budget_s, calls * call_s)

@@ -38,9 +38,12 @@ def measure_variant(experiment: Experiment, variant: str, point: Point, *, budge
 
 @float32_products()  # whatever the user has set; a variant that wants TF32 asks for it
 def measure_point(
-    experiment: Experiment, variants: Sequence[str], point: Point, *, budget_s: float = 0.2
+    experiment: Experiment, variants: Sequence[str], point: Point, *, budget_s: float = 0.2, fewest: int = 1
 ) -> dict[str, Timed | BrrrError]:
-    """All variants of a point, those with the timer `measure` interleaved; an error of one does not stop the others."""
+    """All variants of a point, those with the timer `measure` interleaved; an error of one does not stop the others.
+
+    fewest: rounds of samples that each of these gets, even where they take longer than `budget_s`.
+    """
     found: dict[str, Timed | BrrrError] = {}
     ready: list[tuple[str, Workload, float, Sampler]] = []
     opened: dict[str, Workload] = {}
@@ -52,7 +55,7 @@ def measure_point(
                 if variant.timer in FRESH:
                     found[name] = _fresh(experiment, variant, point, budget_s, fresh)
                     continue
-                prepared = _prepare(experiment, variant, point, budget_s, opened)
+                prepared = _prepare(experiment, variant, point, budget_s, fewest, opened)
             except Exception as error:
                 found[name] = as_brrr_error(error, f"{experiment.name} {name} at {dict(point)}")
                 continue
@@ -73,12 +76,11 @@ FRESH = ("first-call", "call-again")
 
 
 def _prepare(
-    experiment: Experiment, variant: Variant, point: Point, budget_s: float, opened: dict[str, Workload]
+    experiment: Experiment, variant: Variant, point: Point, budget_s: float, fewest: int, opened: dict[str, Workload]
 ) -> Timed | tuple[Workload, float, Sampler]:
     workload = _opened(experiment, variant, point, opened)
-    run = Sampler(
-        workload.run, _place(variant, workload), _cache_of(variant, point), budget_s, experiment.settle_s(point)
-    )
+    place, cache = _place(variant, workload), _cache_of(variant, point)
+    run = Sampler(workload.run, place, cache, budget_s, experiment.settle_s(point), fewest)
     if variant.timer == "no-warm-up":  # its first call must be the timed one, so the check comes second
         samples = naive_timers.no_warm_up(workload.run, _wait_of(variant, workload))
         return Timed(_reading(run, "latency_s", samples), workload.cost, workload.check())

@@ -23,6 +23,7 @@ from brrr.course.experiments.first_call import (
     MEMORY,
     ON_CPU,
     ON_CUDA,
+    ON_STREAM,
     PARTS,
 )
 from brrr.course.nouns.claim import Verdict
@@ -90,11 +91,11 @@ def test_a_wrong_part_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_both_calls_of_a_point_come_from_the_same_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def answers(command: list[str], what: str) -> dict[str, Any]:
+    def answers(command: list[str], what: str, timeout_s: float) -> str:
         asked.append(command)
-        return {"seconds": 2.0 + len(asked), "again": 0.001, "flop": 0.0, "bytes": 0.0, "error": 0.0}
+        return json.dumps({"seconds": 2.0 + len(asked), "again": 0.001, "flop": 0.0, "bytes": 0.0, "error": 0.0})
 
-    monkeypatch.setattr(module, "_answer", answers)
+    monkeypatch.setattr(module, "last_line", answers)
     found = measure_point(FIRST, ["cpu-first", "cpu-again"], {"part": KERNEL})
     assert len(asked) == module.PROCESSES
     first, again = (_latency(found[name]) for name in ("cpu-first", "cpu-again"))
@@ -113,20 +114,19 @@ def _latency(found: Timed | BrrrError) -> Estimate:
 
 
 def test_a_process_that_fails_costs_only_its_own_variant(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(command: list[str], what: str) -> dict[str, Any]:
-        return module_answer([sys.executable, "-c", "raise SystemExit('no kernel image')"], what)
+    def fails(command: list[str], what: str, timeout_s: float) -> str:
+        return last_line([sys.executable, "-c", "raise SystemExit('no kernel image')"], what, timeout_s)
 
-    module_answer = module._answer
-    monkeypatch.setattr(module, "_answer", fails)
+    last_line = module.last_line
+    monkeypatch.setattr(module, "last_line", fails)
     found = measure_point(FIRST, ["cpu-first"], {"part": KERNEL})["cpu-first"]
     assert isinstance(found, UnavailableError)
-    assert "first_call cpu-first: the fresh process failed: no kernel image" in str(found)
+    assert "first_call cpu-first: the fresh process failed (1): no kernel image" in str(found)
 
 
 def test_a_process_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TIMEOUT_S", 0.2)
     with pytest.raises(UnavailableError, match=r"did not end within 0\.2 s"):
-        module._answer([sys.executable, "-c", "import time; time.sleep(60)"], "it")
+        module.last_line([sys.executable, "-c", "import time; time.sleep(60)"], "it", 0.2)
 
 
 # ---- the claims ----
@@ -162,6 +162,8 @@ GPU = {
     ("no compiler", KERNEL): 5.1e-3,
     ("eager", KERNEL): 1e-4,
     ("eager", CONTEXT): 2.0,
+    ("first", ON_STREAM): 4e-5,
+    ("again", ON_STREAM): 2e-5,
 }
 
 
@@ -178,7 +180,7 @@ def test_the_claims_on_a_machine_that_loads_and_does_not_compile() -> None:
         "first-sine-long": "holds",
         "compiled-at-first-use": "fails",
         "loaded-at-first-use": "holds",
-        "new-stream": "not measured",
+        "new-stream": "holds",
     }
 
 
@@ -190,6 +192,8 @@ def test_the_claims_on_a_machine_that_loads_and_does_not_compile() -> None:
         ({f"again__{KERNEL}": 4e-3}, "first-sine-long", "fails"),
         ({f"no compiler__{KERNEL}": 1e-3}, "compiled-at-first-use", "holds"),
         ({f"eager__{KERNEL}": 5e-3}, "loaded-at-first-use", "fails"),
+        ({f"again__{ON_STREAM}": 5e-5}, "new-stream", "fails"),
+        ({f"again__{ON_STREAM}": 4e-5}, "new-stream", "undecided"),
     ],
 )
 def test_other_machines_get_other_verdicts(changed: dict[str, float], claim: str, status: str) -> None:

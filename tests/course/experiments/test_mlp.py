@@ -69,7 +69,7 @@ def test_the_cpu_stops_before_it_takes_long() -> None:
 
 def test_the_whole_recording_fits_into_few_runs_and_every_step_into_one() -> None:
     found, pace = steps([MLP], "cuda"), DurationEstimator(16)
-    assert sum(map(pace.seconds, found)) < 3 * 8 * 60
+    assert sum(map(pace.seconds, found)) < 5 * 8 * 60
     assert max(map(pace.seconds, found)) < 2 * 60
     tuned = next(step for step in found if tuple(step.point.values()) == TUNED[0])
     assert pace.seconds(tuned) > 30, "a compiler's seconds are in the plan"
@@ -324,6 +324,11 @@ FAILS: list[tuple[str, dict[str, Any]]] = [
     ("one-kernel-small", {**slower("megakernel", 3, lambda n, b, h: b == 64), **slower("megakernel-graph", 3)}),
     ("one-kernel-middle", {"megakernel": of(EAGER, 5.0), "megakernel-graph": None}),
     ("one-kernel-eager", {"megakernel": of(EAGER, 7.0), "megakernel-graph": of(EAGER, 7.0)}),
+    ("one-kernel-over-autotune", {"max-autotune": of(EAGER, 6.0)}),
+    (
+        "one-kernel-one-caller",
+        slower_by("latency_s", "megakernel", 2.6) | slower_by("latency_s", "megakernel-graph", 2.6),
+    ),
     ("best-never-slower", slower("best", 3.5, lambda n, b, h: (n, b, h) == (2, 8, 512))),
     ("best-never-slower", {"max-autotune": of(EAGER, 6.5)}),
     ("best-half-again", slower("best", 2.2)),
@@ -381,6 +386,13 @@ def test_what_is_counted_of_a_level() -> None:
 def test_one_caller_is_judged_by_the_latency_alone() -> None:
     assert verdict("best-for-one-caller", **slower_by("period_s", "best", 2.4)) == "holds"
     assert verdict("best-half-again", **slower_by("latency_s", "best", 2.4)) == "holds"
+
+
+def test_best_is_judged_against_max_autotune_only_where_it_is_at_every_point() -> None:
+    assert verdict("best-half-again", **{"max-autotune": None}) == "not measured"
+    assert verdict("best-for-one-caller", **{"max-autotune": None}) == "not measured"
+    assert verdict("best-twice", **{"max-autotune": None}) == "holds", "its sentence names eager and the graph"
+    assert verdict("best-half-again", **{"max-autotune": of(EAGER, 4.5)}) == "fails"
 
 
 def test_a_megakernel_in_a_graph_counts_where_it_is_the_faster_one() -> None:

@@ -118,6 +118,20 @@ def test_the_budget_is_larger_where_a_claim_looks() -> None:
     assert {step.budget_s for step in steps([MATMUL], "cuda", budget_s=0.5)} == {0.5}
 
 
+def test_where_a_claim_looks_a_slow_call_gets_the_samples_of_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    claimed = next(step for step in steps([MATMUL], "cpu") if step.phase == "claim")
+    grid = next(step for step in steps([MATMUL], "cpu") if step.phase == "grid")
+    assert (claimed.fewest, grid.fewest) == (6, 1)
+    tiny = dataclasses.replace(claimed, point={"size": 64}, variants=("cpu",), budget_s=1e-9)
+    samples = []
+    for fewest in (1, 6):
+        monkeypatch.setattr("brrr.timing.sampler.SLOW_CALLS", 1e12)  # a call far longer than the budget, yet repeated
+        found = apart.measure_point(MATMUL, tiny.variants, tiny.point, budget_s=tiny.budget_s, fewest=fewest)["cpu"]
+        assert isinstance(found, Timed) and found.measurement.period_s is not None
+        samples.append(found.measurement.period_s.n)
+    assert samples[0] < 6 <= samples[1]
+
+
 def test_predictions_grow_with_the_work_and_follow_what_was_measured() -> None:
     small, large = (next(s for s in steps([MATMUL], "cpu") if s.point["size"] == n) for n in (64, 16384))
     pace = DurationEstimator(cores=2)
@@ -637,7 +651,7 @@ def test_all_variants_go_to_one_interleaved_measurement(monkeypatch: pytest.Monk
     monkeypatch.setattr(apart, "measure_point", lambda *args, **options: calls.append((args, options)) or {})
     step = Step(MATMUL, {"size": 64}, ("cpu", "gpu"), "grid", 0.03)
     apart.measure_step(step)
-    assert calls == [((MATMUL, ("cpu", "gpu"), {"size": 64}), {"budget_s": 0.03})]
+    assert calls == [((MATMUL, ("cpu", "gpu"), {"size": 64}), {"budget_s": 0.03, "fewest": 1})]
 
 
 def test_this_machines_cpu_is_recorded_for_real(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
