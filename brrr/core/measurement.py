@@ -168,6 +168,7 @@ class Measurement:
 
     A field is None where it does not apply (`kernel_s` on a CPU) or could not be had; `notes` says why. `peak_bytes` is
     the most memory that one call took at once, beside what was there before; only experiments on memory tell it.
+    `estimated_s` is what another tool's estimator says of the call, in seconds; nothing ran for it.
     `error` is the result's relative error against a reference in higher precision, None where there was none.
     """
 
@@ -181,6 +182,7 @@ class Measurement:
     cache: Cache = "hot"
     sm_clock_hz: float | None = None
     peak_bytes: int | None = None
+    estimated_s: float | None = None
     device: str = ""
     flags: tuple[str, ...] = ()
     kernel_times_from: str = ""

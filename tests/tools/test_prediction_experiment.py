@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from brrr.core.errors import BrrrError, NotRecordedError, UnavailableError
-from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
+from brrr.core.measurement import FIELDS, Badge, Estimate, Measurement, Point, Value
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Evidence
 from brrr.course.sources.plan import claimed_points, steps
@@ -33,7 +33,7 @@ from tools.prediction import rows as prediction_torch
 from tools.prediction import work
 from tools.prediction.bounds import Amount, truth
 from tools.prediction.calls import cost_of
-from tools.prediction.cases import Case, case, cases, intervened, to_compile, twin
+from tools.prediction.cases import Case, by_name, case, cases, intervened, to_compile, twin
 from tools.prediction.claims import ENOUGH, percentile
 from tools.prediction.experiment import EXPERIMENT as PREDICTION
 from tools.prediction.experiment import run_case
@@ -343,7 +343,8 @@ def test_every_kind_of_case_has_an_estimate_and_a_failure_is_told(
 ) -> None:
     for made in (*of_kind("stream")[::8], *of_kind("chain")[::9], *of_kind("product")[::100]):
         found = prediction_torch.estimated(made, "cpu")
-        assert found.kernel_s is not None and found.kernel_s.median >= prediction_torch.LEAST_S
+        assert found.estimated_s is not None and found.estimated_s >= prediction_torch.LEAST_S
+        assert not any(found.get(name) for name in FIELDS), "no time is called measured"
     assert capsys.readouterr().out == ""
     monkeypatch.setattr(asking(), "get_gpu_dram_gbps", lambda: 0)
     with pytest.raises(UnavailableError, match="ZeroDivisionError"):
@@ -487,6 +488,18 @@ def test_claims_hold_where_predictions_are_near(predicted: None) -> None:
     assert "median 2" in found["products"].measured and "of 528 rows" in found["products"].measured
     assert "torch's estimator says nothing" in found["better-than-torch"]
     assert found["bounds"].status == "undecided" and "right for 100 %" in found["bounds"].measured
+
+
+@pytest.mark.parametrize(("off", "status"), [(0.2, "holds"), (0.01, "fails")])
+def test_torchs_estimates_are_held_against_the_same_times(predicted: None, off: float, status: str) -> None:
+    """Predictions are 10 % off; a compiled chain, which torch's estimator knows nothing of, does not count."""
+    measured = made_up([0.1]).times["eager"]
+    seconds = {name: m.period_s.median * (1 + off) for name, m in measured.items() if m.period_s is not None}
+    estimates = {name: Measurement(estimated_s=each) for name, each in seconds.items()}
+    compiled = {name: measured[name] for name in seconds if by_name()[name].kind == "chain"}
+    found = verdicts(Made({"eager": measured, "torch": estimates}))["better-than-torch"]
+    assert found.status == status and f"chains 10 % against {100 * off:.0f} %" in found.measured
+    assert "says nothing" in verdicts(Made({"compiled": compiled, "torch": estimates}))["better-than-torch"]
 
 
 def test_claims_fail_where_one_of_both_limits_is_passed(predicted: None) -> None:

@@ -92,7 +92,6 @@ EXPERIMENT = Experiment(
         Line("compiled", "compiled", "period_s", "torch.compile, in a loop"),
         Line("bytes busy", "other-bytes", "busy_s", "its twin with other bytes, on the device", shown=False),
         Line("flop busy", "other-flop", "busy_s", "its twin with other FLOP, on the device", shown=False),
-        Line("torch", "torch", "kernel_s", "estimated by torch, not measured", shown=False),
         Line("cpu eager", "cpu-eager", "period_s", "CPU, operator by operator, in a loop"),
         Line("cpu compiled", "cpu-compiled", "period_s", "CPU, torch.compile, in a loop"),
     ),

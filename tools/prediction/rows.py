@@ -178,7 +178,7 @@ class _Rows:
     def _torch_s(self, made: Case, how: How) -> float | None:
         """Its estimate knows no fusion, so it says nothing about the compiled form."""
         found = self._found("torch", made.name)
-        return None if found is None or found.kernel_s is None or how == "compiled" else found.kernel_s.median
+        return None if found is None or how == "compiled" else found.estimated_s
 
     def _truth(self, made: Case) -> Truth | None:
         eager, graph = self._found("eager", made.name), self._found("graph", made.name)
@@ -282,12 +282,12 @@ LEAST_S = 1e-9
 
 
 def estimated(case: Case, device: str) -> Measurement:
-    """The estimate under the name of what it estimates, the kernels' own time; UnavailableError where it fails."""
+    """The estimate of the kernels' own time as `estimated_s`; UnavailableError where it fails."""
     try:
         seconds = max(LEAST_S, estimate_s(case, device))
     except Exception as error:  # it asserts what it knows, and divides by what the driver tells
         raise UnavailableError(f"torch's estimator fails for {case.name}: {type(error).__name__}: {error}") from error
-    return Measurement(kernel_s=Estimate(seconds, seconds, seconds, 1), device=device)
+    return Measurement(estimated_s=seconds, device=device)
 
 
 def estimate_s(case: Case, device: str) -> float:

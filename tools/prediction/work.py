@@ -281,7 +281,7 @@ def _reference(case: Case) -> Workload:
 
 
 def _one_estimate(case: Case) -> Workload:
-    """What torch's own estimator says of the case, as a measurement: nothing runs."""
+    """What torch's own estimator says of the case: nothing runs."""
     from tools.prediction.rows import estimated
 
     amounts = cost_of(case)

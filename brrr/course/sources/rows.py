@@ -99,6 +99,7 @@ COLUMNS = (
     Column("measurement.flags", tuple, may_be_empty=True),
     Column("run", str),
     Column("measurement.peak_bytes", int, may_be_empty=True, optional=True),
+    Column("measurement.estimated_s", float, may_be_empty=True, optional=True),
 )
 ENDS = {"": float, "_low": float, "_high": float, "_n": int}
 """What follows a time's name in its four columns, and the types."""
@@ -200,7 +201,7 @@ def check_row(row: Row, experiment: Experiment) -> None:
 
 def _check_times(m: Measurement) -> None:
     found = {name: e for name in FIELDS if (e := m.get(name)) is not None}
-    if not found:
+    if not found and m.estimated_s is None:
         raise ValueError("holds no time at all")
     for name, e in found.items():
         _check_estimate(name, e)
@@ -237,6 +238,8 @@ def _check_rest(row: Row) -> None:
         raise ValueError(
             f"sm_clock_hz is {m.sm_clock_hz!r}; expected {LOWEST_HZ:g} to {HIGHEST_HZ:g} Hz: is it in another unit?"
         )
+    if m.estimated_s is not None and not SHORTEST_S <= m.estimated_s <= LONGEST_S:
+        raise ValueError(f"estimated_s is {m.estimated_s!r}; expected {SHORTEST_S:g} to {LONGEST_S:g} seconds")
     for name, value in (("flop", row.cost.flop), ("bytes", row.cost.bytes), ("error", row.error)):
         if not (math.isfinite(value) and value >= 0):
             raise ValueError(f"{name} is {value!r}; expected a finite number of at least 0")

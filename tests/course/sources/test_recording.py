@@ -63,7 +63,8 @@ def rows(draw: st.DrawFn) -> Row:
     times = {name: draw(estimates()) for name in FIELDS}
     if times["busy_s"] and times["span_s"] and times["busy_s"].low > times["span_s"].high:
         times["busy_s"], times["span_s"] = times["span_s"], times["busy_s"]
-    if not any(times.values()):
+    estimated_s = draw(st.none() | st.floats(1e-9, 1e4))
+    if estimated_s is None and not any(times.values()):
         times["host_s"] = Estimate(1e-6, 1e-6, 1e-6, 3)
     measurement = Measurement(
         **times,  # type: ignore[arg-type]
@@ -71,6 +72,7 @@ def rows(draw: st.DrawFn) -> Row:
         cache=draw(st.sampled_from(["hot", "cold"])),
         sm_clock_hz=draw(st.none() | st.floats(1e7, 1e10)),
         peak_bytes=draw(st.none() | st.integers(0, 10**12)),
+        estimated_s=estimated_s,
         device=made_up.GPU.device,
         flags=tuple(draw(st.lists(words, max_size=3))),
     )
@@ -119,8 +121,8 @@ def test_what_is_written_reads_exactly_the_same(machine: Machine, some: list[Row
 def test_columns_stand_in_the_order_of_the_format() -> None:
     names = list(columns(MIXED))
     assert names[:8] == ["size", "share", "function", "variant", "host_s", "host_s_low", "host_s_high", "host_s_n"]
-    assert names[-9:] == ["kernels", "cache", "sm_clock_hz", "flop", "bytes", "error", "flags", "run", "peak_bytes"]
-    assert [name for name, must in columns(MIXED).items() if not must] == ["peak_bytes"]
+    assert names[-10:-2] == ["kernels", "cache", "sm_clock_hz", "flop", "bytes", "error", "flags", "run"]
+    assert [name for name, must in columns(MIXED).items() if not must] == names[-2:] == ["peak_bytes", "estimated_s"]
 
 
 def test_columns_are_found_by_their_header(writable_root: Path) -> None:
@@ -173,6 +175,26 @@ def test_only_a_file_with_memory_in_it_has_a_column_of_it(writable_root: Path) -
     again = Recording.read(path.parent, MATMUL).rows
     assert [row.measurement.peak_bytes for row in again] == [4096] + [None] * (len(again) - 1)
     assert dataclasses.replace(again[0].measurement, peak_bytes=None) == before.rows[0].measurement
+
+
+def test_a_row_may_hold_an_estimate_and_no_measured_time(writable_root: Path) -> None:
+    path = writable_root / "h200" / "matmul.csv"
+    before = Recording.read(path.parent, MATMUL)
+    assert "estimated_s" not in path.read_text()
+    cost = Cost(1, 1)
+
+    def estimated(seconds: float) -> Row:
+        return Row.of({"size": 77}, "gpu", Timed(Measurement(estimated_s=seconds), cost, 0), "run-1", "Synthetic H200")
+
+    before.added([estimated(2e-5)]).write(path.parent)
+    again = Recording.read(path.parent, MATMUL).rows
+    assert again == (*before.rows, estimated(2e-5))
+    assert not any(again[-1].measurement.get(name) for name in FIELDS)
+    for limit in (1e-9, 1e4):
+        check_row(estimated(limit), MATMUL)
+    for wrong in (0.0, 0.9e-9, 1.1e4, -1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=r"estimated_s is .*; expected 1e-09 to 10000 seconds"):
+            check_row(estimated(wrong), MATMUL)
 
 
 def test_a_row_keeps_each_times_own_n_and_cuts_the_interval_at_zero() -> None:
