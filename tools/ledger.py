@@ -87,9 +87,13 @@ def present(value: Any) -> Any:
 
 
 def over(found: Iterable[T], how: Callable[[Iterable[Any]], Any]) -> T:
-    """The smallest or largest value by its median, else mean or sum, median and each end on its own."""
+    """The best value by its median, else the least (what all reach), most, mean or sum of each end on its own."""
     listed = present(list(found))
-    return how(listed) if how in (min, max) else T(*map(how, zip(*map(astuple, listed), strict=True)))
+    return best(listed) if how is best else T(*map(how, zip(*map(astuple, listed), strict=True)))
+
+
+def best(values: Iterable[T]) -> T:
+    return max(values)
 
 
 def band(value: T | float, low: float, high: float = INF) -> Verdict:
@@ -280,9 +284,12 @@ def saves(fields: str, slow: str, fast: str, low: float, high: float = INF, **at
     return lambda r: band(1 - r.ratio(fields, fast, slow, **at), low, high)
 
 def grid(how: Any, bounds: tuple[float, ...], slow: str, fast: str, field: str = "period_s", needed: int = 1,
-         **where: Any) -> Claim:
-    """Least, largest or mean gain of some variants over others, of all points."""
-    return lambda r: band(over(r.ratios(field, slow, fast, needed, **where).values(), how), *bounds)
+         fewest: int = 1, **where: Any) -> Claim:
+    """Least, largest or mean gain of some variants over others, of all points, if they are not too few."""
+    def judged(r: Recording) -> Verdict:
+        found = r.ratios(field, slow, fast, needed, **where)
+        return band(over(present(len(found) >= fewest and found).values(), how), *bounds)
+    return judged
 
 def gap(r: Recording, field: str, way: str, **at: Any) -> Verdict:
     """The share of the gap from nn.Module to PyCUDA that a way closes, with its interval's extremes: at least half."""
@@ -305,6 +312,12 @@ def unsynchronized(r: Recording) -> Verdict:
     lines = ([t.mid for p, t in r.all(f"gpu.{field}").items() if p in sizes] for field in ("host_s", "latency_s"))
     spread = [max(present(times)) / min(times) for times in lines]
     return fact(spread[0] <= 3 and spread[1] >= 10, spread)
+
+def kernels(told: dict[str, int]) -> Claim:
+    """Are these numbers of kernels the only ones counted, at sizes at which torch does not cut arrays up?"""
+    return lambda r: every(*(
+        fact(present({t.mid for (n,), t in r.all(f"{way}.kernels").items() if n <= 2**28}) == {count}, count)
+        for way, count in told.items()))
 
 def cpu_grows(r: Recording) -> Verdict:
     times = r.along("cpu.latency_s")
@@ -655,9 +668,9 @@ CLAIMS: dict[str, Claim] = {
     "nested_sine.wait-is-needed": lambda r: (lambda wrong: ("undecided" if wrong else "fails", wrong))(
         [p for p in present(r.all("gpu-transfers-sync.error")) if p not in r.all("gpu-transfers.error")]),
     "nested_sine.wait-changes-no-time": ratio("latency_s", "gpu-transfers-sync", "gpu-transfers", 0.9, 1.1),
-    "nested_sine.one-kernel": lambda r: every(*(
-        fact(present({t.mid for (n,), t in r.all(f"{way}.kernels").items() if n <= 2**28}) == {count}, count)
-        for way, count in (("gpu", 4), ("gpu-scripted", 1)))),
+    "nested_sine.wait-after": ratio("latency_s", "gpu-transfers-then-sync", "gpu-transfers", 0.9, 1.1),
+    "nested_sine.one-kernel": kernels({"gpu": 4, "gpu-scripted": 1}),
+    "nested_sine.scripted-first-call": kernels({"gpu-scripted-first": 4, "gpu-scripted": 1}),
     "nested_sine.fusing-saves-half-small": saves("latency_s", "gpu", "gpu-scripted", 0.4, 0.5, **SMALL),
     "nested_sine.fusing-saves-half-large": saves("kernel_s", "gpu", "gpu-scripted", 0.4, 0.5, **LARGE),
     "nested_sine.memory-bound": lambda r: band(32 * 2**28 / r("gpu.kernel_s", **LARGE) / r.bandwidth, 0.6),
@@ -676,6 +689,7 @@ CLAIMS: dict[str, Claim] = {
     "first_call.first-sine-long": ratio("latency_s", "cuda-first", "cuda-again", 10, part=SINE[3]),
     "first_call.compiled-at-first-use": saves("latency_s", "cuda-first", "cuda-no-compiler", 0.25, part=SINE[3]),
     "first_call.loaded-at-first-use": ratio("latency_s", "cuda-first", "cuda-eager", 3, part=SINE[3]),
+    "first_call.new-stream": ratio("latency_s", "cuda-first", "cuda-again", 1, part="a new stream's first kernel"),
     "pseudo_linear.grows-with-width": grows,
     "pseudo_linear.narrow-no-gain": ratio(
         "period_s", "linear-eager", "pseudo-eager", 1 / 1.2, 1, width=128, batch=128, direction="forward"),
@@ -807,14 +821,14 @@ CLAIMS: dict[str, Claim] = {
     "remat.dear-arithmetic": remat("compile-saved", "compile", "cos", 16, 0, 1),
     "remat.checkpoint-costs-time": remat("eager", "checkpoint", "hardswish", 16, 0, 1 / 1.1),
     "mlp.faster-in-all-cases": grid(min, (1,), "module", "pycuda"),
-    "mlp.best-case": grid(max, as_told(1.8), "module", "pycuda"),
+    "mlp.best-case": grid(best, as_told(1.8), "module", "pycuda"),
     "mlp.below-the-divide": grid(mean, as_told(1.73), "module", "pycuda", **DEEP, hidden=BELOW),
     "mlp.above-the-divide": grid(mean, as_told(1.05), "module", "pycuda", **DEEP, hidden=ABOVE),
     "mlp.divide": lambda r: fact(divides(r)[0] == 1024, divides(r)),
     "mlp.divide-moved": lambda r: fact(divides(r)[0] > divides(r)[1], divides(r)),
     "mlp.fusion-divide": lambda r: fact(divides(r, "pycuda", "pycuda-fused")[0] == 1024),
     "mlp.fusion-at-best": lambda r: every(*(
-        grid(max, as_told(by), "pycuda", "pycuda-fused", layers=n)(r) for n, by in ((1, 1.14), (8, 1.24)))),
+        grid(best, as_told(by), "pycuda", "pycuda-fused", layers=n)(r) for n, by in ((1, 1.14), (8, 1.24)))),
     "mlp.fusion-below": grid(mean, as_told(1.22), "pycuda", "pycuda-fused", **DEEP, hidden=BELOW),
     "mlp.fusion-above": grid(mean, as_told(1.01), "pycuda", "pycuda-fused", **DEEP, hidden=ABOVE),
     "mlp.both-together": grid(mean, (2,), "module", "pycuda-fused", **DEEP, hidden=BELOW),
@@ -823,15 +837,17 @@ CLAIMS: dict[str, Claim] = {
     "mlp.one-kernel-small": grid(min, (4,), "graph", MEGA, "span_s", **EIGHT, hidden=(128, 256)),
     "mlp.one-kernel-middle": grid(min, (3,), "graph", MEGA, "span_s", **EIGHT, hidden=512),
     "mlp.one-kernel-eager": grid(min, (8,), "module", MEGA, **EIGHT, hidden=(128, 256)),
+    "mlp.one-kernel-over-autotune": grid(min, (2,), "max-autotune", MEGA, "span_s", **EIGHT, hidden=(128, 256)),
+    "mlp.one-kernel-one-caller": grid(min, (2.5,), "graph", MEGA, "latency_s", **EIGHT, hidden=(128, 256)),
     "mlp.best-never-slower": grid(min, (0.98,), RIVALS_ALL, "best", needed=2),
-    "mlp.best-half-again": grid(geometric_mean, (1.5,), RIVALS_ALL, "best", needed=2),
-    "mlp.best-twice": grid(geometric_mean, (2,), RIVALS_ALL, "best", needed=2),
-    "mlp.best-for-one-caller": grid(geometric_mean, (1.5,), RIVALS, "best", "latency_s", 2),
+    "mlp.best-half-again": grid(geometric_mean, (1.5,), RIVALS_ALL, "best", needed=3, fewest=40, **DEEP),
+    "mlp.best-twice": grid(geometric_mean, (2,), RIVALS_ALL, "best", needed=2, fewest=42, layers=(1, 2, 4)),
+    "mlp.best-for-one-caller": grid(geometric_mean, (1.5,), RIVALS, "best", "latency_s", 3, 40, **DEEP),
     "mlp.host-cost-of-a-layer": lambda r: band(layer(r, "pycuda") / layer(r, "module"), -INF, 0.75),
     "mlp.cpu-small-gains": lambda r: band(cpu_gain(r), 2),
     "mlp.bigger-on-a-gpu": lambda r: band(r.ratio("period_s", "module", "pycuda", **LEAST) / cpu_gain(r), 1),
     "mlp.rewrite-gains-most": rewrite,
-    "mlp.strassen-at-best": grid(max, as_told(1.53), "pycuda-fused", "strassen-one", "span_s", **REGION),
+    "mlp.strassen-at-best": grid(best, as_told(1.53), "pycuda-fused", "strassen-one", "span_s", **REGION),
     "mlp.strassen-average": grid(mean, as_told(1.3), "pycuda-fused", "strassen-one", "span_s", **REGION),
     "mlp.strassen-only-there": only_there,
     "mlp.strassen-few-rows": grid(max, (0, 1), WITHOUT, "strassen-one", "span_s", **FEW),
