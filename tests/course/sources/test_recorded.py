@@ -9,12 +9,13 @@ import made_up
 import pytest
 
 from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
-from brrr.core.files import recorded_devices
+from brrr.core.files import recorded_devices, recordings_root
+from brrr.core.measurement import Value
 from brrr.course.experiments import NAMES, experiment
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.sources import source
 from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.recording import Recording
+from brrr.course.sources.recording import Machine, Recording
 from brrr.course.sources.rows import Row
 from tools.prediction.experiment import EXPERIMENT as PREDICTION
 
@@ -224,3 +225,20 @@ def test_the_courses_own_recordings_read_and_are_checked(monkeypatch: pytest.Mon
             assert str(recorded.badge(found)).startswith("RECORDED · ")
             read += 1
     print(f"{read} recordings of {', '.join(recorded_devices()) or 'no device'} read")
+
+
+@pytest.mark.parametrize(
+    ("name", "points"),
+    [
+        ("mlp", [{"layers": 1, "batch": 2, "hidden": 128}, {"layers": 8, "batch": 2, "hidden": 128}]),
+        ("strassen", [{"size": 4096}, {"size": 4097}]),
+    ],
+)
+def test_two_points_that_a_claim_divides_come_from_one_run(name: str, points: list[dict[str, Value]]) -> None:
+    """`host-cost-of-a-layer` and `odd-sizes`: a ratio of two points crosses no two runs, or GPUs."""
+    described = experiment(name)
+    folder = recordings_root() / "h200"
+    newest = Machine.read(folder).newest_first()
+    rows = Recording.read(folder, described).rows
+    of_points = [{row.run for row in rows if row.point == tuple(described.point(**p).values())} for p in points]
+    assert [min(runs, key=newest.index) for runs in of_points] == [min(of_points[0], key=newest.index)] * 2
