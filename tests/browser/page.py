@@ -30,7 +30,7 @@ _TO_PICTURE = """
 
 _CLOSE = """async () => {
   const shown = window.jupyterapp.shell.currentWidget;
-  await shown.sessionContext.shutdown();
+  void shown.sessionContext.shutdown();  // the next notebook need not wait for it
   shown.dispose();
 }"""
 
@@ -180,7 +180,7 @@ class Explorer:
         middle = start["y"] + start["height"] / 2
         self.page.mouse.move(start["x"] + start["width"] / 2, middle)
         self.page.mouse.down()
-        self.page.mouse.move(track["x"] + share * track["width"], middle, steps=12)
+        self.page.mouse.move(track["x"] + share * track["width"], middle, steps=4)
         self.page.mouse.up()
         self.wait_for_change(text, picture)
 

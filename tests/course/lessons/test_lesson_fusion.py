@@ -41,9 +41,10 @@ def test_two_cosines_are_one_load_and_one_store() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
-def test_what_is_compiled_here_reads_as_it_was_written(tmp_path: Path) -> None:
+def test_what_is_compiled_here_reads_as_it_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codegen, "WORKS", {"cos_cos": WORKS["cos_cos"]})  # each takes seconds to compile
     paths = write(tmp_path, "cpu")
-    assert [path.stem for path in paths] == list(WORKS)
+    assert [path.stem for path in paths] == ["cos_cos"]
     code = recorded("cos_cos", f"recorded:{paths[0].parent.parent.name}", tmp_path)
     assert code.language == "cpp" and len(code.kernels) == 1 and code.kernels[0].count(".cos()") == 2
     assert torch.__version__ in code.badge.torch

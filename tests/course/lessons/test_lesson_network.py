@@ -44,7 +44,8 @@ def measure(step: Step) -> dict[str, Timed]:
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     """A made-up recording."""
     root = tmp_path_factory.mktemp("recordings")
-    record(root, GPU, only={"variant": VARIANTS}, names=("mlp",), measure=measure)
+    some = {"variant": VARIANTS, "layers": ["1", "8"], "batch": ["2", "16", "128"]}
+    record(root, GPU, only=some, names=("mlp",), measure=measure)
     return Recorded("h200", root)
 
 
