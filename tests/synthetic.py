@@ -58,6 +58,9 @@ class Synthetic:
     def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
         self.together.append((tuple(variants), tuple(point.values())))
 
+    def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
+        return {}
+
 
 def _point(experiment: Experiment, key: tuple[Value, ...]) -> dict[str, Value]:
     return dict(zip((axis.name for axis in experiment.axes), key, strict=True))

@@ -81,6 +81,7 @@ class Recorded:
     fixed: Mapping[str, float] = field(default_factory=dict)
     spread: float = 0.02
     grows: float = 1e-10
+    drifted: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     def badge(self, experiment: Experiment) -> Badge:
         return Badge("RECORDED", self.device, "2000-01-01", "no torch")
@@ -111,6 +112,9 @@ class Recorded:
 
     def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
         """Nothing: all is known."""
+
+    def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
+        return self.drifted
 
 
 def install() -> None:

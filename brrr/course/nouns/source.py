@@ -51,6 +51,9 @@ class Source(Protocol):
         `measure` then gives each; what could not be measured raises there.
         """
 
+    def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
+        """Which times were another when measured again later: from variant and field to the largest share it was."""
+
     def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
         """The points whose timeline is there without tracing, in the order of `Experiment.traces`."""
 

@@ -87,6 +87,10 @@ class Live:
             if not isinstance(found, BrrrError):
                 self._measured.setdefault((experiment.name, variant), {})[key] = _with_error(found)
 
+    def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
+        """None: a point is measured once."""
+        return {}
+
     def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
         """The points traced so far in this session."""
         names = [axis.name for axis in experiment.axes]

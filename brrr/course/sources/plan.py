@@ -182,6 +182,9 @@ class _Spy:
     def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
         """No claim asks for a measurement."""
 
+    def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
+        return {}
+
     def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
         return ()
 

@@ -10,7 +10,7 @@ from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.files import recorded_devices, recordings_root
 from brrr.core.measurement import Badge, Measurement, Point, Value
 from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.recording import Machine, Recording
+from brrr.course.sources.recording import Machine, Recording, RunInfo
 from brrr.course.sources.rows import Row
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Recorded:
         self._recordings: dict[str, Recording] = {}
         self._newest: dict[tuple[str, str], dict[tuple[Value, ...], Row]] = {}
         self._timelines: dict[Path, Timeline] = {}
+        self._drifts: dict[str, dict[tuple[str, str], float]] = {}
 
     @property
     def name(self) -> str:
@@ -76,10 +77,14 @@ class Recorded:
 
     def badge(self, experiment: Experiment) -> Badge:
         """RECORDED, the device, the date of the newest run of this experiment, torch's version."""
-        used = {row.run for row in self.recording(experiment).rows}
-        dates = [run.date[:10] for run in self.machine.runs if run.id in used]
+        dates = [run.date[:10] for run in self._runs(experiment)]
         torch = f"torch {self.machine.torch}" if self.machine.torch else ""
         return Badge("RECORDED", self.machine.device, max(dates, default=""), torch)
+
+    def _runs(self, experiment: Experiment) -> list[RunInfo]:
+        """The runs that rows of this experiment come from."""
+        used = {row.run for row in self.recording(experiment).rows}
+        return [run for run in self.machine.runs if run.id in used]
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
         """The variants that have rows, in the experiment's order."""
@@ -134,6 +139,15 @@ class Recorded:
 
     def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
         """Nothing: what was recorded was measured together then."""
+
+    def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
+        """From variant and field to the largest flagged drift of an anchor, in the runs that rows come from."""
+        name = experiment.name
+        if name not in self._drifts:
+            anchors = (drift for run in self._runs(experiment) for drift in run.anchors)
+            found = [((d.variant, d.field), abs(d.drift)) for d in anchors if d.experiment == name and d.flagged]
+            self._drifts[name] = dict(sorted(found, key=lambda drift: drift[1]))  # the largest comes last and stays
+        return self._drifts[name]
 
     def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
         """The points of `Experiment.traces` whose timeline was recorded."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from brrr.core import units
 from brrr.core.measurement import Estimate, Value
-from brrr.course.nouns.experiment import Line
+from brrr.course.nouns.experiment import Experiment, Line
+from brrr.course.nouns.source import Source
 from brrr.course.view.display import table_html, table_text
 from brrr.course.view.predictions import LinePrediction
 from brrr.course.view.quantities import ABOVE, label
@@ -86,11 +87,13 @@ def share(part: float) -> str:
 
 
 def remark(scene: Scene) -> str:
-    """What stands behind the readings: a comparison, what has no value here, and a message."""
+    """What stands behind the readings: a comparison, what has no value here or drifted, and a message."""
     here = scene.here()
+    drawn = [scene.experiment.line(name) for name, rows in scene.data.items() if rows]
     parts = (
         _stack_remark(scene) if scene.view.form == "stack" else _comparison(scene, here),
         _absent(scene, [name for name in scene.on if name not in here]),
+        drifted(scene.experiment, scene.source, drawn),
         _no_datasheet(scene),
         _below(scene),
         scene.message,
@@ -128,6 +131,16 @@ def _absent(scene: Scene, names: Sequence[str]) -> str:
         return ""
     said = "Not measured yet" if scene.source.live else "Not recorded here"
     return f"{said}: {'; '.join(scene.experiment.line(name).label for name in names)}."
+
+
+def drifted(experiment: Experiment, source: Source, lines: Iterable[Line]) -> str:
+    """By how much the lines' times were others when anchors were measured again; empty where none drifted."""
+    drifts = source.drifts(experiment)
+    found = [(drifts[line.variant, line.field], line) for line in lines if (line.variant, line.field) in drifts]
+    if not found:
+        return ""
+    most, line = max(found, key=lambda drift: drift[0])
+    return f"Measured again later, times differ by up to {units.percent(most, 2)} ({line.label})."
 
 
 def nothing_here(scene: Scene) -> str:

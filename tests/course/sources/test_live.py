@@ -28,6 +28,7 @@ def test_a_point_is_measured_once(source: Live) -> None:
     first = source.measure(MATMUL, "cpu", {"size": 16})
     assert source.measure(MATMUL, "cpu", {"size": 16}) is first
     assert source.known(MATMUL, "cpu") == {(16,): first}
+    assert source.drifts(MATMUL) == {}
 
 
 def test_what_needs_a_gpu_is_refused(source: Live) -> None:

@@ -15,7 +15,7 @@ from brrr.course.experiments import NAMES, experiment
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.sources import source
 from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.recording import Machine, Recording
+from brrr.course.sources.recording import Drift, Machine, Recording
 from brrr.course.sources.rows import Row
 from tools.prediction.experiment import EXPERIMENT as PREDICTION
 
@@ -140,6 +140,38 @@ def test_an_older_run_that_is_listed_last_is_not_the_newest(writable_root: Path)
     earlier.machine.write(here)
     earlier.added([Row.of({"size": 64}, "gpu", slow, "run-0", "Synthetic H200")]).write(here)
     assert Recorded("h200", writable_root).rows(MATMUL, "gpu")[(64,)].run == "run-1"
+
+
+def drift(variant: str, now_s: float, name: str = "latency_s", of: str = "matmul") -> Drift:
+    """An anchor that took a second at first."""
+    return Drift(of, variant, {"size": 1024}, name, first_s=1.0, now_s=now_s)
+
+
+def test_the_largest_drift_of_each_time_in_the_runs_that_rows_come_from(writable_root: Path) -> None:
+    anchors = {
+        "run-1": (drift("cpu", 1.05), drift("gpu", 1.02), drift("gpu", 9.0, of="mlp")),
+        "run-2": (drift("cpu", 0.75), drift("cpu", 1.2, "host_s"), drift("gpu", 0.98)),
+        "run-3": (drift("cpu", 1.1), drift("gpu-first", 0.5)),
+        "replaced": (drift("cpu", 5.0), drift("gpu", 5.0)),
+    }
+    here = writable_root / "h200"
+    recording = Recording.read(here, MATMUL)
+    machine = recording.machine
+    for run, found in anchors.items():
+        machine = machine.with_run(dataclasses.replace(made_up.run_info(run), anchors=found))
+    machine.write(here)
+    row = next(row for row in recording.rows if row.variant == "gpu")
+    again = [dataclasses.replace(row, run=run) for run in ("run-2", "run-3")]
+    dataclasses.replace(recording, machine=machine).added(again).write(here)
+    recorded = Recorded("h200", writable_root)
+    assert recorded.drifts(MATMUL) == {
+        ("cpu", "latency_s"): 0.25, ("cpu", "host_s"): 0.2, ("gpu-first", "latency_s"): 0.5,
+    }  # fmt: skip
+    assert recorded.drifts(MATMUL) is recorded.drifts(MATMUL), "a slider's step finds it kept"
+
+
+def test_where_no_anchor_was_measured_again_nothing_drifted(synthetic_root: Path) -> None:
+    assert Recorded("h200", synthetic_root).drifts(MATMUL) == {}
 
 
 def test_a_cold_row_never_stands_in_for_a_hot_one(writable_root: Path) -> None:

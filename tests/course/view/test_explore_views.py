@@ -393,6 +393,48 @@ def test_a_bar_has_its_colour_however_short_it_was_before() -> None:
         assert min(max(abs(a - b) for a, b in zip(wanted, each, strict=True)) for each in seen) < 12, look
 
 
+# ---- anchors that drifted ----
+
+DRIFTED = {("module", "period_s"): 0.341, ("graph", "period_s"): 0.052, ("prepared", "host_s"): 0.9}
+THREE = ["prepared", "module", "graph"]
+AGAIN = "Measured again later, times differ by up to "
+
+
+@pytest.mark.parametrize(
+    "show", ["time", "rate", {"ratio": "prepared"}, SPEEDUP, "ladder", {"ladder": "rate"}, "stack"]
+)
+def test_the_line_shown_that_drifted_most_is_told_and_not_drawn(show: Any) -> None:
+    lines = {} if show == SPEEDUP else {"lines": THREE}
+    plain, told = shown(show=show, **lines), shown(views.Recorded(drifted=DRIFTED), show=show, **lines)
+    most = f"5.2 % ({views.RUNGS['graph']})" if show == SPEEDUP else f"34 % ({views.RUNGS['module']})"
+    assert told.text == f"{plain.text} {AGAIN}{most}."
+    assert AGAIN in told.picture().alt and AGAIN in told.panel.text.value
+    assert told.picture().png == plain.picture().png
+
+
+def test_a_line_switched_off_has_not_drifted() -> None:
+    e = shown(views.Recorded(drifted=DRIFTED), lines=THREE)
+    boxes = [row.children[1] for row in e.panel.lines.children]
+    boxes[1].value = False
+    assert f"{AGAIN}5.2 % ({views.RUNGS['graph']})." in e.panel.text.value
+    boxes[2].value = False
+    assert AGAIN not in e.panel.text.value, "what is left drifted in a time that it does not draw"
+    boxes[1].value = True
+    assert f"{AGAIN}34 % (nn.ReLU()(x), " in e.panel.text.value
+
+
+@pytest.mark.parametrize("show", ["time", "ladder"])
+def test_a_line_without_a_value_here_has_not_drifted(show: str) -> None:
+    class Gap(views.Recorded):
+        def known(self, experiment: Any, variant: str) -> Any:
+            found = super().known(experiment, variant)
+            return found if variant == "graph" else {key: value for key, value in found.items() if key[1] != 1024}
+
+    e = shown(Gap(drifted=DRIFTED), show=show, lines=["module", "graph"])
+    assert f"{AGAIN}5.2 % " in e.text
+    assert f"{AGAIN}34 % " in e.set(batch=64).text
+
+
 # ---- the stack ----
 
 
