@@ -22,6 +22,7 @@ from brrr.course.lessons.comparison import (
     reachable,
     time_at,
     where_text,
+    with_drifts,
 )
 from brrr.course.lessons.guessing import Guess
 from brrr.course.nouns.experiment import Experiment, Line
@@ -81,9 +82,10 @@ def compare_growth(
     where = _where(points)
     if not found:
         return Comparison(f"{badge} has none of these lines at both points. {where}.")
-    said = f"{where}: {judged(guess, found[0].factor.median)}"
+    said = f"{where}: {judged(guess, found[0].factor.median)}."
+    text = with_drifts(said, described, origin, [growth.line for growth in found])
     header = ("", *(where_text(point) for point in _differing(points)), f"{of}s: second over first", "PREDICTED")
-    return Comparison(f"{said}.", header, tuple(map(_growth_row, found)), badge)
+    return Comparison(text, header, tuple(map(_growth_row, found)), badge)
 
 
 def _points(
@@ -177,7 +179,9 @@ def compare_speedup(
     if not found:
         return Comparison(f"{badge} has none of these lines at {where}.")
     rows = tuple((fast.label, slow.label, f"{ratio:x}") for fast, slow, ratio in found)
-    return Comparison(f"At {where}, {judged(guess, found[0][-1].median)}.", ("", "against", "speed-up"), rows, badge)
+    said = f"At {where}, {judged(guess, found[0][-1].median)}."
+    text = with_drifts(said, described, origin, [line for fast, slow, _ in found for line in (fast, slow)])
+    return Comparison(text, ("", "against", "speed-up"), rows, badge)
 
 
 def _nearest(experiment: Experiment, source: Source, pairs: Pairs, wanted: Point) -> dict[str, Value]:
@@ -239,7 +243,8 @@ def compare_memory(
         return Comparison(f"{badge} has none of these lines at {where}.")
     first = found[0][1].peak_bytes
     header = ("", "time", "memory at most", f"over {found[0][0].label}")
-    text = f"At {where}: time of a call, and the memory that it takes beside its inputs."
+    said = f"At {where}: time of a call, and the memory that it takes beside its inputs."
+    text = with_drifts(said, described, origin, [line for line, _ in found])
     return Comparison(text, header, tuple(_memory_row(line, each, first) for line, each in found), badge)
 
 
@@ -288,7 +293,8 @@ def compare_values(
     order = tuple(sorted(times, key=lambda value: -times[value].median))
     rows = tuple((value, str(times[value])) for value in order)
     said = judged(guess, order, "measured, the longest first")
-    return Comparison(f"{said[:1].upper()}{said[1:]}.", ("the longest first", "time"), rows, badge)
+    text = with_drifts(f"{said[:1].upper()}{said[1:]}.", described, origin, [line] if line else [])
+    return Comparison(text, ("the longest first", "time"), rows, badge)
 
 
 def _times(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -17,6 +17,7 @@ from brrr.course.nouns.experiment import Axis, Experiment, Line
 from brrr.course.nouns.source import Source
 from brrr.course.sources import source as default_source
 from brrr.course.view.display import message_html, table_html, table_text
+from brrr.course.view.words import drifted
 
 TIE = 1.1
 """Two timers whose errors differ by less than this factor share their place in a ranking."""
@@ -55,6 +56,11 @@ def judged(guess: Guess, measured: Answer, verb: str = "measured") -> str:
     return guess.form.judge(value, measured).replace("measured", verb)
 
 
+def with_drifts(text: str, experiment: Experiment, source: Source, lines: Iterable[Line]) -> str:
+    """The sentence, and behind it by how much the lines' times were others when they were measured again."""
+    return f"{text} {drifted(experiment, source, lines)}".rstrip()
+
+
 def checked_factor(call: str, guess: Guess) -> None:
     """ArgumentError for a guess that is no factor."""
     if not isinstance(guess.form, Quantity) or guess.form.unit != "x":
@@ -73,8 +79,13 @@ class Shown:
     """One line of the comparison: the name a student reads, and the time."""
 
     name: str
-    label: str
+    line: Line
     time: Estimate
+
+    @property
+    def label(self) -> str:
+        """What the line is called."""
+        return self.line.label
 
 
 def compare(
@@ -112,7 +123,9 @@ def compare(
         return Comparison(f"{origin.badge(described)} has none of these lines at {where_text(point)}.")
     true = _time(described, origin, "truth", truth, point) if truth else None
     header, rows = _table(guess, shown, true)
-    return Comparison(_text(guess, shown, true, point), header, rows, str(origin.badge(described)))
+    told = [each.line for each in (*shown, true) if each]
+    text = with_drifts(_text(guess, shown, true, point), described, origin, told)
+    return Comparison(text, header, rows, str(origin.badge(described)))
 
 
 def reachable(experiment: str, *, source: Source | None = None, **at: Value | Sequence[Value]) -> dict[str, Value]:
@@ -150,7 +163,7 @@ def _time(experiment: Experiment, source: Source, name: str, line: str, point: M
     experiment.line(line)
     for drawn in experiment.twins(line):
         if (time := time_at(experiment, source, drawn, point)) is not None:
-            return Shown(name, drawn.label, time)
+            return Shown(name, drawn, time)
     return None
 
 

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from synthetic import Synthetic
 
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
 from brrr.course.experiments import experiment
+from brrr.course.lessons import comparing
 from brrr.course.lessons.answers import Choice, Quantity, Ranking
 from brrr.course.lessons.checking import Mark, check, exercises
 from brrr.course.lessons.comparison import compare, reachable
@@ -205,6 +207,9 @@ class Made:
     def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Mapping[str, Value]) -> None:
         """All of it is known."""
 
+    def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
+        return {}
+
 
 TIMERS = ["no sync", "no warm-up", "sync each call", "event pair each call"]
 RELU = {"function": "relu-64x1024", "cache": "hot"}
@@ -265,6 +270,38 @@ def test_the_first_value_that_the_source_has_is_reachable() -> None:
     at = reachable("timers", source=source, function=["relu-64x1024", "product-128"], cache="hot")
     assert at == {"function": "product-128", "cache": "hot"}
     assert reachable("matmul", size=2000) == {"size": 2048}
+
+
+LARGE = {"dtype": "float32", "elements": 2**26}
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "lines", "at", "told"),
+    [
+        (compare, "matmul", ["cpu", "synchronized"], {"size": 2048}, ["cpu", "synchronized"]),
+        (compare, "timers", ["no sync"], {"truth": "measure", **RELU}, ["no sync", "measure"]),
+        (comparing.compare_growth, "repeat", ["cuda mul"], {"repeat": (1, 32), **LARGE}, ["cuda mul"]),
+        (comparing.compare_speedup, "unary", {"relu": "gelu"}, LARGE, ["relu", "gelu"]),
+        (comparing.compare_memory, "remat", ["eager"], {"activation": "hardswish", "depth": 8, "elements": 2**16},
+         ["eager"]),
+        (comparing.compare_values, "first_call", ["first"], {"axis": "part"}, ["first"]),
+    ],
+)  # fmt: skip
+def test_a_comparison_tells_the_line_of_its_own_that_drifted_most(
+    monkeypatch: pytest.MonkeyPatch, call: Any, name: str, lines: Any, at: dict[str, Any], told: list[str]
+) -> None:
+    source, found = Synthetic(), experiment(name)
+    drawn = [found.line(each) for each in told]
+    of_its_own = {(line.variant, line.field): 0.1 * rank for rank, line in enumerate(drawn, start=1)}
+    others = {(line.variant, line.field): 0.9 for line in found.lines} | {(drawn[0].variant, "nothing"): 0.9}
+    monkeypatch.setattr(source, "drifts", lambda experiment: others | of_its_own)
+    parts = found.axis("part").values if name == "first_call" else ()
+    g = guess("q", ranking=parts, answer=parts) if parts else guess("q", unit="x", answer="2x")
+    text = call(g, name, lines, source=source, **at).text
+    assert text.endswith(f". Measured again later, times differ by up to {10 * len(told)} % ({drawn[-1].label}).")
+    monkeypatch.setattr(source, "drifts", lambda experiment: {})
+    assert text.startswith(call(g, name, lines, source=source, **at).text)
+    assert "again later" not in call(g, name, lines, source=source, **at).text
 
 
 def test_a_comparison_escapes_what_it_shows() -> None:
