@@ -113,7 +113,8 @@ timeline("mlp", variants=["module", "pycuda-fused", "graph"], at=at)
 #
 # The gain over `nn.Sequential`, further up the ladder. Follow each line to the right: where is nothing left of it? Does
 # a graph still help there? *max-autotune* tries out kernels for minutes and then replays a graph, behind checks of its
-# own (it was measured at chosen points); *PyCUDA in a CUDA Graph* differs from the other graph by its kernels alone.
+# own (it is measured with 8 layers, with fewer at chosen points). In another process it may take other kernels; on wide
+# layers, a line below one means slow ones. *PyCUDA in a CUDA Graph* differs from the other graph by its kernels alone.
 # Move *batch* to its largest value: which ways are still above one, and what can that be, if it is not paper?
 
 # %% tags=["explore"]
