@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from brrr.core.errors import ArgumentError
+from brrr.gpu import is_gpu
 from brrr.strassen.accuracy import PLAIN, Inners, checked
 from brrr.strassen.choosing import Plan, plan, plan_of
 from brrr.strassen.execution import prepare_right
@@ -254,4 +255,4 @@ def _simpler(plan: Plan, limits: Limits, dtype: str, again: Again) -> Plan:
 def _on_gpu(device: object) -> bool:
     from brrr.roofline.device_model import model_of
 
-    return device == "cuda" or (device != "cpu" and model_of(device).is_gpu)  # type: ignore[arg-type]
+    return is_gpu(device) or (device != "cpu" and model_of(device).is_gpu)  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from brrr.core import units
 from brrr.core.errors import DeviceMemoryError
 from brrr.counting.cost import Cost
 from brrr.course.nouns.experiment import Workload
+from brrr.gpu import is_gpu
 from brrr.timing.cpu_queue import CpuQueue
 
 
@@ -35,7 +36,7 @@ class Shared:
 
 def refuse_too_large(needed_bytes: int, device: str, what: str) -> None:
     """DeviceMemoryError before anything is allocated, with what is needed and what is free."""
-    if device == "cuda":
+    if is_gpu(device):
         free = torch.cuda.mem_get_info()[0] if torch.cuda.is_initialized() else needed_bytes
     else:
         import psutil
@@ -44,7 +45,7 @@ def refuse_too_large(needed_bytes: int, device: str, what: str) -> None:
     if needed_bytes > free:
         raise DeviceMemoryError(
             f"{what} needs {units.nbytes(needed_bytes)} and {units.nbytes(free)} is free on the "
-            f"{'GPU' if device == 'cuda' else 'CPU'}; choose a smaller size"
+            f"{'GPU' if is_gpu(device) else 'CPU'}; choose a smaller size"
         )
 
 

@@ -49,7 +49,7 @@ def toy_named(judge: Callable[[Evidence], Verdict]) -> Callable[[Evidence], Verd
     def judged(evidence: Evidence) -> Verdict:
         found = judge(evidence)
         here = evidence.source.variants(evidence.experiment)
-        if any(evidence.experiment.variant(name).device == "cuda" for name in here):
+        if any(evidence.experiment.variant(name).on_gpu for name in here):
             return found
         return Verdict(found.status, f"on the toy accelerator: {found.measured}")
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, NotRecordedError
@@ -25,6 +25,7 @@ from brrr.course.lessons.comparison import Comparison
 from brrr.course.nouns.source import quick
 from brrr.course.sources import source
 from brrr.course.view.display import caption_html, static
+from brrr.gpu import is_gpu, tensors_on
 from brrr.kernels.elementwise.kernel import Elementwise
 
 FOLDER, ELEMENTS, WIDTH = "generated", 2**20, 1024
@@ -83,8 +84,8 @@ def generated(name: str, on: str | None = None) -> GeneratedCode:
     if name not in WORKS:
         raise ArgumentError("generated", "name", name, f"one of {', '.join(WORKS)}")
     chosen = source(on).name
-    if chosen == "cuda" or (chosen == "cpu" and has_cpp_compiler() and not quick()):
-        return compiled_now(name, "cuda" if chosen == "cuda" else "cpu")
+    if is_gpu(chosen) or (chosen == "cpu" and has_cpp_compiler() and not quick()):
+        return compiled_now(name, tensors_on(chosen))
     return recorded(name, RECORDED if chosen == "cpu" else chosen)
 
 
@@ -126,7 +127,7 @@ def _work(name: str, kind: DeviceKind) -> tuple[Callable[..., Any], tuple[Any, .
     from brrr.course.experiments.cos_cos.work import cos_cos
     from brrr.course.experiments.fusion.work import SCALE, WORKS
 
-    device = "cuda" if kind == "cuda" else "cpu"
+    device = tensors_on(kind)
     x, r = (torch.randn(ELEMENTS // WIDTH, WIDTH, device=device) for _ in range(2))
     if name == "cos_cos":
         return cos_cos, (x.view(-1),)
@@ -209,8 +210,7 @@ def against_copy(kernel: Elementwise) -> Comparison:
     from brrr.gpu.device import this_device
     from brrr.timing import measure_together
 
-    on: Literal["cuda", "cpu"] = "cuda" if kernel.device.type == "cuda" else "cpu"
-    result = kernel()
+    on, result = tensors_on(kernel.device), kernel()
     found = measure_together([kernel, result.clone], device=on)
     moved = (kernel.bytes, 2 * result.numel() * result.element_size())
     rates = []

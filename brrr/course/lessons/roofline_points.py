@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate, Value
@@ -41,7 +41,7 @@ def roofline_of(
     here = lines_here(described, origin, lines)
     if not here:
         return Comparison(f"{badge} has none of these lines: {', '.join(lines)}.")
-    kind: Literal["cuda", "cpu"] = "cuda" if described.variant(here[0].variant).device == "cuda" else "cpu"
+    kind = described.variant(here[0].variant).processor
     known = figures_of(origin, described, kind).known
     if known is None:  # before anything is measured
         hint = "run brrr calibrate --device cpu, or choose the recording" if kind == "cpu" else "run brrr calibrate"

@@ -15,9 +15,10 @@ from math import log2
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from brrr.core.errors import ArgumentError, WrongResultError
-from brrr.core.measurement import FIELDS, Cache, DeviceKind, Field, Point, Value
+from brrr.core.measurement import FIELDS, Cache, DeviceKind, Field, Point, Processor, Value
 from brrr.counting.cost import Cost
 from brrr.course.nouns.claim import Claim, Judge, claims_of
+from brrr.gpu import is_gpu, tensors_on
 
 if TYPE_CHECKING:
     from brrr.gpu.datasheet import Hardware
@@ -104,6 +105,16 @@ class Variant:
     work: str = ""
     prepare_s: float = 0.0
     apart: bool = False
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it runs on the GPU."""
+        return is_gpu(self.device)
+
+    @property
+    def processor(self) -> Processor:
+        """Where its tensors lie: the CPU queue's lie on the CPU."""
+        return tensors_on(self.device)
 
 
 @dataclass(frozen=True)
@@ -256,6 +267,11 @@ class Experiment:
     def variant(self, name: str) -> Variant:
         """The variant of that name; ArgumentError with the names that exist."""
         return next((v for v in self.variants if v.name == name), None) or self._unknown("variant", name, self.variants)
+
+    def variants_on(self, kind: DeviceKind) -> tuple[str, ...]:
+        """On a GPU machine the CPU's and the GPU's variants; without one, the CPU's and the queue's."""
+        kinds = ("cpu", "cuda" if is_gpu(kind) else "cpu-queue")
+        return tuple(each.name for each in self.variants if each.device in kinds)
 
     def line(self, name: str) -> Line:
         """The line of that name; ArgumentError with the names that exist."""

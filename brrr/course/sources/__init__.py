@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import DeviceKind
 from brrr.course.nouns.source import Source
+from brrr.gpu import is_gpu, tensors_on
 
 _live: dict[str, Source] = {}
 """The live sources of this session: what one cell measured, the next one knows."""
@@ -27,9 +27,8 @@ def source(name: str | None = None) -> Source:
     if name in ("cuda", "cpu"):
         from brrr.course.sources.live import Live
 
-        live: DeviceKind = "cuda" if name == "cuda" else "cpu"
         if name not in _live:
-            _live[name] = Live(live)
+            _live[name] = Live(tensors_on(name))
         return _live[name]
     raise ArgumentError("source", "name", name, "recorded:DEVICE, cuda or cpu", _recordings_hint())
 
@@ -37,7 +36,7 @@ def source(name: str | None = None) -> Source:
 def _default_name() -> str:
     from brrr.gpu.device import default_device_kind
 
-    return "cuda" if default_device_kind() == "cuda" else "recorded:h200"
+    return "cuda" if is_gpu(default_device_kind()) else "recorded:h200"
 
 
 def _recordings_hint() -> str:

@@ -11,6 +11,7 @@ from brrr.core.errors import BrrrError, UnavailableError
 from brrr.core.measurement import Badge, DeviceKind, Measurement, Point, Value
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import quick
+from brrr.gpu import tensors_on
 
 if TYPE_CHECKING:
     from brrr.course.sources.rows import Timed
@@ -30,7 +31,7 @@ class Live:
         from brrr.gpu.device import this_device
 
         self.kind = kind
-        self.device = this_device("cuda" if kind == "cuda" else "cpu")
+        self.device = this_device(tensors_on(kind))
         self.budget_s = budget_s
         self._measured: dict[tuple[str, str], dict[tuple[Value, ...], Measurement]] = {}
         self._timelines: dict[tuple[str, str], dict[tuple[Value, ...], Timeline]] = {}
@@ -48,8 +49,7 @@ class Live:
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
         """On a GPU machine the CPU's and the GPU's variants; without one, the CPU's and the queue's."""
-        kinds = ("cpu", "cuda") if self.kind == "cuda" else ("cpu", "cpu-queue")
-        return tuple(v.name for v in experiment.variants if v.device in kinds)
+        return experiment.variants_on(self.kind)
 
     def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
         """The axis's own values: a live source can go anywhere on them."""

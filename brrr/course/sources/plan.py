@@ -84,8 +84,7 @@ def _steps(
     experiment: Experiment, kind: DeviceKind, only: Mapping[str, Sequence[str]], budget_s: float | None, quick: bool
 ) -> Iterator[Step]:
     wanted_variants = only.get("variant")
-    kinds = ("cpu", "cuda") if kind == "cuda" else ("cpu", "cpu-queue")
-    variants = [v.name for v in experiment.variants if v.device in kinds]
+    variants = experiment.variants_on(kind)
     names = {"variant", *(axis.name for axis in experiment.axes)}
     if not set(only) <= names:
         return
@@ -278,6 +277,6 @@ class DurationEstimator:
         if near:  # eight times the FLOP take at most eight times as long
             flop, call_s = min(near, key=lambda known: max(known[0] / cost.flop, cost.flop / known[0]))
             return call_s * max(1.0, cost.flop / flop)
-        if variant.device == "cuda":
+        if variant.on_gpu:
             return cost.flop / GPU_FLOP_PER_S + cost.bytes / GPU_BYTES_PER_S
         return cost.flop / (CPU_CORE_FLOP_PER_S * self.cores) + cost.bytes / CPU_BYTES_PER_S

@@ -205,12 +205,11 @@ def wanted(
     """
     if not set(only) <= {"variant", *(axis.name for axis in experiment.axes)}:
         return []
-    kinds = ("cpu", "cuda") if kind == "cuda" else ("cpu", "cpu-queue")
     listed = [(variant, experiment.point(**point)) for variant, point in experiment.traces]
     return [
         (variant, point)
         for variant, point in listed
-        if experiment.variant(variant).device in kinds
+        if variant in experiment.variants_on(kind)
         and variant in only.get("variant", (variant,))
         and all(str(value) in only.get(name, (str(value),)) for name, value in point.items())
         and (not quick or all(is_quick(experiment, name, value) for name, value in point.items()))

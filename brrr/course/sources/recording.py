@@ -25,6 +25,7 @@ from brrr.core.files import FILE, digest, json_text, read_json, read_object, wri
 from brrr.core.measurement import FIELDS, DeviceKind, Value
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources.rows import Row, check_row, columns, from_cells, to_cells
+from brrr.gpu import is_gpu
 
 # The format's history, newest last. A reader reads its own version and all before it. A change of any key makes a new
 # version; a new column of the CSVs does not, for columns are found by their names (brrr/course/sources/rows.py).
@@ -176,7 +177,7 @@ def collect_environment(kind: DeviceKind) -> tuple[Machine, RunInfo]:
         date=now.isoformat(timespec="seconds"),
         brrr=__version__,
         uuid=device.uuid or "",
-        triton=_version("triton") if kind == "cuda" else "",
+        triton=_version("triton") if is_gpu(kind) else "",
         python=platform.python_version(),
         runtime=device.runtime,
         cpu=device.cpu,

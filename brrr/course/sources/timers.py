@@ -152,7 +152,7 @@ def _place(variant: Variant, workload: Workload) -> Place:
     if variant.device == "cpu-queue":
         assert workload.queue is not None, f"{variant.name} runs on the CPU queue, but its workload has none"
         return workload.queue  # type: ignore[no-any-return]
-    return "cuda" if variant.device == "cuda" else "cpu"
+    return variant.processor
 
 
 def _cache_of(variant: Variant, point: Point) -> Any:

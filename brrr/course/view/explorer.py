@@ -198,7 +198,6 @@ def sources_here(current: Source) -> list[tuple[str, str]]:
         recorded = [f"recorded:{device}" for device in recorded_devices()]
     except BrrrError:  # a damaged recording must not take the other sources away
         recorded = []
-    names = [*recorded, *(["cuda"] if default_device_kind() == "cuda" else []), "cpu"]
     titles = {"cuda": "live on this GPU", "cpu": "live on this CPU"}
-    named = dict.fromkeys([*names, current.name])
+    named = dict.fromkeys([*recorded, default_device_kind(), "cpu", current.name])
     return [(titles.get(name, name.replace("recorded:", "recorded: ")), name) for name in named]

@@ -55,7 +55,7 @@ def _recorded(experiment: Experiment, variant: str) -> Known:
             known = Recorded(device).known(experiment, variant)
         except BrrrError:
             continue
-        if known and experiment.variant(variant).device != "cuda":
+        if known and not experiment.variant(variant).on_gpu:
             return known
     return {}
 

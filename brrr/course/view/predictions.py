@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 from brrr.core.errors import BrrrError
-from brrr.core.measurement import Estimate, Field, Point, Value
+from brrr.core.measurement import Estimate, Field, Point, Processor, Value
 from brrr.course.nouns.experiment import Experiment, Line, Variant
 from brrr.course.nouns.source import Source
 from brrr.course.view.arguments import View
 from brrr.course.view.quantities import hardware_of, quantity
+from brrr.gpu import is_gpu
 
 if TYPE_CHECKING:
     from brrr.gpu.datasheet import Hardware
@@ -27,27 +28,25 @@ if TYPE_CHECKING:
 # ---------------------------------------------------------------------------------------------------------------------
 # Which figures of a machine an explorer predicts with: its measured peaks, else its datasheet, else none.
 
-Kind = Literal["cuda", "cpu"]
-
 
 @dataclass(frozen=True)
 class Figures:
     """What is known of a device: `known` is what `brrr.predict` takes for it, `origin` where its figures come from."""
 
-    kind: Kind
+    kind: Processor
     known: Peaks | Hardware | None = None
     device: str = ""
     origin: str = ""
     measured: bool = False
 
 
-def figures_of(source: Source, experiment: Experiment, kind: Kind) -> Figures:
+def figures_of(source: Source, experiment: Experiment, kind: Processor) -> Figures:
     """The figures of a source's GPU or CPU; a CPU has no datasheet."""
     peaks = measured_peaks(source, kind)
     if peaks is not None:
         also = " and assumed" if peaks.assumed else ""
         return Figures(kind, peaks, peaks.device, f"measured {peaks.date[:10]}{also}", measured=True)
-    hardware = hardware_of(source, experiment) if kind == "cuda" else None
+    hardware = hardware_of(source, experiment) if is_gpu(kind) else None
     if hardware is None:
         return Figures(kind)
     return Figures(kind, hardware, hardware.name, "datasheet and assumed")
@@ -57,14 +56,14 @@ def what_to_run(source: Source, figures: Figures) -> str:
     """What to do where no peaks were measured; nothing where they were."""
     if figures.measured:
         return ""
-    what = "GPU" if figures.kind == "cuda" else "CPU"
+    what = "GPU" if is_gpu(figures.kind) else "CPU"
     if source.live:
         device = " --device cpu" if figures.kind == "cpu" else ""
         return f"No peaks of this {what} are kept here: run `brrr calibrate{device}`."
     return f"No peaks of that machine's {what} are recorded; `brrr calibrate` measures them there."
 
 
-def measured_peaks(source: Source, kind: Kind) -> Peaks | None:
+def measured_peaks(source: Source, kind: Processor) -> Peaks | None:
     """The peaks kept for a source's machine, None where there are none: of another device, or in a damaged file."""
     folder, name = getattr(source, "folder", None), ""
     if source.live:
@@ -80,7 +79,7 @@ def measured_peaks(source: Source, kind: Kind) -> Peaks | None:
     return peaks if peaks is not None and peaks.kind == kind and name in ("", peaks.device) else None
 
 
-def _folder_here(kind: Kind) -> tuple[Path | None, str]:
+def _folder_here(kind: Processor) -> tuple[Path | None, str]:
     """Where this machine's recordings are kept, and the name of its device; None where it has no such device."""
     from brrr.core.files import recordings_root
     from brrr.gpu.device import this_device
@@ -135,7 +134,7 @@ class Predictions:
 
     def figures(self, variant: Variant) -> Figures:
         """What is known of the device that a variant runs on: the GPU, or the machine's CPU."""
-        kind: Literal["cuda", "cpu"] = "cuda" if variant.device == "cuda" else "cpu"
+        kind = variant.processor
         if kind not in self._figures:
             self._figures[kind] = figures_of(self.source, self.experiment, kind)
         return self._figures[kind]
@@ -221,7 +220,7 @@ def time_of(prediction: Prediction, variant: Variant, field: Field) -> float | N
     On a CPU a call returns when it is done, so that all its times are one. Of the toy accelerator only the work is
     predicted: the worker's time, and that of a loop.
     """
-    if variant.device == "cuda":
+    if variant.on_gpu:
         by_field: Mapping[str, float | None] = {
             "period_s": prediction.period_s, "latency_s": prediction.latency_s, "host_s": prediction.host_s,
             "span_s": prediction.span_s, "busy_s": prediction.busy_s, "kernel_s": prediction.busy_s,

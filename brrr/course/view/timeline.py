@@ -15,6 +15,7 @@ from brrr.course.view.display import Lock, Shown
 from brrr.course.view.selection import TimelineSelection, showable
 from brrr.course.view.widgets import Panel, button, live_region
 from brrr.drawing import style as plots
+from brrr.gpu import is_gpu
 from brrr.tracing.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ class TimelineView(Shown):
         from brrr.course.view.measuring import expected_s
 
         selection = self.selection
-        if selection.source.name == "cuda":
+        if is_gpu(selection.source.name):
             return True
         seconds = expected_s(selection.experiment, selection.source, [selection.variant], selection.point)
         return seconds <= QUICK_S or (seconds == float("inf") and selection.value == selection.values[0])

@@ -15,6 +15,7 @@ from brrr.counting.cost import Cost
 from brrr.course.experiments.adds import CPU_PEAK_SIZE, PEAK_SIZE, additions, cost, is_peak
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.nouns.experiment import Variant, Workload
+from brrr.gpu import waiting
 from brrr.roofline.calibrate.part import product_error
 from brrr.timing.cpu_queue import CpuQueue
 
@@ -31,11 +32,11 @@ def workload(variant: Variant, point: Point) -> Workload:
     if variant.name == "python":
         a, b = random.gauss(0, 1), random.gauss(0, 1)
         return Workload(repeated(a, b, additions(elements)), made, _exactly(a, b), DOUBLE_TOLERANCE)
-    refuse_too_large(3 * 4 * elements, "cuda" if variant.device == "cuda" else "cpu", f"adds {elements}")
+    refuse_too_large(3 * 4 * elements, variant.processor, f"adds {elements}")
     if variant.device == "cpu-queue":
         return _queued(elements, made)
     a, b = _operands(variant, elements)
-    wait = torch.cuda.synchronize if variant.device == "cuda" else None
+    wait = waiting(variant.device)
     return Workload(repeated(a, b, additions(elements)), made, _sum_error(a, b), FP32_TOLERANCE, synchronize=wait)
 
 
@@ -58,7 +59,7 @@ def repeated(a: Any, b: Any, times: int) -> Callable[[], Any]:
 
 def _operands(variant: Variant, elements: int) -> tuple[Any, Any]:
     """Two fresh random operands of the kind that the variant adds."""
-    a, b = (torch.randn(elements, device="cuda" if variant.device == "cuda" else "cpu") for _ in range(2))
+    a, b = (torch.randn(elements, device=variant.processor) for _ in range(2))
     if variant.name == "numpy-scalar":
         return np.float32(a.item()), np.float32(b.item())
     return (a.numpy(), b.numpy()) if variant.name == "numpy" else (a, b)
@@ -98,10 +99,8 @@ def _queued(elements: int, made: Cost) -> Workload:
 
 def _product(variant: Variant, made: Cost) -> Workload:
     """A product large enough to show what the device can do."""
-    on_gpu = variant.device == "cuda"
-    size, device = (PEAK_SIZE, "cuda") if on_gpu else (CPU_PEAK_SIZE, "cpu")
+    size, device = (PEAK_SIZE, "cuda") if variant.on_gpu else (CPU_PEAK_SIZE, "cpu")
     dtype = torch.bfloat16 if variant.name == "peak-bf16" else torch.float32
     refuse_too_large(4 * 4 * size * size, device, f"a product of {size}")
     a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
-    error, wait = product_error(a, b), torch.cuda.synchronize if on_gpu else None
-    return Workload(lambda: a @ b, made, error, PRODUCT_TOLERANCE[dtype], synchronize=wait)
+    return Workload(lambda: a @ b, made, product_error(a, b), PRODUCT_TOLERANCE[dtype], waiting(device))

@@ -25,7 +25,7 @@ def cos_cos(x: torch.Tensor) -> torch.Tensor:
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant on fresh random numbers, which the point's variants share."""
     elements, dtype = int(point["elements"]), str(point["dtype"])
-    device = "cuda" if variant.device == "cuda" else "cpu"
+    device = variant.processor
     needed = 4 * ITEMSIZE[dtype] * elements + 4 * 8 * min(elements, CHUNK)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
     held = Input.of(elements, dtype, device)

@@ -16,6 +16,7 @@ from brrr.core.measurement import Point
 from brrr.course.experiments import first_call as parts
 from brrr.course.experiments.first_call import cost
 from brrr.course.nouns.experiment import Variant, Workload
+from brrr.gpu import is_gpu, waiting
 
 TOLERANCE = 1e-4
 SMALL, MEMORY_BYTES, COPIED = 4096, 64 * 2**20, 2**20
@@ -62,13 +63,9 @@ def workload(variant: Variant, point: Point) -> Workload:
         cost(variant, point),
         chosen.error,
         TOLERANCE,
-        synchronize=_synchronize if variant.device == "cuda" else None,
+        synchronize=waiting(variant.device),
         others={"prepare": chosen.prepare},
     )
-
-
-def _synchronize() -> None:
-    sys.modules["torch"].cuda.synchronize()
 
 
 # ---- what must be there before ----
@@ -85,11 +82,7 @@ def _torch(device: str) -> Any:
 
 
 def _context(device: str) -> Any:
-    torch = _torch(device)
-    if device == "cuda":
-        torch.cuda.init()
-        torch.cuda.synchronize()
-    return torch
+    return _make_context(_torch(device)) if is_gpu(device) else _torch(device)
 
 
 def _vector(device: str) -> Any:
@@ -134,7 +127,7 @@ def _to_copy(device: str) -> Any:
 
 
 def _wait(torch: Any, device: str) -> None:
-    if device == "cuda":
+    if is_gpu(device):
         torch.cuda.synchronize()
 
 

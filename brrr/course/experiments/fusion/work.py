@@ -109,7 +109,7 @@ class Inputs(Shared):
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's piece of work on fresh random numbers, which the point's variants share."""
     elements, dtype = int(point["elements"]), str(point["dtype"])
-    device = "cuda" if variant.device == "cuda" else "cpu"
+    device = variant.processor
     needed = 6 * ITEMSIZE[dtype] * elements + 8 * 8 * min(elements, CHUNK * WIDTH)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
     inputs, work = Inputs.of(elements, dtype, device), WORKS[kind_of(variant.name)]

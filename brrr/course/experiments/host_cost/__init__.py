@@ -16,6 +16,7 @@ from brrr.course.experiments.judging import at, closed
 from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_above, not_below, ratio_verdict
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.nouns.source import Evidence
+from brrr.gpu import is_gpu
 
 ELEMENTS = (1024, 65536, 2**20, 2**24)
 SMALL = 1024
@@ -59,7 +60,7 @@ def _variants() -> tuple[Variant, ...]:
         Variant(f"{prefix}{rung.name}", rung.label + (", on the CPU" if device == "cpu" else ""), device)
         for device, prefix in on.items()
         for rung in RUNGS
-        if rung.on_cpu or device == "cuda"
+        if rung.on_cpu or is_gpu(device)
     )
 
 

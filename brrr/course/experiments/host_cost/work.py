@@ -15,6 +15,7 @@ from brrr.core.measurement import Point
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.host_cost import cost
 from brrr.course.nouns.experiment import Variant, Workload
+from brrr.gpu import waiting
 
 Call = Callable[[], torch.Tensor]
 Made = tuple[Call, Callable[[], None]]
@@ -27,12 +28,11 @@ EXACT = 0.0
 def workload(variant: Variant, point: Point) -> Workload:
     """The ReLU, as often as the point asks for, on a fresh random input."""
     elements, times = int(point["elements"]), int(point["operators"])
-    device = "cuda" if variant.device == "cuda" else "cpu"
+    device = variant.processor
     refuse_too_large((times + 2) * 4 * elements, device, f"host_cost {elements}")
     x = torch.randn(elements, device=device)
     call, close = MAKERS[variant.name.removeprefix("cpu-")](x, times)
-    wait = torch.cuda.synchronize if device == "cuda" else None
-    return Workload(call, cost(variant, point), _error(x), EXACT, synchronize=wait, close=close)
+    return Workload(call, cost(variant, point), _error(x), EXACT, synchronize=waiting(device), close=close)
 
 
 def _error(x: torch.Tensor) -> Callable[[torch.Tensor], float]:

@@ -24,7 +24,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     if variant.device == "cpu-queue":
         return queued_product(n)
     on_gpu = variant.name == "gpu"
-    refuse_too_large(3 * n * n * 4, "cuda" if variant.device == "cuda" else "cpu", f"matmul {n}")
+    refuse_too_large(3 * n * n * 4, variant.processor, f"matmul {n}")
     a, b = (_random(n, on_gpu) for _ in range(2))
     cost = matmul_cost(n, n, n, 4)
     if variant.device == "cpu":

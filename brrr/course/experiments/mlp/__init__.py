@@ -72,7 +72,7 @@ def supports(variant: Variant, point: Point) -> bool:
     """Which way is measured where; see the tables above."""
     layers, batch, hidden = sizes(point)
     way, here = way_of(variant.name), (layers, batch, hidden)
-    if variant.device != "cuda":
+    if not variant.on_gpu:
         return here in CPU_COMPILED if way == "compile" else _on_cpu(layers, batch, hidden)
     if (batch, hidden) in LARGE:
         return way in LARGE_WAYS and layers == max(LAYERS)

@@ -54,7 +54,7 @@ class Given(Shared):
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the point's network; UnavailableError, with the reason, where it has none here."""
     way, network = way_of(variant.name), network_of(variant.name, point)
-    device = "cuda" if variant.device == "cuda" else "cpu"
+    device = variant.processor
     refuse_too_large(needed_bytes(network), device, f"{variant.label} of {network}")
     given = Given.of(network, device)
     weights = given.weights_of(network)

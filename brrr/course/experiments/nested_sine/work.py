@@ -16,6 +16,7 @@ from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.nested_sine import SINES, cost
 from brrr.course.experiments.transfers.work import give_back_pinned
 from brrr.course.nouns.experiment import Variant, Workload
+from brrr.gpu import is_gpu
 from brrr.running.pipeline import host_array
 from brrr.timing.activity import record_activity
 from brrr.timing.cpu_queue import CpuQueue
@@ -56,7 +57,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         return Workload(lambda: torch.rand(n), cost(variant, point), uniform_error(n), UNIFORM_TOLERANCE)
     x = _input(n, "cuda" if variant.name in ON_DEVICE else "cpu")
     run = RUNS[variant.name](x)
-    if variant.device == "cuda" and (n <= QUICK or variant.name in ON_DEVICE):
+    if variant.on_gpu and (n <= QUICK or variant.name in ON_DEVICE):
         run()  # makes the context, compiles: what happens once must not pass for a slow call
         torch.cuda.synchronize()
     return Workload(
@@ -64,7 +65,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         cost(variant, point),
         sample_error(x),
         TOLERANCE,
-        synchronize=torch.cuda.synchronize if variant.device == "cuda" else None,
+        synchronize=torch.cuda.synchronize if variant.on_gpu else None,
         others={"measured": lambda: first_calls(x)},
     )
 
@@ -72,7 +73,7 @@ def workload(variant: Variant, point: Point) -> Workload:
 def _refuse(n: int, variant: Variant) -> None:
     """Four arrays: the input, what a sine reads and what it writes, and the result of the call before."""
     what = f"nested sine of {n} elements"
-    if variant.device == "cuda":
+    if variant.on_gpu:
         if n > QUICK:
             torch.cuda.empty_cache()  # what torch keeps for later is not counted as free
         refuse_too_large(4 * 4 * n, "cuda", what)
@@ -84,7 +85,7 @@ def _input(n: int, device: str) -> torch.Tensor:
     """Normal numbers, drawn where it is fast (a CPU needs half a minute for 2^31), shared by a point's variants."""
     found = _inputs.get((n, device))
     if found is None:
-        drawn_on = "cuda" if device == "cuda" or torch.cuda.is_initialized() else "cpu"
+        drawn_on = "cuda" if is_gpu(device) or torch.cuda.is_initialized() else "cpu"
         found = _inputs[n, device] = torch.randn(n, device=drawn_on).to(device)
     return found
 

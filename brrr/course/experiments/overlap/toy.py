@@ -19,6 +19,7 @@ from brrr.core.measurement import Point
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.overlap import ITEM_BYTES, cost
 from brrr.course.nouns.experiment import Variant, Workload
+from brrr.gpu import is_gpu
 from brrr.running.lanes import ThreadLane
 from brrr.running.pipeline import Pipeline, host_array
 from brrr.timing.cpu_queue import CpuQueue, Ticket
@@ -35,7 +36,7 @@ class Shared:
 
     def __init__(self, elements: int, sines: int, place: str) -> None:
         self.elements, self.sines, self.place = elements, sines, place
-        pinned = place == "cuda"
+        pinned = is_gpu(place)
         self.x, self.out = host_array(elements, pinned=pinned), host_array(elements, pinned=pinned)
         self.x.copy_(torch.randn(elements, device=place))
         self._reference: torch.Tensor | None = None

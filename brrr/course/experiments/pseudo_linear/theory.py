@@ -89,7 +89,7 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     work = costs(point)[layer == "pseudo"]
     rows = ITEMSIZE * float(batch * width)
     listed = _linear(width, batch, backward) if layer == "linear" else _pseudo(width, batch, backward)
-    as_graph: How = "graph" if how.endswith("graph") and variant.device == "cuda" else "eager"
+    as_graph: How = "graph" if how.endswith("graph") and variant.on_gpu else "eager"
     if layer == "linear" or how in ("eager", "graph"):
         return run(listed, work.bytes, work.bytes + (rows if layer == "pseudo" else 0), as_graph)
     if backward and not how.startswith("triton"):

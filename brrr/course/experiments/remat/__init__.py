@@ -113,7 +113,7 @@ def predicted(variant: Variant, point: Point) -> PredictedRun:
 
 def supports(variant: Variant, point: Point) -> bool:
     """The CPU stops at CPU_MAX elements."""
-    return variant.device == "cuda" or int(point["elements"]) <= CPU_MAX
+    return variant.on_gpu or int(point["elements"]) <= CPU_MAX
 
 
 def _time(how: str, hardware: Hardware | None, point: Point) -> float | None:

@@ -100,7 +100,7 @@ WAYS: dict[str, Callable[[str, int], Function]] = {
 def workload(variant: Variant, point: Point) -> Workload:
     """Forward and backward of the chain on fresh random numbers, `(y, dx)` against float64; with the peak of memory."""
     activation, depth, elements = str(point["activation"]), int(point["depth"]), int(point["elements"])
-    device = "cuda" if variant.device == "cuda" else "cpu"
+    device = variant.processor
     arrays = 8 + saved_arrays(way(variant), depth)
     needed = ITEMSIZE * elements * arrays + 8 * (depth + 6) * min(elements, CHUNK)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")

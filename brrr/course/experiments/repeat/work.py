@@ -121,7 +121,7 @@ class Inputs(Shared):
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's operation on fresh random input, which the point's variants share."""
     repeat, elements, dtype = int(point["repeat"]), int(point["elements"]), str(point["dtype"])
-    device = "cuda" if variant.device == "cuda" else "cpu"
+    device = variant.processor
     refuse_too_large(needed_bytes(point), device, f"{variant.label} on {elements} elements")
     inputs, kind = Inputs.of(elements, dtype, device), operation(variant.name)
     error, tolerance = _check(variant, inputs, kind, repeat)

@@ -30,7 +30,7 @@ HIDDEN = 0.10
 
 def supports(variant: Variant, point: Point) -> bool:
     """A CPU's work takes long where a GPU's begins to be worth while."""
-    return variant.device == "cuda" or int(point["elements"]) <= MOST_ON_CPU
+    return variant.on_gpu or int(point["elements"]) <= MOST_ON_CPU
 
 
 def cost(variant: Variant, point: Point) -> Cost:

@@ -12,6 +12,7 @@ from brrr.core.measurement import Point
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.run_ahead import MULTIPLIER, OPERATORS, cost
 from brrr.course.nouns.experiment import Variant, Workload
+from brrr.gpu import waiting
 from brrr.timing.cpu_queue import CpuQueue
 
 TOLERANCE = 1e-5
@@ -20,8 +21,7 @@ TOLERANCE = 1e-5
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The chain on a fresh random input."""
-    elements = int(point["elements"])
-    device = "cuda" if variant.device == "cuda" else "cpu"
+    elements, device = int(point["elements"]), variant.processor
     refuse_too_large(4 * 4 * elements, device, f"run_ahead {elements}")
     x = torch.randn(elements, device=device)
     made, error = cost(variant, point), _error(x)
@@ -31,8 +31,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         from brrr.running.graphs import capture
 
         return Workload(capture(chain, x).replay, made, error, TOLERANCE, synchronize=torch.cuda.synchronize)
-    wait = torch.cuda.synchronize if device == "cuda" else None
-    return Workload(lambda: chain(x), made, error, TOLERANCE, synchronize=wait)
+    return Workload(lambda: chain(x), made, error, TOLERANCE, synchronize=waiting(device))
 
 
 def chain(x: torch.Tensor) -> torch.Tensor:

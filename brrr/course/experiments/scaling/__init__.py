@@ -16,6 +16,7 @@ from brrr.course.experiments.judging import Curve, curve
 from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_above, weakest
 from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr.course.nouns.source import Evidence
+from brrr.gpu import is_gpu
 
 BATCHES = (1, 4, 16, 64, 256, 1024, 4096, 16384)
 OPERATORS = 8
@@ -39,7 +40,7 @@ def width(variant: Variant) -> int:
     """Numbers in a row of the variant's input."""
     if "gemm" in variant.name:
         return DIMENSION
-    return WIDTH if variant.device == "cuda" else CPU_WIDTH
+    return WIDTH if variant.on_gpu else CPU_WIDTH
 
 
 def rows(variant: Variant, point: Point) -> int:
@@ -84,7 +85,7 @@ def _lines() -> tuple[Line, ...]:
         for device, prefix, before, where in PLACES
         for kind, label in KINDS
         for end, name, twice in TWICE
-        if not busy or device == "cuda"
+        if not busy or is_gpu(device)
     )
 
 

@@ -8,6 +8,7 @@ from brrr.core.measurement import Point
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.scaling import DIMENSION, OPERATORS, cost, rows, width
 from brrr.course.nouns.experiment import Variant, Workload
+from brrr.gpu import waiting
 from brrr.roofline.calibrate.part import product_error
 
 TOLERANCE = {"chain": 1e-5, "gemm": 1e-4}
@@ -16,8 +17,8 @@ BIAS = 0.125
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The chain or the product, on a fresh random batch (and He-scaled weights)."""
-    batch, device = rows(variant, point), "cuda" if variant.device == "cuda" else "cpu"
-    wait = torch.cuda.synchronize if device == "cuda" else None
+    batch, device = rows(variant, point), variant.processor
+    wait = waiting(device)
     refuse_too_large(5 * 4 * batch * width(variant), device, f"scaling {batch}")
     x, made = torch.randn(batch, width(variant), device=device), cost(variant, point)
     if "gemm" in variant.name:

@@ -29,7 +29,7 @@ def way(variant: Variant) -> str:
 
 def supports(variant: Variant, point: Point) -> bool:
     """The CPU stops at CPU_MAX elements."""
-    return variant.device == "cuda" or int(point["elements"]) <= CPU_MAX
+    return variant.on_gpu or int(point["elements"]) <= CPU_MAX
 
 
 def cost(variant: Variant, point: Point) -> Cost:

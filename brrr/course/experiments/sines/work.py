@@ -47,7 +47,7 @@ def chain(sines: int) -> Function:
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant on fresh random numbers, which the point's variants share."""
     sines, elements = int(point["sines"]), int(point["elements"])
-    device = "cuda" if variant.device == "cuda" else "cpu"
+    device = variant.processor
     needed = 4 * ITEMSIZE * elements + 4 * 8 * min(elements, CHUNK)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
     held = Input.of(elements, "float32", device)

@@ -43,7 +43,7 @@ MEMORY_BYTES = 60e9
 def supports(variant: Variant, point: Point) -> bool:
     """Which way is measured at which size."""
     n = int(point["size"])
-    if variant.device != "cuda":
+    if not variant.on_gpu:
         return n <= CPU_LARGEST
     if n in SMALL:
         return False
@@ -112,7 +112,7 @@ VARIANTS = _variants()
 
 def _line(variant: Variant) -> Line:
     """On a GPU its own time; on a CPU the time of a call in a loop."""
-    field: Field = "span_s" if variant.device == "cuda" else "period_s"
+    field: Field = "span_s" if variant.on_gpu else "period_s"
     return Line(ways.line_name(variant.name), variant.name, field, variant.label, variant.name in SHOWN)
 
 

@@ -229,7 +229,7 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     whole = cost(variant, point)
     touched = whole.bytes + sum(buffers(way, n))
     work = Cost(flop_of(listed), whole.bytes, sum(each.bytes for each in listed), touched, listed)
-    return PredictedRun(work, "graph" if variant.device == "cuda" else "eager", TYPES[way.inner])
+    return PredictedRun(work, "graph" if variant.on_gpu else "eager", TYPES[way.inner])
 
 
 def operators(way: Way, n: int, operand: str) -> tuple[OperatorCost, ...]:

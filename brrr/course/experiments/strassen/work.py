@@ -13,6 +13,7 @@ from brrr.core.measurement import Point
 from brrr.course.experiments.checked import Shared, refuse_too_large
 from brrr.course.experiments.strassen import ways
 from brrr.course.nouns.experiment import Variant, Workload
+from brrr.gpu import is_gpu
 from brrr.strassen.accuracy import accuracy_limit, predicted_error
 from brrr.strassen.execution import prepare_right, run_all, steps
 from brrr.strassen.operands import Arena, Right
@@ -114,7 +115,7 @@ class Given(Shared):
 
     def arena(self, needed: float) -> Arena:
         """The workspace, large enough for every way of this size from the start where the device is a GPU."""
-        measured = ways.MEASURED if self.device == "cuda" else ways.ON_CPU
+        measured = ways.MEASURED if is_gpu(self.device) else ways.ON_CPU
         if self._arena is None or self._arena.nbytes < needed:
             from brrr.course.experiments.strassen import MEMORY_BYTES
 
@@ -142,8 +143,7 @@ class Given(Shared):
 
 def workload(variant: Variant, point: Point) -> Workload:
     """A variant's product of the size's two matrices; UnavailableError, with the reason, where it cannot run here."""
-    n = int(point["size"])
-    device = "cuda" if variant.device == "cuda" else "cpu"
+    n, device = int(point["size"]), variant.processor
     refuse_too_large(needed_bytes(variant.name, n), device, f"{variant.label} of size {n}")
     given = Given.of(n, device)
     run = _chosen(variant.name, given) or _torch(variant.name, given) or _way(variant.name, given)

@@ -171,7 +171,7 @@ def _variants() -> tuple[Variant, ...]:
 
 
 def _line(variant: Variant) -> Line:
-    field: Field = "span_s" if variant.device == "cuda" else "period_s"
+    field: Field = "span_s" if variant.on_gpu else "period_s"
     return Line(variant.name.replace("-", " "), variant.name, field, variant.label)
 
 

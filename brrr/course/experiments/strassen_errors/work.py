@@ -38,7 +38,7 @@ class Given(Shared):
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's product at a point."""
     n, inputs = int(point["size"]), str(point["inputs"])
-    device = "cuda" if variant.device == "cuda" else "cpu"
+    device = variant.processor
     refuse_too_large(12 * 8 * n * n, device, f"{variant.label} of size {n}")
     given = Given.of(inputs, n, device)
     run = _scaled(variant, point, given) if variant.name.endswith("-scaled") else _plain(variant, point, given)

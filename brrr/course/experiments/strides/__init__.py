@@ -35,7 +35,7 @@ def supports(variant: Variant, point: Point) -> bool:
     """The toy accelerator stops at QUEUE_MAX numbers; a warp's start is mended where its numbers are neighbours."""
     if variant.name == WHOLE:
         return int(point["stride"]) == 1
-    return variant.device == "cuda" or int(point["numbers"]) <= QUEUE_MAX
+    return variant.on_gpu or int(point["numbers"]) <= QUEUE_MAX
 
 
 def touched(point: Point) -> int:

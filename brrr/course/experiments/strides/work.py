@@ -27,7 +27,7 @@ Made = tuple[Callable[[], Any], Callable[[Any], float], float]
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way over an array of fresh random numbers."""
-    device = "cuda" if variant.device == "cuda" else "cpu"
+    device = variant.processor
     refuse_too_large(4 * ITEMSIZE * int(point["numbers"]), device, f"{variant.label} of {point['numbers']} floats")
     run, error, tolerance = MAKERS[variant.name](point, device)
     if device == "cpu":

@@ -11,6 +11,7 @@ from brrr.core.measurement import Point
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.transfers import cost
 from brrr.course.nouns.experiment import Variant, Workload
+from brrr.gpu import is_gpu, tensors_on
 from brrr.running.pipeline import host_array
 from brrr.timing.cpu_queue import CpuQueue
 
@@ -22,7 +23,7 @@ STAGE_BYTES = 4 * 2**20
 def workload(variant: Variant, point: Point) -> Workload:
     """The copy of that many fresh random bytes that the variant names."""
     n = int(point["nbytes"])
-    if variant.device == "cuda":
+    if variant.on_gpu:
         refuse_too_large(4 * n if variant.name == "both-pinned" else 2 * n, "cuda", f"copying {n} bytes")
     refuse_too_large(4 * n, "cpu", f"copying {n} bytes")
     return MAKE[variant.name](variant, point, n)
@@ -34,7 +35,7 @@ def random_bytes(n: int, device: str) -> torch.Tensor:
     >>> random_bytes(1003, "cpu").shape
     torch.Size([1003])
     """
-    drawn_on = "cuda" if device == "cuda" or torch.cuda.is_initialized() else "cpu"
+    drawn_on = "cuda" if is_gpu(device) or torch.cuda.is_initialized() else "cpu"
     words = torch.empty((n + 7) // 8, dtype=torch.int64, device=drawn_on).random_(-(2**63), None)
     return words.view(torch.uint8)[:n].to(device)
 
@@ -42,7 +43,7 @@ def random_bytes(n: int, device: str) -> torch.Tensor:
 def spoilt(source: torch.Tensor, place: str) -> torch.Tensor:
     """Memory for the copy in which every single byte is wrong, in the place named: `cuda`, `cpu` or `pinned`."""
     wrong = source.bitwise_not()
-    return in_pinned_memory(wrong) if place == "pinned" else wrong.to("cuda" if place == "cuda" else "cpu")
+    return in_pinned_memory(wrong) if place == "pinned" else wrong.to(tensors_on(place))
 
 
 def in_pinned_memory(values: torch.Tensor) -> torch.Tensor:

@@ -31,7 +31,7 @@ LARGE = 2**24
 
 def supports(variant: Variant, point: Point) -> bool:
     """The toy accelerator stops at QUEUE_MAX elements."""
-    return variant.device == "cuda" or int(point["elements"]) <= QUEUE_MAX
+    return variant.on_gpu or int(point["elements"]) <= QUEUE_MAX
 
 
 def cost(variant: Variant, point: Point) -> Cost:

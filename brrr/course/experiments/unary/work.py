@@ -10,6 +10,7 @@ from brrr.core.measurement import Point
 from brrr.course.experiments.checked import CHUNK, Shared, error_against, queued, refuse_too_large
 from brrr.course.experiments.unary import ITEMSIZE, cost
 from brrr.course.nouns.experiment import Variant, Workload
+from brrr.gpu import waiting
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 4e-3}
 """A few roundings of 2^-24; one of 2^-8 at the end."""
@@ -33,14 +34,13 @@ OPERATORS: dict[str, Operator] = {
 def workload(variant: Variant, point: Point) -> Workload:
     """The operator on fresh random numbers."""
     elements, dtype = int(point["elements"]), str(point["dtype"])
-    device = "cuda" if variant.device == "cuda" else "cpu"
+    device = variant.processor
     needed = 3 * ITEMSIZE[dtype] * elements + 4 * 8 * min(elements, CHUNK)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
     operator, held = OPERATORS[variant.name.removeprefix("queue-")], Input.of(elements, dtype, device)
     error = error_against(operator, (held.x,))
-    if device == "cuda":
+    if variant.on_gpu:
         operator(held.x)  # loads the kernel: what happens once must not pass for a slow call
         torch.cuda.synchronize()
-    wait = torch.cuda.synchronize if device == "cuda" else None
-    made = Workload(lambda: operator(held.x), cost(variant, point), error, TOLERANCE[held.x.dtype], synchronize=wait)
-    return made if device == "cuda" else queued(made)
+    made = Workload(lambda: operator(held.x), cost(variant, point), error, TOLERANCE[held.x.dtype], waiting(device))
+    return made if variant.on_gpu else queued(made)

@@ -34,7 +34,7 @@ WORD, LINES = 16, 64
 
 def supports(variant: Variant, point: Point) -> bool:
     """The toy accelerator stops at QUEUE_MAX bytes."""
-    return variant.device == "cuda" or int(point["nbytes"]) <= QUEUE_MAX
+    return variant.on_gpu or int(point["nbytes"]) <= QUEUE_MAX
 
 
 def set_bytes(kind: str, nbytes: int) -> int:

@@ -16,6 +16,7 @@ from brrr.course.experiments.strassen.ways import CPU, short, way_of, workspace_
 from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Source, quick
+from brrr.gpu import is_gpu
 from brrr.strassen.ways import WAYS, Way
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def described() -> Experiment:
 def sizes_with_errors(source: Source) -> list[int]:
     """The sizes of which a source has times and errors; a live one measures some ways at one size first."""
     if source.live:
-        gpu = source.name == "cuda"
+        gpu = is_gpu(source.name)
         wanted, first = (FIRST_ON_GPU, FIRST["cuda"]) if gpu else (FIRST_ON_CPU, FIRST["cpu"])
         if quick() and not gpu:
             first = min(first, *map(int, source.values(described(), "size")))
@@ -159,4 +160,4 @@ def _seen(source: Source, variant: str, size: int) -> Seen | None:
 
 def _on_gpu(source: Source) -> bool:
     found = described()
-    return any(found.variant(name).device == "cuda" for name in source.variants(found))
+    return any(found.variant(name).on_gpu for name in source.variants(found))

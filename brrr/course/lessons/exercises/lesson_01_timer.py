@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from brrr.core.units import seconds
 from brrr.course.lessons.checking import Exercise, Mark, ask
+from brrr.gpu import is_gpu
 from brrr.timing.cpu_queue import CpuQueue
 
 FEWEST = 5
@@ -268,7 +269,7 @@ def device() -> Iterator[Clocked]:
     """The GPU if the lesson's source is one, else the CPU queue."""
     from brrr.course.sources import source
 
-    if source().name == "cuda":
+    if is_gpu(source().name):
         from brrr.gpu.device import this_device
 
         yield Clocked(CudaBusy(), f"LIVE · {this_device('cuda').name}")

@@ -16,6 +16,7 @@ from brrr.course.lessons.checking import Exercise, Mark, ask
 from brrr.course.lessons.exercises.lesson_01_crossover import Bracket
 from brrr.course.nouns.source import Evidence
 from brrr.course.sources import source
+from brrr.gpu import tensors_on
 
 if TYPE_CHECKING:
     import torch
@@ -51,7 +52,7 @@ def grade_chatty(quiet: Any) -> Mark:
         )
     import torch
 
-    device = "cuda" if _on_gpu() else "cpu"
+    device = tensors_on(source().name)
     for shape in SHAPES:
         if mistake := _mistake(quiet, torch.randn(*shape, device=device) + 3):
             return Mark("wrong", *mistake)
@@ -116,16 +117,10 @@ def _error(found: torch.Tensor, expected: torch.Tensor) -> float:
     return float((found.double() - expected).norm() / expected.norm())
 
 
-def _on_gpu() -> bool:
-    from brrr.course.sources import source
-
-    return source().name == "cuda"
-
-
 def _badge(device: str) -> str:
     from brrr.gpu.device import this_device
 
-    return f"LIVE · {this_device('cuda' if device == 'cuda' else 'cpu').name}"
+    return f"LIVE · {this_device(device).name}"
 
 
 # ---------------------------------------------------------------------------------------------------------------------

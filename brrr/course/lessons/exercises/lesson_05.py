@@ -156,7 +156,7 @@ def grade_fuse(fused: Any) -> Mark:
         raise
     if mistake is not None:
         return Mark("wrong", *mistake)
-    return _timed(fused) if device == "cuda" else Mark("right", _on_cpu(sizes))
+    return Mark("right", _on_cpu(sizes)) if device == "cpu" else _timed(fused)
 
 
 FUSE_EXERCISE = Exercise("05-fuse", grade_fuse)
