@@ -16,7 +16,6 @@ from brrr.networks.torch_ways import Run, buffers, captured, in_precision
 from brrr.strassen.execution import prepare_right, run_all
 from brrr.strassen.layers import Layer
 from brrr.strassen.operands import Right
-from brrr.strassen.passes.steps import Step
 from brrr.strassen.running import ChainRun
 
 
@@ -178,7 +177,7 @@ def captured_launches(weights: Weights, way: str) -> Prepared:
     return captured(run, weights, stream)
 
 
-def _run(steps: list[Step], out: torch.Tensor, kept: tuple[object, ...]) -> torch.Tensor:
+def _run(steps: list[Callable[[], Any]], out: torch.Tensor, kept: tuple[object, ...]) -> torch.Tensor:
     with torch.inference_mode():
         run_all(steps)
     return out

@@ -18,6 +18,7 @@ from brrr.networks.implementations import Prepared
 from brrr.networks.network import Weights
 
 Run = Callable[[], torch.Tensor]
+"""The network's call: it returns the output."""
 
 
 def module(weights: Weights) -> Prepared:

@@ -24,7 +24,8 @@ from brrr.strassen import steps as aligned
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.gemm.products import matrix_step, product_step
 from brrr.strassen.operands import Arena, Right, check_operands, check_out, operand_name
-from brrr.strassen.passes.steps import Step, post_add_step, pre_add_step
+from brrr.strassen.passes.launch import Run
+from brrr.strassen.passes.steps import post_add_step, pre_add_step
 from brrr.strassen.peeling import Sizes, copied, core_of, right_core, rows_of
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import Buffers, product_dtype, rounded, workspace_bytes
@@ -85,7 +86,7 @@ def _best_lying(way: Way, right: Right, once: bool) -> Right:
 
 def steps(
     way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena, *, whole: bool = False
-) -> list[Step]:  # fmt: skip
+) -> list[Run]:  # fmt: skip
     """What a way does, in order; its buffers are taken from the arena. A right side made for it is not made again.
 
     whole: all of it goes through the levels, sizes rounded up; otherwise what odd sizes leave over may be peeled off.
@@ -121,7 +122,7 @@ def _core(way: Way, sizes: Sizes, right: Right) -> Sizes:
     return m if right.source.is_meta else rows_of(way, m, (n, k), core, operand), *core
 
 
-def _aligned(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Step] | None:
+def _aligned(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run] | None:
     """A classical product on copies with aligned rows, where that pays and can be."""
     if a.device.type not in aligned.KINDS:
         return None
@@ -129,7 +130,7 @@ def _aligned(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: 
     return aligned.aligned_steps(way, a, right, out, arena, copies) if copies.any else None
 
 
-def _special(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Step]:
+def _special(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
     """The ways that are more than sums and one product."""
     if way.inner == "fp16x3":
         from brrr.strassen.steps import split_steps
@@ -140,7 +141,7 @@ def _special(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: 
     return rival_steps(way, a, right, out)
 
 
-def run_all(made: list[Step]) -> None:
+def run_all(made: list[Run]) -> None:
     """Each step, in order."""
     for step in made:
         step()
@@ -148,8 +149,8 @@ def run_all(made: list[Step]) -> None:
 
 def _classical(
     way: Way, a: torch.Tensor, right: Right, factors: tuple[torch.Tensor, ...], out: torch.Tensor, arena: Arena,
-    making: list[Step],
-) -> list[Step]:  # fmt: skip
+    making: list[Run],
+) -> list[Run]:  # fmt: skip
     """The library's product; operands of another type are copied into its own, and its result back."""
     dtype = getattr(torch, way.dtype)
     b = factors[0] if factors else right.source
@@ -161,7 +162,7 @@ def _classical(
     return [*making, partial(left.copy_, a), multiply, partial(out.copy_, product)]
 
 
-def _of_few_rows(way: Way, a: torch.Tensor, w: torch.Tensor, out: torch.Tensor) -> Step | None:
+def _of_few_rows(way: Way, a: torch.Tensor, w: torch.Tensor, out: torch.Tensor) -> Run | None:
     """With Linear's weights (n, k) on a GPU, the fastest of both libraries' kernels, tried once for a shape.
 
     For few rows cuBLAS's own choice may be several times off the best. None for other operands, or without nvmath.
@@ -179,8 +180,8 @@ def _of_few_rows(way: Way, a: torch.Tensor, w: torch.Tensor, out: torch.Tensor) 
 
 
 def _levels(
-    way: Way, a: torch.Tensor, right: Right, factors: torch.Tensor, out: torch.Tensor, arena: Arena, making: list[Step]
-) -> list[Step]:
+    way: Way, a: torch.Tensor, right: Right, factors: torch.Tensor, out: torch.Tensor, arena: Arena, making: list[Run]
+) -> list[Run]:
     """The left side's sums, all products, and the sums of those; the right side's first, where they are not made."""
     (m, n), operand = out.shape, operand_name(a)
     transposed = right.made_transposed if right.made else right.transposed
@@ -194,7 +195,7 @@ def _levels(
     ]
 
 
-def _right_steps(way: Way, right: Right, arena: Arena) -> tuple[list[Step], tuple[torch.Tensor, ...]]:
+def _right_steps(way: Way, right: Right, arena: Arena) -> tuple[list[Run], tuple[torch.Tensor, ...]]:
     """What makes the right side's factors, and where they will be; nothing where it is taken as it is."""
     dtype, source = getattr(torch, way.dtype), right.source
     if way.kind.split:
@@ -226,7 +227,7 @@ def _same(one: Way, other: Way) -> bool:
 # More levels than one pass over memory takes: the outermost around seven products of half the size, one by one.
 
 
-def nested_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Step]:
+def nested_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
     """The outermost level's sums, seven products of one level less, and the sums of those."""
     left = arena.take(buffer_shape(a.shape[0], right.k, "left", 1), a.dtype)
     made = [pre_add_step(a, "left", way.outermost, left)]
@@ -251,7 +252,7 @@ def prepared_parts(way: Way, right: Right, *, once: bool = True) -> tuple[Right,
     return tuple(_without_source(prepare_right(part, way.within, once=once)) for part in parts)
 
 
-def _outermost(way: Way, right: Right, arena: Arena) -> tuple[Step, tuple[Right, ...]]:
+def _outermost(way: Way, right: Right, arena: Arena) -> tuple[Run, tuple[Right, ...]]:
     """What makes the outermost level's seven factors of the right operand, and where they will be."""
     factors = arena.take(_shape(right), right.source.dtype)
     making = pre_add_step(right.source, "right", way.outermost, factors, transposed=right.transposed)
@@ -274,7 +275,7 @@ def _without_source(part: Right) -> Right:
 
 def peeled_steps(
     way: Way, core: Sizes, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena
-) -> list[Step]:  # fmt: skip
+) -> list[Run]:  # fmt: skip
     """The steps of a product of which only the core (m, n, k) goes through the levels.
 
     A right side that is made is one of this core's n and k; its source is needed for what is left over.
@@ -284,10 +285,10 @@ def peeled_steps(
     return [*inside, *thin_steps(core, a, right.matrix, out)]
 
 
-def thin_steps(core: Sizes, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> list[Step]:
+def thin_steps(core: Sizes, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> list[Run]:
     """The products beside the core, into `out`: what k has left over is added to what the core wrote there."""
     m, n, k = core
-    made: list[Step] = []
+    made: list[Run] = []
     if k < a.shape[1]:
         made.append(partial(_add, a[:m, k:], b[k:, :n], out[:m, :n]))
     if n < out.shape[1]:

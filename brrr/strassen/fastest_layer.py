@@ -30,7 +30,7 @@ from brrr.strassen.execution import run_all
 from brrr.strassen.gemm.products import seconds_of
 from brrr.strassen.layers import Chain, Layer
 from brrr.strassen.operands import operand_name
-from brrr.strassen.passes.steps import Step
+from brrr.strassen.passes.launch import Run
 from brrr.strassen.ways import Way
 
 LEAST_GAIN = 0.95
@@ -110,7 +110,7 @@ def _result(x: torch.Tensor, layer: Layer, chain: Chain, tf32: bool, eager: bool
 def layer_step(
     x: torch.Tensor, layer: Layer, out: torch.Tensor, *, tf32: bool = False, among: Sequence[Layer] = (),
     eager: bool = True,
-) -> Step:  # fmt: skip
+) -> Run:  # fmt: skip
     """A layer into `out`, on torch's current stream as it is now, in the faster way; it holds its tensors.
 
     among: the layers that take turns in what this one is for, so that weights lie in L2 while it is tried as they will.
@@ -141,7 +141,7 @@ def alike(layer: Layer, among: Sequence[Layer]) -> tuple[Layer, ...]:
     return tuple(found) if any(each is layer for each in found) else (layer,)
 
 
-def product_and_kernel(x: torch.Tensor, layer: Layer, out: torch.Tensor, tf32: bool, turns: Sequence[Layer]) -> Step:
+def product_and_kernel(x: torch.Tensor, layer: Layer, out: torch.Tensor, tf32: bool, turns: Sequence[Layer]) -> Run:
     """The fastest product of both libraries, and bias and ReLU in one kernel; UnavailableError where one is missing."""
     from brrr.gpu.cublas import blas_on
     from brrr.gpu.cublas_lt import fastest_product
@@ -178,7 +178,7 @@ def _tried(shape: Shape, x: torch.Tensor, turns: Sequence[Layer], out: torch.Ten
 
 
 def _measured(shape: Shape, x: torch.Tensor, turns: Sequence[Layer], out: torch.Tensor) -> Times:
-    calls: list[Step] = [partial(linear, x, each, out, tf32=shape.tf32) for each in turns]
+    calls: list[Run] = [partial(linear, x, each, out, tf32=shape.tf32) for each in turns]
     one_call = seconds_of(InTurn(calls), shape.device_index)
     if one_call > MOST_S:
         return Times(one_call, inf)

@@ -29,7 +29,8 @@ from brrr.strassen.gemm.products import product_step
 from brrr.strassen.layers import Chain, Layer, Limits
 from brrr.strassen.multiply import matmul
 from brrr.strassen.operands import Arena, Right, operand_name
-from brrr.strassen.passes.steps import Step, layer_step, post_add_step, pre_add_step
+from brrr.strassen.passes.launch import Run
+from brrr.strassen.passes.steps import layer_step, post_add_step, pre_add_step
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import product_dtype, rounded, workspace_bytes
 
@@ -51,7 +52,7 @@ class ChainRun:
         self._arena = Arena(self._needed(operand_name(x)), x.device)
         self._left, self._products = self._buffers()
         self._outputs = [self._output(place, x, kept) for place in self._places[:-1]]
-        self._made: dict[tuple[str, int], list[Step]] = {}
+        self._made: dict[tuple[str, int], list[Run]] = {}
 
     def __call__(self, x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         """The chain's result for x, (rows, k), in `out` or a new tensor."""
@@ -60,13 +61,13 @@ class ChainRun:
         run_all(self.steps(x, out))
         return out
 
-    def steps(self, x: torch.Tensor, out: torch.Tensor) -> list[Step]:
+    def steps(self, x: torch.Tensor, out: torch.Tensor) -> list[Run]:
         """Every launch of the chain, in order, from x into `out`; they hold all tensors that they know by address.
 
         Those that know neither x nor `out` are made once.
         """
         sources, targets = [x, *self._outputs], [*self._outputs, out]
-        made: list[Step] = []
+        made: list[Run] = []
         for place, (source, target) in enumerate(zip(sources, targets, strict=True)):
             if self._alone(place):
                 inner = 0 < place < len(self.chain) - 1
@@ -76,7 +77,7 @@ class ChainRun:
                 made += self._leveled(place, source, target)
         return made
 
-    def _once(self, kind: str, place: int, make: Callable[[], list[Step]]) -> list[Step]:
+    def _once(self, kind: str, place: int, make: Callable[[], list[Run]]) -> list[Run]:
         if (kind, place) in self._made:
             return self._made[kind, place]
         made = make()
@@ -100,7 +101,7 @@ class ChainRun:
         inside = 0 <= place < len(self.chain) - 1
         return inside and not self._alone(place) and not self._alone(place + 1)
 
-    def _leveled(self, place: int, source: torch.Tensor | None, target: torch.Tensor | None) -> list[Step]:
+    def _leveled(self, place: int, source: torch.Tensor | None, target: torch.Tensor | None) -> list[Run]:
         """A layer with levels: the pass before its products, unless the layer before has made it; and that behind."""
         way, layer, made = (
             self.ways[place],
@@ -115,7 +116,7 @@ class ChainRun:
         assert target is not None
         return [*made, post_add_step(self._products[place], way, target, bias=layer.bias, relu=layer.relu)]
 
-    def _library(self, place: int, source: torch.Tensor | None, target: torch.Tensor | None) -> list[Step]:
+    def _library(self, place: int, source: torch.Tensor | None, target: torch.Tensor | None) -> list[Run]:
         """A product that stands alone; bias and ReLU behind it, or in it, for what the libraries have themselves."""
         assert source is not None and target is not None
         layer, way, right = self.chain[place], self.ways[place], self.rights[place]
@@ -126,12 +127,12 @@ class ChainRun:
             made = steps(way, source, right, target, self._arena)
         return [*made, partial(activate, target, layer.bias, layer.relu)]
 
-    def _product(self, place: int) -> list[Step]:
+    def _product(self, place: int) -> list[Run]:
         way, right, left = self.ways[place], self.rights[place], self._left[place]
         lying = right.made_transposed
         return [product_step(way.kind, left, right.factors[0], self._products[place], right_transposed=lying)]
 
-    def _between(self, place: int) -> list[Step]:
+    def _between(self, place: int) -> list[Run]:
         layer, shape = self.chain[place], (self.rows, self.chain[place].n)
         return [
             layer_step(

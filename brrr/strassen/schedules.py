@@ -24,7 +24,8 @@ import torch
 from brrr.strassen.algebra.forms import Form, form_of
 from brrr.strassen.execution import run_all, steps
 from brrr.strassen.operands import Arena, Right
-from brrr.strassen.passes.steps import Step, signed_into
+from brrr.strassen.passes.launch import Run
+from brrr.strassen.passes.steps import signed_into
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import halves, inside
 from brrr.strassen.workspace import workspace_bytes as workspace_bytes
@@ -87,12 +88,12 @@ KINDS = ("cuda",)
 MOST = 64
 """Products that are kept; the one that was used longest ago goes first."""
 
-_KEPT: OrderedDict[tuple[Any, ...], list[Step]] = OrderedDict()
+_KEPT: OrderedDict[tuple[Any, ...], list[Run]] = OrderedDict()
 
-Make = Callable[[Way, torch.Tensor, Right, torch.Tensor, Arena], list[Step]]
+Make = Callable[[Way, torch.Tensor, Right, torch.Tensor, Arena], list[Run]]
 
 
-def kept_steps(make: Make, way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Step]:
+def kept_steps(make: Make, way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
     """What `make` (`execution.steps`) makes of these, or has made of others at the same addresses.
 
     While a CUDA Graph is captured nothing is kept or taken: what is made then may lie in the graph's own memory. Nor

@@ -23,8 +23,8 @@ from brrr.gpu.precision import float32_products
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.gemm.products import product_step
 from brrr.strassen.operands import Arena, Right, operand_name
-from brrr.strassen.passes.launch import SplitBuffers, prepared_split_pre_add
-from brrr.strassen.passes.steps import Step, post_add_step, pre_add_step
+from brrr.strassen.passes.launch import Run, SplitBuffers, prepared_split_pre_add
+from brrr.strassen.passes.steps import post_add_step, pre_add_step
 from brrr.strassen.peeling import Copied, aligned_size
 from brrr.strassen.split.splits import Part, Terms, prepared_splits
 from brrr.strassen.split.splitting import prepared_product
@@ -40,7 +40,7 @@ STARTS = 16
 
 def aligned_steps(
     way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena, copies: Copied
-) -> list[Step] | None:
+) -> list[Run] | None:
     """Copies, product and copy back; None where the arena has no room for them, or the rest does not lie as it must."""
     m, k, n = a.shape[0], aligned_size(right.k), aligned_size(right.n)
     dtype, made = getattr(torch, way.dtype), getattr(torch, product_dtype(way, operand_name(a)))
@@ -66,12 +66,12 @@ def _lies(x: torch.Tensor) -> bool:
 # A split product's steps: both sides in two float16 terms, by rows, then the product of the terms.
 
 
-def split_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Step]:
+def split_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
     """All of a product: terms of the left side, of the right side unless they are made, the product, and its sums."""
     if not way.level:
         return _plain_steps(a, right, out, arena)
     if right.factors:
-        before: list[Step] = []
+        before: list[Run] = []
         below = _as_terms(way, right.factors, right.k)
     else:
         before, made = right_terms(way, right, arena)
@@ -82,7 +82,7 @@ def split_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, aren
     return [*before, *making, prepared_product(left, below, products), post_add_step(products, way, out)]
 
 
-def _plain_steps(a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Step]:
+def _plain_steps(a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
     """Without levels, one launch splits what is not split."""
     left = _part(a, arena)
     if right.factors:
@@ -102,20 +102,20 @@ def _part(x: torch.Tensor, arena: Arena) -> Part:
     return Part(x.t() if turned else x, terms, turned)
 
 
-def right_terms(way: Way, right: Right, arena: Arena) -> tuple[list[Step], tuple[torch.Tensor, ...]]:
+def right_terms(way: Way, right: Right, arena: Arena) -> tuple[list[Run], tuple[torch.Tensor, ...]]:
     """The right side's terms: always by rows of (n, k), as they are summed along k, however it lies."""
     making, terms = _terms(way, right.matrix.t(), "right", arena)
     return making, (terms.hi, terms.lo, terms.exponents)
 
 
-def _terms(way: Way, x: torch.Tensor, side: str, arena: Arena) -> tuple[list[Step], Terms]:
+def _terms(way: Way, x: torch.Tensor, side: str, arena: Arena) -> tuple[list[Run], Terms]:
     """What makes a side's terms, and where; x is (rows, k)."""
     rows, k = x.shape
     if not way.level:
         part = _part(x, arena)
         return [prepared_splits(part)], part.out
     transposed = side == "right"
-    before: list[Step] = []
+    before: list[Run] = []
     if transposed and x.stride(1) != 1 and k > 1:  # the sums are made along k, and would read columns number by number
         copy = arena.take((rows, k), x.dtype)
         before, x = [partial(copy.copy_, x)], copy
@@ -143,7 +143,7 @@ FLOAT8_MULTIPLE = 16
 """What cuBLASLt's float8 products want of depth and columns."""
 
 
-def rival_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor) -> list[Step]:
+def rival_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor) -> list[Run]:
     """The product as one function; b's terms are made in it, prepared or not."""
     if way.inner == "fp8":
         if right.k % FLOAT8_MULTIPLE or right.n % FLOAT8_MULTIPLE:

@@ -186,6 +186,10 @@ class PredictedRun:
     dtype: str = "float32"
 
 
+Run = Callable[[], Any]
+"""What is timed: a call that returns its result."""
+
+
 @dataclass(frozen=True)
 class Workload:
     """What a variant becomes at one point on one device: a callable, its cost, and a check of its result.
@@ -196,7 +200,7 @@ class Workload:
     `truth`), and `peak_bytes`, which measures the memory of a call.
     """
 
-    run: Callable[[], Any]
+    run: Run
     cost: Cost
     error: Callable[[Any], float]
     tolerance: float

@@ -19,7 +19,7 @@ from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu.launching import fastest
 from brrr.gpu.precision import float32_products
 from brrr.strassen.operands import check_batch
-from brrr.strassen.passes.steps import Step
+from brrr.strassen.passes.launch import Run
 from brrr.strassen.ways import INNERS as INNERS
 from brrr.strassen.ways import Inner
 
@@ -155,7 +155,6 @@ LEAST_GAIN = 0.98
 LONG_S = 2e-3
 """A product that takes so long is timed one launch at a time."""
 
-Run = Callable[[], Any]
 _CHOSEN: dict[Hashable, bool] = {}
 """Whether our own kernel is the fastest, by shape."""
 
@@ -243,7 +242,7 @@ HOW: dict[str, tuple[How, ...]] = {
 
 def product_step(
     inner: Inner, left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, *, right_transposed: bool
-) -> Step:
+) -> Run:
     """All block products, [count, m, k] by [count, k, n] or [count, n, k], into `out`, [count, m, n]."""
     hows: tuple[How, ...] = HOW[inner.name] if left.is_cuda else ("torch",)
     tf32 = inner.name == "tf32"
@@ -253,7 +252,7 @@ def product_step(
     return prepared_batched(left, right, out, right_transposed=right_transposed, how=hows[-1], tf32=tf32)
 
 
-def matrix_step(inner: Inner, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, *, right_transposed: bool) -> Step:
+def matrix_step(inner: Inner, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, *, right_transposed: bool) -> Run:
     """One classical product of matrices as they lie: (m, k) by (k, n), or (n, k) where `right_transposed`."""
     whole = a.is_contiguous() and b.is_contiguous() and out.is_contiguous()
     if whole and a.is_cuda:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 
@@ -153,7 +153,8 @@ def _nothing() -> None:
 # Which kernels do the work: CUDA C++, Triton, or torch's operators.
 
 Kernels = Literal["auto", "cuda", "triton", "torch"]
-Run = Callable[[], object]
+Run = Callable[[], Any]
+"""A prepared call."""
 
 
 def prepared(work: Work, kernels: Kernels = "auto") -> Run:
@@ -271,9 +272,7 @@ def _gain(form: Form, side: str, level: int) -> int:
     return (terms - 1).bit_length() * level
 
 
-def _finding(
-    x: torch.Tensor, side: str, form: Form, level: int, exponents: torch.Tensor, kernels: Kernels
-) -> Callable[[], object]:
+def _finding(x: torch.Tensor, side: str, form: Form, level: int, exponents: torch.Tensor, kernels: Kernels) -> Run:
     """`split_exponents`, ready to run: in one launch where the kernel reads x."""
     from brrr.strassen.split import operands as kernel
 

@@ -8,10 +8,8 @@ tensor(2.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 
@@ -150,16 +148,14 @@ def passes(work: Work, spread: Form, then: int, out: torch.Tensor) -> list[Work]
     ]
 
 
-Step = Callable[[], Any]
 _PLAIN = (torch.float32, torch.float64)
 
 
-def pre_add_step(x: torch.Tensor, side: str, way: Way, out: torch.Tensor, *, transposed: bool = False) -> Step:
+def pre_add_step(x: torch.Tensor, side: str, way: Way, out: torch.Tensor, *, transposed: bool = False) -> Run:
     """All products' factors of one operand into `out`, in its type, rounded once."""
     form, level = _form(way), way.level
     if kernels_here(x, out):
-        made: Step = prepared_pre_add(x, side, form, level, transposed=transposed, out=out)
-        return made
+        return prepared_pre_add(x, side, form, level, transposed=transposed, out=out)
     if x.dtype == out.dtype and x.dtype in _PLAIN:
         return partial(pre_add_into, x, side, form, level, transposed, out)
     return partial(_reference_pre_add, x, side, form, level, transposed, out)
@@ -167,12 +163,11 @@ def pre_add_step(x: torch.Tensor, side: str, way: Way, out: torch.Tensor, *, tra
 
 def post_add_step(
     products: torch.Tensor, way: Way, out: torch.Tensor, *, bias: torch.Tensor | None = None, relu: bool = False
-) -> Step:
+) -> Run:
     """The result from all products into `out`, in its type, rounded once; then bias and ReLU."""
     form, level, (m, n) = _form(way), way.level, out.shape
     if kernels_here(products, out):
-        made: Step = prepared_post_add(products, form, level, (m, n), bias=bias, relu=relu, out=out)
-        return made
+        return prepared_post_add(products, form, level, (m, n), bias=bias, relu=relu, out=out)
     if bias is None and not relu and products.dtype == out.dtype and out.dtype in _PLAIN:
         return partial(post_add_into, products, form, level, out)
     return partial(_reference_post_add, products, form, level, bias, relu, out)
@@ -181,15 +176,14 @@ def post_add_step(
 def layer_step(
     products: torch.Tensor, way: Way, shape: tuple[int, int], out: torch.Tensor, next_way: Way, *,
     bias: torch.Tensor | None, relu: bool, keep: torch.Tensor | None = None,
-) -> Step:  # fmt: skip
+) -> Run:  # fmt: skip
     """Post-additions, bias, ReLU and the next layer's left factors in one pass; `keep` also gets the layer's output."""
     form, level, then = str(way.form), way.level, str(next_way.form)
     if kernels_here(products, out):
-        made: Step = prepared_step(
+        return prepared_step(
             products, form, level, shape, bias=bias, relu=relu, next_form=then, next_level=next_way.level, keep=keep,
             out=out,
         )  # fmt: skip
-        return made
     return partial(
         reference.step, products, form, level, shape, bias=bias, relu=relu, next_form=then, next_level=next_way.level,
         keep=keep, out=out,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -11,10 +10,9 @@ from brrr.core.measurement import Point
 from brrr.course.experiments.checked import CHUNK, blockwise, compiled, error_against, held_workload, refuse_too_large
 from brrr.course.experiments.cos_cos import ITEMSIZE, cost
 from brrr.course.experiments.unary.work import Input
-from brrr.course.nouns.experiment import Variant, Workload
+from brrr.course.nouns.experiment import Run, Variant, Workload
 
 LINE = "y = cosf(cosf(x))"
-Run = Callable[[], Any]
 
 
 def cos_cos(x: torch.Tensor) -> torch.Tensor:

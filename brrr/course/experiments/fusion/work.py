@@ -20,12 +20,11 @@ from brrr.course.experiments.checked import (
     refuse_too_large,
 )
 from brrr.course.experiments.fusion.theory import ITEMSIZE, WIDTH, cost, kind_of
-from brrr.course.nouns.experiment import Variant, Workload
+from brrr.course.nouns.experiment import Run, Variant, Workload
 from brrr.roofline.calibrate.part import CHUNK
 
 EPS, SCALE = 1e-5, 1.75
 Tensor = torch.Tensor
-Run = Callable[[], Any]
 
 
 def bias(x: Tensor, b: Tensor) -> Tensor:

@@ -16,12 +16,10 @@ from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
 from brrr.course.experiments.checked import Shared, refuse_too_large
 from brrr.course.experiments.mlp.theory import cost, network_of, way_of
-from brrr.course.nouns.experiment import Variant, Workload
+from brrr.course.nouns.experiment import Run, Variant, Workload
 from brrr.networks.implementations import WAYS
 from brrr.networks.network import Network, Weights
 from brrr.timing.cpu_queue import CpuQueue
-
-Order = Callable[[], Any]
 
 
 class Given(Shared):
@@ -71,7 +69,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     return Workload(run, work, given.error, tolerance, torch.cuda.synchronize, close)
 
 
-def _made(way: str, network: Network, given: Given, weights: Weights) -> tuple[Order, Callable[[], None]]:
+def _made(way: str, network: Network, given: Given, weights: Weights) -> tuple[Run, Callable[[], None]]:
     """A way on these weights, and what frees what it holds."""
     if way == "numpy":
         return _numpy(given)
@@ -83,7 +81,7 @@ def needed_bytes(network: Network) -> int:
     return network.memory_bytes + 8 * network.hidden * (network.hidden + 2 * network.batch)
 
 
-def _through_networks(way: str, network: Network, weights: Weights) -> tuple[Order, Callable[[], None]]:
+def _through_networks(way: str, network: Network, weights: Weights) -> tuple[Run, Callable[[], None]]:
     """A way of `brrr.networks`, prepared; `best` is the one that its own choice names."""
     if way == "best":
         from brrr.networks.choosing import best
@@ -108,7 +106,7 @@ STRASSEN_ROOM = 5.0
 """Three levels make an error about three times as large; one TF32 product would still be found out."""
 
 
-def _by_strassen(way: str, weights: Weights) -> tuple[Order, Callable[[], None]]:
+def _by_strassen(way: str, weights: Weights) -> tuple[Run, Callable[[], None]]:
     """`StrassenMLP` on these weights; what it chooses as a CUDA Graph, the source's form launched one by one."""
     from brrr.networks.torch_ways import captured
     from brrr.strassen.network import StrassenMLP
@@ -139,7 +137,7 @@ def _stream(device: torch.device) -> Any:
 # ---- the CPU's own: NumPy, and the toy accelerator ----
 
 
-def _numpy(given: Given) -> tuple[Order, Callable[[], None]]:
+def _numpy(given: Given) -> tuple[Run, Callable[[], None]]:
     """Three calls a layer into memory that is there already, as PyCUDA has it on a GPU: product, bias, ReLU."""
     import numpy as np
 
@@ -175,7 +173,7 @@ def _submitted(queue: CpuQueue, way: str, given: Given) -> Callable[[], torch.Te
     return run
 
 
-def _orders(way: str, given: Given) -> tuple[list[Order], torch.Tensor]:
+def _orders(way: str, given: Given) -> tuple[list[Run], torch.Tensor]:
     """What is done to memory that is there already, and was spoilt before."""
     made = given.weights
     y, orders = made.x, []
@@ -186,7 +184,7 @@ def _orders(way: str, given: Given) -> tuple[list[Order], torch.Tensor]:
     return orders, y
 
 
-def _layer_orders(way: str, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> list[Order]:
+def _layer_orders(way: str, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> list[Run]:
     def product() -> None:
         torch.mm(x, w.t(), out=out)
 

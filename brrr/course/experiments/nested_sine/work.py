@@ -15,7 +15,7 @@ from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.nested_sine import SINES, cost
 from brrr.course.experiments.transfers.work import give_back_pinned
-from brrr.course.nouns.experiment import Variant, Workload
+from brrr.course.nouns.experiment import Run, Variant, Workload
 from brrr.gpu import is_gpu
 from brrr.running.pipeline import host_array
 from brrr.timing.activity import record_activity
@@ -134,9 +134,6 @@ def sampled(n: int) -> torch.Tensor:
     part = n // SAMPLE
     inside = torch.arange(SAMPLE) * part + torch.randint(part, (SAMPLE,))
     return torch.cat([torch.tensor([0]), inside, torch.tensor([n - 1])])
-
-
-Run = Callable[[], torch.Tensor]
 
 
 def _cpu(x: torch.Tensor) -> Run:

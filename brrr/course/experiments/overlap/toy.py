@@ -18,13 +18,12 @@ import torch
 from brrr.core.measurement import Point
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.overlap import ITEM_BYTES, cost
-from brrr.course.nouns.experiment import Variant, Workload
+from brrr.course.nouns.experiment import Run, Variant, Workload
 from brrr.gpu import is_gpu
 from brrr.running.lanes import ThreadLane
 from brrr.running.pipeline import Pipeline, host_array
 from brrr.timing.cpu_queue import CpuQueue, Ticket
 
-Run = Callable[[], Any]
 TOLERANCE = 1e-5
 """float32 sines stay near 1e-7; one sine too few or too many would be off by 1e-3 and more."""
 

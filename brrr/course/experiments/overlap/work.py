@@ -16,11 +16,9 @@ from brrr.core.measurement import Point
 from brrr.course.experiments.checked import refuse_too_large
 from brrr.course.experiments.overlap import ITEM_BYTES, SHAPED, cost
 from brrr.course.experiments.overlap.toy import TOLERANCE, Shared, Toy, copied, shared, sine_in_place
-from brrr.course.nouns.experiment import Variant, Workload
+from brrr.course.nouns.experiment import Run, Variant, Workload
 from brrr.running.lanes import CudaLane
 from brrr.running.pipeline import BUFFERS, Pipeline
-
-Run = Callable[[], Any]
 
 
 def workload(variant: Variant, point: Point) -> Workload:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.nn.functional import linear
 
 from brrr.core.measurement import Point
-from brrr.course.experiments.checked import refuse_too_large
+from brrr.course.experiments.checked import Function, refuse_too_large
 from brrr.course.experiments.pseudo_linear.check import linear_error, pseudo_error
 from brrr.course.experiments.pseudo_linear.theory import ITEMSIZE
 from brrr.course.experiments.pseudo_linear.work import TOLERANCE, pseudo
@@ -20,8 +19,6 @@ from brrr.timing.cpu_queue import CpuQueue
 
 ROWS = 256
 """So many rows of a result are checked where every row needs a float64 product of its own."""
-
-Step = Callable[[torch.Tensor], torch.Tensor]
 
 
 def workload(variant: Variant, point: Point) -> Workload:
@@ -48,9 +45,9 @@ class Bench:
         self.bias = torch.randn(width, device=device)
         self.x = torch.randn(batch, width, device=device)
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[Function]:
         """What is timed, in order: the data if it is made inside, the layer, `+ x`, ReLU."""
-        found: list[Step] = [self._make_data] if DATA in self.flaws else []
+        found: list[Function] = [self._make_data] if DATA in self.flaws else []
         if self.is_linear:
             found.append(lambda _: linear(self.x, self.weight, self.bias))
         else:
@@ -90,7 +87,7 @@ def _queued(bench: Bench, variant: Variant, point: Point) -> Workload:
     queue = CpuQueue()
     latest = [torch.full_like(bench.x, float("nan"))]
 
-    def order(step: Step) -> None:
+    def order(step: Function) -> None:
         latest[0] = step(latest[0])
 
     def run() -> Any:

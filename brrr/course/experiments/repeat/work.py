@@ -16,7 +16,7 @@ import torch
 from brrr.core.measurement import Point
 from brrr.course.experiments.checked import Shared, compile_now, refuse_too_large
 from brrr.course.experiments.repeat.theory import COPY, FMA, ITEMSIZE, cost, operation
-from brrr.course.nouns.experiment import Variant, Workload
+from brrr.course.nouns.experiment import Run, Variant, Workload
 from brrr.timing.cpu_queue import CpuQueue
 
 TOLERANCE = {torch.float32: 4e-5, torch.float16: 7e-4, torch.bfloat16: 4e-3}
@@ -96,8 +96,6 @@ NEAR_ONE = 1 / 128
 
 BLOCK = 2**15
 """Elements of a block on the CPU, for each of its threads: 128 KB, which stay in a core's cache from step to step."""
-
-Run = Callable[[], Any]
 
 
 class Inputs(Shared):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import torch
 
@@ -21,12 +20,10 @@ from brrr.course.experiments.checked import (
 )
 from brrr.course.experiments.sines import ITEMSIZE, cost, way
 from brrr.course.experiments.unary.work import Input
-from brrr.course.nouns.experiment import Variant, Workload
+from brrr.course.nouns.experiment import Run, Variant, Workload
 
 SEEN = 3
 """TorchScript runs the first calls as they stand and fuses what it has seen; so it is called until it has."""
-
-Run = Callable[[], Any]
 
 
 def chain(sines: int) -> Function:

@@ -12,7 +12,7 @@ import torch
 from brrr.core.measurement import Point
 from brrr.course.experiments.checked import Shared, refuse_too_large
 from brrr.course.experiments.strassen import ways
-from brrr.course.nouns.experiment import Variant, Workload
+from brrr.course.nouns.experiment import Run, Variant, Workload
 from brrr.gpu import is_gpu
 from brrr.strassen.accuracy import accuracy_limit, predicted_error
 from brrr.strassen.execution import prepare_right, run_all, steps
@@ -174,9 +174,6 @@ def tolerance(variant: str, n: int) -> float:
     asked = ways.asked(ways.accuracy_of(variant))
     expected = predicted_error(way, n, operand) if way else accuracy_limit(asked, n, operand)
     return min(ROOM * expected + 1e-7, NO_SHORT_TYPE if way and way.inner in ways.ACCURATE else 1.0)
-
-
-Run = Callable[[], torch.Tensor]
 
 
 def _way(variant: str, given: Given) -> Run:
