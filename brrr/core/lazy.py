@@ -1,6 +1,6 @@
 """Public names that are loaded when they are first used (PEP 562), listed once: in the package's `.pyi`.
 
-A type checker reads the same list, so that every public name is typed. Below them: modules that lessons imported once.
+A type checker reads the same list, so that every public name is typed. Below them: old names.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
     where = {words[3]: words[1] for words in lines}
 
     def load(name: str) -> Any:
+        if now := RENAMED.get(old := f"{package}.{name}"):
+            _warn_of(old, now)
+            name = now.rpartition(".")[2]
         if name not in where:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(where[name], package), name)
@@ -39,7 +42,7 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
     return load, names, sorted(where)
 
 
-# ---- old names of modules ----
+# ---- old names ----
 # A student's copy of a lesson is never overwritten, so its imports outlive a move for one release.
 
 MOVED = dict.fromkeys(
@@ -53,7 +56,11 @@ MOVED = dict.fromkeys(
     "units": "brrr.core.units",
 }  # fmt: skip
 """From a module's old name below brrr to where its names are now."""
-RENAMED = {"brrr.lessons.strassen_comparison.compare_growth": "brrr.course.compare_errors"}
+RENAMED = {
+    "brrr.lessons.strassen_comparison.compare_growth": "brrr.course.compare_errors",
+    "brrr.networks.Way": "brrr.networks.Implementation",
+    "brrr.strassen.Estimate": "brrr.strassen.ParetoPoint", "brrr.strassen.Plan": "brrr.strassen.ProductPlan",
+}  # fmt: skip
 
 
 class Moved(ModuleType):
@@ -73,8 +80,12 @@ class Moved(ModuleType):
         # torch asks every loaded module for names such as `torch`, which the new place only imports.
         if isinstance(found, ModuleType) and name not in getattr(place, "__all__", ()):
             raise AttributeError(f"{self.__name__} has no {name}")
-        warnings.warn(f"{old} is {now} now; the old name goes with the next release", DeprecationWarning, 2)
+        _warn_of(old, now)
         return found
+
+
+def _warn_of(old: str, now: str) -> None:
+    warnings.warn(f"{old} is {now} now; the old name goes with the next release", DeprecationWarning, 3)
 
 
 sys.modules.update({f"brrr.{old}": Moved(f"brrr.{old}", new) for old, new in MOVED.items()})

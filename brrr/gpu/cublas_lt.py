@@ -136,10 +136,10 @@ class Keeping:
 Operands = tuple["torch.Tensor", "torch.Tensor", "torch.Tensor"]
 """x, w and out."""
 
-Way = Callable[[Blas, Key, Operands], Callable[[], None]]
-"""One of the ways to issue a product: of a handle, a shape and its matrices."""
+Preparation = Callable[[Blas, Key, Operands], Callable[[], None]]
+"""Prepares one of the calls that make a product: of a handle, a shape and its matrices."""
 
-_CHOSEN: dict[tuple[Key, int], Way] = {}
+_CHOSEN: dict[tuple[Key, int], Preparation] = {}
 
 
 def fastest_product(
@@ -190,10 +190,10 @@ def by_lt(algorithm: Algorithm, blas: Blas, key: Key, operands: Operands) -> Cal
     return blas.beside(Lt).product(key, algorithm, *(each.data_ptr() for each in operands))  # type: ignore[no-any-return]
 
 
-def _fastest(blas: Blas, key: Key, turns: list[Operands]) -> Way:
+def _fastest(blas: Blas, key: Key, turns: list[Operands]) -> Preparation:
     """The best of all, or cuBLAS's own choice where that is as good."""
 
-    def taken(way: Way, least: float) -> float:
+    def taken(way: Preparation, least: float) -> float:
         run = InTurn([way(blas, key, each) for each in turns])
         return seconds(run, blas.stream, blas.device_index, HOPELESS * least)
 
@@ -201,7 +201,7 @@ def _fastest(blas: Blas, key: Key, turns: list[Operands]) -> Way:
     return fastest(ways, taken, LEAST_GAIN, refusals()) or as_chosen_by_cublas
 
 
-def _offered_by_lt(blas: Blas, key: Key) -> list[Way]:
+def _offered_by_lt(blas: Blas, key: Key) -> list[Preparation]:
     """None without the library, or where it has nothing for this shape."""
     try:
         return [partial(by_lt, algorithm) for algorithm in blas.beside(Lt).candidates(key)]

@@ -3,7 +3,7 @@
 from .choosing import Best as Best
 from .choosing import best as best
 from .implementations import WAYS as WAYS
+from .implementations import Implementation as Implementation
 from .implementations import Prepared as Prepared
-from .implementations import Way as Way
 from .network import Network as Network
 from .network import Weights as Weights

@@ -1,4 +1,4 @@
-"""The implementations of the network (`Way`), and what one becomes for a network: something to call again and again."""
+"""The implementations of the network, and what one becomes for a network: something to call again and again."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _closed() -> Any:
 
 
 @dataclass(frozen=True)
-class Way:
+class Implementation:
     """An implementation of the network: its name, a label for figures, where it runs, and what it needs.
 
     `maker` is the function that builds it, as "module:function", loaded when it is first used.
@@ -231,32 +231,31 @@ def _blas() -> str | None:
 
 _TORCH, _LAUNCHED = "brrr.networks.torch_ways", "brrr.networks.launched_ways"
 _BOTH, _GPU = ("cuda", "cpu"), ("cuda",)
-_STRASSEN = "brrr.networks.launched_ways"
 _PYCUDA = (no_half, narrow_enough, pycuda_here, blas_here)
 _ACCURATE = (true_float32, accurate_gains)
 
-_LADDER = (
-    Way("module", "nn.Sequential", _BOTH, f"{_TORCH}:module"),
-    Way("functional", "functional calls", _BOTH, f"{_TORCH}:functional"),
-    Way("inference", "inference_mode", _BOTH, f"{_TORCH}:inference"),
-    Way("script", "TorchScript", _BOTH, f"{_TORCH}:script"),
-    Way("compile", "torch.compile", _BOTH, f"{_TORCH}:compiled", slow_to_build=True),
-    Way("max-autotune", "torch.compile, max-autotune", _GPU, f"{_TORCH}:max_autotune", (triton_here,), True),
-    Way("graph", "CUDA Graph", _GPU, f"{_TORCH}:graph"),
-    Way("pycuda", "PyCUDA: cuBLAS, bias, ReLU", _GPU, f"{_LAUNCHED}:pycuda", _PYCUDA),
-    Way("pycuda-fused", "PyCUDA: cuBLAS, bias + ReLU", _GPU, f"{_LAUNCHED}:pycuda_fused", _PYCUDA),
-    Way("pycuda-graph", "PyCUDA fused, CUDA Graph", _GPU, f"{_LAUNCHED}:pycuda_graph", _PYCUDA),
-    Way("epilogue", "cuBLASLt epilogue", _GPU, f"{_TORCH}:epilogue", (two_rows,)),
-    Way("epilogue-graph", "cuBLASLt epilogue, CUDA Graph", _GPU, f"{_TORCH}:epilogue_graph", (two_rows,)),
-    Way("triton", "Triton, a kernel a layer", _GPU, f"{_LAUNCHED}:triton", (triton_here,)),
-    Way("triton-graph", "Triton, CUDA Graph", _GPU, f"{_LAUNCHED}:triton_graph", (triton_here,)),
-    Way("megakernel", "megakernel", _GPU, f"{_LAUNCHED}:megakernel", (megakernel_here,)),
-    Way("megakernel-graph", "megakernel, CUDA Graph", _GPU, f"{_LAUNCHED}:megakernel_graph", (megakernel_here,)),
-    Way("strassen", "Strassen's products", _GPU, f"{_STRASSEN}:strassen", (strassen_gains,)),
-    Way("strassen-graph", "Strassen's products, CUDA Graph", _GPU, f"{_STRASSEN}:strassen_graph", (strassen_gains,)),
-    Way("strassen-accurate", "split products", _GPU, f"{_STRASSEN}:accurate", _ACCURATE),
-    Way("strassen-accurate-graph", "split products, CUDA Graph", _GPU, f"{_STRASSEN}:accurate_graph", _ACCURATE),
+_LADDER: tuple[tuple[Any, ...], ...] = (
+    ("module", "nn.Sequential", _BOTH, f"{_TORCH}:module"),
+    ("functional", "functional calls", _BOTH, f"{_TORCH}:functional"),
+    ("inference", "inference_mode", _BOTH, f"{_TORCH}:inference"),
+    ("script", "TorchScript", _BOTH, f"{_TORCH}:script"),
+    ("compile", "torch.compile", _BOTH, f"{_TORCH}:compiled", (), True),
+    ("max-autotune", "torch.compile, max-autotune", _GPU, f"{_TORCH}:max_autotune", (triton_here,), True),
+    ("graph", "CUDA Graph", _GPU, f"{_TORCH}:graph"),
+    ("pycuda", "PyCUDA: cuBLAS, bias, ReLU", _GPU, f"{_LAUNCHED}:pycuda", _PYCUDA),
+    ("pycuda-fused", "PyCUDA: cuBLAS, bias + ReLU", _GPU, f"{_LAUNCHED}:pycuda_fused", _PYCUDA),
+    ("pycuda-graph", "PyCUDA fused, CUDA Graph", _GPU, f"{_LAUNCHED}:pycuda_graph", _PYCUDA),
+    ("epilogue", "cuBLASLt epilogue", _GPU, f"{_TORCH}:epilogue", (two_rows,)),
+    ("epilogue-graph", "cuBLASLt epilogue, CUDA Graph", _GPU, f"{_TORCH}:epilogue_graph", (two_rows,)),
+    ("triton", "Triton, a kernel a layer", _GPU, f"{_LAUNCHED}:triton", (triton_here,)),
+    ("triton-graph", "Triton, CUDA Graph", _GPU, f"{_LAUNCHED}:triton_graph", (triton_here,)),
+    ("megakernel", "megakernel", _GPU, f"{_LAUNCHED}:megakernel", (megakernel_here,)),
+    ("megakernel-graph", "megakernel, CUDA Graph", _GPU, f"{_LAUNCHED}:megakernel_graph", (megakernel_here,)),
+    ("strassen", "Strassen's products", _GPU, f"{_LAUNCHED}:strassen", (strassen_gains,)),
+    ("strassen-graph", "Strassen's products, CUDA Graph", _GPU, f"{_LAUNCHED}:strassen_graph", (strassen_gains,)),
+    ("strassen-accurate", "split products", _GPU, f"{_LAUNCHED}:accurate", _ACCURATE),
+    ("strassen-accurate-graph", "split products, CUDA Graph", _GPU, f"{_LAUNCHED}:accurate_graph", _ACCURATE),
 )
 
-WAYS: Mapping[str, Way] = MappingProxyType({way.name: way for way in _LADDER})
+WAYS: Mapping[str, Implementation] = MappingProxyType({row[0]: Implementation(*row) for row in _LADDER})
 """By name, in the order of the ladder."""

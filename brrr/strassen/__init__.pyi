@@ -5,7 +5,7 @@ from .algebra.forms import FORMS as FORMS
 from .algebra.forms import Coefficients as Coefficients
 from .algebra.forms import Form as Form
 from .algebra.forms import coefficients as coefficients
-from .choosing import Plan as Plan
+from .choosing import ProductPlan as ProductPlan
 from .choosing import plan as plan
 from .multiply import explain as explain
 from .multiply import matmul as matmul
@@ -13,8 +13,8 @@ from .multiply import prepare as prepare
 from .network import StrassenLinear as StrassenLinear
 from .network import StrassenMLP as StrassenMLP
 from .network import fuse as fuse
-from .pareto import Estimate as Estimate
 from .pareto import Frontier as Frontier
+from .pareto import ParetoPoint as ParetoPoint
 from .pareto import frontier as frontier
 from .ways import INNERS as INNERS
 from .ways import WAYS as WAYS

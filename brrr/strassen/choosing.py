@@ -18,7 +18,7 @@ from brrr.gpu import is_gpu
 from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen.accuracy import CLOSE, OF_TYPE, PLAIN, Constraints, Inners, accuracy_limit, checked, predicted_error
 from brrr.strassen.calibration import CONSTANTS, device_known
-from brrr.strassen.pareto import Estimate, candidates, estimate, frontier, why
+from brrr.strassen.pareto import ParetoPoint, candidates, estimate, frontier, why
 from brrr.strassen.peeling import copied, core_of, thin_parts
 from brrr.strassen.ways import WAYS, Way
 from brrr.strassen.workspace import fits_aligned
@@ -29,7 +29,7 @@ GAIN = 1.03
 
 
 @dataclass(frozen=True)
-class Plan:
+class ProductPlan:
     """How two matrices will be multiplied, and why; prints as that sentence.
 
     `predicted_s` is None where nothing is known of the device. `depth` of the levels go depth first. `estimates` are
@@ -45,7 +45,7 @@ class Plan:
     workspace_bytes: int
     depth: int
     why: str
-    estimates: tuple[Estimate, ...] = field(default=(), repr=False)
+    estimates: tuple[ParetoPoint, ...] = field(default=(), repr=False)
 
     @property
     def rate(self) -> float | None:
@@ -63,7 +63,7 @@ def plan(
     m: int, n: int, k: int, *, dtype: str = "float32", accuracy: float | str | None = None, level: int | None = None,
     form: str | None = None, inner: Inners = None, workspace_bytes: int | None = None, device: object = None,
     prepared: bool = False, whole: bool = False,
-) -> Plan:  # fmt: skip
+) -> ProductPlan:  # fmt: skip
     """The way for an (m, k) by (k, n) product, chosen as `matmul` chooses it; nothing is multiplied.
 
     >>> print(plan(64, 64, 64, level=1, inner="sgemm", device="h200").why)
@@ -77,7 +77,7 @@ def plan(
     return _planned(request, _Where.of(device))
 
 
-def plan_of(request: Constraints, kind: str) -> Plan:
+def plan_of(request: Constraints, kind: str) -> ProductPlan:
     """The plan for tensors on a device, "cuda" or "cpu"."""
     return _planned(request, _Where(kind, None))
 
@@ -100,7 +100,7 @@ class _Where:
 
 
 @lru_cache(maxsize=4096)
-def _planned(request: Constraints, where: _Where) -> Plan:
+def _planned(request: Constraints, where: _Where) -> ProductPlan:
     allowed = [way for way in candidates(request.operand, where.kind, request.prepared) if _asked_for(way, request)]
     if not allowed:
         asked = f"inner {', '.join(request.inner) or 'any'}, level {request.level}, form {request.form or 'any'}"
@@ -110,14 +110,14 @@ def _planned(request: Constraints, where: _Where) -> Plan:
     if not fitting:
         _refuse(request, allowed, estimates)
     chosen = _chosen(fitting, request, request.eager and is_gpu(where.kind))
-    return Plan(
+    return ProductPlan(
         chosen.way, request.m, request.n, request.k, chosen.seconds, chosen.error, chosen.workspace_bytes, chosen.depth,
         why(chosen, fitting, request, _limit(request), partial(_classical_s, request, where, chosen.way.inner)),
         tuple(estimates),
     )  # fmt: skip
 
 
-def _estimates(request: Constraints, where: _Where, allowed: list[Way]) -> list[Estimate]:
+def _estimates(request: Constraints, where: _Where, allowed: list[Way]) -> list[ParetoPoint]:
     """By prediction; where nothing is known of the device, without times, the library's own product first."""
     sizes, limit = (request.m, request.n, request.k), request.limit_bytes
     try:
@@ -133,7 +133,7 @@ def _estimates(request: Constraints, where: _Where, allowed: list[Way]) -> list[
         return sorted((each for each in made if each), key=lambda each: (each.way.inner != plain, each.way.level))
 
 
-def _untimed(way: Way, request: Constraints, kind: str) -> Estimate | None:
+def _untimed(way: Way, request: Constraints, kind: str) -> ParetoPoint | None:
     sizes, limit = (request.m, request.n, request.k, request.operand), request.limit_bytes
     return estimate(way, *sizes, limit, aligned=is_gpu(kind) and fits_aligned(way, *sizes, limit))
 
@@ -148,7 +148,7 @@ def _asked_for(way: Way, request: Constraints) -> bool:
     return not way.level or request.form is None or way.form == request.form
 
 
-def _exact_enough(each: Estimate, request: Constraints) -> bool:
+def _exact_enough(each: ParetoPoint, request: Constraints) -> bool:
     """By the accuracy asked for; without one, the inner product's own counts where level or inner are asked for."""
     operand, k = request.operand, request.k
     if request.accuracy is None and request.level is not None:
@@ -159,13 +159,13 @@ def _exact_enough(each: Estimate, request: Constraints) -> bool:
     return each.error <= accuracy_limit(request.accuracy, k, operand)
 
 
-def _chosen(fitting: list[Estimate], request: Constraints, issued: bool) -> Estimate:
+def _chosen(fitting: list[ParetoPoint], request: Constraints, issued: bool) -> ParetoPoint:
     """The fastest; others than the simpler ones only where they are ahead by more than predictions err.
 
     issued: the host issues each launch, and a way takes no less than that does.
     """
 
-    def taken(each: Estimate) -> float:
+    def taken(each: ParetoPoint) -> float:
         assert each.seconds is not None
         return max(each.seconds, issuing_s(each.way, request)) if issued else each.seconds
 
@@ -187,7 +187,7 @@ def _classical_s(request: Constraints, where: _Where, inner: str) -> float | Non
     return _planned(plain, where).predicted_s
 
 
-def _refuse(request: Constraints, allowed: list[Way], estimates: list[Estimate]) -> None:
+def _refuse(request: Constraints, allowed: list[Way], estimates: list[ParetoPoint]) -> None:
     """What cannot be: so exact, or in so little memory."""
     if not estimates:
         sizes = request.m, request.n, request.k, request.operand

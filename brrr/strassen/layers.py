@@ -19,7 +19,7 @@ from torch import nn
 from brrr.core.errors import ArgumentError
 from brrr.gpu import is_gpu
 from brrr.strassen.accuracy import PLAIN, Inners, checked
-from brrr.strassen.choosing import Plan, plan, plan_of
+from brrr.strassen.choosing import ProductPlan, plan, plan_of
 from brrr.strassen.execution import prepare_right
 from brrr.strassen.operands import Right
 from brrr.strassen.ways import INNERS, Way
@@ -179,7 +179,7 @@ class Limits:
 def plans_of(
     shapes: Iterable[tuple[int, int]], rows: int, dtype: str, kind: str, limits: Limits, *, prepared: bool = True,
     eager: bool = False,
-) -> list[Plan]:  # fmt: skip
+) -> list[ProductPlan]:  # fmt: skip
     """The plan of each layer, by its weight's shape (n, k), for so many rows on "cuda" or "cpu".
 
     eager: the host issues each launch, rather than a CUDA Graph.
@@ -189,7 +189,9 @@ def plans_of(
     return [plan_of(each, kind) for each in made]
 
 
-def plans_on(shapes: Iterable[tuple[int, int]], rows: int, dtype: str, device: object, limits: Limits) -> list[Plan]:
+def plans_on(
+    shapes: Iterable[tuple[int, int]], rows: int, dtype: str, device: object, limits: Limits
+) -> list[ProductPlan]:
     """The same on a device as `brrr.predict` takes it."""
     options: dict[str, Any] = {"prepared": True, "whole": True, **limits.options}
     return [plan(rows, n, k, dtype=dtype, device=device, **options) for n, k in shapes]
@@ -205,19 +207,19 @@ fewer (weights of 4096 x 4096), and gained with 128."""
 
 WHY = "With so few rows the weights are most of the bytes, of which other ways read more."
 
-Again = Callable[[Limits], Plan]
+Again = Callable[[Limits], ProductPlan]
 
 
 def planned(
     shapes: Iterable[tuple[int, int]], rows: int, dtype: str, device: object, limits: Limits, *, prepared: bool = True,
     eager: bool = False,
-) -> list[Plan]:  # fmt: skip
+) -> list[ProductPlan]:  # fmt: skip
     """The plan of each layer, by its weight's shape (n, k).
 
     device: "cuda" or "cpu" for tensors that are there, or as `brrr.predict` takes it (then `prepared`, in a graph).
     """
 
-    def plan_one(shape: tuple[int, int], wanted: Limits) -> Plan:
+    def plan_one(shape: tuple[int, int], wanted: Limits) -> ProductPlan:
         if isinstance(device, str) and device in ("cuda", "cpu"):
             return plans_of([shape], rows, dtype, str(device), wanted, prepared=prepared, eager=eager)[0]
         return plans_on([shape], rows, dtype, device, wanted)[0]
@@ -240,7 +242,7 @@ def fits(way: Way, rows: int) -> bool:
     return rows >= (LEVELS_FROM if way.level else SPLITS_FROM if way.kind.split else 0)
 
 
-def _simpler(plan: Plan, limits: Limits, dtype: str, again: Again) -> Plan:
+def _simpler(plan: ProductPlan, limits: Limits, dtype: str, again: Again) -> ProductPlan:
     """The best without levels, else the type's own product, where the limits allows it; the plan itself where not."""
     names = (limits.inner,) if isinstance(limits.inner, str) else limits.inner or ()
     inners = [limits.inner, PLAIN[dtype]] if not names or PLAIN[dtype] in names else [limits.inner]

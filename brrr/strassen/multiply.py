@@ -21,7 +21,7 @@ from brrr.gpu import is_gpu
 from brrr.strassen import schedules
 from brrr.strassen.accuracy import PLAIN, Constraints, Inners, checked
 from brrr.strassen.algebra.scaling import STEPS, Scaling
-from brrr.strassen.choosing import Plan, plan_of
+from brrr.strassen.choosing import ProductPlan, plan_of
 from brrr.strassen.execution import prepare_right, run_all, steps
 from brrr.strassen.operands import Arena, Right, check_operands, check_out, operand_name
 from brrr.strassen.peeling import Sizes
@@ -98,7 +98,7 @@ def prepare(
 def explain(
     a: torch.Tensor, b: torch.Tensor | Right, *, accuracy: float | str | None = None, level: int | None = None,
     form: str | None = None, inner: Inners = None, workspace_bytes: int | None = None,
-) -> Plan:  # fmt: skip
+) -> ProductPlan:  # fmt: skip
     """What `matmul` would do with these operands, and why; nothing is multiplied.
 
     >>> explain(torch.ones(4, 4), torch.ones(4, 4)).way.level
@@ -116,7 +116,7 @@ Asked = tuple[float | str | None, int | None, str | None, Inners, int | None]
 """accuracy, level, form, inner, workspace_bytes."""
 
 
-def _plan(a: torch.Tensor, right: Right, limits: Asked, *, known: bool = False) -> Plan:
+def _plan(a: torch.Tensor, right: Right, limits: Asked, *, known: bool = False) -> ProductPlan:
     """The plan within what is free. known: as much memory as was had before is taken to be there, and not asked for.
 
     Asking a GPU, and torch's allocator, for what is free takes the host longer than a short product.
@@ -136,9 +136,9 @@ def _plan(a: torch.Tensor, right: Right, limits: Asked, *, known: bool = False) 
 
 @lru_cache(maxsize=4096, typed=True)
 def _planned(
-    planner: Callable[[Constraints, str], Plan], sizes: Sizes, dtype: torch.dtype, way: Way | None, kind: str,
+    planner: Callable[[Constraints, str], ProductPlan], sizes: Sizes, dtype: torch.dtype, way: Way | None, kind: str,
     accuracy: float | str | None, level: int | None, form: str | None, inner: Inners, workspace_bytes: int | None,
-) -> tuple[Constraints, Plan]:  # fmt: skip
+) -> tuple[Constraints, ProductPlan]:  # fmt: skip
     """The request and its plan, whatever is free; `way`: for which the right operand is prepared."""
     if way is not None:
         level, form, inner = way.level, way.form, way.inner
@@ -188,7 +188,7 @@ def _product(
     return out
 
 
-def _run_known(chosen: Plan, a: torch.Tensor, right: Right, out: torch.Tensor, limits: Asked) -> None:
+def _run_known(chosen: ProductPlan, a: torch.Tensor, right: Right, out: torch.Tensor, limits: Asked) -> None:
     """The plan; where the memory that was there once is gone, another that needs less."""
     try:
         _run(chosen, a, right, out)
@@ -201,7 +201,7 @@ def _run_known(chosen: Plan, a: torch.Tensor, right: Right, out: torch.Tensor, l
         _run(again, a, right, out)
 
 
-def _run(chosen: Plan, a: torch.Tensor, right: Right, out: torch.Tensor) -> None:
+def _run(chosen: ProductPlan, a: torch.Tensor, right: Right, out: torch.Tensor) -> None:
     """The plan, its buffers made for it."""
     arena = Arena(chosen.workspace_bytes, a.device)
     if a.device.type in schedules.KINDS and chosen.workspace_bytes > _HAD.get(a.device, 0):

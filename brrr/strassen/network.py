@@ -23,7 +23,7 @@ from torch import nn
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu.cublas_lt import capturing
 from brrr.strassen.accuracy import PLAIN, Inners
-from brrr.strassen.choosing import Plan
+from brrr.strassen.choosing import ProductPlan
 from brrr.strassen.fastest_layer import by_libraries, one_call
 from brrr.strassen.layers import (
     Chain,
@@ -53,11 +53,11 @@ class _Runner:
 
     def __init__(self, limits: Limits, graphs: bool = False) -> None:
         self.limits, self.graphs = limits, graphs
-        self._formatted, self._plans = Formatted(), dict[tuple[Any, ...], list[Plan]]()
+        self._formatted, self._plans = Formatted(), dict[tuple[Any, ...], list[ProductPlan]]()
         self._runs: OrderedDict[tuple[Any, ...], ChainRun] = OrderedDict()
         self._captured: list[ChainRun] = []  # a graph knows their buffers by address, so they stay
 
-    def plans(self, chain: Chain, rows: int, *, prepared: bool = True) -> list[Plan]:
+    def plans(self, chain: Chain, rows: int, *, prepared: bool = True) -> list[ProductPlan]:
         """Each layer's, its weights' part made beforehand or not; asked for once for each number of rows."""
         weight, shapes = chain[0].weight, tuple((layer.n, layer.k) for layer in chain)
         key = shapes, rows, operand_name(weight), weight.device.type
@@ -160,7 +160,7 @@ class StrassenMLP(nn.Sequential):
             y = part(y) if isinstance(part, nn.Module) else self._chain(place, part, y)
         return y
 
-    def explain(self, rows: int) -> list[Plan]:
+    def explain(self, rows: int) -> list[ProductPlan]:
         """How each Linear would be made for so many rows, and why; nothing is run.
 
         >>> model = StrassenMLP(nn.Linear(16, 16), level=1, form="strassen", inner="sgemm")

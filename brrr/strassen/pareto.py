@@ -25,7 +25,7 @@ from brrr.strassen.workspace import block_sizes, fits_aligned, least_depth, work
 
 
 @dataclass(frozen=True)
-class Estimate:
+class ParetoPoint:
     """What is expected of a way: seconds (None where nothing is known), relative error, and bytes besides the operands.
 
     `depth` of its levels go depth first, to stay within a limit. `beaten_by` names a way that is neither slower nor
@@ -53,17 +53,17 @@ class Frontier:
     m: int
     n: int
     k: int
-    estimates: tuple[Estimate, ...]
+    estimates: tuple[ParetoPoint, ...]
 
     @property
-    def best(self) -> tuple[Estimate, ...]:
+    def best(self) -> tuple[ParetoPoint, ...]:
         """The Pareto set: from fast and coarse to slow and exact."""
         return tuple(each for each in self.estimates if each.beaten_by is None and each.seconds is not None)
 
-    def __getitem__(self, name: str) -> Estimate:
+    def __getitem__(self, name: str) -> ParetoPoint:
         return next(each for each in self.estimates if each.way.name == name)
 
-    def __iter__(self) -> Iterator[Estimate]:
+    def __iter__(self) -> Iterator[ParetoPoint]:
         return iter(self.estimates)
 
     def __len__(self) -> int:
@@ -105,15 +105,15 @@ def candidates(operand: str, kind: str, prepared: bool = False) -> list[Way]:
     return [way for way in mine if way.prepared == (prepared and replace(way, prepared=True).name in names)]
 
 
-def marked(estimates: Sequence[Estimate]) -> tuple[Estimate, ...]:
+def marked(estimates: Sequence[ParetoPoint]) -> tuple[ParetoPoint, ...]:
     """By time, each with the fastest way that dominates it.
 
-    >>> a, b = (Estimate(WAYS[name], 1.0, error, 0) for name, error in (("sgemm", 1e-6), ("tf32", 1e-3)))
+    >>> a, b = (ParetoPoint(WAYS[name], 1.0, error, 0) for name, error in (("sgemm", 1e-6), ("tf32", 1e-3)))
     >>> [each.beaten_by for each in marked([b, a])]
     [None, 'sgemm']
     """
     order = sorted(estimates, key=lambda each: (_time(each), each.error))
-    kept: list[Estimate] = []
+    kept: list[ParetoPoint] = []
     found = []
     for each in order:
         known = each.seconds is not None
@@ -127,18 +127,18 @@ def marked(estimates: Sequence[Estimate]) -> tuple[Estimate, ...]:
 def estimate(
     way: Way, m: int, n: int, k: int, operand: str, limit_bytes: int | None, seconds: float | None = None, *,
     aligned: bool = True,
-) -> Estimate | None:  # fmt: skip
+) -> ParetoPoint | None:  # fmt: skip
     """What can be said without a device; None where a way cannot stay within the limit."""
     depth = least_depth(way, m, n, k, operand, limit_bytes, aligned=aligned)
     if depth is None:
         return None
     needed = workspace_bytes(way, m, n, k, operand, depth, aligned=aligned)
-    return Estimate(way, seconds, predicted_error(way, k, operand, depth=depth), needed, depth)
+    return ParetoPoint(way, seconds, predicted_error(way, k, operand, depth=depth), needed, depth)
 
 
 def _estimate(
     predictor: Predictor, way: Way, m: int, n: int, k: int, operand: str, limit_bytes: int | None, whole: bool = False
-) -> Estimate | None:
+) -> ParetoPoint | None:
     """Without copies to aligned rows where there is no room for them, and in a chain, which makes none."""
     sizes = m, n, k
     room = is_gpu(predictor.kind) and fits_aligned(way, *sizes, operand, limit_bytes)
@@ -153,7 +153,7 @@ def _estimate(
         return made
 
 
-def _time(each: Estimate) -> float:
+def _time(each: ParetoPoint) -> float:
     return float("inf") if each.seconds is None else each.seconds
 
 
@@ -165,8 +165,8 @@ ROUNDED_UP = 1.01
 
 
 def why(
-    chosen: Estimate,
-    fitting: Sequence[Estimate],
+    chosen: ParetoPoint,
+    fitting: Sequence[ParetoPoint],
     request: Constraints,
     limit: float,
     classical_s: Callable[[], float | None],
@@ -184,7 +184,7 @@ def why(
     return " ".join(f"{each}." for each in [*said, *_notes(chosen, request)])
 
 
-def _against(chosen: Estimate, fitting: Sequence[Estimate]) -> str:
+def _against(chosen: ParetoPoint, fitting: Sequence[ParetoPoint]) -> str:
     """The fastest of the other kind, with levels or without."""
     other = next((each for each in fitting if each.way.classical != chosen.way.classical), None)
     if other is None or other.seconds is None:
@@ -193,7 +193,7 @@ def _against(chosen: Estimate, fitting: Sequence[Estimate]) -> str:
     return f"; the fastest {kind} is {other.way.name}, {units.seconds(other.seconds)}"
 
 
-def _paying(chosen: Estimate, classical_s: Callable[[], float | None]) -> str:
+def _paying(chosen: ParetoPoint, classical_s: Callable[[], float | None]) -> str:
     """Whether levels that were asked for pay."""
     other_s = None if chosen.seconds is None else classical_s()
     if chosen.seconds is None or other_s is None:
@@ -202,7 +202,7 @@ def _paying(chosen: Estimate, classical_s: Callable[[], float | None]) -> str:
     return f"{begin}: the classical product ({chosen.way.inner}) is predicted to take {units.seconds(other_s)}"
 
 
-def _notes(chosen: Estimate, request: Constraints) -> list[str]:
+def _notes(chosen: ParetoPoint, request: Constraints) -> list[str]:
     """What the sizes and the memory bring with them."""
     found = []
     way, sizes = chosen.way, (request.m, request.n, request.k)
@@ -222,6 +222,6 @@ def _notes(chosen: Estimate, request: Constraints) -> list[str]:
     return found
 
 
-def _has_copies(chosen: Estimate, request: Constraints) -> bool:
+def _has_copies(chosen: ParetoPoint, request: Constraints) -> bool:
     """Whether the workspace is that with copies."""
     return chosen.workspace_bytes == workspace_bytes(chosen.way, request.m, request.n, request.k, request.operand)

@@ -12,7 +12,7 @@ from test_kernels import ARCHES, compiled, needs_compiler
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.kernels.elementwise.emulate import FUNCTIONS
-from brrr.kernels.elementwise.generate import NAME, Plan, layout, source
+from brrr.kernels.elementwise.generate import NAME, KernelPlan, layout, source
 from brrr.kernels.elementwise.kernel import elementwise
 from brrr.kernels.elementwise.parse import LineError, from_log
 
@@ -149,7 +149,7 @@ def test_each_index_is_that_of_the_broadcast_element(
 
 def test_large_arrays_are_indexed_with_64_bits() -> None:
     small = elementwise("y = x", x=X)._plan
-    large = Plan(small.line, small.output, False, small.arrays, (), "float32", 2**31)
+    large = KernelPlan(small.line, small.output, False, small.arrays, (), "float32", 2**31)
     assert "using Index = unsigned;" in source(small) and "using Index = unsigned long long;" in source(large)
 
 
@@ -179,7 +179,7 @@ def test_the_generated_text_compiles(name: str, arch: str, tmp_path: Path) -> No
 
 def wrong_source(line: str) -> str:
     right = elementwise("y = cosf(x)", x=X)._plan
-    return source(Plan(line, "y", False, right.arrays, (), "float32", right.count))
+    return source(KernelPlan(line, "y", False, right.arrays, (), "float32", right.count))
 
 
 @needs_compiler

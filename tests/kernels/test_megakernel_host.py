@@ -13,7 +13,7 @@ from hosted import hosted, needs_gxx
 
 from brrr.core.files import PACKAGE
 from brrr.kernels.megakernel.megakernel import packed
-from brrr.kernels.megakernel.plan import H200, Plan, make_plan
+from brrr.kernels.megakernel.plan import H200, MegakernelPlan, make_plan
 
 KERNELS = PACKAGE / "kernels/megakernel"
 CASES = [
@@ -42,7 +42,7 @@ MUTATED = (6, 8, 100, 4, 4, 2, 4, 2, 4, 32, True)
 """Two groups of rows, two warps a tile, a ring that is reused."""
 
 
-def forced(case: tuple[int, ...]) -> Plan:
+def forced(case: tuple[int, ...]) -> MegakernelPlan:
     _, _, hidden, cluster, rows, tile_rows, tile_quads, k_warps, slots, depth, adjacent = case
     made = make_plan(hidden, H200, cluster, rows, tile_rows, tile_quads)
     assert made is not None
@@ -52,7 +52,7 @@ def forced(case: tuple[int, ...]) -> Plan:
 COUNTER_LEFT = 9
 
 
-def host_run(made: Plan, layers: int, batch: int, folder: Path, seed: int) -> tuple[int, float]:
+def host_run(made: MegakernelPlan, layers: int, batch: int, folder: Path, seed: int) -> tuple[int, float]:
     """The verdict of a kernel compiled as plain C++ with a plan's constants, and its result's relative error."""
     library = folder / f"{abs(hash(made.defines()))}.so"
     folders = (f"-I{KERNELS}", f"-I{PACKAGE / 'kernels/megakernel'}")  # a spoilt source in front of the others

@@ -16,7 +16,7 @@ import torch
 
 import brrr
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
-from brrr.networks import WAYS, Network, Prepared, Way, Weights, best, choosing, torch_ways
+from brrr.networks import WAYS, Implementation, Network, Prepared, Weights, best, choosing, torch_ways
 from brrr.networks import choosing as remembered
 from brrr.networks import implementations as needs
 from brrr.networks.choosing import Best
@@ -407,14 +407,14 @@ def played_ways(monkeypatch: pytest.MonkeyPatch, runs: dict[str, Any]) -> list[s
     """Ways of these names that run these functions of the weights; the list gets the names of those closed."""
     closed: list[str] = []
 
-    def way(name: str, run: Any) -> Way:
+    def way(name: str, run: Any) -> Implementation:
         def make(weights: Weights) -> Prepared:
             return Prepared(lambda: run(weights), lambda: closed.append(name))
 
         module = types.ModuleType(f"played_{name}")
         module.make = make  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, f"played_{name}", module)
-        return Way(name, name, ("cpu",), f"played_{name}:make")
+        return Implementation(name, name, ("cpu",), f"played_{name}:make")
 
     monkeypatch.setattr(choosing, "WAYS", {name: way(name, run) for name, run in runs.items()})
     return closed

@@ -69,10 +69,12 @@ from brrr.lessons.published_gain import compare_published
 from brrr.lessons.roofline_points import roofline_of
 from brrr.lessons.strassen_comparison import compare_fused, compare_growth
 from brrr.lessons.triton_here import tl, triton
+from brrr.networks import Way
 from brrr.roofline.generations import ridge_by_generation
 from brrr.source import source
+from brrr.strassen import Estimate, Plan
 """
-"""What lessons imported beside the public names before modules moved."""
+"""What lessons imported beside the public names before modules moved, and names that classes had."""
 
 WARNED = """
 import warnings

@@ -103,9 +103,7 @@ def test_a_wrong_product_is_found() -> None:
 
 
 def test_no_time_is_kept_of_what_is_wrong(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong: dict[str, operator_forms.Run] = {
-        "a wrong sum": lambda x, y: x.sum(-1) * (1.5 if x.dtype == torch.float32 else 1)
-    }
+    wrong = {"a wrong sum": lambda x, y: x.sum(-1) * (1.5 if x.dtype == torch.float32 else 1)}
     monkeypatch.setattr(gpu_operators, "operators", lambda: wrong)
     monkeypatch.setattr(gpu_operators, "_only", lambda counted: counted[0])
     found = Findings(until_s=1e18)

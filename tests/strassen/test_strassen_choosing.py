@@ -17,7 +17,7 @@ from brrr.strassen.accuracy import NAMED, Constraints, accuracy_limit, checked, 
 from brrr.strassen.algebra.scaling import measure
 from brrr.strassen.calibration import CONSTANTS, Constant
 from brrr.strassen.choosing import GAIN, _planned, _Where, issuing_s, launches
-from brrr.strassen.pareto import Estimate, marked
+from brrr.strassen.pareto import ParetoPoint, marked
 from brrr.strassen.predicting import Predictor, predicted_s
 from brrr.strassen.workspace import Buffers, Traffic, least_depth, workspace_bytes
 from tools.strassen_refit import Row, refitted, rows_of, source
@@ -142,8 +142,8 @@ def test_no_way_on_the_frontier_is_beaten_and_all_others_are() -> None:
 
 
 def test_marking_needs_no_times() -> None:
-    unknown = Estimate(WAYS["fp8"], None, 1e-9, 0)
-    known = Estimate(WAYS["sgemm"], 1.0, 1e-6, 0)
+    unknown = ParetoPoint(WAYS["fp8"], None, 1e-9, 0)
+    known = ParetoPoint(WAYS["sgemm"], 1.0, 1e-6, 0)
     assert [each.beaten_by for each in marked([unknown, known])] == [None, None]
 
 

@@ -63,10 +63,10 @@ STREAMS: Mapping[str, Stream] = {
     "softmax_columns": Stream(lambda x: x.softmax(0), along=1, result_along=1),
 }
 
-Step = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+ChainOperator = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """One operator of a chain: it takes the chain's tensor, a second one of its size, a matrix and a row."""
 
-STEPS: Mapping[str, Step] = {
+STEPS: Mapping[str, ChainOperator] = {
     "add1": lambda x, y, w, v: x + 1.0,
     "scale": lambda x, y, w, v: x * 0.97,
     "relu": lambda x, y, w, v: torch.relu(x),

@@ -61,7 +61,7 @@ class Array:
 
 
 @dataclass(frozen=True)
-class Plan:
+class KernelPlan:
     """All that the kernel's text depends on."""
 
     line: str
@@ -105,7 +105,7 @@ def number_type(dtype: str) -> str:
     return "double" if dtype == "float64" else "float"
 
 
-def source(plan: Plan) -> str:
+def source(plan: KernelPlan) -> str:
     """The kernel's text in CUDA C++; it includes nothing, so NVRTC and nvcc both take it as it is."""
     used = dict.fromkeys([plan.dtype, *(array.dtype for array in plan.arrays)])
     looped = [f"constexpr int WORDS = {WORDS};"]
@@ -122,7 +122,7 @@ def source(plan: Plan) -> str:
     return "\n".join([*head, *(_CONVERSIONS[each].rstrip("\n") for each in used), "", _line(plan), _kernel(plan), ""])
 
 
-def _line(plan: Plan) -> str:
+def _line(plan: KernelPlan) -> str:
     """The student's line as a function of its inputs. `#line` makes the compiler's errors point at it alone."""
     kind = number_type(plan.dtype)
     takes = [f"{number_type(array.dtype)} {array.name}" for array in plan.arrays]
@@ -133,7 +133,7 @@ def _line(plan: Plan) -> str:
     return "\n".join(rows)
 
 
-def _kernel(plan: Plan) -> str:
+def _kernel(plan: KernelPlan) -> str:
     takes = [f"const {STORED[array.dtype]} *__restrict__ in_{array.name}" for array in plan.arrays]
     takes += [f"{STORED[plan.dtype]} *__restrict__ result"]
     takes += [f"{number_type(plan.dtype)} {name}_" for name in plan.numbers]
@@ -143,7 +143,7 @@ def _kernel(plan: Plan) -> str:
     return "\n".join([*rows, "}"])
 
 
-def _loop(plan: Plan) -> list[str]:
+def _loop(plan: KernelPlan) -> list[str]:
     """All whole vectors: first every load of a tile, then the arithmetic and the stores."""
     packed = [array for array in plan.arrays if array.layout.vectors(plan.width)]
     kept = [f"    Pack<{STORED[array.dtype]}> {array.name}_[WORDS];" for array in packed]
@@ -194,7 +194,7 @@ def _values(arrays: Sequence[Array], packed: Sequence[Array]) -> list[str]:
     ]
 
 
-def _rest(plan: Plan) -> list[str]:
+def _rest(plan: KernelPlan) -> list[str]:
     """The elements that fill no vector, one a thread of the first block."""
     values = [f"widen(in_{array.name}[{array.layout.index('i')}])" for array in plan.arrays]
     left = plan.count % plan.width
@@ -206,7 +206,7 @@ def _rest(plan: Plan) -> list[str]:
     ]
 
 
-def _arguments(values: Sequence[str], plan: Plan) -> str:
+def _arguments(values: Sequence[str], plan: KernelPlan) -> str:
     return ", ".join([*values, *(f"{name}_" for name in plan.numbers)])
 
 

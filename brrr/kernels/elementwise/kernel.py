@@ -15,7 +15,7 @@ from brrr.kernels.elementwise.generate import (
     THREADS,
     WORD_BYTES,
     Array,
-    Plan,
+    KernelPlan,
     layout,
     source,
 )
@@ -88,12 +88,12 @@ class Elementwise:
         how = "through torch on the CPU" if self.emulated else f"one kernel on {self.device}"
         return f'elementwise("{self.line}"): {self._plan.dtype} {tuple(self.shape)}, {how}'
 
-    def _planned(self, tensors: Mapping[str, torch.Tensor], declared: bool) -> Plan:
+    def _planned(self, tensors: Mapping[str, torch.Tensor], declared: bool) -> KernelPlan:
         arrays = tuple(Array(name, _short(each.dtype), layout(each, self.shape)) for name, each in tensors.items())
         numbers = tuple(name for name in self._inputs if name not in tensors)
         aligned = all(each.data_ptr() % WORD_BYTES == 0 for each in tensors.values())
         count = self.shape.numel()
-        return Plan(self.line, self.output, declared, arrays, numbers, _short(self.dtype), count, aligned)
+        return KernelPlan(self.line, self.output, declared, arrays, numbers, _short(self.dtype), count, aligned)
 
     def _tensors(self, inputs: Mapping[str, Input]) -> dict[str, torch.Tensor]:
         return {array.name: inputs[array.name] for array in self._plan.arrays}

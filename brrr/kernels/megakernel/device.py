@@ -15,7 +15,7 @@ from brrr.core.errors import UnavailableError
 from brrr.gpu import launching
 from brrr.gpu.nvrtc import check
 from brrr.gpu.nvrtc import function as function_of
-from brrr.kernels.megakernel.plan import CLUSTERS, H200, Gpu, Network, Plan, plans, wide_plans
+from brrr.kernels.megakernel.plan import CLUSTERS, H200, Gpu, MegakernelPlan, Network, plans, wide_plans
 
 CLUSTER_SOURCE, CLUSTER_KERNEL = "kernels/megakernel/megakernel.cu", "brrr_mega_cluster"
 GRID_SOURCE, GRID_KERNEL, GRID_THREADS = "kernels/megakernel/megakernel_grid.cu", "brrr_mega_grid", 256
@@ -46,7 +46,7 @@ def active(function: Any, shared: int) -> dict[int, int]:
     return {size: count for size, count in counts.items() if count}
 
 
-def cluster_function(made: Plan, device_index: int) -> Any:
+def cluster_function(made: MegakernelPlan, device_index: int) -> Any:
     """The kernel compiled for a plan; UnavailableError where not even one cluster of it fits on the GPU."""
     function = function_of(CLUSTER_SOURCE, CLUSTER_KERNEL, device_index, made.defines())
     launching.allow_shared(function, made.shared_bytes)
@@ -117,14 +117,14 @@ BOTH = 0.32
 """Of a wide layer's weights and arithmetic, how much of the shorter the longer does not hide."""
 
 
-def plan(network: Network, gpu: Gpu) -> Plan | None:
+def plan(network: Network, gpu: Gpu) -> MegakernelPlan | None:
     """The plan with the shortest predicted time, or None where none fits in the GPU's shared memory."""
     every = chain(plans(network.hidden, gpu), wide_plans(network, gpu))
     overlapping = (replace(each, overlap=may_overlap(each, network, gpu)) for each in every)
     return min(overlapping, key=lambda each: predicted_s(each, network, gpu), default=None)
 
 
-def may_overlap(made: Plan, network: Network, gpu: Gpu) -> bool:
+def may_overlap(made: MegakernelPlan, network: Network, gpu: Gpu) -> bool:
     """Whether it pays to let a launch begin before the one in front of it has ended. It is safe always: until that has
     ended, a block reads nothing but its own weights, and writes nothing outside its shared memory.
 
@@ -139,7 +139,7 @@ def may_overlap(made: Plan, network: Network, gpu: Gpu) -> bool:
     return not (beside and crowded)
 
 
-def predicted_s(made: Plan, network: Network, gpu: Gpu) -> float:
+def predicted_s(made: MegakernelPlan, network: Network, gpu: Gpu) -> float:
     """Seconds a call should take on the device, in a row of calls.
 
     A layer's time is the longer of two: its weights' way from L2, which runs ahead, and what its rows go through one
@@ -157,21 +157,21 @@ def predicted_s(made: Plan, network: Network, gpu: Gpu) -> float:
     return LAUNCH_S - gained + turns * (start + network.layers * layer / gpu.clock_hz)
 
 
-def stream_cycles(made: Plan, together: int, on_one: int) -> float:
+def stream_cycles(made: MegakernelPlan, together: int, on_one: int) -> float:
     """A layer's weights from L2 into a block, or into all clusters that lie together; or the ring's turns."""
     own = 4 * made.columns * made.width
     ring = RING_CYCLES * made.chunks / made.slots
     return max(own * on_one / L2_BYTES, own * made.cluster * together / GROUP_L2_BYTES, ring)
 
 
-def row_cycles(made: Plan, together: int, on_one: int) -> float:
+def row_cycles(made: MegakernelPlan, together: int, on_one: int) -> float:
     """A layer's arithmetic and exchange."""
     chunks = CHUNK_CYCLES * made.chunks / made.k_warps + MEETING_CYCLES * (made.k_warps > 1)
     exchange = exchange_cycles(made, together)
     return LAYER_CYCLES + ROW_CYCLES * made.rows + chunks + on_one * read_cycles(made) + exchange
 
 
-def read_cycles(made: Plan) -> float:
+def read_cycles(made: MegakernelPlan) -> float:
     """The arithmetic of a block: bound by what its lanes read of shared memory, of which nothing is shared between
     them, or by multiply-adds. Each warp also adds up its sums, and those of the warps that share its tile."""
     words = made.width / 32 * made.tiles * (made.tile_rows + made.tile_quads)
@@ -180,12 +180,12 @@ def read_cycles(made: Plan) -> float:
     return max(512 * words / READ_BYTES, made.rows * made.columns * made.width / FMAS)
 
 
-def exchange_cycles(made: Plan, together: int) -> float:
+def exchange_cycles(made: MegakernelPlan, together: int) -> float:
     """All results of a layer to all blocks, through the network that the group's multiprocessors share."""
     return made.rows * made.width / 4 * made.cluster * together / GROUP_STORES
 
 
-def wide_cycles(made: Plan, network: Network) -> float:
+def wide_cycles(made: MegakernelPlan, network: Network) -> float:
     """A layer where all blocks share out the columns: its weights, and what its rows go through and the exchange."""
     weights, groups = 4 * made.width**2, made.clusters(network.batch)
     kept = network.layers * weights <= KEPT_BYTES

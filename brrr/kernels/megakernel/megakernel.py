@@ -30,7 +30,7 @@ from brrr.kernels.megakernel.device import (
     grid_blocks,
     plan,
 )
-from brrr.kernels.megakernel.plan import Gpu, Network, Plan
+from brrr.kernels.megakernel.plan import Gpu, MegakernelPlan, Network
 
 if TYPE_CHECKING:
     import torch
@@ -60,7 +60,7 @@ class Megakernel:
         weights: Sequence[torch.Tensor],
         biases: Sequence[torch.Tensor],
         batch: int,
-        plan: Plan | None = None,
+        plan: MegakernelPlan | None = None,
         clusters: bool = True,
     ) -> None:
         self.network = checked_network(weights, biases, batch)
@@ -188,12 +188,12 @@ def supports(layers: int, batch: int, hidden: int, dtype: str = "float32", gpu: 
 
 
 @lru_cache(maxsize=512)
-def chosen(network: Network, gpu: Gpu) -> Plan | None:
+def chosen(network: Network, gpu: Gpu) -> MegakernelPlan | None:
     """The plan for a network, kept, since going through all of them takes milliseconds."""
     return plan(network, gpu)
 
 
-def between_blocks(made: Plan, network: Network, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+def between_blocks(made: MegakernelPlan, network: Network, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Where the blocks of a wide plan exchange results, and the counters, which a launch leaves at zero."""
     import torch
 
@@ -212,7 +212,7 @@ def pointers(count: int) -> tuple[Any, ...]:
 
 
 def packed(
-    weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor], made: Plan | None
+    weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor], made: MegakernelPlan | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Weights and biases in the order in which the kernel reads them.
 

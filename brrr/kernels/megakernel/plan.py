@@ -75,7 +75,7 @@ H200 = Gpu(232448, {16: 7, 8: 15, 4: 30, 2: 66, 1: 132}, {16: 14, 8: 30, 4: 62, 
 
 
 @dataclass(frozen=True)
-class Plan:
+class MegakernelPlan:
     """One way to share out a network of this width; batch and layers may vary.
 
     hidden: the network's; width: rounded up. cluster: blocks; rows: of the batch, a cluster. tile_rows and tile_quads:
@@ -180,7 +180,7 @@ def rounded_up(count: int, unit: int = 128) -> int:
     return -(-count // unit) * unit
 
 
-def plans(hidden: int, gpu: Gpu) -> Iterator[Plan]:
+def plans(hidden: int, gpu: Gpu) -> Iterator[MegakernelPlan]:
     """Every plan for this width that fits in a block's shared memory and registers."""
     for cluster in CLUSTERS:
         for blocks in (1, 2):
@@ -191,7 +191,7 @@ def plans(hidden: int, gpu: Gpu) -> Iterator[Plan]:
                         yield made
 
 
-def wide_plans(network: Network, gpu: Gpu) -> Iterator[Plan]:
+def wide_plans(network: Network, gpu: Gpu) -> Iterator[MegakernelPlan]:
     """The plans in which all blocks of the GPU share out the columns, with one or more groups of rows."""
     blocks = gpu.at_once(1)
     for rows in (each for each in TILE_ROWS if blocks):
@@ -221,7 +221,7 @@ def make_plan(
     k_warps: int = 1,
     blocks: int = 1,
     wide: bool = False,
-) -> Plan | None:
+) -> MegakernelPlan | None:
     """The plan with these numbers, with as large chunks and as large a ring as fit; None where that is no plan.
 
     >>> made = make_plan(100, H200, cluster=16, rows=4, tile_rows=2, tile_quads=1)
@@ -231,7 +231,7 @@ def make_plan(
     unit = lcm(32, 4 * tile_quads * cluster)
     width = -(-hidden // unit) * unit
     for depth in DEPTHS:
-        bare = Plan(hidden, width, cluster, rows, tile_rows, tile_quads, k_warps, depth, 0, blocks, wide=wide)
+        bare = MegakernelPlan(hidden, width, cluster, rows, tile_rows, tile_quads, k_warps, depth, 0, blocks, wide=wide)
         if not 1 <= bare.warps <= MOST_WARPS or (k_warps > 1 and bare.tiles > MOST_TILES):
             return None
         if width % depth or bare.chunks % k_warps or bare.slot_bytes > MOST_CHUNK_BYTES + 4 * bare.columns:
@@ -243,7 +243,7 @@ def make_plan(
     return None
 
 
-def with_ring(bare: Plan, gpu: Gpu) -> Plan | None:
+def with_ring(bare: MegakernelPlan, gpu: Gpu) -> MegakernelPlan | None:
     """The plan with as large a ring as fits, or None where two chunks do not.
 
     A whole number of turns of the warps that share a tile, so that each warp finds its chunks in the same slots always.

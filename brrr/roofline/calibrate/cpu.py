@@ -17,9 +17,9 @@ from brrr.roofline.peak import Curve, Peak, better, sizes_between
 
 SMALLEST, LARGEST = 64 * 2**10, 2**30
 QUICK_LARGEST = 32 * 2**20
-Prepared = tuple[int, Callable[[], Any]]
+CountedCall = tuple[int, Callable[[], Any]]
 """The bytes that a call moves, and the call."""
-Prepare = Callable[[torch.Tensor, int], Prepared]
+Prepare = Callable[[torch.Tensor, int], CountedCall]
 
 BUSY = 0.3
 TWICE = 2
@@ -69,7 +69,7 @@ def _threads() -> dict[str, int]:
     return {"threads": torch.get_num_threads()}
 
 
-def _copied(arena: torch.Tensor, size: int) -> Prepared:
+def _copied(arena: torch.Tensor, size: int) -> CountedCall:
     half = size // 8
     source, out = arena[:half], arena[half : 2 * half]
     kept = out.clone()
@@ -80,13 +80,13 @@ def _copied(arena: torch.Tensor, size: int) -> Prepared:
     return 8 * half, lambda: out.copy_(source)
 
 
-def _summed(arena: torch.Tensor, size: int) -> Prepared:
+def _summed(arena: torch.Tensor, size: int) -> CountedCall:
     x = arena[: size // 4]
     part.close(x.sum(), x.sum(dtype=torch.float64), 1e-4, "torch's sum")
     return 4 * len(x), lambda: x.sum()
 
 
-def _filled(arena: torch.Tensor, size: int) -> Prepared:
+def _filled(arena: torch.Tensor, size: int) -> CountedCall:
     out = arena[: size // 4]
     value = float(torch.rand(())) + 2.0
     out.fill_(value)
@@ -94,7 +94,7 @@ def _filled(arena: torch.Tensor, size: int) -> Prepared:
     return 4 * len(out), lambda: out.fill_(value)
 
 
-def _added(arena: torch.Tensor, size: int) -> Prepared:
+def _added(arena: torch.Tensor, size: int) -> CountedCall:
     third = size // 12
     a, b, c = (arena[k * third : (k + 1) * third] for k in range(3))
     scale = float(torch.rand(())) + 0.5

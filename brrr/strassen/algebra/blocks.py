@@ -110,7 +110,7 @@ _STEP = re.compile(r"(\w+) = (\w+) ([+*-]) (\w+)")
 
 
 @dataclass(frozen=True)
-class Step:
+class Assignment:
     """One addition, subtraction or product of two things that are known by then."""
 
     target: str
@@ -126,7 +126,7 @@ class Step:
 class Schedule:
     """Steps from A11..A22 and B11..B22 through M1..M7 to C11..C22."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[Assignment, ...]
 
     @classmethod
     def parse(cls, text: str) -> Schedule:
@@ -137,17 +137,17 @@ class Schedule:
             found = _STEP.fullmatch(part)
             if not found or not {found[2], found[4]} <= known or found[1] in known:
                 raise ArgumentError("Schedule.parse", "text", part, "'NEW = KNOWN + KNOWN', with +, - or *")
-            steps.append(Step(found[1], found[2], found[3], found[4]))
+            steps.append(Assignment(found[1], found[2], found[3], found[4]))
             known.add(found[1])
         return cls(tuple(steps))
 
     @property
-    def additions(self) -> tuple[Step, ...]:
+    def additions(self) -> tuple[Assignment, ...]:
         """Its additions and subtractions."""
         return tuple(step for step in self.steps if step.operator != "*")
 
     @property
-    def products(self) -> tuple[Step, ...]:
+    def products(self) -> tuple[Assignment, ...]:
         """Its products, in order."""
         return tuple(step for step in self.steps if step.operator == "*")
 

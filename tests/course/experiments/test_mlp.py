@@ -30,7 +30,7 @@ from brrr.course.sources.plan import DurationEstimator, prioritized, steps
 from brrr.course.sources.timers import measure_point
 from brrr.course.view import speedup_tables
 from brrr.gpu.datasheet import hardware
-from brrr.networks import WAYS, Way
+from brrr.networks import WAYS, Implementation
 
 MLP = experiment("mlp")
 SMALL: dict[str, Value] = {"layers": 3, "batch": 5, "hidden": 33}
@@ -160,7 +160,7 @@ def test_the_check_can_fail(spoilt: str) -> None:
 
 
 def test_a_way_that_is_missing_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Way, "why_not", lambda *_: "it needs a moon")
+    monkeypatch.setattr(Implementation, "why_not", lambda *_: "it needs a moon")
     with pytest.raises(UnavailableError, match="it needs a moon"):
         MLP.workload("cpu-module", SMALL)
 

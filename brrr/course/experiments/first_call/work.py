@@ -34,7 +34,7 @@ class Part:
     error: Callable[[Any, Any], float]
 
 
-class Prepared:
+class PartOnDevice:
     """A part on a device: what `prepare` made is kept for `run` and for the check."""
 
     def __init__(self, part: Part, device: str, settings: dict[str, str]) -> None:
@@ -57,7 +57,7 @@ class Prepared:
 
 def workload(variant: Variant, point: Point) -> Workload:
     """One part; `prepare`, among the others, must be called before it."""
-    chosen = Prepared(PARTS[str(point["part"])], variant.device, SETTINGS.get(variant.name, {}))
+    chosen = PartOnDevice(PARTS[str(point["part"])], variant.device, SETTINGS.get(variant.name, {}))
     return Workload(
         chosen.run,
         cost(variant, point),

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from brrr.core.measurement import Value
 from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
-from brrr.strassen.algebra.blocks import BLOCKS, Step, signed_sum
+from brrr.strassen.algebra.blocks import BLOCKS, Assignment, signed_sum
 from brrr.strassen.algebra.forms import STRASSEN, Form
 
 if TYPE_CHECKING:
@@ -203,13 +203,13 @@ class Walk:
     form: Form = STRASSEN
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[Assignment, ...]:
         """All steps of the form."""
         assert self.form.schedule is not None
         return self.form.schedule.steps
 
     @property
-    def now(self) -> Step | None:
+    def now(self) -> Assignment | None:
         """The step that was made last; None at the beginning."""
         return self.steps[self.step - 1] if self.step else None
 
@@ -277,7 +277,7 @@ def blocks(operand: str, matrix: Whole) -> dict[str, Whole]:
     return {operand + block: matrix[r : r + half, c : c + half] for block, (r, c) in zip(BLOCKS, corners, strict=True)}
 
 
-def _kind(step: Step, before: tuple[Step, ...]) -> str:
+def _kind(step: Assignment, before: tuple[Assignment, ...]) -> str:
     if step.operator == "*":
         return "product"
     return "after" if any(each.operator == "*" for each in before) else "before"
