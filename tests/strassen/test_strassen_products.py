@@ -36,7 +36,7 @@ def wanted_of(left: torch.Tensor, right: torch.Tensor, transposed: bool) -> torc
 
 
 def error(found: torch.Tensor, wanted: torch.Tensor, k: int = 0) -> float:
-    """The relative error; with k, sums of k normal numbers are not taken as smaller than such sums are, as few may be."""
+    """The relative error; with k, of sums of k normal numbers, whose size is not taken for less than is usual."""
     size = max(float(torch.linalg.norm(wanted)), (k * wanted.numel()) ** 0.5)
     return float(torch.linalg.norm(found.double() - wanted)) / size
 
