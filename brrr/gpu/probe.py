@@ -132,7 +132,7 @@ def _other_cpu() -> str:
 def cpu_count() -> int:
     """The processors that this process may use: its affinity and a container's quota count.
 
-    More threads than a quota pays for are all stopped together until its next period: a call of 40 µs then takes 8 ms.
+    More threads than a quota pays for are all stopped until its next period, however short the call.
     """
     here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota, period = (*(text("/sys/fs/cgroup/cpu.max") or "max").split(), "")[:2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -480,3 +481,30 @@ def test_nvidia_smi_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "output", lambda *command: "No devices were found")
     with pytest.raises(probe.ProbeError, match="lists no GPU"):
         probe.nvidia_smi()
+
+
+@pytest.mark.parametrize(
+    ("files", "processors"),
+    [
+        ({}, 8),
+        ({"cpu.max": "max 100000"}, 8),
+        ({"cpu.max": "250000 100000"}, 2),
+        ({"cpu.max": "50000 100000"}, 1),
+        ({"cpu.max": "1600000 100000"}, 8),
+        ({"cpu/cpu.cfs_quota_us": "300000", "cpu/cpu.cfs_period_us": "100000"}, 3),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 8),
+    ],
+)
+def test_a_quota_limits_the_processors(monkeypatch: pytest.MonkeyPatch, files: dict[str, str], processors: int) -> None:
+    monkeypatch.setattr(probe.os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
+    monkeypatch.setattr(probe, "text", lambda path: files.get(path.removeprefix("/sys/fs/cgroup/")))
+    assert probe.cpu_count() == processors
+
+
+def test_the_process_that_waits_for_this_one_is_no_neighbour(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = [SimpleNamespace(pid=pid) for pid in (os.getpid(), os.getppid(), 2**22)]
+    nvml = SimpleNamespace(nvmlDeviceGetComputeRunningProcesses=lambda gpu: running)
+    monkeypatch.setattr(probe, "_ask", lambda question: question(nvml, None))
+    assert probe.compute_processes() == 2
+    monkeypatch.setattr(probe, "_ask", lambda question: None)
+    assert probe.compute_processes() is None

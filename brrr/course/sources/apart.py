@@ -1,6 +1,6 @@
 """A point measured in a process of its own, where a variant may end its process or leave the GPU unusable in it.
 
-torch.compile's max-autotune does so after a few shapes: a launch failure that every later call of its process meets.
+torch.compile's max-autotune was seen to do so after a few shapes, by a launch failure that every later call meets.
 What dies with it is measured once more without it, and the failure stands in the recording in place of its times.
 """
 

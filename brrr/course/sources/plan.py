@@ -7,7 +7,6 @@ recording that is interrupted is coarse, but has no hole.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -19,6 +18,7 @@ from brrr.counting.cost import Cost
 from brrr.course.nouns.experiment import Experiment, Variant
 from brrr.course.nouns.source import Evidence
 from brrr.course.sources.rows import Row
+from brrr.gpu.probe import cpu_count
 from brrr.timing.sampler import MIN_SAMPLES
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class DurationEstimator:
     `cores` is the number of CPU cores that the measured machine has.
     """
 
-    cores: int = field(default_factory=lambda: os.cpu_count() or 1)
+    cores: int = field(default_factory=cpu_count)
     _calls: dict[tuple[str, str], list[tuple[float, float]]] = field(default_factory=dict)
     _predicted_s: float = 0.0
     _taken_s: float = 0.0

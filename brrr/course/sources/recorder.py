@@ -103,8 +103,10 @@ class Recorder:
     def _measure(self, step: Step) -> None:
         """Measure a step and keep its rows; an anchor far off its first time is measured again, then dropped."""
         started_s = self.now_s()
+        failures = self.run, tuple(self.outcome.failed)
         rows, far = self._rows(step)
         if far:
+            self.run, self.outcome.failed = failures[0], [*failures[1]]  # what failed is seen again, or did not
             rows, far = self._rows(step)
         self.estimator.learn(step, self.now_s() - started_s)
         for variant, drift in far.items():

@@ -392,6 +392,20 @@ def test_an_anchor_three_times_off_is_measured_again_and_kept_if_it_comes_back(t
     assert not recording.machine.runs[1].failed
 
 
+def test_what_fails_beside_an_anchor_measured_again_is_noted_once(tmp_path: Path) -> None:
+    made_up.record(tmp_path, GPU, only={"size": ["1024", "8192"]})
+
+    def measure(step: Step) -> dict[str, Timed | BrrrError]:
+        failing = {"cpu": DeviceMemoryError("needs too much")} if step.point["size"] == 1024 else {}
+        return {**made_up.measure(step, 5.0), **failing}
+
+    outcome = made_up.record(tmp_path, GPU, run=made_up.run_info("run-2"), measure=measure)
+    assert [f.variant for f in outcome.failed if f.error == "DeviceMemoryError"] == ["cpu"]
+    assert [f.variant for f in Machine.read(tmp_path / "h200").runs[1].failed if f.error == "DeviceMemoryError"] == [
+        "cpu"
+    ]
+
+
 def test_an_anchor_three_times_off_twice_is_dropped_and_machine_json_says_so(tmp_path: Path) -> None:
     made_up.record(tmp_path, GPU, only={"size": ["1024", "8192"]})
 

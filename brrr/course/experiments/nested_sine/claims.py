@@ -98,15 +98,8 @@ def _wait_is_needed(evidence: Evidence) -> Verdict:
     return Verdict("fails", f"{text}: fetching waits for what comes before it")
 
 
-@toy_named
-def _wait_changes_no_time(evidence: Evidence) -> Verdict:
-    size, (waits, plain) = _who(evidence, "extra synchronize", "with transfers")
-    ratio = waits[size] / plain[size]
-    return band_verdict(ratio, 1 - NEAR, 1 + NEAR, f"with the wait over without it at {power(size)}: {ratio:x}")
-
-
-def _wait_after(evidence: Evidence) -> Verdict:
-    size, (waits, plain) = _who(evidence, "wait after", "with transfers")
+def _wait_changes_nothing(evidence: Evidence, line: str) -> Verdict:
+    size, (waits, plain) = _who(evidence, line, "with transfers")
     ratio = waits[size] / plain[size]
     return band_verdict(ratio, 1 - NEAR, 1 + NEAR, f"with the wait over without it at {power(size)}: {ratio:x}")
 
@@ -196,8 +189,8 @@ JUDGES: dict[str, Judge] = {
     "drawing-is-large": toy_named(_drawing_is_large),
     "one-after-another": _one_after_another,
     "wait-is-needed": _wait_is_needed,
-    "wait-changes-no-time": _wait_changes_no_time,
-    "wait-after": _wait_after,
+    "wait-changes-no-time": toy_named(lambda evidence: _wait_changes_nothing(evidence, "extra synchronize")),
+    "wait-after": lambda evidence: _wait_changes_nothing(evidence, "wait after"),
     "one-kernel": _one_kernel,
     "scripted-first-call": _scripted_first_call,
     "fusing-saves-half-small": lambda evidence: _saved(evidence, "without transfers", "scripted", SMALL),
