@@ -19,7 +19,7 @@ from brrr.core.files import FILE, recordings_root
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import quick
 from brrr.course.sources.folders import Store, convert
-from brrr.course.sources.plan import PHASES, DurationEstimator, Step, steps
+from brrr.course.sources.plan import PHASES, DurationEstimator, Step, claimed_points, steps
 from brrr.course.sources.recorder import Outcome, Recorder, record_traces
 from brrr.course.sources.recording import collect_environment
 from brrr.gpu.probe import cpu_count
@@ -110,12 +110,12 @@ def parse_only(only: str | None, sizes: str | None = None) -> dict[str, list[str
 
 
 def _check_only(only: Mapping[str, Sequence[str]], experiments: Sequence[Experiment]) -> None:
-    """Every name and every value must be known to one of the experiments."""
+    """Every name and every value must be known to one of the experiments; some values only a claim's point has."""
     known: dict[str, dict[str, None]] = {}
-    for e in experiments:
+    for e in experiments if only else ():
         known.setdefault("variant", {}).update(dict.fromkeys(v.name for v in e.variants))
-        for axis in e.axes:
-            known.setdefault(axis.name, {}).update(dict.fromkeys(map(str, (*axis.values, *axis.quick))))
+        for axis, *claimed in zip(e.axes, *claimed_points(e), strict=True):
+            known.setdefault(axis.name, {}).update(dict.fromkeys(map(str, (*axis.values, *axis.quick, *claimed))))
     for name, values in only.items():
         if name not in known:
             raise ArgumentError("brrr record", "--only", name, f"one of {', '.join(known)}")

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -639,6 +640,14 @@ def test_wrong_arguments_are_named(
     assert record.main([*arguments, "--out", str(tmp_path)]) == 2
     assert message in capsys.readouterr().err
     assert on_made_up_gpu == []
+
+
+def test_a_value_that_only_a_claims_point_has_can_be_asked_for(
+    tmp_path: Path, on_made_up_gpu: list[Step], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["mlp", "--only", "layers=8,batch=4096,hidden=4096", "--plan", "--out", str(tmp_path)]
+    assert record.main(asked) == 0
+    assert re.search(r"mlp +claim +1 points", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(
