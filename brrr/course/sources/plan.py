@@ -36,7 +36,8 @@ CLAIM_BUDGET_S, GRID_BUDGET_S = 0.2, 0.03
 PREPARE_S = 0.1  # a variant's inputs, its check and its warm-up, where they are small
 FRESH_PROCESS_S = 8.0  # a first call needs a process of its own, which loads torch and makes a context
 CALLS = 4  # the check, the warm-up and two timed calls: what most points need at least
-ROUND_CALLS = 3  # one for each of the times, in each round of samples more
+# In each round of samples more: one for each of the times; on a GPU a run-up and a burst of issues too.
+ROUND_CALLS, GPU_ROUND_CALLS = 3, 14
 SETTLES = 3  # two rounds and the profiled calls, each behind a run-up
 SLOW_BUDGETS = 4  # a call that takes so many budgets is made once
 CPU_CORE_FLOP_PER_S, CPU_BYTES_PER_S = 30e9, 10e9
@@ -266,7 +267,8 @@ class DurationEstimator:
         cost = step.experiment.cost_at(variant.name, step.point) or Cost(0, 0)
         call_s = self._call_s(step.experiment, variant, cost)
         fresh_s = FRESH_PROCESS_S if variant.timer == "first-call" else 0.0
-        calls = 1.2 if call_s > SLOW_BUDGETS * step.budget_s else CALLS + ROUND_CALLS * (step.fewest - 1)
+        again = (step.fewest - 1) * (GPU_ROUND_CALLS if variant.on_gpu else ROUND_CALLS)
+        calls = 1.2 if call_s > SLOW_BUDGETS * step.budget_s else CALLS + again
         prepare_s = PREPARE_S + variant.prepare_s + fresh_s + cost.bytes / INPUT_BYTES_PER_S
         settle_s = SETTLES * step.experiment.settle_s(step.point)
         return prepare_s + settle_s + max(step.budget_s, calls * call_s)
