@@ -9,7 +9,6 @@ from .lessons.codegen import generated as generated
 from .lessons.codegen import megakernel_plan as megakernel_plan
 from .lessons.comparing import compare_growth as compare_growth
 from .lessons.comparing import compare_memory as compare_memory
-from .lessons.comparison import Comparison as Comparison
 from .lessons.comparison import compare as compare
 from .lessons.comparison import first_available as first_available
 from .lessons.comparison import reachable as reachable
@@ -23,5 +22,6 @@ from .lessons.strassen_comparison import compare_fused as compare_fused
 from .lessons.strassen_comparison import compare_published as compare_published
 from .lessons.triton_here import tl as tl
 from .lessons.triton_here import triton as triton
+from .lessons.waiting import Comparison as Comparison
 from .view.speedup_tables import mlp_table as mlp_table
 from .view.speedup_tables import strassen_table as strassen_table

@@ -21,7 +21,7 @@ from brrr.core import units
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.files import recordings_root
 from brrr.core.measurement import Badge, DeviceKind
-from brrr.course.lessons.comparison import Comparison
+from brrr.course.lessons.waiting import Comparison
 from brrr.course.nouns.source import quick
 from brrr.course.sources import source
 from brrr.course.view.display import caption_html, static

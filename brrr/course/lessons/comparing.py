@@ -13,8 +13,6 @@ from brrr.core.measurement import Estimate, Measurement, Point, Value
 from brrr.course.experiments import experiment as experiment_named
 from brrr.course.lessons.answers import Ranking
 from brrr.course.lessons.comparison import (
-    UNANSWERED,
-    Comparison,
     checked_factor,
     judged,
     lines_here,
@@ -25,6 +23,7 @@ from brrr.course.lessons.comparison import (
     with_drifts,
 )
 from brrr.course.lessons.guessing import Guess
+from brrr.course.lessons.waiting import UNANSWERED, Comparison, fills_in
 from brrr.course.nouns.experiment import Experiment, Line
 from brrr.course.nouns.source import Source
 from brrr.course.sources import source as default_source
@@ -47,6 +46,7 @@ class Growth:
     predicted: float | None
 
 
+@fills_in
 def compare_growth(
     guess: Guess,
     experiment: str,
@@ -151,6 +151,7 @@ Pairs = Sequence[tuple[Line, Line]]
 """Each line with its base."""
 
 
+@fills_in
 def compare_speedup(
     guess: Guess, experiment: str, lines: Mapping[str, str], *, source: Source | None = None, **at: Value
 ) -> Comparison:
@@ -217,6 +218,7 @@ def _speedup(
 # `compare_memory`: the time and the memory of a call side by side, line by line, with the badge.
 
 
+@fills_in
 def compare_memory(
     guess: Guess, experiment: str, lines: Sequence[str], *, source: Source | None = None, **at: Value
 ) -> Comparison:
@@ -260,6 +262,7 @@ def _memory_row(line: Line, measured: Measurement, first: int | None) -> tuple[s
 # `compare_values`: a guessed order of an axis's values against how long each takes, with the badge.
 
 
+@fills_in
 def compare_values(
     guess: Guess, experiment: str, lines: Sequence[str], axis: str, *, source: Source | None = None, **at: Value
 ) -> Comparison:

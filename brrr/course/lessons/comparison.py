@@ -13,37 +13,14 @@ from brrr.core.measurement import Estimate, Measurement, Value
 from brrr.course.experiments import experiment as experiment_named
 from brrr.course.lessons.answers import Answer, Choice, Quantity
 from brrr.course.lessons.guessing import Guess
+from brrr.course.lessons.waiting import UNANSWERED, Comparison, fills_in
 from brrr.course.nouns.experiment import Axis, Experiment, Line
 from brrr.course.nouns.source import Source
 from brrr.course.sources import source as default_source
-from brrr.course.view.display import message_html, table_html, table_text
 from brrr.course.view.words import drifted
 
 TIE = 1.1
 """Two timers whose errors differ by less than this factor share their place in a ranking."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A sentence, the table behind it, and the badge of what was measured.
-
-    Its text comes first, for a screen reader and for tests.
-    """
-
-    text: str
-    header: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    badge: str = ""
-
-    def __repr__(self) -> str:
-        return self.text + ("\n" + table_text(self.header, self.rows, self.badge) if self.rows else "")
-
-    def _repr_html_(self) -> str:
-        table = table_html(self.header, self.rows, self.badge) if self.rows else ""
-        return message_html("open", self.text) + table
-
-
-UNANSWERED = Comparison("Not answered yet: give your guess above, then run this cell again.")
 
 
 def judged(guess: Guess, measured: Answer, verb: str = "measured") -> str:
@@ -88,6 +65,7 @@ class Shown:
         return self.line.label
 
 
+@fills_in
 def compare(
     guess: Guess,
     experiment: str,

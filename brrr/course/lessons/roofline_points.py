@@ -9,7 +9,8 @@ from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate, Value
 from brrr.counting.cost import Cost
 from brrr.course.experiments import experiment as experiment_named
-from brrr.course.lessons.comparison import Comparison, lines_here, reachable, time_at
+from brrr.course.lessons.comparison import lines_here, reachable, time_at
+from brrr.course.lessons.waiting import Comparison
 from brrr.course.nouns.experiment import Experiment, Line
 from brrr.course.nouns.source import Source
 from brrr.course.sources import source as default_source

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from brrr.core import units
 from brrr.course.experiments.published import mlp_speedups
-from brrr.course.lessons.comparison import UNANSWERED, Comparison, judged
+from brrr.course.lessons.comparison import judged
 from brrr.course.lessons.drawings.layer_traffic import Layer
 from brrr.course.lessons.drawings.strassen_frontier import Seen, described, kinds_of, sizes_with_errors
 from brrr.course.lessons.drawings.strassen_panel import rows
 from brrr.course.lessons.guessing import Guess
+from brrr.course.lessons.waiting import UNANSWERED, Comparison, fills_in
 from brrr.course.nouns.source import Source
 from brrr.course.sources import source as default_source
 from brrr.gpu.datasheet import hardware
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Row = tuple[Seen, float, float]
 
 
+@fills_in
 def compare_errors(guess: Guess, *, level: int, source: Source | None = None) -> Comparison:
     """A guessed growth of the error against that of so many levels, for each kind of product, at the largest size.
 
@@ -126,6 +128,7 @@ def counted_gain(batch: int, hidden: int) -> float:
     return Layer(batch, hidden, False, gpu).time_s / Layer(batch, hidden, True, gpu).time_s
 
 
+@fills_in
 def compare_published(guess: Guess) -> Comparison:
     """The guessed factor at the source's best point, then its whole table, each cell beside what counting says.
 

@@ -13,9 +13,9 @@ from brrr.core.measurement import Measurement, Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments.repeat import theory
 from brrr.course.lessons.comparing import compare_growth
-from brrr.course.lessons.comparison import Comparison
 from brrr.course.lessons.guessing import Guess, guess
 from brrr.course.lessons.roofline_points import roofline_of
+from brrr.course.lessons.waiting import Comparison
 from brrr.course.sources.plan import Step
 from brrr.course.sources.recorded import Recorded
 from brrr.course.sources.recording import Machine
