@@ -15,7 +15,9 @@ import os
 import re
 import sys
 import tempfile
+import tomllib
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,8 @@ HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "source"
 EDITION = {"BRRR_SOURCE": "recorded:h200", "BRRR_STATIC": "1"}
 FIELDS_KEPT = {"kernelspec", "language_info", "brrr"}
+GLOSSARY = tomllib.loads((HERE.parent / "data" / "glossary.toml").read_text(encoding="utf-8"))["term"]
+MEANING = {spelling.lower(): term["means"] for term in GLOSSARY for spelling in (term["name"], *term.get("also", ()))}
 
 
 def sources(prefix: str = "") -> list[Path]:
@@ -44,11 +48,39 @@ def read(source: Path) -> Any:
     notebook = jupytext.read(source, fmt="py:percent")
     for place, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{place:02d}"
+        if cell.cell_type == "markdown":
+            cell.source = with_meanings(cell.source)
     own = notebook.metadata.get("brrr", {})
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     notebook.metadata = nbformat.from_dict({"kernelspec": kernel, "brrr": own})
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook
+
+
+def with_meanings(text: str) -> str:
+    """The text with what its marked terms mean: shown by hovering over the word, or as a table of those named.
+
+    `[[occupancy]]` and `[[occupancy|occupied]]` mark a word, `[[words: host, device]]` becomes the table's rows.
+    SystemExit for a term that is not in data/glossary.toml.
+    """
+    text = re.sub(r"\[\[words:([^\[\]]+)\]\]", lambda found: _table(found[1].split(",")), text)
+    return re.sub(r"\[\[([^\[\]|]+)(?:\|([^\[\]|]+))?\]\]", lambda found: _hover(found[1], found[2] or found[1]), text)
+
+
+def _hover(term: str, word: str) -> str:
+    return f'<abbr title="{escape(_meaning(term))}">{word}</abbr>'
+
+
+def _table(terms: Sequence[str]) -> str:
+    rows = [f"| {term.strip()} | {_meaning(term)} |" for term in terms]
+    return "\n".join(["| word | what it means |", "| --- | --- |", *rows])
+
+
+def _meaning(term: str) -> str:
+    name = " ".join(term.split())
+    if name.lower() not in MEANING:
+        raise SystemExit(f"[[{name}]] is not in data/glossary.toml")
+    return str(MEANING[name.lower()])
 
 
 def execute(notebook: Any, environment: dict[str, str]) -> Any:

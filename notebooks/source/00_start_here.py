@@ -93,26 +93,8 @@ claims("00", source="recorded:h200")
 # %% [markdown] tags=["claims"]
 # ## Words
 #
-# | word | what it means |
-# | --- | --- |
-# | host, device | the computer with its CPU; the GPU |
-# | kernel | one function that runs on the GPU (in Jupyter, also the process that runs your cells) |
-# | launch | to put a kernel into the queue: to write one order |
-# | queue, stream | the kernels that wait, in order |
-# | asynchronous | the call returns when the order is written, not when the work is done |
-# | synchronise | wait until the queue is empty |
-# | latency | how long one caller waits for one result |
-# | bandwidth | bytes a second between two places |
-# | FLOP | one addition or multiplication of two numbers with a decimal point; FLOP/s is how many a second |
-# | arithmetic intensity | FLOP for each byte moved |
-# | roofline | the most FLOP/s that compute and memory allow at an arithmetic intensity |
-# | ridge point | the intensity above which memory is no longer the limit |
-# | regime | what holds the work up: overhead, memory or compute |
-# | host-bound | the GPU waits for the orders |
-# | warm-up | calls before the measurement, because the first ones also set things up |
-# | hot, cold cache | the data were just used, or must come from memory |
-# | median | the middle one of the sorted times; one disturbed time does not move it |
-# | interval | where the true median lies, in 95 of 100 cases |
+# [[words: host, device, kernel, kernel launch, stream, asynchronous, synchronisation, latency, bandwidth, FLOP,
+# arithmetic intensity, roofline, ridge point, regime, host-bound, warm-up, hot cache, cold cache, median, interval]]
 
 # %% [markdown] tags=["claims"]
 # Next: [01 · Why does the GPU's time look constant?](01_async_timing.ipynb)

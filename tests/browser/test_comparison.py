@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
+import nbformat
 import pytest
 from page import NotebookPage, Window
+from server import ROOT
 
 pytestmark = pytest.mark.browser
 
@@ -55,3 +58,21 @@ def test_it_fills_itself_in_where_it_stands(opened: NotebookPage) -> None:
 def test_what_it_raises_stands_in_its_place(opened: NotebookPage) -> None:
     _output(opened, 3).get_by_text("ArgumentError").wait_for(timeout=15_000)
     assert "no such line" in _output(opened, 3).inner_text()
+
+
+def test_a_marked_term_is_explained_by_hovering(window: Window) -> None:
+    sys.path.append(str(ROOT / "tests" / "notebooks"))
+    from harness import build_script
+
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("")])
+    made.cells[0].source = build_script().with_meanings("How many warps are [[occupancy|occupied]]?")
+    made.cells.append(nbformat.v4.new_code_cell("1"))
+    nbformat.write(made, window.lab.work / "terms.ipynb")
+    page = window.open("terms.ipynb")
+    word = page.page.locator(".jp-RenderedMarkdown abbr")
+    word.wait_for(timeout=15_000)
+    assert word.inner_text() == "occupied"
+    assert word.get_attribute("title").startswith("The warps that a multiprocessor holds at once")
+    assert word.evaluate("each => getComputedStyle(each).textDecorationStyle") == "dotted"
+    page.photograph("term", word.locator("xpath=.."))
+    page.close()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import nbformat
@@ -102,3 +104,13 @@ def run_nbval(notebook: Any, folder: Path, **environment: str) -> subprocess.Com
 def read(path: Path) -> Any:
     """A notebook in the current format."""
     return nbformat.read(path, as_version=4)
+
+
+def build_script() -> ModuleType:
+    """notebooks/build.py as a module."""
+    spec = importlib.util.spec_from_file_location("notebooks_build", NOTEBOOKS / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

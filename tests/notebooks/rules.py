@@ -1,4 +1,4 @@
-"""The rules of a lesson's form, each as a function from a notebook to what breaks it."""
+"""The rules of a lesson's form, each as a function from a notebook to what breaks it; of the new form: new_rules.py."""
 
 from __future__ import annotations
 
@@ -10,11 +10,18 @@ from typing import Any
 
 from harness import calls
 
+NEW_FORM = frozenset({"07"})
+"""The numbers of the lessons that keep the new form as well: see NEW_RULES."""
+
 STAGES = ("question", "guess", "run", "compare", "explain", "explore", "your-turn", "claims")
+CLOSING = ("remember", "work", "next")
+"""How a lesson in the new form ends, behind its claims."""
+
 AGAIN = ("guess", "run", "compare", "explain")
 """A lesson may go round these more than once before it moves on."""
 
 MOST_CELLS, MOST_LINES, MOST_WORDS, MOST_EXPLORERS, MOST_EXERCISES = 25, 12, 900, 3, 2
+MOST_WORDS_NEW = 1000
 
 FIGURE = re.compile(r"\d[\d.,]*\s*(?:[nµm]?s|x|%|[kMGT]?B/s|[GT]?FLOP/s|times)(?![\w/])")
 
@@ -24,22 +31,32 @@ def tags(cell: Any) -> list[str]:
     return list(cell.metadata.get("tags", []))
 
 
+def number(notebook: Any) -> str:
+    """The lesson's number, from its title."""
+    return next(iter(notebook.cells[0].source.removeprefix("# ").split()), "") if notebook.cells else ""
+
+
+def prose(cell: Any) -> str:
+    """A cell's text without the meanings behind its marked words."""
+    return re.sub(r"</?abbr[^>]*>", "", cell.source)
+
+
 def stage(cell: Any) -> str | None:
     """The part of the lesson that a cell belongs to; None for a cell of set-up."""
-    found = [tag for tag in tags(cell) if tag in STAGES]
+    found = [tag for tag in tags(cell) if tag in (*STAGES, *CLOSING)]
     return found[0] if len(found) == 1 else None
 
 
 def too_long(notebook: Any) -> list[str]:
-    """At most 25 cells, 12 lines a code cell, 900 words, three explorers, two exercises."""
+    """At most 25 cells, 12 lines a code cell, 900 words (1000 in the new form), three explorers, two exercises."""
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    text = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    text = [prose(cell) for cell in notebook.cells if cell.cell_type == "markdown"]
     words = sum(len(re.findall(r"\w[\w'’-]*", source)) for source in text)
     lines = max((len(cell.source.splitlines()) for cell in code), default=0)
     counts = [
         (len(notebook.cells), MOST_CELLS, "cells"),
         (lines, MOST_LINES, "lines in a code cell"),
-        (words, MOST_WORDS, "words"),
+        (words, MOST_WORDS_NEW if number(notebook) in NEW_FORM else MOST_WORDS, "words"),
         (calls(notebook, "explore") - standing(notebook), MOST_EXPLORERS, "explorers"),
         (calls(notebook, "check"), MOST_EXERCISES, "exercises"),
     ]
@@ -58,18 +75,22 @@ def standing(notebook: Any) -> int:
 
 
 def out_of_order(notebook: Any) -> list[str]:
-    """Question, guess, run, compare, explain, explore, your turn, claims; guess to explain may come again."""
+    """Question, guess, run, compare, explain, explore, your turn, claims; guess to explain may come again.
+
+    In the new form, remember, work and next follow.
+    """
     found: list[str] = []
+    stages = (*STAGES, *CLOSING) if number(notebook) in NEW_FORM else STAGES
     for cell in notebook.cells:
-        if not {"setup", *STAGES} & set(tags(cell)):
+        if not {"setup", *stages} & set(tags(cell)):
             found.append(f"no tag says which part this is: {cell.source[:40]!r}")
     order = [stage(cell) for cell in notebook.cells]
-    order = [each for each in order if each is not None]
+    order = [each for each in order if each in stages]
     for before, after in pairwise(order):
         again = before in AGAIN and after == "guess"
-        if STAGES.index(after) < STAGES.index(before) and not again:
+        if stages.index(after) < stages.index(before) and not again:
             found.append(f"{after} comes after {before}")
-    return found + [f"no {each}" for each in STAGES if each not in order]
+    return found + [f"no {each}" for each in stages if each not in order]
 
 
 def helpers(notebook: Any) -> list[str]:
@@ -85,8 +106,8 @@ def helpers(notebook: Any) -> list[str]:
 
 def figures_in_prose(notebook: Any) -> list[str]:
     """No measured number in the text; an exercise may state what it starts from."""
-    prose = [c for c in notebook.cells if c.cell_type == "markdown" and stage(c) != "your-turn"]
-    return [f"{match[0]!r} in {cell.source[:40]!r}" for cell in prose for match in FIGURE.finditer(cell.source)]
+    cells = [c for c in notebook.cells if c.cell_type == "markdown" and stage(c) != "your-turn"]
+    return [f"{match[0]!r} in {cell.source[:40]!r}" for cell in cells for match in FIGURE.finditer(prose(cell))]
 
 
 def checks_text_only(notebook: Any) -> list[str]:
@@ -103,14 +124,15 @@ def checks_text_only(notebook: Any) -> list[str]:
 
 def shows_what_held(notebook: Any) -> list[str]:
     """One cell shows the claims of the lesson, under "What held", and no other cell any."""
-    number = notebook.cells[0].source.removeprefix("# ").split()[0]
     showing = [cell for cell in notebook.cells if cell.cell_type == "code" and "claims(" in cell.source]
     if len(showing) != 1:
         return [f"{len(showing)} cells show claims"]
     above = notebook.cells[notebook.cells.index(showing[0]) - 1].source
     found = [] if above.startswith("## What held") else [f"claims stand below {above[:40]!r}"]
     shown = re.fullmatch(r'claims\("(\w+)"(?:, source="recorded:h200")?\)', showing[0].source)
-    return found + ([] if shown and shown[1] == number else [f"{showing[0].source!r} in lesson {number}"])
+    return found + (
+        [] if shown and shown[1] == number(notebook) else [f"{showing[0].source!r} in lesson {number(notebook)}"]
+    )
 
 
 RULES: tuple[Callable[[Any], list[str]], ...] = (

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import nbformat
@@ -14,21 +12,11 @@ import pytest
 if os.environ.get("BRRR_SOURCE") == "cuda":
     pytest.skip("the edition shows the recording: it is checked where `make test` runs", allow_module_level=True)
 
-from harness import LESSONS, NOTEBOOKS, SOLUTIONS, read
+from harness import LESSONS, NOTEBOOKS, SOLUTIONS, build_script, read
 
 from brrr import claims
 
-
-def _build() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("notebooks_build", NOTEBOOKS / "build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-build = _build()
+build = build_script()
 EDITION = [*LESSONS, *SOLUTIONS]
 by_name = pytest.mark.parametrize("path", EDITION, ids=lambda path: f"{path.parent.name}-{path.stem}")
 
