@@ -1,4 +1,4 @@
-"""A comparison in a real browser: it fills itself in, and in its own cell."""
+"""A comparison in a real browser: it fills itself in, and in its own cell; and a term that hovering explains."""
 
 from __future__ import annotations
 
@@ -64,10 +64,11 @@ def test_a_marked_term_is_explained_by_hovering(window: Window) -> None:
     sys.path.append(str(ROOT / "tests" / "notebooks"))
     from harness import build_script
 
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("")])
-    made.cells[0].source = build_script().with_meanings("How many warps are [[occupancy|occupied]]?")
-    made.cells.append(nbformat.v4.new_code_cell("1"))
-    nbformat.write(made, window.lab.work / "terms.ipynb")
+    path = window.lab.work / window.lab.write("terms.ipynb", "1")
+    made = nbformat.read(path, as_version=4)
+    text = build_script().with_meanings("How many warps are [[occupancy|occupied]]?")
+    made.cells.insert(0, nbformat.v4.new_markdown_cell(text))
+    nbformat.write(made, path)
     page = window.open("terms.ipynb")
     word = page.page.locator(".jp-RenderedMarkdown abbr")
     word.wait_for(timeout=15_000)
