@@ -36,13 +36,14 @@ PROFILED_LONGER = 0.06
 class DeviceTimes:
     """Samples of `span_s`, and the kernels' own times, of one call on torch's current GPU and stream."""
 
-    def __init__(self, call: Callable[[], Any], cache: Cache, host_s: float) -> None:
+    def __init__(self, call: Callable[[], Any], cache: Cache, host_s: float, *, launches: bool = False) -> None:
+        """launches: whether to note how each kernel of a call was launched."""
         import torch
 
         self._index = index = torch.cuda.current_device()
         self.call, self.cache, self._gate = call, cache, gate_of(index)
         self._evict = eviction_of(index) if cache == "cold" else None
-        self._host_s = host_s
+        self._host_s, self._launches = host_s, launches
         self._repeats = 16
         self.span: list[float] = []
         self.held = True
@@ -76,11 +77,16 @@ class DeviceTimes:
         def gated() -> None:
             self._gate.run(run, self._timeout_s(calls))
 
-        activities, host = activity.record_activity(gated if self.held else run)
+        activities, host = activity.record_activity(gated if self.held else run, launches=self._launches)
         self.per_call = [call for call in activity.split_by_marker(activities) if call]
         if self.per_call:
             self.kernels = round(median([len(call) for call in self.per_call]))
         self.host_waits = [name for name, count in Counter(activity.waits(host)).items() if count >= calls]
+
+    @property
+    def launched(self) -> tuple[str, ...]:
+        """The kernels of the last recorded call, as `activity.launch_text` writes them."""
+        return tuple(each.launch for each in self.per_call[-1] if each.launch) if self.per_call else ()
 
     def kernel_estimate(self, of: Callable[[list[activity.Activity]], float]) -> Estimate | None:
         """One of the sums over the recorded activities, a sample a call."""

@@ -55,7 +55,7 @@ class Sampler:
         self.gpu = is_gpu(place)
         self.host = HostTimes(fn, wait_for(place))
         self.precision = PRECISION if self.gpu else LIVE_CPU_PRECISION
-        self.profiler = True
+        self.profiler, self.launches = True, False
         self.on_device = self.gpu  # whether the device's own times are wanted
         self.device_times: Any = None
         self.flags: list[str] = []
@@ -227,6 +227,7 @@ class Sampler:
             cache=self.cache,
             sm_clock_hz=clock,
             peak_bytes=self.peak_bytes,
+            launched=self.device_times.launched if self.device_times is not None else (),
             device=name_of(self.place),
             flags=tuple(dict.fromkeys(self.flags)),
             kernel_times_from=origin,
@@ -252,7 +253,7 @@ class Sampler:
 
         if not self.host.host:
             self.host.round(self.budget_s / SLICES / 4)
-        self.device_times = DeviceTimes(self.fn, self.cache, median(self.host.host))
+        self.device_times = DeviceTimes(self.fn, self.cache, median(self.host.host), launches=self.launches)
         if self.cache == "cold":
             self.host.forget()
         if self._single:

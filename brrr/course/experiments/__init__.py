@@ -30,6 +30,9 @@ NAMES = (
     "fusion",
     "remat",
     "mlp",
+    "gemm",
+    "gemm_many",
+    "vocabulary",
     "strassen",
     "strassen_errors",
 )

@@ -15,6 +15,7 @@ import csv
 import io
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -161,8 +162,15 @@ LASTING = ("DeviceMemoryError", "UnavailableError", "WrongResultError")
 """Failures that the next run would see again; any other may have been an accident, and is tried again."""
 
 
+WRITING = 0.05
+"""Writing a large file again for every point would take longer than measuring: at most this share of the time."""
+
+
 class Store:
-    """The folder of one device while it is recorded: what is there, and every new row written at once."""
+    """The folder of one device while it is recorded: what is there, and what is new, written within seconds.
+
+    A kill loses at most the points of the time in which writing would have taken more than WRITING.
+    """
 
     def __init__(self, folder: Path, machine: Machine, experiments: Sequence[Experiment]) -> None:
         """Read what is there, and refuse to add to it what may not be joined; an older format becomes today's."""
@@ -176,25 +184,38 @@ class Store:
         self.folder, self.machine = folder, machine
         self.recordings = {e.name: _read_or_empty(folder, e, machine) for e in experiments}
         self._last_written = self._on_disk()
+        self._unwritten: set[str] = set()
+        self._write_after_s = 0.0
 
     def rows(self, experiment: Experiment) -> tuple[Row, ...]:
         """All rows of an experiment so far."""
         return self.recordings[experiment.name].rows
 
     def note(self, run: RunInfo) -> None:
-        """Write what is known of a run: when it begins, what failed, how it ends."""
+        """Write what is known of a run: when it begins, what failed, how it ends; and all rows so far."""
         self._require_alone()
+        self._write()
         self.machine = self.machine.with_run(run)
         self.machine.write(self.folder)
         self._last_written = self._on_disk()
 
     def add(self, experiment: Experiment, rows: Sequence[Row]) -> None:
-        """Write finished rows: after this returns, no kill can lose them."""
+        """Keep finished rows, and write them unless the last writing was too short a while ago."""
         self._require_alone()
-        grown = replace(self.recordings[experiment.name], machine=self.machine).added(rows)
-        grown.write(self.folder)
-        self.recordings[experiment.name] = grown
+        self.recordings[experiment.name] = replace(self.recordings[experiment.name], machine=self.machine).added(rows)
+        self._unwritten.add(experiment.name)
+        if time.monotonic() >= self._write_after_s:
+            self._write()
+
+    def _write(self) -> None:
+        """Write the recordings that have new rows."""
+        started_s = time.monotonic()
+        for name in sorted(self._unwritten):
+            self.recordings[name].write(self.folder)
+        self._unwritten.clear()
         self._last_written = self._on_disk()
+        now_s = time.monotonic()
+        self._write_after_s = now_s + (now_s - started_s) / WRITING
 
     def missing(self, step: Step, *, retry: bool) -> Step | None:
         """The step without what failed before (unless `retry`), None if nothing is left to measure.

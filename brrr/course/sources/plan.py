@@ -149,7 +149,7 @@ def claimed_points(experiment: Experiment) -> list[tuple[Value, ...]]:
 
     A claim about a whole curve names no point of it.
     """
-    spy = _Spy()
+    spy = _Spy(experiment)
     for judge in experiment.judges.values():
         with contextlib.suppress(Exception):  # a claim that cannot be judged on made-up times only loses its priority
             judge(Evidence(experiment, spy))
@@ -161,8 +161,9 @@ class _Spy:
 
     name, live = "made up", False
 
-    def __init__(self) -> None:
+    def __init__(self, experiment: Experiment) -> None:
         self.asked: list[tuple[Value, ...]] = []
+        self._keys = [tuple(point.values()) for point in experiment.points()]
 
     def badge(self, experiment: Experiment) -> Badge:
         return Badge("PREDICTED", "", "", "")
@@ -174,7 +175,7 @@ class _Spy:
         return experiment.axis(axis).values
 
     def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
-        return _Watched([tuple(point.values()) for point in experiment.points()], self.asked)
+        return _Watched(self._keys, self.asked)
 
     def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
         return _Watched([], self.asked)[tuple(point.values())]

@@ -100,6 +100,7 @@ COLUMNS = (
     Column("run", str),
     Column("measurement.peak_bytes", int, may_be_empty=True, optional=True),
     Column("measurement.estimated_s", float, may_be_empty=True, optional=True),
+    Column("measurement.launched", tuple, may_be_empty=True, optional=True),
 )
 ENDS = {"": float, "_low": float, "_high": float, "_n": int}
 """What follows a time's name in its four columns, and the types."""
