@@ -39,12 +39,14 @@ from .drawing.timeline import trace as trace
 from .gpu.datasheet import hardware as hardware
 from .kernels.elementwise.kernel import elementwise as elementwise
 from .kernels.elementwise.parse import LineError as LineError
+from .kernels.padding import padded_matmul as padded_matmul
 from .roofline.calibrate import calibrate as calibrate
 from .roofline.peak import Peak as Peak
 from .roofline.peaks import MissingPeakError as MissingPeakError
 from .roofline.peaks import Peaks as Peaks
 from .roofline.predicting import predict as predict
 from .roofline.prediction import Prediction as Prediction
+from .roofline.shapes import suggest_shape as suggest_shape
 from .running.graphs import capture as capture
 from .running.pipeline import Pipeline as Pipeline
 from .running.pipeline import host_array as host_array

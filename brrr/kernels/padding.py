@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Matmul
-from brrr.roofline.shapes import copy_s, product_time_s, whole
+from brrr.roofline.shapes import VECTOR, copy_s, product_time_s, whole
 
 if TYPE_CHECKING:
     import torch
 
+THREADS = 256
 WORTH = 0.9
 """Padding must be predicted to take at most this share of the time without."""
 
@@ -24,8 +25,8 @@ def padded_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     torch.Size([2, 5])
 
     Tensor cores load 16 bytes at once. Where a row of a, of b or of the result begins anywhere else, the library takes
-    kernels that are several times slower; then M, K and N are rounded up to whole 16 bytes, K with zeros. The result
-    is a view of the padded one, so its rows may lie further apart than N. Gradients pass. What need not be padded, and
+    kernels that are several times slower; then sizes are rounded up to whole 16 bytes, with zeros. The result is a
+    view of the padded one, so its rows may lie further apart than N. Gradients pass. What need not be padded, and
     anything on a CPU, is `torch.mm(a, b)`. ArgumentError for anything but two matrices of one type on one device.
     """
     _checked(a, b)
@@ -36,7 +37,7 @@ def padded_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if not a.is_cuda or not (padded := pads(m, n, k, str(a.dtype).removeprefix("torch."), lies, _device(a))):
         return torch.mm(a, b)
     rows, columns, depth = padded
-    return torch.mm(_grown(a, rows, depth, depth > k), _grown(b, depth, columns, depth > k))[:m, :n]
+    return torch.mm(_grown(a, rows, depth), _grown(b, depth, columns))[:m, :n]
 
 
 @lru_cache(maxsize=4096)
@@ -61,15 +62,25 @@ def pads(m: int, n: int, k: int, dtype: str, transposed: tuple[bool, bool], devi
     return (made.m, made.n, made.k) if pays else None
 
 
-def _grown(matrix: torch.Tensor, rows: int, columns: int, zeros: bool) -> torch.Tensor:
-    """A copy with more rows and columns. What lies there is zero along K; else it only reaches what is cut off."""
+def _grown(matrix: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
+    """A copy with more rows and columns, zero where there is nothing to copy; it lies as the matrix does."""
     import torch
 
     if tuple(matrix.shape) == (rows, columns):
         return matrix
-    make = torch.zeros if zeros or matrix.requires_grad else torch.empty
-    made = make(rows, columns, dtype=matrix.dtype, device=matrix.device)
-    made[: matrix.shape[0], : matrix.shape[1]] = matrix
+    if _transposed(matrix):
+        return _grown(matrix.t(), columns, rows).t()
+    if matrix.requires_grad or not matrix.is_cuda or matrix.element_size() != 2 or matrix.stride(1) != 1:
+        more = (0, columns - matrix.shape[1], 0, rows - matrix.shape[0])
+        return torch.nn.functional.pad(matrix, more)
+    from brrr.gpu.nvrtc import I64, PTR, kernel
+
+    made = torch.empty(rows, columns, dtype=matrix.dtype, device=matrix.device)
+    vectors = columns * made.element_size() // VECTOR
+    sizes = (*matrix.shape, matrix.stride(0), rows, vectors)
+    launch = kernel("kernels/padding.cu", "brrr_pad", matrix.device.index)
+    grid = (-(-rows * vectors // THREADS), 1, 1)
+    launch(grid, (THREADS, 1, 1), (matrix.data_ptr(), PTR), (made.data_ptr(), PTR), *((each, I64) for each in sizes))
     return made
 
 

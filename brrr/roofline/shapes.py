@@ -1,17 +1,142 @@
-"""The shape of a product: what it is predicted to take, and the sizes near it that are better."""
+"""`suggest_shape`: what a product of matrices is predicted to take, and which sizes, layouts and types are better."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
-from brrr.core.errors import BrrrError
+from brrr.core import units
+from brrr.core.errors import ArgumentError, BrrrError
 from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
-from brrr.roofline.device_model import DATASHEET, DeviceModel, model_of
+from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, model_of
 from brrr.roofline.terms import operator_time
 
 VECTOR = 16
 """Bytes that a tensor core's kernels load at once."""
+
+
+TYPES = ("float32", "tf32", "bfloat16", "float16")
+STEPS = (8, 16, 32, 64, 128, 256)
+"""Sizes near the one asked for are multiples of these."""
+LAYOUTS = ((False, False), (False, True), (True, False), (True, True))
+WORTH = 1.02
+"""Less than this is no gain that a prediction could tell."""
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A product, what is different in it, its predicted seconds, and how much longer the product asked for takes.
+
+    `gain` compares the work that was asked for: a larger product does it, a smaller one only its share of it.
+    """
+
+    what: str
+    product: Matmul
+    seconds: float
+    gain: float
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """A line of the table."""
+        one, letters = self.product, "".join("NT"[each] for each in self.product.transposed)
+        sizes = f"{one.m} x {one.n} x {one.k}"
+        rate = units.quantity(one.flop / self.seconds, "FLOP/s")
+        return self.what, sizes, letters, one.dtype, units.seconds(self.seconds), rate, units.ratio(self.gain)
+
+
+@dataclass(frozen=True)
+class Suggestions:
+    """The product asked for and what is better, the largest gain first; all times are predicted."""
+
+    device: str
+    asked: Suggestion
+    better: tuple[Suggestion, ...]
+
+    def __repr__(self) -> str:
+        head = ("PREDICTED", "M x N x K", "layout", "type", "time", "rate", "gain")
+        rows = [head, *(each.cells for each in (self.asked, *self.better))]
+        return "\n".join([f"on {self.device}:", *units.table(rows)])
+
+
+def suggest_shape(
+    m: int, n: int, k: int, dtype: str = "bfloat16", *, transposed: tuple[bool, bool] = (False, False),
+    change: Collection[str] = ("n",), within: float = 0.1, device: Where = None,
+) -> Suggestions:  # fmt: skip
+    """Better shapes near an (m, k) by (k, n) product: padded, of other sizes, transposed, in another type.
+
+    >>> found = suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
+    >>> found.better[0].product.n % 8, found.better[0].gain > 4
+    (0, True)
+
+    Args:
+        m, n, k: the sizes: the result is (m, n).
+        dtype: float32, tf32, bfloat16 or float16.
+        transposed: of each operand, whether it lies column by column.
+        change: which of "m", "n" and "k" may be another, at most `within` (a share) away.
+        device: as for `predict`; without it, this machine.
+
+    Nothing runs: times are `predict`'s, of the product's kernel alone. A transposed operand must be stored so, and
+    another type has another error. ArgumentError for sizes, types and names that do not exist.
+    """
+    _check(m, n, k, dtype, change, within)
+    model = model_of(device)
+    product = Matmul(m, n, k, dtype=dtype, transposed=transposed)
+    asked = Suggestion("as asked", product, _product_s(product, model), 1.0)
+    made = dict.fromkeys([*_sizes(product, change, within), *_layouts(product), *_types(product)])
+    found = []
+    for what, each in made:
+        seconds = _product_s(each, model)
+        share = min(1.0, each.flop / product.flop)
+        found.append(Suggestion(what, each, seconds, share * asked.seconds / seconds))
+    return Suggestions(model.device, asked, _best(found, product))
+
+
+def _best(found: list[Suggestion], asked: Matmul) -> tuple[Suggestion, ...]:
+    """What gains, the most first; of two sizes the one further away only where it gains more."""
+    kept: list[Suggestion] = []
+    for each in sorted(found, key=lambda one: abs(one.product.flop / asked.flop - 1)):
+        alike = [one.gain for one in kept if one.what == each.what]
+        if each.gain > WORTH * max([1.0, *alike]):
+            kept.append(each)
+    return tuple(sorted(kept, key=lambda one: -one.gain))
+
+
+def _sizes(product: Matmul, change: Collection[str], within: float) -> Iterator[tuple[str, Matmul]]:
+    if (padded := whole(product)) != product:
+        yield "padded", padded
+    for name in change:
+        size = int(getattr(product, name))
+        for step in STEPS:
+            for near in (size // step * step, _up(size, step)):
+                if near > 0 and near != size and abs(near - size) <= max(within * size, VECTOR):
+                    grown: dict[str, Any] = {name: near}
+                    yield ("smaller" if near < size else "larger"), replace(product, **grown)
+
+
+def _layouts(product: Matmul) -> Iterator[tuple[str, Matmul]]:
+    yield from (("transposed", replace(product, transposed=each)) for each in LAYOUTS if each != product.transposed)
+
+
+def _types(product: Matmul) -> Iterator[tuple[str, Matmul]]:
+    yield from (("type", replace(product, dtype=each)) for each in TYPES if each != product.dtype)
+
+
+def _check(m: int, n: int, k: int, dtype: str, change: Collection[str], within: float) -> None:
+    for name, size in (("m", m), ("n", n), ("k", k)):
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ArgumentError("suggest_shape", name, size, "a positive whole number")
+    if dtype not in TYPES:
+        raise ArgumentError("suggest_shape", "dtype", dtype, f"one of {', '.join(TYPES)}")
+    if unknown := set(change) - {"m", "n", "k"}:
+        raise ArgumentError("suggest_shape", "change", ", ".join(sorted(unknown)), "some of m, n and k")
+    if not 0 <= within < 1:
+        raise ArgumentError("suggest_shape", "within", within, "a share from 0 to below 1")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The predicted times of one product and of a copy.
 
 
 @lru_cache(maxsize=8)
@@ -24,23 +149,27 @@ def _model(device: str) -> DeviceModel:
 
 
 def product_time_s(product: Matmul, device: str) -> float:
-    """Predicted seconds of a product's kernel on a device."""
+    """Predicted seconds of a product's kernel on a device of that name."""
+    return _product_s(product, _model(device))
+
+
+def _product_s(product: Matmul, model: DeviceModel) -> float:
     size = ITEMSIZE.get(product.dtype, 4)
     read = float(size * product.batch * product.k * (product.m + product.n))
     written = float(size * product.batch * product.m * product.n)
     each = OperatorCost("aten.mm", product.flop, read, written, product.dtype, (), "matmul", (product,))
-    return _device_s(each, device)
+    return _device_s(each, model)
 
 
 def copy_s(elements: int, dtype: str, device: str) -> float:
     """Predicted seconds of a copy."""
     nbytes = float(ITEMSIZE.get(dtype, 4) * elements)
-    return _device_s(OperatorCost("aten.copy_", 0.0, nbytes, nbytes, dtype, (), "copy", form=Form("", 1, elements)),
-                     device)  # fmt: skip
+    each = OperatorCost("aten.copy_", 0.0, nbytes, nbytes, dtype, (), "copy", form=Form("", 1, elements))
+    return _device_s(each, _model(device))
 
 
-def _device_s(each: OperatorCost, device: str) -> float:
-    found = operator_time(each, _model(device), each.bytes, host_s=0.0).device_s
+def _device_s(each: OperatorCost, model: DeviceModel) -> float:
+    found = operator_time(each, model, each.bytes, host_s=0.0).device_s
     assert found is not None
     return found
 
