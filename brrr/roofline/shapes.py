@@ -45,6 +45,9 @@ class Suggestion:
         rate = units.quantity(one.flop / self.seconds, "FLOP/s")
         return self.what, sizes, letters, one.dtype, units.seconds(self.seconds), rate, units.ratio(self.gain)
 
+    def __str__(self) -> str:
+        return ", ".join(self.cells[1:-1])
+
 
 @dataclass(frozen=True)
 class Suggestions:
@@ -110,9 +113,10 @@ def _sizes(product: Matmul, change: Collection[str], within: float) -> Iterator[
         size = int(getattr(product, name))
         for step in STEPS:
             for near in (size // step * step, _up(size, step)):
-                if near > 0 and near != size and abs(near - size) <= max(within * size, VECTOR):
-                    grown: dict[str, Any] = {name: near}
-                    yield ("smaller" if near < size else "larger"), replace(product, **grown)
+                grown: dict[str, Any] = {name: near}
+                if 0 < near != size and abs(near - size) <= max(within * size, VECTOR):
+                    made = replace(product, **grown)
+                    yield "padded" if made == padded else "smaller" if near < size else "larger", made
 
 
 def _layouts(product: Matmul) -> Iterator[tuple[str, Matmul]]:

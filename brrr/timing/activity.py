@@ -92,12 +92,15 @@ def launch_text(name: str, args: dict[str, Any]) -> str:
     ...             {"grid": [16, 8, 1], "block": [128, 1, 1]})
     'cutlass_80_simt_sgemm_128x64_8x5_nn_align1 16x8x1 of 128'
     >>> launch_text("void cublasLt::splitKreduce_kernel<32, 16>(int)", {"grid": [8, 1, 1], "block": [32, 16, 1]})
-    'splitKreduce_kernel 8x1x1 of 512'
+    'cublasLt::splitKreduce_kernel 8x1x1 of 512'
     """
     inner = re.search(r"Kernel2?<([\w]+)>", name)
-    short = inner[1] if inner else re.split(r"[<(]", name.removeprefix("void "))[0].rpartition("::")[2]
+    bare = name
+    while (less := re.sub(r"<[^<>]*>", "", bare)) != bare:
+        bare = less
+    short = inner[1] if inner else bare.partition("(")[0].split()[-1]
     x, y, z = args.get("block", (0, 0, 0))
-    return f"{short.strip()} {'x'.join(map(str, args.get('grid', ())))} of {x * y * z}"
+    return f"{short} {'x'.join(map(str, args.get('grid', ())))} of {x * y * z}"
 
 
 @contextmanager

@@ -144,8 +144,10 @@ def tile(kernel: str) -> tuple[int, int] | None:
 
     >>> tile("cutlass_80_simt_sgemm_128x64_8x5_nn_align1 16x8x1 of 128"), tile("gemv2T_kernel_val 1x1x1 of 128")
     ((128, 64), None)
+    >>> tile("nvjet_sm90_tst_64x24_64x16_1x4_h_bz_NNT 4x22x1 of 384")
+    (64, 24)
     """
-    found = re.search(r"(?:gemm|nvjet|tilesize)\D*_?(\d+)x(\d+)", kernel.partition(" ")[0])
+    found = re.search(r"(\d+)x(\d+)", kernel.partition(" ")[0])
     return (int(found[1]), int(found[2])) if found else None
 
 
