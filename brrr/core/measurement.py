@@ -168,6 +168,7 @@ class Measurement:
 
     A field is None where it does not apply (`kernel_s` on a CPU) or could not be had; `notes` says why. `peak_bytes` is
     the most memory that one call took at once, beside what was there before; only experiments on memory tell it.
+    `power_w` is the GPU's power while it ran the call again and again, where it did so for a second or more.
     `estimated_s` is what another tool's estimator says of the call, in seconds; nothing ran for it.
     `launched` names the kernels of a call, each with its grid and the threads of a block, where it was asked for.
     `error` is the result's relative error against a reference in higher precision, None where there was none.
@@ -182,6 +183,7 @@ class Measurement:
     kernels: int | None = None
     cache: Cache = "hot"
     sm_clock_hz: float | None = None
+    power_w: float | None = None
     peak_bytes: int | None = None
     estimated_s: float | None = None
     launched: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from .lessons.comparison import first_available as first_available
 from .lessons.comparison import reachable as reachable
 from .lessons.drawings import drawing as drawing
 from .lessons.exercises.lesson_07 import model_lines as model_lines
+from .lessons.gemm_data import compare_data as compare_data
 from .lessons.guessing import Guess as Guess
 from .lessons.guessing import forget as forget
 from .lessons.guessing import guess as guess

@@ -218,6 +218,12 @@ def max_sm_clock_hz() -> float | None:
     return _mhz(lambda nvml, gpu: nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_SM))
 
 
+def power_w() -> float | None:
+    """The GPU's power in W, the mean of the last second; None where it cannot be read."""
+    milliwatts = _ask(lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu))
+    return None if milliwatts is None else milliwatts / 1000
+
+
 def throttle_reasons() -> frozenset[str]:
     """Why the clock is not higher: "power-cap", "thermal", "idle", ...; empty where nothing holds it back or tells."""
     bits = _ask(lambda nvml, gpu: _reasons(nvml)(gpu))

@@ -10,7 +10,7 @@ from typing import Any, cast
 from brrr.core import units
 from brrr.core.errors import DeviceMemoryError
 from brrr.core.measurement import Cache, Estimate, Field, Measurement, is_host_bound, median
-from brrr.gpu import free_bytes, is_gpu, used_bytes
+from brrr.gpu import free_bytes, is_gpu, probe, used_bytes
 from brrr.timing.cpu_queue import CpuQueue, Place, name_of, wait_for
 from brrr.timing.host_times import HostTimes, clock_tick_s
 
@@ -31,6 +31,9 @@ SLICES = 8
 
 SETTLED_SLICES, SETTLE_MOST = 2, 4
 """With a run-up the budget is spent in so many slices, each behind its own, repeated at most so often."""
+
+POWER_S = 1.0
+"""NVML tells the mean power of the last second: a run-up of at least that fills it."""
 
 STEADY = 0.02
 WARM_UP_SHARE = 0.3
@@ -201,11 +204,12 @@ class Sampler:
             fields["host_s"] = self.host.estimate(self.host.host)
             fields["period_s"] = self.host.estimate(self.host.period)
         notes: list[str] = []
-        kernels, origin, clock = None, "", None
+        kernels, origin, clock, power = None, "", None, None
         if self.device_times is not None:
             from brrr.timing.device_times import finish_on_device
 
             self.settle()  # its kernels' own times, and its clock, are taken here
+            power = probe.power_w() if self.settle_s >= POWER_S else None
             kernels, origin, clock = finish_on_device(
                 self.device_times,
                 fields,
@@ -226,6 +230,7 @@ class Sampler:
             kernels=kernels,
             cache=self.cache,
             sm_clock_hz=clock,
+            power_w=power,
             peak_bytes=self.peak_bytes,
             launched=self.device_times.launched if self.device_times is not None else (),
             device=name_of(self.place),

@@ -17,6 +17,8 @@ SHORTEST_S, LONGEST_S = 1e-9, 1e4
 """Times outside are a slip of the unit: microseconds or nanoseconds written where seconds belong."""
 LOWEST_HZ, HIGHEST_HZ = 1e7, 1e10
 """Clocks outside are a slip of the unit: MHz written where Hz belongs."""
+LOWEST_W, HIGHEST_W = 1.0, 1e4
+"""Powers outside are a slip of the unit: mW written where W belongs."""
 SPAN_SLACK, SPAN_SLACK_S = 0.03, 0.5e-6
 """How far the busy time may exceed the span: the accuracy that the two timers promise, for they are measured apart."""
 
@@ -101,6 +103,7 @@ COLUMNS = (
     Column("measurement.peak_bytes", int, may_be_empty=True, optional=True),
     Column("measurement.estimated_s", float, may_be_empty=True, optional=True),
     Column("measurement.launched", tuple, may_be_empty=True, optional=True),
+    Column("measurement.power_w", float, may_be_empty=True, optional=True),
 )
 ENDS = {"": float, "_low": float, "_high": float, "_n": int}
 """What follows a time's name in its four columns, and the types."""
@@ -239,6 +242,8 @@ def _check_rest(row: Row) -> None:
         raise ValueError(
             f"sm_clock_hz is {m.sm_clock_hz!r}; expected {LOWEST_HZ:g} to {HIGHEST_HZ:g} Hz: is it in another unit?"
         )
+    if m.power_w is not None and not LOWEST_W <= m.power_w <= HIGHEST_W:
+        raise ValueError(f"power_w is {m.power_w!r}; expected {LOWEST_W:g} to {HIGHEST_W:g} W: is it in another unit?")
     if m.estimated_s is not None and not SHORTEST_S <= m.estimated_s <= LONGEST_S:
         raise ValueError(f"estimated_s is {m.estimated_s!r}; expected {SHORTEST_S:g} to {LONGEST_S:g} seconds")
     for name, value in (("flop", row.cost.flop), ("bytes", row.cost.bytes), ("error", row.error)):

@@ -106,8 +106,8 @@ def text(n: int, dtype: str, times: Times, kernel: str, sms: int) -> str:
     split = f", each sum in {cut.parts} parts" if cut.parts > 1 else ""
     return (
         f"{said}{units.percent(used)} of the tiles' area is result; {cut.work} pieces of work make "
-        f"{cut.work / sms:.2g} waves on {sms} multiprocessors. The kernel {name} was launched with a grid of {kernel.split()[-3]}: tiles of "
-        f"{cut.rows} x {cut.columns}, {cut.down} x {cut.across} of them{split}."
+        f"{cut.work / sms:.2g} waves on {sms} multiprocessors. The kernel {name} was launched with a grid of "
+        f"{kernel.split()[-3]}: tiles of {cut.rows} x {cut.columns}, {cut.down} x {cut.across} of them{split}."
     )
 
 

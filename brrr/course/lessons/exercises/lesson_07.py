@@ -99,8 +99,8 @@ MOST_MORE = 0.01
 
 
 COMPARE = (
-    "Compare FLOP/s, not times: a long line may be a fast one. That the tokens are odd in number does not matter: which "
-    "dimension is contiguous?"
+    "Compare FLOP/s, not times: a long line may be a fast one. That the tokens are odd in number does not matter: "
+    "which dimension is contiguous?"
 )
 
 
