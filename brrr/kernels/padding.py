@@ -13,53 +13,90 @@ if TYPE_CHECKING:
     import torch
 
 THREADS = 256
+STEPS, MOST_WIDER = (16, 32, 64, 128), 1.25
+"""Of what N is made a multiple, and how much wider it may become."""
+TRIAL_S = 0.03
 WORTH = 0.9
-"""Padding must be predicted to take at most this share of the time without."""
+"""Padding must be predicted to take at most this share of the time without, to be tried."""
 
 
 def padded_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """`a @ b` of two matrices, an (M, K) and a (K, N), on padded copies where these are predicted to be faster.
+    """`a @ b` of two matrices, an (M, K) and a (K, N), on padded copies where these are faster.
 
     >>> import torch
     >>> padded_matmul(torch.ones(2, 3), torch.ones(3, 5)).shape
     torch.Size([2, 5])
 
     Tensor cores load 16 bytes at once. Where a row of a, of b or of the result begins anywhere else, the library takes
-    kernels that are several times slower; then sizes are rounded up to whole 16 bytes, with zeros. The result is a
-    view of the padded one, so its rows may lie further apart than N. Gradients pass. What need not be padded, and
-    anything on a CPU, is `torch.mm(a, b)`. ArgumentError for anything but two matrices of one type on one device.
+    kernels that are several times slower; then sizes are rounded up, with zeros. Where that is predicted to pay, the
+    first call of a shape tries a few paddings and torch.mm itself, which takes about half a second, and later ones
+    take the fastest; inside a capture nothing is tried, and the prediction decides. The result is a view of the padded
+    one, so its rows may lie further apart than N. Gradients pass. What need not be padded, and anything on a CPU, is
+    `torch.mm(a, b)`. ArgumentError for anything but two matrices of one type on one device.
     """
     _checked(a, b)
     import torch
 
-    m, k, n = a.shape[0], a.shape[1], b.shape[1]
-    lies = (_transposed(a), _transposed(b))
-    if not a.is_cuda or not (padded := pads(m, n, k, str(a.dtype).removeprefix("torch."), lies, _device(a))):
+    if not a.is_cuda:
         return torch.mm(a, b)
-    rows, columns, depth = padded
-    return torch.mm(_grown(a, rows, depth), _grown(b, depth, columns))[:m, :n]
+    key = (a.shape, b.shape, a.stride(), b.stride(), a.dtype, a.device.index)
+    if key not in _CHOSEN:
+        ways = paddings(*a.shape, b.shape[1], str(a.dtype)[6:], (_transposed(a), _transposed(b)), _device(a))
+        if len(ways) > 1 and torch.cuda.is_current_stream_capturing():
+            return _padded(a, b, ways[1])
+        _CHOSEN[key] = _fastest(a.detach(), b.detach(), ways)
+    return _padded(a, b, _CHOSEN[key])
+
+
+Sizes = tuple[int, int, int]
+"""M, K and N to round up to."""
+_CHOSEN: dict[object, Sizes] = {}
 
 
 @lru_cache(maxsize=4096)
-def pads(m: int, n: int, k: int, dtype: str, transposed: tuple[bool, bool], device: str) -> tuple[int, int, int] | None:
-    """The sizes M, N, K to round up to; None where that is not predicted to pay.
+def paddings(m: int, k: int, n: int, dtype: str, transposed: tuple[bool, bool], device: str) -> tuple[Sizes, ...]:
+    """The sizes as they are, then those to try, the least padding first; none of them where it is not predicted to pay.
 
-    >>> pads(2048, 1025, 2048, "bfloat16", (False, False), "h200")
-    (2048, 1032, 2048)
-    >>> pads(2048, 1024, 2048, "bfloat16", (False, False), "h200") is None
-    True
+    >>> paddings(2048, 2048, 1025, "bfloat16", (False, False), "h200")[:3]
+    ((2048, 2048, 1025), (2048, 2048, 1032), (2048, 2048, 1040))
+    >>> paddings(2048, 2048, 1024, "bfloat16", (False, False), "h200")
+    ((2048, 2048, 1024),)
     """
     plain = Matmul(m, n, k, dtype=dtype, transposed=transposed)
     made = whole(plain)
-    if made == plain:
-        return None
-    copied = sum(
-        copy_s(rows * columns, dtype, device)
-        for rows, columns, grown in ((m, k, (made.m, made.k) != (m, k)), (k, n, (made.k, made.n) != (k, n)))
-        if grown
-    )
-    pays = product_time_s(made, device) + copied < WORTH * product_time_s(plain, device)
-    return (made.m, made.n, made.k) if pays else None
+    sizes = (made.m, made.k, made.n)
+    if made == plain or _with_copies_s(plain, made, device) >= WORTH * product_time_s(plain, device):
+        return ((m, k, n),)
+    wider = dict.fromkeys(-(-made.n // step) * step for step in STEPS)
+    return ((m, k, n), sizes, *((made.m, made.k, each) for each in wider if made.n < each <= MOST_WIDER * made.n))
+
+
+def _with_copies_s(plain: Matmul, made: Matmul, device: str) -> float:
+    """Predicted seconds of the padded product and of the copies that it needs."""
+    pairs = (((plain.m, plain.k), (made.m, made.k)), ((plain.k, plain.n), (made.k, made.n)))
+    copies = sum(copy_s(grown[0] * grown[1], made.dtype, device) for own, grown in pairs if own != grown)
+    return product_time_s(made, device) + copies
+
+
+def _fastest(a: torch.Tensor, b: torch.Tensor, ways: tuple[Sizes, ...]) -> Sizes:
+    """The sizes with the shortest time on the GPU."""
+    from brrr.gpu.launching import fastest
+    from brrr.timing import measure
+
+    def seconds(sizes: Sizes, _: float) -> float:
+        span = measure(lambda: _padded(a, b, sizes), budget_s=TRIAL_S).span_s
+        return span.median if span is not None else float("inf")
+
+    return (fastest(ways, seconds) if len(ways) > 1 else None) or ways[0]
+
+
+def _padded(a: torch.Tensor, b: torch.Tensor, sizes: Sizes) -> torch.Tensor:
+    import torch
+
+    m, k, n = sizes
+    if (m, k) == a.shape and (k, n) == b.shape:
+        return torch.mm(a, b)
+    return torch.mm(_grown(a, m, k), _grown(b, k, n))[: a.shape[0], : b.shape[1]]
 
 
 def _grown(matrix: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
@@ -70,7 +107,12 @@ def _grown(matrix: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
         return matrix
     if _transposed(matrix):
         return _grown(matrix.t(), columns, rows).t()
-    if matrix.requires_grad or not matrix.is_cuda or matrix.element_size() != 2 or matrix.stride(1) != 1:
+    if (
+        (matrix.requires_grad and torch.is_grad_enabled())
+        or not matrix.is_cuda
+        or matrix.element_size() != 2
+        or matrix.stride(1) != 1
+    ):
         more = (0, columns - matrix.shape[1], 0, rows - matrix.shape[0])
         return torch.nn.functional.pad(matrix, more)
     from brrr.gpu.nvrtc import I64, PTR, kernel
