@@ -11,10 +11,8 @@
 # `x` (K × N), a column a sample. **Does one sample more cost a little more?**
 
 # %% tags=["setup", "question"]
-from IPython.display import display
-
-from brrr import check, claims, compare_speedup, explore, guess, reachable, suggest_shape
-from brrr.course import compare_growth, drawing, model_lines
+from brrr import check, claims, explore, guess, reachable, suggest_shape
+from brrr.course import compare_data, compare_growth, drawing, model_lines
 
 at = reachable("gemm", columns=1, size=2048, dtype="float32")
 
@@ -41,8 +39,9 @@ explore("gemm", at=at, lines=["nn", "nt", "tn"], values=batches, show="rate", un
 compare_growth(g, "gemm", ["nn"], **{**at, "columns": (1, 32)})
 
 # %% [markdown] tags=["explain"]
-# The first 32 samples are nearly free, and *two* columns are the worst choice of all: for one the library has a kernel for
-# a matrix and a vector, for two it takes a kernel made for many, and most of what that computes is thrown away.
+# The mini-batch shares the weights, so 32 samples cost far less than 32 times one. *Two* columns are the worst choice in
+# float32: for one the library has a kernel for a matrix and a vector, for two it takes a kernel made for many, and most of
+# what that computes is thrown away.
 #
 # A kernel cuts the result into [[tile|tiles]]; a [[thread block]] computes one of them, on one [[multiprocessor]]. So
 # cost comes in steps:
@@ -65,7 +64,7 @@ drawing("gemm-tiles", columns=385, dtype="float32")
 w = guess("In bfloat16, 1025 columns take ... times as long as 1024", unit="x")
 
 # %% tags=["run"]
-near = {"columns": tuple(n for n in range(961, 1100) if n % 32 in (0, 1) or n % 64 in (8, 16, 24))}
+near = {"columns": (896, 897, 928, 929, 960, 961, 992, 993, 1024, 1025)}
 where = reachable("gemm", columns=1025, size=2048, dtype="bfloat16")
 lines = ["nn", "linear", "padded"]
 explore("gemm", at=where, lines=lines, values=near, sliders=["columns"], unlock=w)
@@ -94,7 +93,14 @@ suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
 
 # %% tags=["explore"]
 four = reachable("gemm_many", count=4, size=512, dtype="float32")
-explore("gemm_many", at=four, show="ladder")
+explore("gemm_many", at=four, lines=["loop", "graph", "streams", "batched", "grouped", "combined"], show="ladder")
+
+# %% [markdown] tags=["explore"]
+# And what do the *numbers* do? A large product, again and again for a second: where power is the limit, the GPU lowers its
+# clock, and zeros switch fewer transistors than random numbers. **Benchmark with data like yours.**
+
+# %% tags=["explore"]
+compare_data()
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: count the waves
@@ -131,7 +137,8 @@ claims("07")
 # ## Remember
 #
 # - A product's time is a staircase: count tiles and waves before you blame the GPU.
-# - The first samples of a mini-batch are nearly free; after that, whole tiles are.
+# - A mini-batch shares the weights: its first samples cost far less than one each, and a sample in a tile that is there
+#   already costs nothing.
 # - In short types the contiguous dimension must be a multiple of 8; pad it, or store the matrix the other way.
 #
 # Terms: [[GEMM]], [[tile quantisation]], [[wave quantisation]], [[leading dimension]], [[padding]], [[batched GEMM]].
