@@ -11,6 +11,8 @@
 # `x` (K × N), a column a sample. **Does one sample more cost a little more?**
 
 # %% tags=["setup", "question"]
+from IPython.display import display
+
 from brrr import check, claims, explore, guess, reachable, suggest_shape
 from brrr.course import compare_data, compare_growth, drawing, model_lines
 
@@ -21,15 +23,12 @@ at = reachable("gemm", columns=1, size=2048, dtype="float32")
 #
 # M = K = 2048, float32 without [[tensor core|tensor cores]]. A product with one column has to fetch all of `W` for it: it is
 # [[memory-bound]]. With 32 columns each weight is fetched once and used 32 times.
+#
+# Then run: along x the columns, upwards FLOP/s. Move *size* and *type*, and compare NT and TN, where `x` or `W` is stored
+# [[transposed operand|transposed]].
 
 # %% tags=["guess"]
 g = guess("With 32 columns instead of one, the product takes ... times as long", unit="x")
-
-# %% [markdown] tags=["run"]
-# ## Run: throughput against the mini-batch
-#
-# Along x the columns, upwards FLOP/s. Move *size* and *type*; add NT and TN, where `x` or `W` is stored
-# [[transposed operand|transposed]].
 
 # %% tags=["run"]
 batches = {"columns": (1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)}
@@ -39,7 +38,7 @@ explore("gemm", at=at, lines=["nn", "nt", "tn"], values=batches, show="rate", un
 compare_growth(g, "gemm", ["nn"], **{**at, "columns": (1, 32)})
 
 # %% [markdown] tags=["explain"]
-# The mini-batch shares the weights, so 32 samples cost far less than 32 times one. *Two* columns are the worst choice in
+# The mini-batch shares the weights, so many samples cost far less than one each. *Two* columns are the worst choice in
 # float32: for one the library has a kernel for a matrix and a vector, for two it takes a kernel made for many, and most of
 # what that computes is thrown away.
 #
@@ -90,17 +89,14 @@ suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
 # The gates of a recurrent layer, the heads of an attention layer, q, k and v: several weights times the same mini-batch of
 # 64 columns. One after the other, on [[stream|streams]], as a [[batched GEMM]], as a [[grouped GEMM]] (which may have
 # different sizes), or with all weights below each other as one product.
+#
+# And what do the *numbers* do? The table has a large product, again and again for a second: where power is the limit, the GPU
+# lowers its clock, and zeros switch fewer transistors than random numbers. **Benchmark with data like yours.**
 
 # %% tags=["explore"]
 four = reachable("gemm_many", count=4, size=512, dtype="float32")
-explore("gemm_many", at=four, lines=["loop", "graph", "streams", "batched", "grouped", "combined"], show="ladder")
-
-# %% [markdown] tags=["explore"]
-# And what do the *numbers* do? A large product, again and again for a second: where power is the limit, the GPU lowers its
-# clock, and zeros switch fewer transistors than random numbers. **Benchmark with data like yours.**
-
-# %% tags=["explore"]
-compare_data()
+ways = ["loop", "graph", "streams", "batched", "grouped", "combined"]
+display(explore("gemm_many", at=four, lines=ways, show="ladder"), compare_data())
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: count the waves
