@@ -22,7 +22,7 @@ at = reachable("gemm", columns=1, size=2048, dtype="float32")
 # ## Guess: from one sample to 32
 #
 # M = K = 2048, float32 without [[tensor core|tensor cores]]. A product with one column has to fetch all of `W` for it: it is
-# [[memory-bound]]. With 32 columns each weight is fetched once and used 32 times.
+# [[memory-bound]]. With 32 columns each weight is fetched once, too, and used by all of them.
 #
 # Then run: along x the columns, upwards FLOP/s. Move *size* and *type*, and compare NT and TN, where `x` or `W` is stored
 # [[transposed operand|transposed]].
