@@ -6,7 +6,7 @@ from brrr.core import units
 from brrr.core.measurement import Measurement, Value
 from brrr.course.experiments import experiment as experiment_named
 from brrr.course.experiments.gemm import DTYPES
-from brrr.course.lessons.comparison import Comparison
+from brrr.course.lessons.waiting import Comparison
 from brrr.course.nouns.source import Source
 from brrr.course.sources import source as default_source
 
