@@ -31,8 +31,9 @@ at = reachable("gemm", columns=1, size=2048, dtype="float32")
 g = guess("With 32 columns instead of one, the product takes ... times as long", unit="x")
 
 # %% tags=["run"]
-batches = {"columns": (1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)}
-explore("gemm", at=at, lines=["nn", "nt", "tn"], values=batches, show="rate", unlock=g)
+batches = (1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)
+values = {"columns": batches, "size": (512, 1024, 2048, 4096, 8192)}
+explore("gemm", at=at, lines=["nn", "nt", "tn"], values=values, show="rate", unlock=g)
 
 # %% tags=["compare"]
 compare_growth(g, "gemm", ["nn"], **{**at, "columns": (1, 32)})
@@ -50,6 +51,8 @@ compare_growth(g, "gemm", ["nn"], **{**at, "columns": (1, 32)})
 #   its own;
 # - **the library's choice**: at some sizes it takes another kernel, or cuts each sum into parts ([[split-K]]) to have more
 #   blocks.
+#
+# Where NN and TN differ at your size, store the weights the faster way once: **pre-transposing** costs one copy.
 
 # %% tags=["explain"]
 drawing("gemm-tiles", columns=385, dtype="float32")

@@ -27,6 +27,8 @@ EIGHTS = tuple(range(40, 1025, 64))
 """Multiples of 8 that are none of 16."""
 WIDE = (1536, 1537, 2048, 2049, 3072, 3073, 4095, 4096)
 SOME = frozenset((*FEW, *EVEN, *ODD, *EIGHTS, *WIDE))
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)
+"""In every type and layout, at every one of SIZES: what the lesson's sliders reach."""
 STEPS = frozenset((1, 16, 32, 33, 64, 65, 96, 128, 192, 256))
 """The source's mini-batches and two odd neighbours."""
 APART = frozenset((1, 2, 8, 32, 33, 64, 96, 128, 129, 256, 257, 320, 512, 513, 768, 800, 1024, 1025, 2048, 4096))
@@ -42,6 +44,8 @@ def supports(variant: Variant, point: Point) -> bool:
     if not variant.on_gpu:
         return dtype == "float32" and size in CPU_SIZES and n in ON_CPU
     plain = dtype in ("float32", "bfloat16")
+    if variant.name in ("nn", "nt", "tn") and size in SIZES and n in BATCHES:
+        return True
     match variant.name:
         case "nn":
             return _plain(size, n, plain)
