@@ -55,7 +55,7 @@ compare_growth(g, "gemm", ["nn"], **{**at, "columns": (1, 32)})
 # Where NN and TN differ at your size, store the weights the faster way once: **pre-transposing** costs one copy.
 
 # %% tags=["explain"]
-drawing("gemm-tiles", columns=385, dtype="float32")
+drawing("gemm-tiles", source="recorded:h200", columns=385, dtype="float32")
 
 # %% [markdown] tags=["guess"]
 # ## Guess: one column too many

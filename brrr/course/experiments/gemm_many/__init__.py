@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Point, Value
 from brrr.counting.cost import ITEMSIZE, Cost, Matmul, OperatorCost
 from brrr.course.experiments.judging import maximum
@@ -54,6 +55,8 @@ def _ratios(evidence: Evidence, slow: str, fast: str) -> dict[tuple[Value, ...],
 def _larger_is_better(evidence: Evidence) -> Verdict:
     """One product after the other, in a graph, over all of them as one: above 1 at most points."""
     found = _ratios(evidence, "graph", "combined")
+    if not found:
+        raise NotRecordedError("several products, in a graph and as one, were measured together nowhere")
     wins = sum(each.low > 1 for each in found.values())
     most = maximum(found.values())
     return Verdict(
