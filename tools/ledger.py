@@ -626,6 +626,44 @@ def badly(r: Recording, scaled: bool, bound: float) -> Verdict:
 def peak(sheet: dict[str, Any]) -> float:
     return float(max(rate for unit in sheet["dense"].values() for rate in unit.values()))
 
+def flops(r: Recording, n: int, few: int, dtype: str = "float32") -> T:
+    """FLOP/s with n columns over those with others."""
+    t = r.along("nn.span_s", size=2048, dtype=dtype)
+    return t[few] / t[n] * (n / few)
+
+def multiples(r: Recording, dtype: str) -> Verdict:
+    """Is each multiple of 32 up to 1024 faster than the column before and behind?"""
+    found = [flops(r, n, near, dtype) for n in range(32, 1025, 32) for near in (n - 1, n + 1)]
+    return each(found, 1)[0], min(found)
+
+def not_monotonic(r: Recording) -> Verdict:
+    """The best FLOP/s with fewer columns over those with more, wherever that is largest."""
+    rates = {n: n / t for n, t in r.along("nn.span_s", size=2048, **F32).items()}
+    present(set(range(1, 1101)) <= set(rates))
+    return band(max(max(rates[few] for few in rates if few < n) / rates[n] for n in rates if n > 1), 1)
+
+def layouts(r: Recording) -> list[T]:
+    """The slower of NN and TN over the faster."""
+    where = {"columns": (32, 64, 96, 128, 256), "size": tuple(range(1024, 2561, 128)), **F32}
+    nn, tn = (r.all(f"{name}.span_s", **where) for name in ("nn", "tn"))
+    present(len(nn) == len(tn) == 65)
+    return [max(nn[p], tn[p]) / min(nn[p], tn[p]) for p in nn]
+
+def launches(r: Recording) -> dict[int, tuple[tuple[int, ...], int]]:
+    """By the columns, of the first kernel: the tile in its name, if any, and how many blocks it had."""
+    found = {}
+    for (n, size, dtype), row in r.rows.get("nn", {}).items():
+        if (size, dtype) == (2048, "float32") and row["launched"]:
+            name, grid, *_ = row["launched"].partition(";")[0].split()
+            sides = re.search(r"(\d+)x(\d+)", name)
+            found[n] = tuple(map(int, sides.groups())) if sides else (), math.prod(map(int, grid.split("x")))
+    return dict(present(found))
+
+def rounded(r: Recording, variant: str) -> T:
+    """The time with 50257 words over that with 50304."""
+    t = r.along(f"{variant}.span_s", tokens=12288)
+    return t[50257] / t[50304]
+
 # ---- the claims ----
 
 CLAIMS: dict[str, Claim] = {
@@ -860,6 +898,41 @@ CLAIMS: dict[str, Claim] = {
     "mlp.strassen-network-accurate": grid(min, (2.5,), RIVALS, "strassen-accurate", "span_s", 2, **LARGE_NET),
     "mlp.strassen-never-slower": lambda r: every(*(
         grid(min, (0.98,), RIVALS, way, needed=2, **SOURCE_GRID)(r) for way in ("strassen", "strassen-accurate"))),
+    "gemm.fourteen-times": lambda r: band(flops(r, 32, 1), *within(14)),
+    "gemm.at-least-32": lambda r: each((flops(r, 32, few) for few in (1, 2, 4, 8, 16)), 1),
+    "gemm.multiples-of-32": lambda r: multiples(r, "float32"),
+    "gemm.multiples-in-bf16": lambda r: multiples(r, "bfloat16"),
+    "gemm.not-monotonic": not_monotonic,
+    "gemm.asymmetry": lambda r: (lambda found: fact(
+        any(t.low >= 1.2 for t in found) and any(t.high <= 1.05 for t in found), max(found)))(layouts(r)),
+    "gemm.slightly": lambda r: (lambda found: (each(found, 0, 1.2)[0], max(found)))(layouts(r)),
+    "gemm.size-independent": lambda r: (lambda rates: band(max(rates) / min(rates), 0, 1.1))(
+        [n**2 / r("nn.span_s", columns=2048, size=n, **F32) for n in (2048, 4096, 8192)]),
+    "gemm.about-64": lambda r: (lambda rates: band(rates[64] / max(rates.values()), 0.8))(
+        {n: n / t for n, t in r.along("nn.span_s", size=2048, **F32).items()}),
+    "gemm.data-change-nothing": lambda r: each(
+        (r.ratio("span_s", "zeros", "nn", columns=4096, size=8192, dtype=dtype) for dtype in ("float32", "bfloat16")),
+        0.9, 1.1),
+    "gemm.tiles": lambda r: (lambda share: fact(share > 0.5, share))(
+        mean(bool(sides) and 32 <= min(sides) <= max(sides) <= 128 for sides, _ in launches(r).values())),
+    "gemm.several-blocks": lambda r: (lambda times, found: band(
+        found[max(found, key=lambda n: n / times[n].mid)][1] / int(r.sheet["sm_count"]), 2))(
+        r.along("nn.span_s", size=2048, **F32), launches(r)),
+    "gemm.one-more-column": lambda r: (lambda t: each((t[n + 1] / t[n] for n in (512, 1024)), 5))(
+        r.along("nn.span_s", size=2048, dtype="bfloat16")),
+    "gemm.two-columns": lambda r: (lambda t: band(t[2] / t[1], *within(8)))(r.along("nn.span_s", size=2048, **F32)),
+    "gemm.odd-rows": lambda r: (lambda t: (lambda found: (each(found, 0, 1.1)[0], max(found)))(
+        [t[n - 31] / t[n] for n in range(32, 1025, 32)]))(r.along("linear.span_s", size=2048, dtype="bfloat16")),
+    "gemm.padding-gains": ratio("span_s", "nn", "padded", 5, columns=1025, size=2048, dtype="bfloat16"),
+    "gemm.padding-never-slower": grid(
+        min, (0.98,), "nn", "padded", "span_s", size=2048, dtype=("bfloat16", "float16")),
+    "gemm_many.larger-is-better": lambda r: (lambda found: fact(
+        2 * sum(t.low > 1 for t in found.values()) > len(found), len(found)))(
+        r.ratios("span_s", "graph", "combined", count=(2, 4, 8, 16, 32))),
+    "gemm_many.streams-help": ratio("span_s", "graph", "streams", 1, count=4, size=512, **F32),
+    "gemm_many.batched-as-combined": ratio("span_s", "batched", "combined", 0.9, 1.1, count=4, size=512, **F32),
+    "vocabulary.a-quarter": lambda r: band(rounded(r, "step"), *as_told(1.25)),
+    "vocabulary.more-is-faster": lambda r: band(rounded(r, "forward"), 1),
     **{f"strassen.fp32-prepared-{n}": faster("sgemm", READY, n, by)
        for n, by in ((2048, 1.05), (4096, 1.24), (8192, 1.36), (16384, 1.4))},
     **{f"strassen.fp32-timed-{n}": faster("sgemm", TIMED, n, by)
