@@ -66,7 +66,7 @@ def _not_monotonic(evidence: Evidence) -> Verdict:
     curve = _curve(evidence, "nn", "float32")
     if len(curve) < FEW:
         raise NotRecordedError(f"fewer than {FEW} numbers of columns were measured")
-    best, drop, where = Estimate(0.0, 0.0, 0.0, 9), Estimate(1.0, 1.0, 1.0, 9), (0, 0)
+    best, drop, where = Estimate(0.0, 0.0, 0.0, 9), Estimate(0.0, 0.0, 0.0, 9), (0, 0)
     top = 0
     for n, time in curve.items():
         rate = n / time

@@ -1,0 +1,413 @@
+"""Products of matrices, column by column: grid and plan, workloads, every claim holding and failing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+import torch
+from formulas import Made
+
+from brrr.core.errors import BrrrError, DeviceMemoryError
+from brrr.core.measurement import Measurement, Point, Value
+from brrr.course.experiments import experiment
+from brrr.course.experiments.gemm import DTYPES, MOST, matmul_of, settle_s
+from brrr.course.experiments.gemm.claims import blocks, steps, tile
+from brrr.course.experiments.gemm.work import MAKERS, TOLERANCES, Operands
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.nouns.source import Evidence
+from brrr.course.sources.plan import claimed_points
+from brrr.course.sources.plan import steps as planned
+from brrr.course.sources.timers import measure_point
+from brrr.gpu.datasheet import hardware
+
+GEMM = experiment("gemm")
+ODD: Point = {"columns": 33, "size": 48, "dtype": "float32"}
+"""Off the grid: a workload may be made anywhere."""
+
+
+# ---- the grid, the plan, the costs ----
+
+
+def test_the_recording_stays_small() -> None:
+    rows = [len(step.variants) for step in planned([GEMM], "cuda")]
+    assert sum(rows) <= 6000
+    assert sum(len(step.variants) for step in planned([GEMM], "cpu")) <= 100
+
+
+def test_every_number_of_columns_is_swept_at_one_size_in_two_types() -> None:
+    for dtype in ("float32", "bfloat16"):
+        assert all(GEMM.has("nn", {"columns": n, "size": 2048, "dtype": dtype}) for n in range(1, MOST + 1))
+    assert not GEMM.has("nn", {"columns": 37, "size": 2048, "dtype": "tf32"})
+    assert not GEMM.has("nn", {"columns": 37, "size": 4096, "dtype": "float32"})
+
+
+def test_every_point_that_a_claim_asks_for_is_measured() -> None:
+    asked = [GEMM.point(**dict(zip(("columns", "size", "dtype"), key, strict=True))) for key in claimed_points(GEMM)]
+    assert len(asked) > 100
+    assert [point for point in asked if not any(GEMM.has(each.name, point) for each in GEMM.variants)] == []
+
+
+def test_zeros_are_multiplied_where_random_numbers_are_and_long_enough_for_the_power() -> None:
+    points = [point for point in GEMM.points() if GEMM.has("zeros", point)]
+    assert {point["dtype"] for point in points} == set(DTYPES)
+    assert all(GEMM.has("nn", point) for point in points)
+    assert [(p["columns"], p["size"]) for p in points if settle_s(p) and p["dtype"] == "tf32"] == [(4096, 8192)]
+
+
+def test_costs_and_shapes_by_hand() -> None:
+    point: Point = {"columns": 3, "size": 8, "dtype": "bfloat16"}
+    cost = GEMM.cost_at("nt", point)
+    assert cost is not None
+    assert (cost.flop, cost.bytes) == (2 * 8 * 8 * 3, 2 * (8 * 8 + 2 * 8 * 3))
+    tf32 = GEMM.cost_at("nn", {**point, "dtype": "tf32"})
+    assert tf32 is not None and tf32.bytes == 2 * cost.bytes
+    shapes = {name: matmul_of(name, point) for name in ("nn", "nt", "tn", "linear")}
+    assert [(each.m, each.n, each.k) for each in shapes.values()] == [(8, 3, 8)] * 3 + [(3, 8, 8)]
+    assert [each.transposed for each in shapes.values()] == [
+        (False, False), (False, True), (True, False), (False, True)]  # fmt: skip
+    assert matmul_of("nn", {**point, "dtype": "tf32"}).dtype == "float32"
+
+
+def test_what_is_predicted_is_the_product_of_the_way() -> None:
+    point: Point = {"columns": 3, "size": 8, "dtype": "float16"}
+    assert GEMM.predicted_run("padded", point) is None
+    for name in ("nn", "nt", "tn", "linear"):
+        run = GEMM.predicted_run(name, point)
+        assert run is not None and run.cost.matmuls == (matmul_of(name, point),)
+
+
+# ---- workloads ----
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("name", [name for name in MAKERS if name != "zeros"])
+@pytest.mark.parametrize("columns", [1, 7, 32])
+def test_every_way_gives_the_product_and_a_wrong_one_is_refused(name: str, dtype: str, columns: int) -> None:
+    given = Operands.of(24, columns, dtype, "cpu")
+    run, error = MAKERS[name](given)
+    right = run()
+    exact = (given.w.double() @ given.x.double()).to(right.dtype)
+    torch.testing.assert_close(right.t() if name == "linear" else right, exact, rtol=2e-2, atol=2e-2)
+    assert error(right) <= TOLERANCES[dtype]
+    assert error(right * (1 + 3 * TOLERANCES[dtype])) > TOLERANCES[dtype]
+    assert math.isnan(error(right[:-1])) and math.isnan(error(right.double()))
+    assert not error(torch.zeros_like(right)) <= TOLERANCES[dtype]
+
+
+def test_tf32_would_be_found_out_among_float32() -> None:
+    run, error = MAKERS["nn"](Operands.of(24, 8, "float32", "cpu"))
+    right = run()
+    assert 3e-4 * 0.9 < error(right * (1 + 3e-4)) <= TOLERANCES["tf32"]
+
+
+def test_zeros_give_zeros() -> None:
+    given = Operands.of(24, 5, "bfloat16", "cpu")
+    run, error = MAKERS["zeros"](given)
+    found = run()
+    assert found.dtype == torch.bfloat16 and error(found) == 0
+    found[3, 4] = -0.5
+    assert error(found) == 0.5
+    assert bool(given.x.any()), "the ways that share the operands still have their numbers"
+
+
+def test_a_layout_is_prepared_before_the_call_and_the_ways_share_their_numbers() -> None:
+    given = Operands.of(16, 5, "float32", "cpu")
+    assert Operands.of(16, 5, "float32", "cpu") is given
+    results = {name: MAKERS[name](given)[0]() for name in ("nn", "nt", "tn", "padded")}
+    assert all(torch.allclose(each, given.w @ given.x, atol=1e-5) for each in results.values())
+    before = MAKERS["nt"](given)[0]
+    given.x.zero_()
+    assert before().any(), "x was laid out beforehand"
+
+
+def test_the_cpu_is_measured_and_the_gpu_says_why_not() -> None:
+    found = measure_point(GEMM, ["cpu"], ODD, budget_s=0.01)["cpu"]
+    assert not isinstance(found, BrrrError) and 0 < found.error <= TOLERANCES["float32"]
+    if not torch.cuda.is_available():
+        missing = measure_point(GEMM, ["nn", "padded"], ODD, budget_s=0.01)
+        assert all(isinstance(each, BrrrError) for each in missing.values())
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(DeviceMemoryError, match="a product of 4194304 x 4194304 by 2 columns"):
+        GEMM.workload("cpu", {"columns": 2, "size": 2**22, "dtype": "float32"})
+
+
+# ---- kernels' names ----
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sides", "count"),
+    [
+        ("cutlass_80_simt_sgemm_256x128_8x4_nn_align1 64x1x2 of 256", (256, 128), 128),
+        ("sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x32x8_stage3_warpsize1x2x1 32x2x8 of 64", (64, 32), 512),
+        ("nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT 4x8x1 of 384", (64, 8), 32),
+        ("internal::gemvx::kernel 512x1x1 of 64", None, 512),
+        ("gemv2T_kernel_val 7x3x1 of 128", None, 21),
+    ],
+)
+def test_tile_and_blocks_of_a_kernel(kernel: str, sides: tuple[int, int] | None, count: int) -> None:
+    assert (tile(kernel), blocks(kernel)) == (sides, count)
+
+
+# ---- claims on made-up machines ----
+
+Formula = Callable[[int, int, str], float]
+POINTS = [tuple(point.values()) for point in GEMM.points()]
+KEYS = {
+    each.name: [key for key in POINTS if GEMM.has(each.name, dict(zip(("columns", "size", "dtype"), key, strict=True)))]
+    for each in GEMM.variants
+    if each.on_gpu
+}
+KERNEL = "cutlass_80_simt_sgemm_128x64_8x5_nn_align1 64x8x1 of 128"
+H200 = hardware("h200")
+
+
+@dataclass
+class Products(Made):
+    """Times by formulas of columns, size and type, wherever the grid has the variant; kernels by columns and type."""
+
+    named: Callable[[int, str], str] = lambda n, dtype: KERNEL
+    without: Mapping[str, Callable[[int], bool]] = field(default_factory=dict)
+    kept: dict[str, dict[tuple[Value, ...], Measurement]] = field(default_factory=dict)
+
+    def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
+        if variant not in self.kept:
+            self.kept[variant] = self._made(variant)
+        return self.kept[variant]
+
+    def _made(self, variant: str) -> dict[tuple[Value, ...], Measurement]:
+        formula: Any = self.times.get(variant)
+        left_out = self.without.get(variant, lambda n: False)
+        points: Any = [key for key in KEYS.get(variant, ()) if formula and not left_out(int(key[0]))]
+        return {
+            (n, size, dtype): Measurement(
+                span_s=self._estimate(formula(n, size, dtype)), launched=(self.named(n, dtype), "splitK 1x1x1 of 32")
+            )
+            for n, size, dtype in points
+        }
+
+
+def rate(n: int, dtype: str) -> float:
+    """Multiples of 32 are best; in short types alignment decides; one column has a kernel of its own."""
+    if dtype == "bfloat16" or dtype == "float16":
+        return 10.0 if n % 32 == 0 else 9.0 if n % 8 == 0 else 3.0 if n % 2 == 0 else 1.5
+    if n < 32:
+        return 1 / 14 if n == 1 else 1 / 56 if n == 2 else 0.4
+    return 1.0 if n % 32 == 0 else 0.9
+
+
+def plain(n: int, size: int, dtype: str) -> float:
+    return 1e-12 * n * size**2 / rate(n, dtype)
+
+
+def up(n: int, to: int) -> int:
+    return -(-n // to) * to
+
+
+GOOD: dict[str, Any] = {
+    "nn": plain,
+    "nt": plain,
+    "tn": lambda n, size, dtype: plain(n, size, dtype) * (1.3 if (n, size) == (96, 1792) else 1.0),
+    "linear": lambda n, size, dtype: plain(up(n, 32), size, dtype),
+    "zeros": plain,
+    "padded": lambda n, size, dtype: min(plain(n, size, dtype), plain(up(n, 8), size, dtype)),
+}
+OTHERWISE: dict[str, dict[str, Any]] = {"slightly": {"tn": plain}}
+"""Of two claims that contradict each other, on another machine."""
+
+
+def verdict(claim: str, named: Any = None, without: Any = None, **changed: Any) -> str:
+    times = {name: formula for name, formula in {**GOOD, **changed}.items() if formula is not None}
+    source: Any = Products(times, (), spread=0.002, named=named or (lambda n, dtype: KERNEL), without=without or {})
+    return next(each for each in GEMM.claims if each.name == claim).verdict(Evidence(GEMM, source)).status
+
+
+@pytest.fixture
+def foretold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A predictor that is right on the machine of GOOD."""
+    monkeypatch.setattr("brrr.roofline.shapes.product_time_s", lambda p, device: plain(p.n, p.m, p.dtype))
+
+
+JUDGED = [each.name for each in GEMM.claims if not each.entry.not_here]
+
+
+@pytest.mark.usefixtures("foretold")
+@pytest.mark.parametrize("claim", JUDGED)
+def test_every_claim_holds_on_a_machine_like_the_sources_and_is_silent_on_none(claim: str) -> None:
+    assert verdict(claim, **OTHERWISE.get(claim, {})) == "holds"
+    assert verdict(claim, **dict.fromkeys(GOOD)) == "not measured"
+
+
+def test_what_nothing_here_can_judge() -> None:
+    unjudged = [each.name for each in GEMM.claims if each.entry.not_here]
+    assert unjudged == ["thirty-times", "usual-batches", "small-batches-hurt"]
+
+
+def slower(name: str, factor: float, where: Callable[[int, int, str], bool] = lambda *_: True) -> dict[str, Any]:
+    """A machine where a way takes so many times as long, in some places."""
+    old = GOOD[name]
+    return {name: lambda n, size, dtype: old(n, size, dtype) * (factor if where(n, size, dtype) else 1.0)}
+
+
+def steady(n: int, size: int, dtype: str) -> float:
+    """A rate that grows with every column."""
+    return 1e-12 * size**2 * (n + 500.0)
+
+
+def zeros(factor: float, dtype: str) -> dict[str, Any]:
+    return slower("zeros", factor, lambda n, size, kind: (n, size, kind) == (4096, 8192, dtype))
+
+
+OTHER: list[tuple[str, dict[str, Any], str]] = [
+    ("fourteen-times", slower("nn", 0.75, lambda n, *_: n == 1), "fails"),
+    ("fourteen-times", slower("nn", 1.25, lambda n, *_: n == 1), "fails"),
+    ("fourteen-times", slower("nn", 1.2, lambda n, *_: n == 1), "undecided"),
+    ("at-least-32", slower("nn", 0.35, lambda n, *_: n == 8), "fails"),
+    ("at-least-32", slower("nn", 0.4, lambda n, *_: n == 16), "undecided"),
+    ("multiples-of-32", slower("nn", 0.8, lambda n, *_: n == 703), "fails"),
+    ("multiples-of-32", slower("nn", 0.8, lambda n, *_: n == 705), "fails"),
+    ("multiples-of-32", slower("nn", 0.8, lambda n, size, dtype: (n, dtype) == (705, "bfloat16")), "holds"),
+    ("multiples-of-32", slower("nn", 0.9, lambda n, *_: n == 1025), "undecided"),
+    ("multiples-in-bf16", slower("nn", 0.1, lambda n, size, dtype: (n, dtype) == (31, "bfloat16")), "fails"),
+    ("multiples-in-bf16", slower("nn", 0.1, lambda n, size, dtype: (n, dtype) == (31, "float32")), "holds"),
+    ("not-monotonic", {"nn": steady}, "undecided"),
+    ("not-monotonic", {"nn": lambda n, size, dtype: size**2 / n**7}, "fails"),
+    ("not-monotonic", {"nn": lambda n, size, dtype: 1e-12 * size**2 * n}, "undecided"),
+    ("not-monotonic", {"nn": lambda n, *at: steady(n, *at) * (2 if n == 4096 else 1)}, "holds"),
+    ("asymmetry", {"tn": plain}, "fails"),
+    ("asymmetry", slower("tn", 1.3), "fails"),
+    ("asymmetry", {"tn": lambda n, *at: plain(n, *at) * (1.2 if n == 96 else 1.0)}, "fails"),
+    ("asymmetry", {"tn": lambda n, *at: plain(n, *at) * (1.21 if n == 96 else 1.0)}, "holds"),
+    ("asymmetry", {"tn": lambda n, *at: plain(n, *at) / (1.21 if n == 96 else 1.0)}, "holds"),
+    ("asymmetry", {"tn": lambda n, *at: plain(n, *at) * (1.21 if n == 96 else 1.06)}, "fails"),
+    ("slightly", {}, "fails"),
+    ("slightly", {"tn": lambda n, *at: plain(n, *at) / (1.3 if n == 256 else 1.0)}, "fails"),
+    ("slightly", {"tn": lambda n, *at: plain(n, *at) * 1.2}, "undecided"),
+    ("slightly", {"tn": lambda n, *at: plain(n, *at) * (9 if n in (1, 16, 192) else 1.1)}, "holds"),
+    ("size-independent", slower("nn", 1.2, lambda n, size, _: size == 8192), "fails"),
+    ("size-independent", slower("nn", 0.8, lambda n, size, _: size == 2048), "fails"),
+    ("size-independent", slower("nn", 1.1, lambda n, size, _: size == 4096), "undecided"),
+    ("about-64", slower("nn", 1.3, lambda n, *_: n == 64), "fails"),
+    ("about-64", slower("nn", 0.7, lambda n, *_: n == 4096), "fails"),
+    ("about-64", slower("nn", 1.25, lambda n, *_: n == 64), "undecided"),
+    ("data-change-nothing", zeros(0.85, "bfloat16"), "fails"),
+    ("data-change-nothing", zeros(1.15, "float32"), "fails"),
+    ("data-change-nothing", zeros(0.5, "float16"), "holds"),
+    ("data-change-nothing", zeros(0.9, "bfloat16"), "undecided"),
+    ("one-more-column", slower("nn", 0.7, lambda n, *_: n == 513), "fails"),
+    ("one-more-column", slower("nn", 0.7, lambda n, *_: n == 1025), "fails"),
+    ("two-columns", slower("nn", 0.75, lambda n, *_: n == 2), "fails"),
+    ("two-columns", slower("nn", 1.25, lambda n, *_: n == 2), "fails"),
+    ("odd-rows", slower("linear", 1.2, lambda n, *_: n == 609), "fails"),
+    ("odd-rows", slower("linear", 1.2, lambda n, *_: n == 993), "fails"),
+    ("odd-rows", slower("linear", 1.1, lambda n, *_: n == 33), "undecided"),
+    ("odd-rows", slower("linear", 1.2, lambda n, *_: n in (34, 1025)), "holds"),
+    ("padding-gains", slower("padded", 1.3), "fails"),
+    ("padding-never-slower", slower("padded", 1.05, lambda n, size, dtype: (n, dtype) == (2, "float16")), "fails"),
+    ("padding-never-slower", slower("padded", 1.05, lambda n, size, dtype: (n, dtype) == (4096, "bfloat16")), "fails"),
+    ("padding-never-slower", slower("padded", 1.019, lambda n, *_: n % 8 == 0), "undecided"),
+]
+
+
+@pytest.mark.parametrize(("claim", "changed", "status"), OTHER)
+def test_both_sides_of_each_bound(claim: str, changed: dict[str, Any], status: str) -> None:
+    assert verdict(claim, **changed) == status
+
+
+def test_every_judge_with_a_bound_is_tried_on_both_sides() -> None:
+    tried = {claim for claim, _, status in OTHER if status == "fails"}
+    apart = {"tiles", "several-blocks", "steps-located", "sweep-error", "held-out"}
+    assert tried | apart == set(JUDGED)
+
+
+def test_a_sweep_with_holes_is_no_sweep() -> None:
+    assert verdict("not-monotonic", without={"nn": lambda n: n == 77 or n > MOST}) == "not measured"
+    assert verdict("odd-rows", without={"linear": lambda n: n == 609}) == "not measured"
+    assert verdict("asymmetry", without={"tn": lambda n: n == 256}) == "not measured"
+
+
+def named(few: Callable[[int], bool], kernel: str) -> Any:
+    """Another kernel where `few` says so, for float32."""
+    return lambda n, dtype: kernel if few(n) and dtype == "float32" else KERNEL
+
+
+@pytest.mark.parametrize(
+    ("kernel", "status"),
+    [
+        ("cutlass_80_simt_sgemm_256x128_8x4_nn_align1 64x8x1 of 128", "fails"),
+        ("nvjet_sm90_tst_64x24_64x16_1x4_h_bz_NNT 64x8x1 of 384", "fails"),
+        ("gemv2T_kernel_val 64x8x1 of 128", "fails"),
+        ("cutlass_80_simt_sgemm_32x128_8x4_nn_align1 64x8x1 of 128", "holds"),
+    ],
+)
+def test_most_kernels_have_tiles_of_32_to_128(kernel: str, status: str) -> None:
+    assert verdict("tiles", named=named(lambda n: True, kernel)) == status
+    assert verdict("tiles", named=named(lambda n: n > 700, kernel)) == "holds"
+
+
+def test_half_of_the_products_are_not_most() -> None:
+    sweep = [n for n, size, dtype in KEYS["nn"] if (size, dtype) == (2048, "float32")]
+    half = set(sweep[: len(sweep) // 2])
+    wide = "cutlass_80_simt_sgemm_256x128_8x4_nn_align1 64x8x1 of 128"
+    assert len(sweep) % 2 == 0
+    assert verdict("tiles", named=named(half.__contains__, wide)) == "fails"
+    assert verdict("tiles", named=named((half - {1}).__contains__, wide)) == "holds"
+
+
+def test_the_fastest_kernel_has_two_blocks_for_each_multiprocessor() -> None:
+    sms = H200.sm_count
+    assert sms == 132
+    fastest = slower("nn", 0.5, lambda n, *_: n == 640)
+    for count, status in ((2 * sms, "holds"), (2 * sms - 1, "fails")):
+        kernel = f"cutlass_80_simt_sgemm_128x64_8x5_nn_align1 {count}x1x1 of 128"
+        assert verdict("several-blocks", named=named(lambda n: n == 640, kernel), **fastest) == status
+        assert verdict("several-blocks", named=named(lambda n: n == 641, kernel), **fastest) == "holds"
+
+
+# ---- the predictor against the sweep ----
+
+
+def test_a_step_is_a_change_to_the_next_column_either_way() -> None:
+    assert steps({1: 1.0, 2: 1.07, 3: 1.17, 4: 1.0, 6: 9.0}) == {3, 4}
+    assert steps({2: 1.0, 1: 2.0}) == {2}
+
+
+def off(factor: float, where: Callable[[Any], bool]) -> Callable[[Any, str], float]:
+    """A predictor that is wrong by a factor in some places."""
+    return lambda p, device: plain(p.n, p.m, p.dtype) * (factor if where(p) else 1.0)
+
+
+PREDICTED: list[tuple[str, Callable[[Any, str], float], str]] = [
+    ("steps-located", lambda p, device: 1e-12 * p.n * p.m**2 / rate(p.n - 1 or 1, p.dtype), "fails"),
+    ("steps-located", off(2.0, lambda p: p.dtype == "bfloat16" and p.n > 550), "holds"),
+    ("sweep-error", off(1.06, lambda p: p.dtype == "bfloat16"), "fails"),
+    ("sweep-error", off(0.94, lambda p: p.dtype == "float32"), "fails"),
+    ("sweep-error", off(1.04, lambda p: True), "holds"),
+    ("sweep-error", off(9.0, lambda p: p.n > 600), "holds"),
+    ("sweep-error", off(9.0, lambda p: p.m != 2048), "holds"),
+    ("held-out", off(1.09, lambda p: (p.m, p.dtype) == (1760, "float32")), "fails"),
+    ("held-out", off(0.91, lambda p: (p.m, p.dtype) == (3000, "bfloat16")), "fails"),
+    ("held-out", off(1.09, lambda p: p.m == 2048), "holds"),
+    ("held-out", off(1.07, lambda p: True), "holds"),
+]
+
+
+@pytest.mark.parametrize(("claim", "predictor", "status"), PREDICTED)
+def test_a_predictor_that_is_off(
+    monkeypatch: pytest.MonkeyPatch, claim: str, predictor: Callable[[Any, str], float], status: str
+) -> None:
+    monkeypatch.setattr("brrr.roofline.shapes.product_time_s", predictor)
+    assert verdict(claim) == status
+
+
+def test_the_predictor_is_asked_for_the_device_of_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = set()
+    monkeypatch.setattr("brrr.roofline.shapes.product_time_s", lambda p, device: asked.add(device) or 1.0)
+    source: Any = replace(Products(GOOD, ()), device="NVIDIA A100-SXM4-80GB")
+    next(each for each in GEMM.claims if each.name == "sweep-error").verdict(Evidence(GEMM, source))
+    assert asked == {"a100"}
