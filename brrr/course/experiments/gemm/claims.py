@@ -29,6 +29,14 @@ def _curve(evidence: Evidence, line: str, dtype: str, size: int = SIZE) -> dict[
     return {int(n): time for n, time in evidence.curve(line, "columns", size=size, dtype=dtype).items()}
 
 
+def _sweep(evidence: Evidence, dtype: str = "float32") -> dict[int, Estimate]:
+    """W x at every number of columns; NotRecordedError where only some were measured."""
+    found = _curve(evidence, "nn", dtype)
+    if len(found) < FEW:
+        raise NotRecordedError(f"fewer than {FEW} numbers of columns were measured in {dtype}")
+    return found
+
+
 def _rate(evidence: Evidence, columns: int, over: int, dtype: str = "float32") -> Estimate:
     """FLOP/s with some columns over those with other columns."""
     times = [_time(evidence, "nn", each, dtype) for each in (over, columns)]
@@ -63,9 +71,7 @@ def _multiples(dtype: str) -> Judge:
 
 def _not_monotonic(evidence: Evidence) -> Verdict:
     """The largest loss of FLOP/s from some number of columns to any larger one."""
-    curve = _curve(evidence, "nn", "float32")
-    if len(curve) < FEW:
-        raise NotRecordedError(f"fewer than {FEW} numbers of columns were measured")
+    curve = _sweep(evidence)
     best, drop, where = Estimate(0.0, 0.0, 0.0, 9), Estimate(0.0, 0.0, 0.0, 9), (0, 0)
     top = 0
     for n, time in curve.items():
@@ -115,7 +121,7 @@ def _size_independent(evidence: Evidence) -> Verdict:
 
 def _about_64(evidence: Evidence) -> Verdict:
     """FLOP/s at 64 columns over the best of all."""
-    rates = {n: n / time for n, time in _curve(evidence, "nn", "float32").items()}
+    rates = {n: n / time for n, time in _sweep(evidence).items()}
     top = max(rates, key=lambda n: rates[n].median)
     found = rates[64] / rates[top]
     return Verdict(not_below(found, 0.8), f"64 columns get {found:%} of the FLOP/s of {top}")
@@ -208,6 +214,8 @@ def _padding_never_slower(evidence: Evidence) -> Verdict:
     for dtype in ("bfloat16", "float16"):
         plain, padded = (_curve(evidence, line, dtype) for line in ("nn", "padded"))
         found |= {(dtype, n): plain[n] / padded[n] for n in plain.keys() & padded.keys()}
+    if not found:
+        raise NotRecordedError("padding was measured nowhere beside torch.mm")
     worst = min(found, key=lambda key: found[key].median)
     slower = sum(each.high < 0.98 for each in found.values())
     text = f"the least gain is {found[worst]:x} at {worst[1]} columns in {worst[0]}; slower at {slower} of {len(found)}"
@@ -245,6 +253,7 @@ def steps(times: Mapping[int, float]) -> set[int]:
 def _steps_located(evidence: Evidence) -> Verdict:
     told = []
     for dtype in ("float32", "bfloat16"):
+        _sweep(evidence, dtype)
         measured, predicted = foretold(evidence, dtype)
         seen = steps(measured)
         told.append((len(seen & steps(predicted)), len(seen), dtype))
