@@ -1,0 +1,33 @@
+"""nvMatmulHeuristics beside `brrr.predict` on the recorded products: median errors.
+
+python -m tools.heuristics   # needs the extra `peer`
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import median
+
+from brrr.counting.cost import Matmul
+from brrr.course.experiments import experiment
+from brrr.course.experiments.gemm.claims import SIZE, foretold
+from brrr.course.nouns.source import Evidence
+from brrr.course.sources import source
+from brrr.roofline.peer import heuristics_s
+
+
+def main() -> None:
+    """All columns of the sweep, and those whose rows begin at 16 bytes."""
+    evidence = Evidence(experiment("gemm"), source("recorded:h200"))
+    for dtype, whole in (("float32", 4), ("bfloat16", 8)):
+        measured, ours = foretold(evidence, dtype)
+        plain = Matmul(SIZE, SIZE, SIZE, dtype=dtype)
+        theirs = {n: heuristics_s(replace(plain, n=n)) or 0.0 for n in measured}
+        for label, every in (("all", 1), ("on 16 B", whole)):
+            of = [n for n in measured if n % every == 0]
+            errors = [median(abs(each[n] / measured[n] - 1) for n in of) for each in (theirs, ours)]
+            print(f"{dtype}, {label} ({len(of)}): nvMatmulHeuristics {errors[0]:.1%}, brrr.predict {errors[1]:.1%}")
+
+
+if __name__ == "__main__":
+    main()
