@@ -93,7 +93,7 @@ LIMIT = math.log(2.5)
 """A product further off than this factor is an exception, and no more than this is told to its neighbours."""
 FEW = 3
 """Fewer neighbours than this tell nothing."""
-PRODUCTS = Hyperparameters((5.0, 5.7, 3.1, 4.0, 4.0, 1.55, 0.35, 3.5, 1.9, 2.1), size=0.3, noise=0.09, mean=0.03)
+PRODUCTS = Hyperparameters((2.0, 2.3, 1.2, 1.6, 1.6, 0.6, 0.14, 1.4, 0.8, 0.8), size=0.3, noise=0.09, mean=0.2)
 """Of products: by rows, columns, k, batch, both misalignments, rounded waves, waves, transposition, the tile's area."""
 CLASSES = Hyperparameters((5.0, 4.5, 6.0, 27.0), size=0.36, noise=0.06, mean=3.0)
 """Of a class of operators: by elements, length of a line, bytes of an element, lines of whole vectors."""

@@ -147,6 +147,15 @@ def test_short_sums_are_not_split() -> None:
     assert {each.split for each in tilings(Matmul(128, 128, 64), SPEEDS)} == {1}
 
 
+def test_what_the_library_is_known_to_take_is_all_that_is_tried() -> None:
+    """Few columns of float32 get a wide tile, unless an operand is transposed or there are more columns or rows."""
+    few = Matmul(2048, 6, 2048, dtype="float32")
+    assert {(t.rows, t.columns) for t in tilings(few, SPEEDS)} == {(32, 128)}
+    assert {(t.rows, t.columns, t.split) for t in tilings(replace(few, n=7), SPEEDS)} == {(64, 32, 16)}
+    others = (replace(few, n=12), replace(few, m=4096), replace(few, transposed=(False, True)), replace(few, batch=2))
+    assert all(len({(t.rows, t.columns) for t in tilings(each, SPEEDS)}) > 3 for each in others)
+
+
 def test_partial_sums_are_written_and_read_once_in_float32() -> None:
     """Where computing takes longest, the cache's share is the result and the partial sums: it halves with its time."""
     product = Matmul(256, 256, 8192, dtype="bfloat16")

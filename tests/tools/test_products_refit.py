@@ -1,0 +1,54 @@
+"""Refits of product kernels: which points they use, and that a change is kept only where it lowers the error."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from brrr.course.experiments.gemm import HELD_OUT
+from brrr.roofline.device_model import model_of
+from brrr.roofline.products import FAMILIES, Family, product_s
+from tools.products_refit import changed, errors, loss, neighbours, points, refitted
+
+NAME = "short, 4 B"
+MODEL = model_of("h200")
+
+
+@pytest.fixture(autouse=True)
+def families() -> Iterator[None]:
+    """A refit tries its constants in the package's own table."""
+    before = dict(FAMILIES)
+    yield
+    cast("dict[str, Family]", FAMILIES).update(before)
+    product_s.cache_clear()
+
+
+def test_points_are_of_the_family_and_none_is_held_out() -> None:
+    of = points(NAME, MODEL)
+    assert len(of) > 100 and all(product.dtype == "bfloat16" for product, _, _ in of)
+    assert not any(product.k in HELD_OUT and product.m == product.k for product, _, _ in of)
+
+
+def test_a_change_keeps_the_name_and_the_tiles() -> None:
+    draw, family = random.Random(1), FAMILIES[NAME]
+    made = [changed(family, draw) for _ in range(20)]
+    assert all(each.name == NAME and each.tiles.keys() == family.tiles.keys() for each in made)
+    assert any(each != family for each in made)
+
+
+def test_a_refit_finds_back_what_was_spoiled() -> None:
+    of = points(NAME, MODEL)[:40]
+    spoiled = replace(FAMILIES[NAME], start_s=4e-6)
+    before = loss(errors(spoiled, of, MODEL), of)
+    better = refitted(spoiled, 60, of, MODEL)
+    assert loss(errors(better, of, MODEL), of) < before
+
+
+def test_a_step_is_between_neighbours_in_columns() -> None:
+    product, _, _ = points(NAME, MODEL)[0]
+    of = [(replace(product, n=n), seconds, 1.0) for n, seconds in ((32, 1.0), (33, 2.0), (34, 2.01), (40, 9.0))]
+    assert neighbours(of) == [(0, 1)]
