@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from brrr.core import units
 from brrr.core.measurement import Value
+from brrr.counting.cost import Matmul
 from brrr.course.experiments import experiment
 from brrr.course.experiments.gemm import MOST, SWEPT
 from brrr.course.experiments.gemm.claims import blocks, foretold, launched, tile
 from brrr.course.experiments.judging import datasheet
 from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
 from brrr.course.nouns.source import Evidence
+from brrr.roofline.peer import heuristics_s
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,11 +45,18 @@ def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Dra
     kernels = {dtype: launched(evidence, dtype) for dtype in DTYPES}
     dials = (Dial("columns", "columns N", STOPS, start=385), Dial("dtype", "type", DTYPES))
     sms = datasheet(evidence).sm_count or 1
-    made = partial(draw, times=times, kernels=kernels, sms=sms)
+    peers = {dtype: _peer(dtype) for dtype in DTYPES}
+    made = partial(draw, times=times, kernels=kernels, sms=sms, peers=peers)
     return Drawing(dials, made, at, badge=str(source.badge(evidence.experiment)), unlock=unlock)
 
 
 DRAWING = LessonDrawing("gemm-tiles", drawing)
+
+
+def _peer(dtype: str) -> dict[int, float]:
+    """NVIDIA's own estimates where the slider stops; empty where its package is not installed."""
+    found = {n: heuristics_s(Matmul(SWEPT, n, SWEPT, dtype=dtype)) for n in STOPS}
+    return {n: time for n, time in found.items() if time is not None}
 
 
 def _swept(both: Times) -> Times:
@@ -112,7 +121,11 @@ def text(n: int, dtype: str, times: Times, kernel: str, sms: int) -> str:
 
 
 def draw(
-    settings: Mapping[str, Value], times: Mapping[str, Times], kernels: Mapping[str, Mapping[int, str]], sms: int
+    settings: Mapping[str, Value],
+    times: Mapping[str, Times],
+    kernels: Mapping[str, Mapping[int, str]],
+    sms: int,
+    peers: Mapping[str, Mapping[int, float]],
 ) -> Picture:
     """Above the time over the columns, measured and predicted; below the result in tiles, and the blocks in waves."""
     from brrr.drawing import style
@@ -120,7 +133,12 @@ def draw(
     n, dtype = int(settings["columns"]), str(settings["dtype"])
     kernel = kernels[dtype].get(n, "")
     made = style.figure(height=_HEIGHT)
-    _staircase(style.axes(made, left=0.09, bottom=0.575, right=0.975, top=0.93), times[dtype], n, dtype)
+    above = style.axes(made, left=0.09, bottom=0.575, right=0.975, top=0.93)
+    _staircase(above, times[dtype], n, dtype)
+    if peers[dtype]:
+        estimates = {at: 1e6 * time for at, time in peers[dtype].items()}
+        above.plot(list(estimates), list(estimates.values()), ":", color=style.FAINT, label="nvMatmulHeuristics")
+    above.legend(loc="upper left", fontsize=9, ncols=4, frameon=False)
     cut = Tiling.of(kernel, n) if kernel else None
     if cut is not None:
         _result(style.axes(made, left=0.09, bottom=0.115, right=0.52, top=0.43), cut, n)
@@ -152,7 +170,6 @@ def _staircase(on: Axes, times: Times, n: int, dtype: str) -> None:
     on.set_xlim(0, MOST)
     on.set_ylim(0, 1.06 * max(*measured.values(), *predicted.values()))
     on.set_title("Time of W x in µs over the columns of x (M = K = 2048)", loc="left", fontsize=10, pad=5)
-    on.legend(loc="upper left", fontsize=9, ncols=4, frameon=False)
     on.tick_params(labelsize=8.5)
 
 
