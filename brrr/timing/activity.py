@@ -62,27 +62,33 @@ def _session(run: Callable[[], Any], launches: bool) -> tuple[list[Activity], li
         torch.cuda.synchronize()
     activities, calls = [], []
     grids = _grids(session.profiler.kineto_results) if launches else {}
-    for event in session.profiler.kineto_results.events():
+    for event in sorted(session.profiler.kineto_results.events(), key=lambda each: each.start_ns()):
         if event.device_type() == torch._C._autograd.DeviceType.CUDA:
             start, name = event.start_ns(), event.name()
-            end, launch = start + event.duration_ns(), grids.get(event.correlation_id(), "")
-            activities.append(Activity(name, start, end, event.device_resource_id(), launch))
+            named = grids.get((event.correlation_id(), name))
+            launch = named.pop(0) if named else ""
+            activities.append(Activity(name, start, start + event.duration_ns(), event.device_resource_id(), launch))
         else:
             calls.append(event.name())
     torch.cuda.synchronize()  # CUPTI leaves at the next call into CUDA, on a thread of its own
     time.sleep(SETTLE_S)
-    activities.sort(key=lambda a: a.start_ns)
     return activities, calls
 
 
-def _grids(results: Any) -> dict[int, str]:
-    """From a kernel's correlation id to how it was launched; only the profiler's file tells the grid."""
+def _grids(results: Any) -> dict[tuple[int, str], list[str]]:
+    """How kernels were launched, in order of their start; only the profiler's file tells the grid.
+
+    They are found by correlation id and name: all kernels of a CUDA Graph have the id of its one launch.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
         results.save(str(path))
         events = json.loads(path.read_text(encoding="utf-8", errors="replace"))["traceEvents"]
-    kernels = [event for event in events if event.get("cat") == "kernel"]
-    return {event["args"]["correlation"]: launch_text(event["name"], event["args"]) for event in kernels}
+    found: dict[tuple[int, str], list[str]] = {}
+    for event in sorted((each for each in events if each.get("cat") == "kernel"), key=lambda each: float(each["ts"])):
+        name, args = event["name"], event["args"]
+        found.setdefault((args["correlation"], name), []).append(launch_text(name, args))
+    return found
 
 
 def launch_text(name: str, args: dict[str, Any]) -> str:
@@ -95,7 +101,7 @@ def launch_text(name: str, args: dict[str, Any]) -> str:
     'cublasLt::splitKreduce_kernel 8x1x1 of 512'
     """
     inner = re.search(r"Kernel2?<([\w]+)>", name)
-    bare = name
+    bare = name.replace("(anonymous namespace)::", "")
     while (less := re.sub(r"<[^<>]*>", "", bare)) != bare:
         bare = less
     short = inner[1] if inner else bare.partition("(")[0].split()[-1]

@@ -413,6 +413,9 @@ class FakeNvml:
     def nvmlDeviceGetMaxClockInfo(self, handle: str, clock: int) -> int:
         return 1980
 
+    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:
+        return 643_210
+
     def nvmlSystemGetDriverVersion(self) -> bytes:
         return b"580.65.06"
 
@@ -435,6 +438,7 @@ def test_clocks_are_those_of_torchs_gpu(nvml: Callable[[object], None], monkeypa
     nvml(library)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     assert (device.sm_clock_hz(), device.max_sm_clock_hz()) == (1755e6, 1980e6)
+    assert clocks.power_w() == 643.21
     assert device.throttle_reasons() == {"power-cap", "thermal"}
     assert clocks.driver_version() == "580.65.06"
     assert library.wanted == "GPU-1-2-3"
@@ -445,6 +449,7 @@ def test_clocks_that_cannot_be_read_are_none(nvml: Callable[[object], None], lib
     nvml(library)
     assert device.sm_clock_hz() is None
     assert device.max_sm_clock_hz() is None
+    assert clocks.power_w() is None
     assert device.throttle_reasons() == frozenset()
     assert clocks.driver_version() is None
 

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brrr.timing.activity import Activity, busy_union_s, detaching_cupti, kernel_sum_s, split_by_marker, waits
+from brrr.timing import activity
+from brrr.timing.activity import (
+    Activity,
+    busy_union_s,
+    detaching_cupti,
+    kernel_sum_s,
+    launch_text,
+    record_activity,
+    split_by_marker,
+    waits,
+)
+from brrr.timing.device_times import DeviceTimes
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 50)), min_size=1, max_size=12)
 
@@ -47,3 +63,131 @@ def test_the_callers_setting_is_put_back() -> None:
     with detaching_cupti():
         pass
     assert os.environ.pop("TEARDOWN_CUPTI") == "0"
+
+
+# ---- which kernels, and how they were launched ----
+
+GEMVX = (
+    "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float, float, float, float, false, true, "
+    "true, false, 7, false, cublasGemvParamsEx<int, cublasGemvTensorStridedBatched<float const>, float> >"
+    "(cublasGemvParamsEx<int, cublasGemvTensorStridedBatched<float const>, float>)"
+)
+NAMES = [
+    (("void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>"
+     "(cutlass_80_simt_sgemm_256x128_8x4_nn_align1::Params)"), "cutlass_80_simt_sgemm_256x128_8x4_nn_align1"),
+    ("void cutlass::Kernel<cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1>(int)",
+     "cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1"),
+    ("nvjet_sm90_tst_64x24_64x16_1x4_h_bz_NNT", "nvjet_sm90_tst_64x24_64x16_1x4_h_bz_NNT"),
+    (("sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x32x8_stage3_warpsize1x2x1_ffma_aligna4_alignc4_execute_kernel"
+     "__5x_cublas"),
+     ("sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x32x8_stage3_warpsize1x2x1_ffma_aligna4_alignc4_execute_kernel"
+     "__5x_cublas")),
+    (GEMVX, "internal::gemvx::kernel"),
+    (("void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false, false, "
+     "cublasGemvParamsEx<int, float const> >(cublasGemvParamsEx<int, float const>, float)"), "gemv2T_kernel_val"),
+    (("void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float, true, false, false>"
+     "(cublasLt::cublasSplitKParams<float>, float const*)"), "cublasLt::splitKreduce_kernel"),
+    ("void at::native::(anonymous namespace)::CatArrayBatch<float, 4>(float*)", "at::native::CatArrayBatch"),
+    ("brrr_pad", "brrr_pad"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "short"), NAMES, ids=[short[:30] for _, short in NAMES])
+def test_a_kernels_short_name_its_grid_and_its_threads(name: str, short: str) -> None:
+    found = launch_text(name, {"grid": [16, 8, 2], "block": [32, 4, 2]})
+    assert found == f"{short} 16x8x2 of 256"
+    assert ";" not in found and len(found.split()) == 4, "a recording keeps several in a cell, claims read the grid"
+
+
+def traced(start: float, correlation: int, name: str, grid: tuple[int, int, int], kind: str = "kernel") -> Any:
+    args = {"correlation": correlation, "grid": list(grid), "block": [128, 1, 1]}
+    return {"ph": "X", "cat": kind, "name": name, "ts": start, "args": args}
+
+
+class Results:
+    """What the profiler found, played: it saves a trace, and tells the same as events."""
+
+    def __init__(self, *events: Any) -> None:
+        self.traced = events
+
+    def save(self, path: str) -> None:
+        other = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 0.5, "args": {}}
+        Path(path).write_text(json.dumps({"traceEvents": [other, {"ph": "M", "name": "process"}, *self.traced]}))
+
+
+def test_grids_are_found_by_the_id_of_the_launch_and_the_kernels_name() -> None:
+    here = Results(
+        traced(9.0, 5, "second", (2, 1, 1)),
+        traced(3.0, 4, "first", (1, 1, 1)),
+        traced(4.0, 4, "Memset (Device)", (0, 0, 0), "gpu_memset"),
+    )
+    assert activity._grids(here) == {
+        (4, "first"): ["first 1x1x1 of 128"], (5, "second"): ["second 2x1x1 of 128"]}  # fmt: skip
+
+
+def test_kernels_of_a_graph_share_an_id_and_keep_their_own_grids() -> None:
+    here = Results(
+        traced(7.0, 4, "gemm", (3, 1, 1)), traced(5.0, 4, "gemm", (1, 1, 1)), traced(6.0, 4, "reduce", (2, 1, 1))
+    )
+    assert activity._grids(here) == {
+        (4, "gemm"): ["gemm 1x1x1 of 128", "gemm 3x1x1 of 128"], (4, "reduce"): ["reduce 2x1x1 of 128"]}  # fmt: skip
+
+
+class Event:
+    """An event of the profiler, played."""
+
+    def __init__(self, start: int, correlation: int, name: str, device: str = "CUDA") -> None:
+        self.values = {"start_ns": start, "duration_ns": 10, "correlation_id": correlation, "name": name,
+                       "device_resource_id": 7, "device_type": device}  # fmt: skip
+
+    def __getattr__(self, name: str) -> Any:
+        value = self.values[name]
+        return lambda: value
+
+
+def test_a_session_gives_each_activity_its_own_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    results: Any = Results(
+        traced(7.0, 4, "gemm", (3, 1, 1)), traced(5.0, 4, "gemm", (1, 1, 1)), traced(6.0, 4, "reduce", (2, 1, 1))
+    )
+    results.events = lambda: [
+        Event(7000, 4, "gemm"), Event(5000, 4, "gemm"), Event(1000, 4, "cudaGraphLaunch", "CPU"),
+        Event(6000, 4, "reduce"), Event(6500, 4, "Memset (Device)"),
+    ]  # fmt: skip
+
+    class Profile:
+        def __init__(self, **_: Any) -> None:
+            self.profiler = SimpleNamespace(kineto_results=results)
+
+        def __enter__(self) -> Any:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+    kinds = SimpleNamespace(CUDA="CUDA")
+    monkeypatch.setattr(torch._C._autograd, "DeviceType", kinds)
+    monkeypatch.setattr(torch.profiler, "profile", Profile)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    activities, calls = record_activity(lambda: None, launches=True)
+    told = [(each.name, each.start_ns, each.end_ns, each.launch) for each in activities]
+    assert told == [
+        ("gemm", 5000, 5010, "gemm 1x1x1 of 128"), ("reduce", 6000, 6010, "reduce 2x1x1 of 128"),
+        ("Memset (Device)", 6500, 6510, ""), ("gemm", 7000, 7010, "gemm 3x1x1 of 128"),
+    ]  # fmt: skip
+    assert calls == ["cudaGraphLaunch"]
+    untold, _ = record_activity(lambda: None)
+    assert [each.launch for each in untold] == [""] * 4
+
+
+def test_a_measurement_names_the_kernels_of_its_last_call() -> None:
+    taken: Any = SimpleNamespace(per_call=[])
+    of: Any = DeviceTimes.launched.fget  # type: ignore[attr-defined]
+    assert of(taken) == ()
+    launch = [
+        Activity("a", 0, 1, 7, "a 1x1x1 of 32"),
+        Activity("Memset", 1, 2, 7),
+        Activity("b", 2, 3, 7, "b 2x1x1 of 8"),
+    ]
+    taken.per_call = [[Activity("old", 0, 1, 7, "old 1x1x1 of 1")], launch]
+    assert of(taken) == ("a 1x1x1 of 32", "b 2x1x1 of 8")

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
 from brrr.core.measurement import FIELDS, Estimate, Measurement, is_host_bound
+from brrr.gpu import probe
 from brrr.timing import interleave, measure, measure_together
 from brrr.timing.cpu_queue import CpuQueue
 from brrr.timing.host_times import HostTimes
@@ -153,6 +155,22 @@ def test_a_run_up_lasts_until_the_clock_is_its_own_again(monkeypatch: pytest.Mon
     still: list[int] = []
     Sampler(lambda: still.append(1), "cpu", "hot", 0.05).settle()
     assert not still, "without a run-up nothing runs"
+
+
+def test_power_and_kernels_names_are_noted_behind_a_run_up_of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brrr.timing.device_times.finish_on_device", lambda *_, **__: (1, "cupti", 1.9e9))
+    monkeypatch.setattr(probe, "power_w", lambda: 612.5)
+    monkeypatch.setattr(Sampler, "settle", lambda run: None)
+
+    def finished(settle_s: float, device_times: Any) -> Measurement:
+        run = Sampler(lambda: None, "cpu", "hot", 0.01, settle_s)
+        run.device_times = device_times
+        return run.finish()
+
+    there = SimpleNamespace(launched=("gemm 2x1x1 of 32",), span=[])
+    assert (finished(1.0, there).power_w, finished(1.0, there).launched) == (612.5, ("gemm 2x1x1 of 32",))
+    assert finished(0.9, there).power_w is None, "the mean of a second would be another call's, too"
+    assert (finished(1.0, None).power_w, finished(1.0, None).launched) == (None, ())
 
 
 @pytest.mark.parametrize(

@@ -252,10 +252,11 @@ def _check_rest(row: Row) -> None:
 
 
 def _check_texts(row: Row) -> None:
-    texts = [("flags", flag) for flag in row.measurement.flags] + [("run", row.run)]
-    for name, text in texts + [("axis", value) for value in row.point if isinstance(value, str)]:
+    several = (("flags", row.measurement.flags), ("launched", row.measurement.launched))
+    texts = [(name, text) for name, held in several for text in held]
+    for name, text in [*texts, ("run", row.run)] + [("axis", value) for value in row.point if isinstance(value, str)]:
         if not text or not text.isprintable():
             raise ValueError(f"{name} is {text!r}; expected printable text")
-    for flag in row.measurement.flags:
-        if ";" in flag:
-            raise ValueError(f"flags holds {flag!r}; a flag may not hold a semicolon, which parts the flags")
+    for name, text in texts:
+        if ";" in text:
+            raise ValueError(f"{name} holds {text!r}; a text of these may not hold a semicolon, which parts them")

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import made_up
 import pytest
@@ -274,6 +275,7 @@ def test_control_c_keeps_what_is_finished(tmp_path: Path) -> None:
 RECORDING_PROCESS = """
 import sys, time
 from pathlib import Path
+from types import SimpleNamespace
 import made_up
 
 def measure(step):
@@ -699,6 +701,60 @@ def test_a_store_of_nothing_makes_its_folder(tmp_path: Path) -> None:
     store = Store(tmp_path / "a" / "h200", GPU, [MATMUL])
     assert store.rows(MATMUL) == ()
     assert list((tmp_path / "a" / "h200").iterdir()) == []
+
+
+@pytest.fixture
+def slow_disk(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock that only the test moves, and a disk that takes half a second for each file."""
+    now, write = [100.0], Recording.write
+
+    def slowly(recording: Recording, folder: Path) -> None:
+        write(recording, folder)
+        now[0] += 0.5
+
+    monkeypatch.setattr("brrr.course.sources.folders.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(Recording, "write", slowly)
+    return now
+
+
+def test_rows_are_written_at_once_after_a_pause_and_with_a_note(tmp_path: Path, slow_disk: list[float]) -> None:
+    """Half a second of writing is at most a twentieth of the time: the next comes ten seconds later."""
+    store = Store(tmp_path / "h200", GPU, [MATMUL])
+    store.note(made_up.run_info())
+
+    def add(size: int) -> list[object]:
+        timed = made_up.made_up(MATMUL, "gpu", {"size": size})
+        store.add(MATMUL, [Row.of({"size": size}, "gpu", timed, "run-1", GPU.device)])
+        return sizes(tmp_path)
+
+    assert add(1) == [1], "the first is written at once"
+    slow_disk[0] += 9.9
+    assert add(2) == [1] and add(4) == [1], "a kill loses these two, and no other"
+    assert [row.point for row in store.rows(MATMUL)] == [(1,), (2,), (4,)]
+    slow_disk[0] += 0.2
+    assert add(8) == [1, 2, 4, 8], "those that waited come along"
+    assert add(16) == [1, 2, 4, 8]
+    store.note(made_up.run_info())
+    assert sizes(tmp_path) == [1, 2, 4, 8, 16]
+    again = Store(tmp_path / "h200", GPU, [MATMUL])
+    assert again.rows(MATMUL) == store.rows(MATMUL)
+
+
+def test_what_waits_of_several_experiments_is_written_together(tmp_path: Path, slow_disk: list[float]) -> None:
+    store = Store(tmp_path / "h200", GPU, [MATMUL, GRID])
+    store.note(made_up.run_info())
+    point = {"size": 3, "kind": "x"}
+    timed = Timed(Measurement(latency_s=made_up.estimate(1e-3)), made_up.Cost(1, 1), 0.0)
+    matmul = Row.of({"size": 4}, "gpu", made_up.made_up(MATMUL, "gpu", {"size": 4}), "run-1", GPU.device)
+    store.add(MATMUL, [matmul])
+    store.add(GRID, [Row.of(point, "c", timed, "run-1", GPU.device)])
+    assert not (tmp_path / "h200" / "grid.csv").exists()
+    slow_disk[0] += 60
+    store.add(MATMUL, [dataclasses.replace(matmul, point=(8,))])
+    assert len(Recording.read(tmp_path / "h200", GRID).rows) == 1 and sizes(tmp_path) == [4, 8]
+    before = (tmp_path / "h200" / "grid.csv").stat().st_mtime_ns
+    store.note(made_up.run_info())
+    assert (tmp_path / "h200" / "grid.csv").stat().st_mtime_ns == before, "nothing new, nothing written"
 
 
 def test_only_needs_a_name_and_a_value() -> None:

@@ -73,6 +73,8 @@ def rows(draw: st.DrawFn) -> Row:
         sm_clock_hz=draw(st.none() | st.floats(1e7, 1e10)),
         peak_bytes=draw(st.none() | st.integers(0, 10**12)),
         estimated_s=estimated_s,
+        launched=tuple(draw(st.lists(words, max_size=3))),
+        power_w=draw(st.none() | st.floats(1.0, 1e4)),
         device=made_up.GPU.device,
         flags=tuple(draw(st.lists(words, max_size=3))),
     )
@@ -121,8 +123,9 @@ def test_what_is_written_reads_exactly_the_same(machine: Machine, some: list[Row
 def test_columns_stand_in_the_order_of_the_format() -> None:
     names = list(columns(MIXED))
     assert names[:8] == ["size", "share", "function", "variant", "host_s", "host_s_low", "host_s_high", "host_s_n"]
-    assert names[-10:-2] == ["kernels", "cache", "sm_clock_hz", "flop", "bytes", "error", "flags", "run"]
-    assert [name for name, must in columns(MIXED).items() if not must] == names[-2:] == ["peak_bytes", "estimated_s"]
+    assert names[-12:-4] == ["kernels", "cache", "sm_clock_hz", "flop", "bytes", "error", "flags", "run"]
+    assert names[-4:] == ["peak_bytes", "estimated_s", "launched", "power_w"]
+    assert [name for name, must in columns(MIXED).items() if not must] == names[-4:]
 
 
 def test_columns_are_found_by_their_header(writable_root: Path) -> None:
@@ -195,6 +198,58 @@ def test_a_row_may_hold_an_estimate_and_no_measured_time(writable_root: Path) ->
     for wrong in (0.0, 0.9e-9, 1.1e4, -1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match=r"estimated_s is .*; expected 1e-09 to 10000 seconds"):
             check_row(estimated(wrong), MATMUL)
+
+
+KERNELS = ("cutlass_80_simt_sgemm_128x64_8x5_nn_align1 32x1x4 of 128", "cublasLt::splitKreduce_kernel 3x128x1 of 512")
+
+
+def test_kernels_names_and_power_come_back_and_a_file_without_them_has_no_column(writable_root: Path) -> None:
+    path = writable_root / "h200" / "matmul.csv"
+    before = Recording.read(path.parent, MATMUL)
+    assert "launched" not in path.read_text() and "power_w" not in path.read_text()
+    first, second = before.rows[:2]
+    told = dataclasses.replace(
+        first, measurement=dataclasses.replace(first.measurement, launched=KERNELS, power_w=612.25)
+    )
+    one = dataclasses.replace(second, measurement=dataclasses.replace(second.measurement, launched=KERNELS[:1]))
+    dataclasses.replace(before, rows=(told, one, *before.rows[2:])).write(path.parent)
+    cells = cells_of(path)
+    assert cells[0][-2:] == ["launched", "power_w"] and cells[1][-2:] == [";".join(KERNELS), "612.25"]
+    again = Recording.read(path.parent, MATMUL).rows
+    assert again == (told, one, *before.rows[2:])
+    assert {row.measurement.launched for row in again[2:]} == {()}
+    assert {row.measurement.power_w for row in again[1:]} == {None}
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("power_w", "612250", "power_w is 612250.0; expected 1 to 10000 W: is it in another unit?"),
+        ("power_w", "0.6", "power_w is 0.6; expected 1 to 10000 W: is it in another unit?"),
+        ("power_w", "nan", "power_w is nan"),
+        ("power_w", "much", "power_w is 'much'; expected a number"),
+        ("launched", "a 1x1x1 of 32;;b 1x1x1 of 32", "launched is ''; expected printable text"),
+        ("launched", "a\tb", "expected printable text"),
+    ],
+)
+def test_a_wrong_power_or_name_is_refused(writable_root: Path, column: str, value: str, message: str) -> None:
+    path = writable_root / "h200" / "matmul.csv"
+    before = Recording.read(path.parent, MATMUL)
+    measured = dataclasses.replace(before.rows[0].measurement, launched=KERNELS, power_w=612.25)
+    told = dataclasses.replace(before.rows[0], measurement=measured)
+    dataclasses.replace(before, rows=(told, *before.rows[1:])).write(path.parent)
+    cells = cells_of(path)
+    cells[1][cells[0].index(column)] = value
+    write_cells(path, cells)
+    with pytest.raises(RecordingError) as caught:
+        Recording.read(path.parent, MATMUL)
+    assert str(caught.value).startswith(f"{path}: row 1 (line 2): ") and message in str(caught.value)
+
+
+def test_a_kernels_name_with_a_semicolon_is_not_written(writable_root: Path) -> None:
+    row = Recording.read(writable_root / "h200", MATMUL).rows[0]
+    with pytest.raises(ValueError, match="launched holds 'a;b'"):
+        check_row(dataclasses.replace(row, measurement=dataclasses.replace(row.measurement, launched=("a;b",))), MATMUL)
 
 
 def test_a_row_keeps_each_times_own_n_and_cuts_the_interval_at_zero() -> None:

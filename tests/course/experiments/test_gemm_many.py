@@ -1,0 +1,244 @@
+"""Many small products and a vocabulary's size: costs by hand, workloads, every claim holding and failing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+from formulas import Made
+
+from brrr.core.errors import BrrrError, DeviceMemoryError
+from brrr.core.measurement import Measurement, Point, Value
+from brrr.counting.cost import Matmul
+from brrr.course.experiments import experiment
+from brrr.course.experiments.gemm_many import CPU_MOST
+from brrr.course.experiments.gemm_many import work as many_work
+from brrr.course.experiments.gemm_many.work import TOLERANCE, Gates
+from brrr.course.experiments.vocabulary import PADDED, TOKENS, VOCABULARIES, WORDS
+from brrr.course.experiments.vocabulary import work as vocabulary_work
+from brrr.course.nouns.experiment import Experiment, Workload
+from brrr.course.nouns.source import Evidence
+from brrr.course.sources.plan import claimed_points
+from brrr.course.sources.timers import measure_point
+
+MANY, WORDY = experiment("gemm_many"), experiment("vocabulary")
+THREE: Point = {"count": 3, "size": 8, "dtype": "float32"}
+FEW_WORDS: Point = {"vocabulary": 17, "tokens": 5}
+
+
+# ---- the grid and the costs ----
+
+
+def test_groups_are_of_bfloat16_and_the_cpu_stops_before_it_takes_long() -> None:
+    assert MANY.has("grouped", {**THREE, "dtype": "bfloat16"}) and not MANY.has("grouped", THREE)
+    assert MANY.has("combined", THREE)
+    assert MANY.has("cpu-loop", {"count": 8, "size": 1024, "dtype": "float32"})
+    assert not MANY.has("cpu-loop", {"count": 16, "size": 1024, "dtype": "float32"})
+    assert not MANY.has("cpu-loop", {"count": 1, "size": 256, "dtype": "bfloat16"})
+    assert CPU_MOST == 8 * 1024**2
+
+
+def test_every_way_does_the_same_work() -> None:
+    costs = [MANY.cost_at(each.name, THREE) for each in MANY.variants]
+    flop, nbytes = 2 * 3 * 8 * 8 * 64, 4 * (3 * 8 * 8 + 8 * 64 + 3 * 8 * 64)
+    assert [(cost.flop, cost.bytes) for cost in costs if cost is not None] == [(flop, nbytes)] * len(MANY.variants)
+    short = MANY.cost_at("loop", {**THREE, "dtype": "bfloat16"})
+    assert short is not None and short.bytes == nbytes / 2
+
+
+def test_one_call_is_predicted_as_one_product() -> None:
+    assert {each.name for each in MANY.variants if MANY.predicted_run(each.name, THREE)} == {"combined", "batched"}
+    large, batched = (MANY.predicted_run(name, THREE) for name in ("combined", "batched"))
+    assert large is not None and batched is not None
+    assert large.cost.matmuls == (Matmul(24, 64, 8),) and batched.cost.matmuls == (Matmul(8, 64, 8, 3),)
+    cost = MANY.cost_at("combined", THREE)
+    assert cost is not None
+    assert large.cost.bytes == batched.cost.bytes == cost.bytes and large.cost.flop == batched.cost.flop == cost.flop
+
+
+def test_a_step_of_the_last_layer_is_three_products() -> None:
+    one, three = (WORDY.cost_at(name, FEW_WORDS) for name in ("forward", "step"))
+    assert one is not None and three is not None
+    flop, nbytes = 2 * 5 * 17 * 768, 2 * (5 * 768 + 17 * 768 + 5 * 17)
+    assert (one.flop, one.bytes) == (flop, nbytes)
+    assert (three.flop, three.bytes) == (3 * flop, 3 * nbytes)
+    assert [(each.m, each.n, each.k, each.transposed) for each in three.matmuls] == [
+        (5, 17, 768, (False, True)), (5, 768, 17, (False, False)), (17, 768, 5, (True, False))]  # fmt: skip
+    run = WORDY.predicted_run("step", FEW_WORDS)
+    assert run is not None and run.cost.matmuls == three.matmuls
+
+
+@pytest.mark.parametrize("described", [MANY, WORDY], ids=lambda each: each.name)
+def test_every_point_that_a_claim_asks_for_is_on_the_grid(described: Experiment) -> None:
+    grid = {tuple(point.values()) for point in described.points()}
+    assert claimed_points(described) and set(claimed_points(described)) <= grid
+
+
+# ---- workloads ----
+
+
+def on_cpu(described: Experiment, name: str, point: Point, work: Any) -> Workload:
+    """A GPU's way with its tensors on the CPU."""
+    made: Workload = work.workload(replace(described.variant(name), device="cpu"), point)
+    return made
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", ["cpu-loop", "cpu-combined", "batched"])
+def test_every_way_gives_all_products_in_order_and_wrong_ones_are_refused(name: str, dtype: str) -> None:
+    point: Point = {"count": 3, "size": 8, "dtype": dtype}
+    given = Gates.of(3, 8, dtype, "cpu")
+    work = on_cpu(MANY, name, point, many_work)
+    found = work.run()
+    right = torch.stack(list(found))
+    torch.testing.assert_close(
+        right.view(3, 8, 64), torch.stack([w @ given.x for w in given.each]), rtol=0.02, atol=0.1
+    )
+    assert 0 <= work.verified(found) <= TOLERANCE[given.x.dtype]
+    one_off = right.view(3, 8, 64).clone()
+    one_off[2] *= 1.1
+    for wrong in (one_off, list(one_off), right.view(3, 8, 64).flip(0), right * 0):
+        with pytest.raises(BrrrError, match="relative error"):
+            work.verified(wrong)
+    assert math.isnan(work.error(right.view(-1, 32)))
+
+
+def test_a_group_is_a_gate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's grouped product, played: it multiplies the rows up to each end by the group's weights."""
+
+    def played(rows: torch.Tensor, weights: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+        starts = [0, *offs.tolist()]
+        return torch.cat([rows[a:b] @ w for a, b, w in zip(starts, starts[1:], weights, strict=False)])
+
+    monkeypatch.setattr(torch.nn.functional, "grouped_mm", played, raising=False)
+    work = on_cpu(MANY, "grouped", {**THREE, "dtype": "bfloat16"}, many_work)
+    assert 0 < work.verified(work.run()) <= TOLERANCE[torch.bfloat16]
+
+
+def test_a_torch_without_grouped_products_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.nn.functional, "grouped_mm", raising=False)
+    monkeypatch.delattr(torch, "_grouped_mm", raising=False)
+    with pytest.raises(BrrrError, match="has no grouped_mm"):
+        on_cpu(MANY, "grouped", {**THREE, "dtype": "bfloat16"}, many_work)
+
+
+def test_the_cpus_ways_are_measured() -> None:
+    found = measure_point(MANY, ["cpu-loop", "cpu-combined"], THREE, budget_s=0.01)
+    assert all(not isinstance(run, BrrrError) and run.error <= 1e-5 for run in found.values())
+
+
+@pytest.mark.parametrize(("name", "products"), [("forward", 1), ("step", 3)])
+def test_the_last_layer_is_right_and_each_product_is_checked(
+    monkeypatch: pytest.MonkeyPatch, name: str, products: int
+) -> None:
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    work = on_cpu(WORDY, name, FEW_WORDS, vocabulary_work)
+    found = work.run()
+    assert [tuple(each.shape) for each in found] == [(5, 17), (5, 768), (17, 768)][:products]
+    assert 0 < work.verified(found) <= 1e-2
+    for place in range(products):
+        wrong = [each * 1.02 if at == place else each for at, each in enumerate(found)]
+        with pytest.raises(BrrrError, match="relative error"):
+            work.verified(wrong)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(DeviceMemoryError, match="4194304 tokens by 50257 words"):
+        on_cpu(WORDY, "forward", {"vocabulary": WORDS, "tokens": 2**22}, vocabulary_work)
+    with pytest.raises(DeviceMemoryError, match="32 products of size 1048576"):
+        MANY.workload("cpu-loop", {"count": 32, "size": 2**20, "dtype": "float32"})
+
+
+# ---- claims on made-up machines ----
+
+
+@dataclass
+class Grid(Made):
+    """Times by formulas of a point's values, wherever the grid has the variant."""
+
+    def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
+        formula: Any = self.times.get(variant)
+        points = [point for point in described.points() if formula and described.has(variant, point)]
+        return {tuple(point.values()): Measurement(span_s=self._estimate(formula(*point.values()))) for point in points}
+
+
+Formula = Callable[..., float]
+GOOD: dict[str, Formula] = {
+    "graph": lambda count, size, dtype: 1.0 * count,
+    "streams": lambda count, size, dtype: 0.6 * count,
+    "combined": lambda count, size, dtype: 0.4 * count,
+    "batched": lambda count, size, dtype: 0.4 * count,
+    "forward": lambda words, tokens: 1.25 if words == WORDS else 1.0,
+    "step": lambda words, tokens: 3.75 if words == WORDS else 3.0,
+}
+
+
+def verdict(claim: str, **changed: Formula | None) -> str:
+    experiment_name, _, name = claim.partition(".")
+    described = experiment(experiment_name)
+    names = {each.name for each in described.variants}
+    times: Any = {way: formula for way, formula in {**GOOD, **changed}.items() if formula and way in names}
+    source: Any = Grid(times, (), spread=0.002)
+    return next(each for each in described.claims if each.name == name).verdict(Evidence(described, source)).status
+
+
+CLAIMS = [each.entry.id for each in (*MANY.claims, *WORDY.claims)]
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_every_claim_holds_on_a_machine_like_the_sources_and_is_silent_on_none(claim: str) -> None:
+    assert verdict(claim) == "holds"
+    assert verdict(claim, **dict.fromkeys(GOOD)) == "not measured"
+
+
+def test_single_products_alone_tell_nothing() -> None:
+    """As in a live session that measured one product only."""
+    times: Any = {"graph": GOOD["graph"], "combined": GOOD["combined"]}
+    source: Any = Grid(times, ())
+    source.known = lambda described, variant: {(1, 256, "float32"): Measurement(span_s=source._estimate(1.0))}
+    judged = next(each for each in MANY.claims if each.name == "larger-is-better")
+    assert judged.verdict(Evidence(MANY, source)).status == "not measured"
+
+
+def up_to(most: int) -> Formula:
+    """A large product that is faster for so many products at most."""
+    return lambda count, size, dtype: count * (0.5 if count <= most else 1.5)
+
+
+OTHER: list[tuple[str, dict[str, Formula], str]] = [
+    ("gemm_many.larger-is-better", {"combined": up_to(1)}, "fails"),
+    ("gemm_many.larger-is-better", {"combined": up_to(4)}, "fails"),
+    ("gemm_many.larger-is-better", {"combined": up_to(8)}, "holds"),
+    ("gemm_many.larger-is-better", {"combined": lambda count, size, dtype: 1.0 * count}, "fails"),
+    ("gemm_many.larger-is-better",
+     {"combined": lambda count, size, dtype: count * (0.9 if dtype == "bfloat16" else 1.1)}, "fails"),
+    ("gemm_many.streams-help", {"streams": lambda count, size, dtype: 1.1 * count}, "fails"),
+    ("gemm_many.streams-help", {"streams": lambda count, size, dtype: 1.0 * count}, "undecided"),
+    ("gemm_many.streams-help",
+     {"streams": lambda count, size, dtype: 0.5 if (count, size, dtype) == (4, 512, "float32") else 99.0}, "holds"),
+    ("gemm_many.batched-as-combined", {"batched": lambda count, size, dtype: 0.48 * count}, "fails"),
+    ("gemm_many.batched-as-combined", {"batched": lambda count, size, dtype: 0.32 * count}, "fails"),
+    ("gemm_many.batched-as-combined", {"batched": lambda count, size, dtype: 0.44 * count}, "undecided"),
+    ("gemm_many.batched-as-combined", {"batched": lambda count, size, dtype: 0.42 * count}, "holds"),
+    ("vocabulary.a-quarter", {"step": lambda words, tokens: 1.35 if words == WORDS else 1.0}, "fails"),
+    ("vocabulary.a-quarter", {"step": lambda words, tokens: 1.15 if words == WORDS else 1.0}, "fails"),
+    ("vocabulary.a-quarter", {"step": lambda words, tokens: 1.2 if words == WORDS else 1.0}, "undecided"),
+    ("vocabulary.a-quarter",
+     {"step": lambda words, tokens: 1.25 if words == WORDS or tokens < 12288 else 1.0}, "holds"),
+    ("vocabulary.more-is-faster", {"forward": lambda words, tokens: 1.1 if words == PADDED else 1.0}, "fails"),
+    ("vocabulary.more-is-faster", {"forward": lambda words, tokens: 1.0}, "undecided"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("claim", "changed", "status"), OTHER)
+def test_both_sides_of_each_bound(claim: str, changed: dict[str, Formula], status: str) -> None:
+    assert verdict(claim, **changed) == status
+
+
+def test_the_vocabularies_reach_from_odd_to_whole_16_bytes() -> None:
+    assert {math.gcd(words * 2, 16) for words in VOCABULARIES} == {2, 4, 8, 16}
+    assert (WORDS * 2 % 16, PADDED * 2 % 16, max(TOKENS)) == (2, 0, 12 * 1024)
