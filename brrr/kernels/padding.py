@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Matmul
-from brrr.roofline.shapes import VECTOR, copy_s, product_time_s, whole
+from brrr.roofline.shapes import TYPES, VECTOR, copy_s, product_time_s, whole
 
 if TYPE_CHECKING:
     import torch
@@ -62,6 +62,8 @@ def paddings(m: int, k: int, n: int, dtype: str, transposed: tuple[bool, bool], 
     >>> paddings(2048, 2048, 1024, "bfloat16", (False, False), "h200")
     ((2048, 2048, 1024),)
     """
+    if dtype not in TYPES or not m * k * n:
+        return ((m, k, n),)
     plain = Matmul(m, n, k, dtype=dtype, transposed=transposed)
     made = whole(plain)
     sizes = (made.m, made.k, made.n)
