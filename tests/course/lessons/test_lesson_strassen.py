@@ -47,7 +47,11 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 # ---- drawings ----
 
 
-@pytest.mark.parametrize("name", drawings())
+HERE = [name for name in drawings() if name != "gemm-tiles"]
+"""Lesson 07's needs a sweep of products, and is tested on its own."""
+
+
+@pytest.mark.parametrize("name", HERE)
 def test_every_drawing_draws_at_both_ends_of_its_sliders(name: str, recorded: Recorded) -> None:
     made = drawing(name, source=recorded)
     for dial in made.dials:
@@ -59,7 +63,7 @@ def test_every_drawing_draws_at_both_ends_of_its_sliders(name: str, recorded: Re
 
 
 def test_moving_a_slider_changes_picture_and_text(recorded: Recorded) -> None:
-    for name in drawings():
+    for name in HERE:
         made = drawing(name, source=recorded)
         dial = made.dials[0]
         first = made.picture()

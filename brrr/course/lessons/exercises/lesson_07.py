@@ -115,7 +115,7 @@ def model_lines() -> dict[str, tuple[int, int, int]]:
 
 def grade_slow_line(line: Any, words: Any) -> Mark:
     """The line's name, and a vocabulary of whole 16 bytes that holds all words and few more."""
-    if line not in LINES:
+    if not isinstance(line, str) or line not in LINES:
         return Mark("wrong", f"`line` is {line!r}.", f"One of {', '.join(LINES)}.")
     if line != SLOW:
         return Mark("wrong", f"`{line}` gets as many FLOP/s as its size allows.", COMPARE)

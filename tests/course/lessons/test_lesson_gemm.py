@@ -1,0 +1,327 @@
+"""What lesson 07 is made of beside the experiment: the drawing of tiles and waves, the table of zeros, exercises."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from brrr.core.errors import ArgumentError, NotRecordedError
+from brrr.core.measurement import Badge, Estimate, Measurement, Value
+from brrr.course import model_lines
+from brrr.course.experiments.gemm import DTYPES, MOST
+from brrr.course.experiments.gemm.claims import foretold
+from brrr.course.lessons.checking import check
+from brrr.course.lessons.drawings import drawing, gemm_tiles
+from brrr.course.lessons.drawings.gemm_tiles import STOPS, Tiling, classes
+from brrr.course.lessons.exercises import lesson_07
+from brrr.course.lessons.exercises.lesson_07 import pieces, widest
+from brrr.course.lessons.gemm_data import compare_data
+from brrr.course.nouns.experiment import Experiment
+from brrr.drawing import style
+from brrr.gpu.datasheet import hardware
+
+PNG, SMS = b"\x89PNG", hardware("h200").sm_count
+SWEPT = sorted({*STOPS, *range(3, MOST + 1, 7), 2048})
+GEMV = "internal::gemvx::kernel 512x1x1 of 64"
+
+
+def seconds(n: int) -> float:
+    """A staircase: another step behind every 128 columns."""
+    return 1e-5 * math.ceil(n / 128)
+
+
+def kernel(n: int, dtype: str) -> str:
+    """A vector's kernel for one column; tiles of 256 x 128, the sums in four parts, as cuBLAS cuts 385 columns."""
+    if n == 1:
+        return GEMV
+    if dtype == "bfloat16":
+        return f"nvjet_sm90_tst_128x64_64x5_2x1_v_bz_TNT {math.ceil(n / 64)}x16x1 of 384"
+    across = math.ceil(n / 256)
+    return f"cutlass_80_simt_sgemm_256x128_8x4_nn_align1 {16 * across}x1x4 of 256"
+
+
+@dataclass
+class Sweep:
+    """The sweep of W x made up, and products of zeros where the test wants them."""
+
+    more: Mapping[str, Mapping[tuple[Value, ...], Measurement]] = field(default_factory=dict)
+    swept: bool = True
+    name: str = "made up"
+    live: bool = False
+
+    def badge(self, described: Experiment) -> Badge:
+        return Badge("RECORDED", "NVIDIA H200", "2000-01-01", "")
+
+    def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
+        found = dict(self.more.get(variant, {}))
+        if variant == "nn" and self.swept:
+            for dtype in ("float32", "bfloat16"):
+                for n in SWEPT:
+                    found[n, 2048, dtype] = Measurement(span_s=time(seconds(n)), launched=(kernel(n, dtype), "reduce"))
+        return found
+
+
+def time(middle: float) -> Estimate:
+    return Estimate(middle, 0.99 * middle, 1.01 * middle, 40)
+
+
+def shown(**at: Value) -> Any:
+    source: Any = Sweep()
+    return drawing("gemm-tiles", source=source, **at)
+
+
+# ---- the tiles ----
+
+
+def test_a_kernels_tiles_by_its_name_and_its_grid() -> None:
+    assert Tiling.of(kernel(385, "float32"), 385) == Tiling(columns=256, rows=128, across=2, down=16, parts=4)
+    other = "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x128x8_stage3 32x6x4 of 128"
+    assert Tiling.of(other, 705) == Tiling(columns=128, rows=64, across=6, down=32, parts=4), "sides in either order"
+    assert Tiling.of(GEMV, 1) is None
+    cut = Tiling.of("nvjet_sm90_tst_64x24_64x16_1x4_h_bz_NNT 4x22x1 of 384", 65)
+    assert cut is not None and (cut.tiles, cut.work, cut.parts) == (cut.across * cut.down,) * 2 + (1,)
+
+
+@pytest.mark.parametrize("n", [n for n in STOPS if n > 1])
+def test_the_tiles_cover_the_result_and_no_column_of_them_is_idle(n: int) -> None:
+    for dtype in ("float32", "bfloat16"):
+        cut = Tiling.of(kernel(n, dtype), n)
+        assert cut is not None
+        assert 0 <= cut.across * cut.columns - n < cut.columns and cut.down * cut.rows == 2048
+        assert cut.work == math.prod(map(int, kernel(n, dtype).split()[-3].split("x")))
+
+
+# ---- the drawing ----
+
+
+def test_the_text_tells_time_tiles_and_waves() -> None:
+    text = shown(columns=385, dtype="float32").text
+    assert text.startswith("At columns N 385, type float32: 40 µs (80.7 TFLOP/s), predicted ")
+    assert "75.2 % of the tiles' area is result; 128 pieces of work make 0.97 waves on 132 multiprocessors" in text
+    assert "cutlass_80_simt_sgemm_256x128_8x4_nn_align1 was launched with a grid of 32x1x4" in text
+    assert text.endswith("tiles of 128 x 256, 16 x 2 of them, each sum in 4 parts.")
+
+
+@pytest.mark.parametrize(
+    ("n", "dtype", "told"),
+    [
+        (1, "float32", "internal::gemvx::kernel has no tiles in its name: one column is a product of a matrix and"),
+        (256, "float32", "100 % of the tiles' area is result; 64 pieces of work make 0.48 waves"),
+        (257, "float32", "50.2 % of the tiles' area is result; 128 pieces of work"),
+        (1088, "float32", "320 pieces of work make 2.4 waves"),
+        (64, "bfloat16", "100 % of the tiles' area is result; 16 pieces of work make 0.12 waves"),
+        (65, "bfloat16", "50.8 % of the tiles' area is result; 32 pieces of work"),
+    ],
+)
+def test_the_text_at_several_stops(n: int, dtype: str, told: str) -> None:
+    text = shown(columns=n, dtype=dtype).text
+    assert told in text
+    assert "each sum in" not in text or dtype == "float32"
+
+
+def test_every_stop_draws_and_moving_changes_the_picture() -> None:
+    made = shown()
+    assert made.settings == {"columns": 385, "dtype": "float32"} and "RECORDED" in made.badge
+    assert [dial.values for dial in made.dials] == [STOPS, ("float32", "bfloat16")]
+    first = made.picture().png
+    for n, dtype in ((1, "float32"), (STOPS[-1], "bfloat16"), (33, "float32")):
+        made.set(columns=n, dtype=dtype)
+        assert made.picture().png.startswith(PNG) and made.picture().png != first
+        assert made.text.startswith(f"At columns N {n}, type {dtype}: ")
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures behind the pictures."""
+    seen: list[Any] = []
+    monkeypatch.setattr(style, "to_png", lambda drawn: seen.append(drawn) or PNG)
+    return seen
+
+
+def test_what_is_plotted_is_measured_and_predicted(figures: list[Any]) -> None:
+    shown(columns=513, dtype="float32").picture()
+    stairs, result, waves = figures[-1].axes
+    points, dashes, _, _, here = stairs.get_lines()
+    swept = [n for n in SWEPT if n <= MOST]
+    assert list(points.get_xdata()) == swept, "the sweep alone, not the few beyond it"
+    assert list(points.get_ydata()) == pytest.approx([1e6 * seconds(n) for n in swept])
+    _, predicted = foretold(_evidence(), "float32")
+    assert list(dashes.get_ydata()) == pytest.approx([1e6 * predicted[n] for n in swept])
+    assert (list(here.get_xdata()), list(here.get_ydata())) == ([513], [pytest.approx(1e6 * seconds(513))])
+    labels = [text.get_text() for text in stairs.get_legend().get_texts()]
+    assert labels == ["any N", "PREDICTED"]
+    assert result.get_title(loc="left") == "The result in 48 tiles, 255 columns too wide"
+    used, over = result.patches
+    assert (used.get_width(), over.get_x(), over.get_width()) == (513, 513, 255)
+    assert waves.get_title(loc="left") == f"192 pieces of work in waves of {SMS}"
+    idle, full, rest = waves.patches
+    assert (idle.get_width(), full.get_width(), rest.get_height()) == (2, 1, 192 - SMS)
+    assert [text.get_text() for text in waves.texts] == ["idle"]
+
+
+def _evidence() -> Any:
+    from brrr.course.experiments import experiment
+    from brrr.course.nouns.source import Evidence
+
+    source: Any = Sweep()
+    return Evidence(experiment("gemm"), source)
+
+
+def test_short_types_are_drawn_by_their_alignment(figures: list[Any]) -> None:
+    shown(columns=512, dtype="bfloat16").picture()
+    stairs = figures[-1].axes[0]
+    dots = {line.get_label(): list(line.get_xdata()) for line in stairs.get_lines() if line.get_marker() == "."}
+    assert {name: {math.gcd(int(n), 8) for n in found} for name, found in dots.items()} == {
+        "odd N": {1}, "even N": {2, 4}, "multiples of 8": {8}}  # fmt: skip
+    assert sorted(n for found in dots.values() for n in found) == [n for n in SWEPT if n <= MOST]
+    assert sorted(power for powers in classes("bfloat16").values() for power in powers) == [1, 2, 4, 8]
+
+
+def test_a_kernel_without_tiles_has_the_staircase_alone(figures: list[Any]) -> None:
+    shown(columns=1, dtype="float32").picture()
+    assert len(figures[-1].axes) == 1
+
+
+def test_without_the_sweep_it_says_so() -> None:
+    empty: Any = Sweep(swept=False)
+    with pytest.raises(NotRecordedError):
+        drawing("gemm-tiles", source=empty)
+    with pytest.raises(ArgumentError, match="'rows'"):
+        shown(rows=3)
+
+
+def test_the_stops_lie_on_both_sides_of_tiles() -> None:
+    assert set(STOPS) <= set(SWEPT) and sorted(set(STOPS)) == list(STOPS)
+    for edge in (32, 64, 128, 256, 512, 768, 1024):
+        assert {edge, edge + 1} <= set(gemm_tiles.STOPS)
+
+
+# ---- zeros ----
+
+
+def large(middle: float, clock: float, power: float | None = None) -> Measurement:
+    return Measurement(span_s=time(middle), sm_clock_hz=clock, power_w=power)
+
+
+def test_zeros_beside_random_numbers_with_and_without_power() -> None:
+    some: Any = Sweep(
+        {
+            "nn": {
+                (4096, 8192, "float32"): large(10e-3, 1.98e9),
+                (4096, 8192, "bfloat16"): large(0.8e-3, 1.5e9, 690.0),
+                (4096, 8192, "float16"): large(0.8e-3, 1.4e9, 680.0),
+                (1024, 8192, "tf32"): large(1e-3, 1.5e9),
+            },
+            "zeros": {
+                (4096, 8192, "float32"): large(10e-3, 1.98e9),
+                (4096, 8192, "bfloat16"): large(0.6e-3, 1.8e9, 420.0),
+                (1024, 8192, "tf32"): large(1e-3, 1.5e9),
+            },
+        },
+        swept=False,
+    )
+    found = compare_data(source=some)
+    assert [row[0] for row in found.rows] == ["float32", "bfloat16"], "in the order of the types, both or nothing"
+    assert found.rows[0][1:3] == ("10 ms", "10 ms") and found.rows[0][-1] == "? and ?"
+    assert found.rows[1][1:] == (
+        "800 µs",
+        "600 µs",
+        "0.75x (0.735x to 0.765x)",
+        "1.5 GHz and 1.8 GHz",
+        "690 W and 420 W",
+    )
+    assert len(found.header) == len(found.rows[0]) and "RECORDED" in found.badge
+    assert "M = K = 8192, 4096 columns" in found.text and set(DTYPES) >= {row[0] for row in found.rows}
+
+
+def test_without_such_a_product_a_sentence_says_so() -> None:
+    empty: Any = Sweep()
+    found = compare_data(source=empty)
+    assert found.rows == () and "has no such product of zeros" in found.text
+
+
+# ---- 07-waves ----
+
+
+def test_the_right_waves() -> None:
+    assert check("07-waves", pieces=128, waves=1, columns=512).right
+    assert check("07-waves", pieces=128.0, waves=1.0, columns=512.0).right
+    assert "127 of them are free" in check("07-waves", pieces=128, waves=1, columns=512).text
+    assert check("07-waves", pieces=..., waves=1, columns=512).status == "not answered"
+    assert (pieces(385), widest(385), pieces(512), pieces(513)) == (128, 512, 128, 192)
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ({"pieces": 32}, "those are the tiles"),
+        ({"pieces": 64}, "one column of tiles"),
+        ({"pieces": 16 * 385 / 256 * 4}, "a part of a tile is computed as a whole one"),
+        ({"pieces": 96.25}, "a part of a tile"),
+        ({"pieces": 100}, "not so many"),
+        ({"waves": 128 / 132}, "a wave that is not full takes as long as a full one"),
+        ({"waves": 0.97}, "a wave that is not full"),
+        ({"waves": 2}, "`waves` is 2"),
+        ({"columns": 513}, "the first of the next column of tiles"),
+        ({"columns": 385}, "`columns` is 385"),
+        ({"pieces": "128"}, "`pieces` is '128'"),
+        ({"waves": True}, "`waves` is True"),
+        ({"columns": math.nan}, "`columns` is nan"),
+        ({"columns": math.inf}, "`columns` is inf"),
+        ({"pieces": None}, "`pieces` is None"),
+    ],
+)
+def test_known_wrong_waves(answers: dict[str, Any], told: str) -> None:
+    mark = check("07-waves", **{"pieces": 128, "waves": 1, "columns": 512, **answers})
+    assert mark.status == "wrong" and told in mark.text and mark.hint
+
+
+# ---- 07-slow-line ----
+
+
+@pytest.mark.parametrize("words", [50264, 50304, 50688])
+def test_the_slow_line_and_its_mending(words: int) -> None:
+    mark = check("07-slow-line", line="head", words=words)
+    assert mark.right and f"{words - 50257} words that nobody uses" in mark.text
+    assert check("07-slow-line", line=..., words=words).status == "not answered"
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "told"),
+    [
+        ("up", 50264, "`up` gets as many FLOP/s as its size allows"),
+        ("qkv", 50264, "`qkv` gets"),
+        ("body", 50264, "`line` is 'body'"),
+        ("head", 50256, "fewer than the vocabulary's 50257 words"),
+        ("head", 50257, "do not begin at 16 bytes"),
+        ("head", 50260, "do not begin at 16 bytes"),
+        ("head", 65536, "15279 words more are work as well"),
+        ("head", 50264.0, "`words` is 50264.0"),
+        ("head", "50264", "`words` is '50264'"),
+        ("head", True, "`words` is True"),
+    ],
+)
+def test_known_wrong_lines(line: Any, words: Any, told: str) -> None:
+    mark = check("07-slow-line", line=line, words=words)
+    assert mark.status == "wrong" and told in mark.text and mark.hint
+
+
+def test_an_answer_that_is_no_name_is_wrong_too() -> None:
+    for line in (None, 3, ["head"]):
+        assert check("07-slow-line", line=line, words=50264).status == "wrong"
+
+
+def test_the_models_lines_are_given_out_as_a_copy_and_one_of_them_is_slow() -> None:
+    lines = model_lines()
+    lines["head"] = (1, 1, 1)
+    assert model_lines()["head"] == (12287, 50257, 768) and len(lines) == 4
+    rates = {}
+    for name, (m, n, k) in model_lines().items():
+        product = lesson_07.Matmul(m, n, k, dtype="bfloat16", transposed=(False, True))
+        rates[name] = product.flop / lesson_07.product_time_s(product, "h200")
+    slow = rates.pop("head")
+    assert slow < 0.5 * min(rates.values()), "the exercise has one right line"

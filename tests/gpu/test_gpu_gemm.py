@@ -1,0 +1,113 @@
+"""Products of matrices on a GPU: every way is right, padding against float64, kernels named with their grids."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+
+import pytest
+import torch
+
+from brrr.core.errors import BrrrError
+from brrr.core.measurement import Point
+from brrr.course.experiments import experiment
+from brrr.course.experiments.gemm.work import MAKERS, TOLERANCES, Operands
+from brrr.course.sources.rows import Timed
+from brrr.course.sources.timers import measure_point
+from brrr.gpu.precision import float32_products
+from brrr.kernels import padding
+from brrr.kernels.padding import padded_matmul
+from brrr.roofline.shapes import LAYOUTS
+from brrr.running.graphs import capture
+
+GEMM, MANY, WORDY = (experiment(name) for name in ("gemm", "gemm_many", "vocabulary"))
+LAUNCH = re.compile(r"\S+ \d+x\d+x\d+ of \d+")
+ALLOWED = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 2e-3}
+
+
+def operand(rows: int, columns: int, dtype: torch.dtype, *, transposed: bool) -> torch.Tensor:
+    made = torch.randn(*((columns, rows) if transposed else (rows, columns)), device="cuda").to(dtype)
+    return made.t() if transposed else made
+
+
+def relative_error(found: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> float:
+    exact = a.double() @ b.double()
+    return float((found.double() - exact).norm() / exact.norm())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ALLOWED, ids=str)
+def test_padded_products_against_float64(dtype: torch.dtype, layout: tuple[bool, bool]) -> None:
+    draw = random.Random(f"{dtype} {layout}")
+    for _ in range(4):
+        m, k, n = (draw.choice((1, 2, 7, 64, 129, 513, draw.randrange(1, 1500))) for _ in range(3))
+        a, b = operand(m, k, dtype, transposed=layout[0]), operand(k, n, dtype, transposed=layout[1])
+        for found in (padded_matmul(a, b), padded_matmul(a, b)):  # the first call tries, the second takes the fastest
+            assert found.shape == (m, n) and found.dtype == dtype
+            assert relative_error(found, a, b) <= ALLOWED[dtype], (m, k, n)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_every_padding_that_may_be_tried_is_right(dtype: torch.dtype, layout: tuple[bool, bool]) -> None:
+    a, b = operand(257, 131, dtype, transposed=layout[0]), operand(131, 321, dtype, transposed=layout[1])
+    for sizes in ((264, 136, 328), (257 if not layout[0] else 264, 136, 352)):
+        found = padding._padded(a, b, sizes)
+        assert found.shape == (257, 321) and relative_error(found, a, b) <= ALLOWED[dtype]
+    grown = padding._grown(a, 264, 136)
+    assert torch.equal(grown[:257, :131], a) and not grown[257:].any() and not grown[:, 131:].any()
+
+
+def test_a_padded_product_passes_gradients_and_goes_into_a_graph() -> None:
+    a, b = (torch.randn(*shape, device="cuda").bfloat16() for shape in ((2048, 2048), (2048, 1025)))
+    plain, padded = ([each.clone().requires_grad_() for each in (a, b)] for _ in range(2))
+    dy = torch.randn(2048, 1025, device="cuda").bfloat16()
+    torch.mm(*plain).backward(dy)
+    padded_matmul(*padded).backward(dy)
+    for one, other in zip(plain, padded, strict=True):
+        assert one.grad is not None and other.grad is not None
+        assert float((one.grad - other.grad).norm() / one.grad.norm()) < 1e-2
+    found = capture(lambda: padded_matmul(a, b)).replay()
+    assert relative_error(found, a, b) <= ALLOWED[torch.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("columns", [1, 33, 64])
+def test_every_way_gives_the_product(columns: int, dtype: str) -> None:
+    given = Operands.of(96, columns, dtype, "cuda")
+    for name in ("nn", "nt", "tn", "linear", "zeros", "padded"):
+        run, error = MAKERS[name](given)
+        found = float32_products(tf32=True)(run)() if dtype == "tf32" else run()
+        assert error(found) <= TOLERANCES[dtype], name
+        assert math.isnan(error(found[:-1])) or name == "zeros"
+
+
+def measured(described: str, names: list[str], point: Point) -> dict[str, Timed]:
+    found = measure_point(experiment(described), names, point, budget_s=0.05)
+    assert {name: run for name, run in found.items() if isinstance(run, BrrrError)} == {}
+    return {name: run for name, run in found.items() if isinstance(run, Timed)}
+
+
+def test_a_measurement_names_its_kernels_and_their_grids() -> None:
+    point: Point = {"columns": 129, "size": 512, "dtype": "float32"}
+    for name, run in measured("gemm", ["nn", "nt", "tn", "linear", "zeros"], point).items():
+        launched = run.measurement.launched
+        assert launched and all(LAUNCH.fullmatch(each) for each in launched), name
+        assert len(launched) <= (run.measurement.kernels or 0)
+        assert run.measurement.power_w is None, "it ran for less than a second"
+
+
+def test_kernels_of_a_graph_are_those_of_the_loop() -> None:
+    point: Point = {"count": 4, "size": 256, "dtype": "float32"}
+    found = {name: run.measurement.launched for name, run in measured("gemm_many", ["loop", "graph"], point).items()}
+    assert found["loop"] and len(found["graph"]) == len(found["loop"])
+    assert len(set(found["graph"])) == len(set(found["loop"])), "a graph's kernels share an id, not a name"
+
+
+def test_many_products_and_the_last_layer_are_right() -> None:
+    names = [each.name for each in MANY.variants if each.device == "cuda"]
+    found = measure_point(MANY, names, {"count": 3, "size": 96, "dtype": "bfloat16"}, budget_s=0.02)
+    wrong = {name: run for name, run in found.items() if isinstance(run, BrrrError) and "grouped_mm" not in str(run)}
+    assert wrong == {}
+    assert len(measured("vocabulary", ["forward", "step"], {"vocabulary": 321, "tokens": 65})) == 2
