@@ -69,6 +69,12 @@ def time(middle: float) -> Estimate:
     return Estimate(middle, 0.99 * middle, 1.01 * middle, 40)
 
 
+@pytest.fixture(autouse=True)
+def no_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVIDIA's own estimates are there only where its package is installed."""
+    monkeypatch.setattr(gemm_tiles, "heuristics_s", lambda product: None)
+
+
 def shown(**at: Value) -> Any:
     source: Any = Sweep()
     return drawing("gemm-tiles", source=source, **at)
@@ -169,6 +175,21 @@ def _evidence() -> Any:
 
     source: Any = Sweep()
     return Evidence(experiment("gemm"), source)
+
+
+def test_nvidias_own_estimates_are_drawn_where_there_are_any(
+    figures: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(gemm_tiles, "heuristics_s", lambda p: asked.append(p) or (2e-5 if p.n > 1 else None))
+    shown(columns=513, dtype="float32").picture()
+    stairs = figures[-1].axes[0]
+    [dots] = [line for line in stairs.get_lines() if line.get_label() == "nvMatmulHeuristics"]
+    assert list(dots.get_xdata()) == list(STOPS[1:])
+    assert list(dots.get_ydata()) == pytest.approx([20.0] * (len(STOPS) - 1))
+    assert [text.get_text() for text in stairs.get_legend().get_texts()][-1] == "nvMatmulHeuristics"
+    assert {(p.m, p.k, p.transposed) for p in asked} == {(2048, 2048, (False, False))}
+    assert {p.dtype for p in asked} == {"float32", "bfloat16"}
 
 
 def test_short_types_are_drawn_by_their_alignment(figures: list[Any]) -> None:
