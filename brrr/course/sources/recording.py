@@ -173,7 +173,7 @@ def collect_environment(kind: DeviceKind) -> tuple[Machine, RunInfo]:
     driver, cuda, torch = (each or "" for each in (device.driver_version, device.cuda_version, device.torch_version))
     now = datetime.now(UTC)
     run = RunInfo(
-        id=now.strftime("%Y%m%d-%H%M%S-%f")[:-3],
+        id=now.strftime("%Y%m%d-%H%M%S-%f"),  # recordings side by side may begin in the same millisecond
         date=now.isoformat(timespec="seconds"),
         brrr=__version__,
         uuid=device.uuid or "",

@@ -89,9 +89,9 @@ RUN_MINUTES = 8  # of `brrr record`, where no other limit is given
 
 
 @pytest.mark.parametrize("described", [STRASSEN, ERRORS], ids=["strassen", "errors"])
-def test_a_recording_fits_into_two_runs_and_every_step_into_one(described: Experiment) -> None:
+def test_a_recording_fits_into_four_runs_and_every_step_into_one(described: Experiment) -> None:
     found, pace = steps([described], "cuda"), DurationEstimator(16)
-    assert sum(pace.seconds(step) for step in found) < 2 * 60 * RUN_MINUTES
+    assert sum(pace.seconds(step) for step in found) < 4 * 60 * RUN_MINUTES
     assert max(pace.seconds(step) for step in found) < 60 * RUN_MINUTES
 
 

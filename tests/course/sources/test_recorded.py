@@ -34,10 +34,14 @@ def test_it_shows_what_was_recorded(synthetic_root: Path) -> None:
     assert recorded.rows(MATMUL, "gpu")[(4096,)].error == 1e-7
 
 
+NOT_ON_THE_CPU = {"gemm", "gemm_many", "vocabulary"}
+"""The machine of the CPU's recording has not measured them."""
+
+
 @pytest.mark.parametrize("device", ["h200", "cpu"])
 def test_the_recordings_hold_only_what_their_experiments_measure(device: str) -> None:
     recorded = Recorded(device)
-    for name in NAMES:
+    for name in NAMES if device == "h200" else [name for name in NAMES if name not in NOT_ON_THE_CPU]:
         found = experiment(name)
         axes = [axis.name for axis in found.axes]
         for variant in recorded.variants(found):

@@ -83,6 +83,7 @@ EXPERIMENT = Experiment(
     judges=JUDGES,
     cost=cost,
     predicts=predicted,
+    predict_by_default=False,
     rate=Rate("flop", "FLOP/s", "throughput"),
     names_kernels=True,
 )
