@@ -247,7 +247,7 @@ def predicted_s(way: str | Way, m: int, n: int, k: int, device: str = "h200", op
     """The seconds that a way takes on a device.
 
     >>> round(predicted_s("sgemm", 8192, 8192, 8192, "datasheet:h200") * 1e3)
-    18
+    17
     """
     known = WAYS[way] if isinstance(way, str) else way
     return Predictor.of(device).parts(known, m, n, k, operand).total_s

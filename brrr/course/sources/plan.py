@@ -37,7 +37,7 @@ PREPARE_S = 0.1  # a variant's inputs, its check and its warm-up, where they are
 FRESH_PROCESS_S = 8.0  # a first call needs a process of its own, which loads torch and makes a context
 CALLS = 4  # the check, the warm-up and two timed calls: what most points need at least
 # In each round of samples more: one for each of the times; on a GPU a run-up and a burst of issues too.
-ROUND_CALLS, GPU_ROUND_CALLS = 3, 14
+ROUND_CALLS, GPU_ROUND_CALLS = 3, 12
 SETTLES = 3  # two rounds and the profiled calls, each behind a run-up
 SLOW_BUDGETS = 4  # a call that takes so many budgets is made once
 CPU_CORE_FLOP_PER_S, CPU_BYTES_PER_S = 30e9, 10e9

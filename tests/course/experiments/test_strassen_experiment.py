@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
+from brrr.core.files import recordings_root
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
 from brrr.course.experiments import experiment
 from brrr.course.experiments.strassen import CLAIMED, OFF_GRID, SIZES
@@ -38,6 +39,7 @@ from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Evidence
 from brrr.course.sources.live import Live
 from brrr.course.sources.plan import DurationEstimator, steps
+from brrr.course.sources.recording import Recording
 from brrr.course.sources.rows import Row, columns, from_cells, to_cells
 from brrr.course.sources.timers import measure_point
 from brrr.course.view.speedup_tables import OVER_FUSION, OVER_PYTORCH, strassen_table
@@ -90,7 +92,11 @@ RUN_MINUTES = 8  # of `brrr record`, where no other limit is given
 
 @pytest.mark.parametrize("described", [STRASSEN, ERRORS], ids=["strassen", "errors"])
 def test_a_recording_fits_into_four_runs_and_every_step_into_one(described: Experiment) -> None:
+    """As the recorder plans it once the anchor is measured: with the rates of the ways, not with assumed ones."""
     found, pace = steps([described], "cuda"), DurationEstimator(16)
+    pace.learn_rows(
+        described, [row for row in Recording.read(recordings_root() / "h200", described).rows if row.point[0] == 4096]
+    )
     assert sum(pace.seconds(step) for step in found) < 4 * 60 * RUN_MINUTES
     assert max(pace.seconds(step) for step in found) < 60 * RUN_MINUTES
 
