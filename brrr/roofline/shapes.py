@@ -100,7 +100,7 @@ def _best(found: list[Suggestion], asked: Matmul) -> tuple[Suggestion, ...]:
     """What gains, the most first; of two sizes the one further away only where it gains more."""
     kept: list[Suggestion] = []
     for each in sorted(found, key=lambda one: abs(one.product.flop / asked.flop - 1)):
-        alike = [one.gain for one in kept if one.what == each.what]
+        alike = [one.gain for one in kept if each.what in (one.what, "larger" if one.what == "padded" else "")]
         if each.gain > WORTH * max([1.0, *alike]):
             kept.append(each)
     return tuple(sorted(kept, key=lambda one: -one.gain))
