@@ -148,12 +148,14 @@ claims("07")
 # Find the slow shape, pad it once where the weights are made, and stack what multiplies the same input:
 #
 # ```python
-# with torch.profiler.profile() as p:
-#     model(x); torch.cuda.synchronize()
-# print(p.key_averages(group_by_input_shape=True).table(sort_by="cuda_time_total"))
-# head = nn.Linear(768, 8 * math.ceil(50257 / 8), dtype=torch.bfloat16)   # 50264 words
+# with torch.profiler.profile(record_shapes=True) as p:
+#     model(x)
+#     torch.cuda.synchronize()
+# print(p.key_averages(group_by_input_shape=True).table())
+# words = 8 * math.ceil(50257 / 8)
+# head = nn.Linear(768, words, dtype=torch.bfloat16)
 # logits = head(x)[..., :50257]
-# q, k, v = nn.Linear(768, 3 * 768)(x).chunk(3, dim=-1)                   # one product for three
+# q, k, v = nn.Linear(768, 3 * 768)(x).chunk(3, dim=-1)
 # ```
 
 # %% [markdown] tags=["next"]
