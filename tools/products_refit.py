@@ -16,12 +16,12 @@ from dataclasses import replace
 from statistics import fmean, median
 from typing import cast
 
-from brrr.counting.cost import ITEMSIZE, Matmul, OperatorCost
+from brrr.counting.cost import Matmul
 from brrr.course.experiments import experiment
 from brrr.course.experiments.gemm import HELD_OUT, SOME, SWEPT, matmul_of
 from brrr.course.sources import source
 from brrr.roofline.device_model import DeviceModel, model_of
-from brrr.roofline.products import FAMILIES, Family, family_name, product_s
+from brrr.roofline.products import FAMILIES, Family, family_name, operator_of, product_s
 from brrr.roofline.sweeps import swept_products
 from brrr.roofline.terms import modelled_time
 
@@ -55,9 +55,7 @@ def errors(family: Family, of: Sequence[Measured], model: DeviceModel) -> list[f
     product_s.cache_clear()
     found = []
     for p, seconds, _ in of:
-        size = ITEMSIZE.get(p.dtype, 4) * p.batch
-        read, written = float(size * p.k * (p.m + p.n)), float(size * p.m * p.n)
-        each = OperatorCost("mm", p.flop, read, written, p.dtype, (), "matmul", (p,))
+        each = operator_of(p)
         found.append(math.log((modelled_time(each, model, each.bytes, host_s=0.0).device_s or 0.0) / seconds))
     return found
 

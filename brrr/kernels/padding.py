@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Matmul
+from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.shapes import TYPES, VECTOR, copy_s, product_time_s, whole
 
 if TYPE_CHECKING:
@@ -67,17 +68,23 @@ def paddings(m: int, k: int, n: int, dtype: str, transposed: tuple[bool, bool], 
     plain = Matmul(m, n, k, dtype=dtype, transposed=transposed)
     made = whole(plain)
     sizes = (made.m, made.k, made.n)
-    if made == plain or _with_copies_s(plain, made, device) >= WORTH * product_time_s(plain, device):
+    if made == plain or not _pays(plain, made, device):
         return ((m, k, n),)
     wider = dict.fromkeys(-(-made.n // step) * step for step in STEPS)
     return ((m, k, n), sizes, *((made.m, made.k, each) for each in wider if made.n < each <= MOST_WIDER * made.n))
 
 
-def _with_copies_s(plain: Matmul, made: Matmul, device: str) -> float:
-    """Predicted seconds of the padded product and of the copies that it needs."""
+def _pays(plain: Matmul, made: Matmul, device: str) -> bool:
+    """Whether the padded product and the copies that it needs are predicted to be faster.
+
+    A GPU whose figures have no rate of the type has no tensor cores for it: nothing is gained there.
+    """
     pairs = (((plain.m, plain.k), (made.m, made.k)), ((plain.k, plain.n), (made.k, made.n)))
-    copies = sum(copy_s(grown[0] * grown[1], made.dtype, device) for own, grown in pairs if own != grown)
-    return product_time_s(made, device) + copies
+    try:
+        copies = sum(copy_s(grown[0] * grown[1], made.dtype, device) for own, grown in pairs if own != grown)
+        return product_time_s(made, device) + copies < WORTH * product_time_s(plain, device)
+    except MissingPeakError:
+        return False
 
 
 def _fastest(a: torch.Tensor, b: torch.Tensor, ways: tuple[Sizes, ...]) -> Sizes:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from brrr.counting.cost import ITEMSIZE, Matmul
+from brrr.counting.cost import ITEMSIZE, Matmul, OperatorCost
 
 Tile = tuple[int, int]
 
@@ -152,6 +152,17 @@ SHORT = ("bfloat16", "float16")
 def row_bytes(product: Matmul, elements: int) -> int:
     """Bytes of so many elements of a product's data type."""
     return elements * ITEMSIZE.get(product.dtype.removeprefix("torch."), 1 if "8" in product.dtype else 4)
+
+
+def operator_of(product: Matmul) -> OperatorCost:
+    """A product alone as an operator: both operands read once, the result written once.
+
+    >>> operator_of(Matmul(64, 32, 16, dtype="bfloat16")).bytes
+    7168.0
+    """
+    read = row_bytes(product, product.batch * product.k * (product.m + product.n))
+    written = row_bytes(product, product.batch * product.m * product.n)
+    return OperatorCost("aten.mm", product.flop, float(read), float(written), product.dtype, (), "matmul", (product,))
 
 
 def leads(product: Matmul) -> tuple[int, int]:

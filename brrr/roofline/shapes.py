@@ -8,15 +8,14 @@ from functools import lru_cache
 from typing import Any
 
 from brrr.core import units
-from brrr.core.errors import ArgumentError, BrrrError
+from brrr.core.errors import ArgumentError
 from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
 from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, model_of
+from brrr.roofline.products import operator_of
 from brrr.roofline.terms import operator_time
 
 VECTOR = 16
 """Bytes that a tensor core's kernels load at once."""
-
-
 TYPES = ("float32", "tf32", "bfloat16", "float16")
 STEPS = (8, 16, 32, 64, 128, 256)
 """Sizes near the one asked for are multiples of these."""
@@ -148,7 +147,7 @@ def _model(device: str) -> DeviceModel:
     """The figures measured for a device, else its datasheet's; of a device that nobody knows, an H200's datasheet."""
     try:
         return model_of(device)
-    except BrrrError:
+    except ArgumentError:  # anything else, such as a damaged file, is told
         return model_of(f"{DATASHEET}h200")
 
 
@@ -158,11 +157,7 @@ def product_time_s(product: Matmul, device: str) -> float:
 
 
 def _product_s(product: Matmul, model: DeviceModel) -> float:
-    size = ITEMSIZE.get(product.dtype, 4)
-    read = float(size * product.batch * product.k * (product.m + product.n))
-    written = float(size * product.batch * product.m * product.n)
-    each = OperatorCost("aten.mm", product.flop, read, written, product.dtype, (), "matmul", (product,))
-    return _device_s(each, model)
+    return _device_s(operator_of(product), model)
 
 
 def copy_s(elements: int, dtype: str, device: str) -> float:

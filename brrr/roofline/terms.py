@@ -12,7 +12,7 @@ from brrr.roofline.figures import WHOLE, host_class, level_rate, level_s, memory
 from brrr.roofline.lowering import operations
 from brrr.roofline.peak import Peak
 from brrr.roofline.peaks import Peaks, short
-from brrr.roofline.products import Speeds, family_of, product_s, row_bytes
+from brrr.roofline.products import Speeds, family_of, operator_of, product_s
 from brrr.roofline.sweeps import Corrections, made_of
 
 MATRIX_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp64", "int8")
@@ -100,11 +100,7 @@ def _corrections_of(peaks: Peaks) -> Corrections:
     model = DeviceModel.measured(peaks)
 
     def product_time(product: Matmul) -> tuple[float, Speeds]:
-        itemsize, batch = row_bytes(product, 1), product.batch
-        read, written = batch * product.k * (product.m + product.n), batch * product.m * product.n
-        each = OperatorCost("product", product.flop, itemsize * read, itemsize * written, product.dtype, (), "matmul",
-                            (product,))  # fmt: skip
-        time_s = modelled_time(each, model, 0.0, host_s=0.0).device_s
+        time_s = modelled_time(operator_of(product), model, 0.0, host_s=0.0).device_s
         assert time_s is not None
         return time_s, _speeds(product, model)
 

@@ -298,3 +298,8 @@ def test_on_a_cpu_it_is_torchs_product(dtype: torch.dtype) -> None:
 def test_what_is_no_product_is_refused(a: torch.Tensor, b: torch.Tensor, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         padded_matmul(a, b)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_a_gpu_without_tensor_cores_pads_nothing(dtype: str) -> None:
+    assert paddings(2048, 2048, 1025, dtype, (False, False), "gtx-1070") == ((2048, 2048, 1025),)

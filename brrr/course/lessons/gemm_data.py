@@ -7,6 +7,7 @@ from brrr.core.measurement import Measurement, Value
 from brrr.course.experiments import experiment as experiment_named
 from brrr.course.experiments.gemm import DTYPES
 from brrr.course.lessons.waiting import Comparison
+from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Source
 from brrr.course.sources import source as default_source
 
@@ -18,21 +19,20 @@ def compare_data(*, source: Source | None = None) -> Comparison:
     """A large product of random numbers and of zeros in each type, with the GPU's clock and power beside.
 
     >>> compare_data()  # doctest: +SKIP
-    M = K = 8192, 4096 columns: zeros take ...
+    M = K = 8192, 4096 columns, random numbers and zeros. ...
 
     What the source has not measured is left out; a sentence says so where it has nothing.
     """
     described, origin = experiment_named("gemm"), source or default_source()
     badge = str(origin.badge(described))
-    both = [(dtype, *_measured(described.name, origin, dtype)) for dtype in DTYPES]
+    both = [(dtype, *_measured(described, origin, dtype)) for dtype in DTYPES]
     rows = tuple(_row(dtype, random, zeros) for dtype, random, zeros in both if random and zeros)
     if not rows:
         return Comparison(f"{badge} has no such product of zeros: it takes a GPU.")
     return Comparison(f"M = K = {SIZE}, {COLUMNS} columns, random numbers and zeros.", HEADER, rows, badge)
 
 
-def _measured(name: str, origin: Source, dtype: str) -> tuple[Measurement | None, Measurement | None]:
-    described = experiment_named(name)
+def _measured(described: Experiment, origin: Source, dtype: str) -> tuple[Measurement | None, Measurement | None]:
     key: tuple[Value, ...] = (COLUMNS, SIZE, dtype)
     one, other = (origin.known(described, variant).get(key) for variant in ("nn", "zeros"))
     return one, other

@@ -7,13 +7,14 @@ words up to 50304.
 from __future__ import annotations
 
 from brrr.core.measurement import Estimate, Point
-from brrr.counting.cost import Cost, Matmul, OperatorCost
+from brrr.counting.cost import Cost, Matmul
 from brrr.course.experiments.predicted import run
 from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
 from brrr.course.nouns.source import Evidence
+from brrr.roofline.products import operator_of
 
-WIDTH, ITEMSIZE, DTYPE = 768, 2, "bfloat16"
+WIDTH, DTYPE = 768, "bfloat16"
 WORDS, PADDED = 50257, 50304
 VOCABULARIES = (50256, WORDS, 50258, 50260, 50264, 50272, PADDED)
 TOKENS = (1024, 4096, 12288)
@@ -31,13 +32,8 @@ def products(step: bool, point: Point) -> tuple[Matmul, ...]:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of the one product, or of the three."""
-    made = tuple(map(_operator, products(variant.name == "step", point)))
+    made = tuple(map(operator_of, products(variant.name == "step", point)))
     return Cost(sum(each.flop or 0.0 for each in made), sum(each.bytes for each in made), operators=made)
-
-
-def _operator(each: Matmul) -> OperatorCost:
-    read, written = ITEMSIZE * each.k * (each.m + each.n), ITEMSIZE * each.m * each.n
-    return OperatorCost("aten.mm", each.flop, float(read), float(written), DTYPE, (), "matmul", (each,))
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
