@@ -1,0 +1,186 @@
+"""PersistentRNN on a GPU: results and gradients against float64, on any size, in a graph; what it refuses; no hang."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.kernels.recurrent import PersistentRNN, running
+from brrr.kernels.recurrent.plan import plans
+from brrr.kernels.recurrent.running import chip_of, chosen, run_forward
+from brrr.running.graphs import capture
+
+LIMITS = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}
+SIZES = [(1, 1), (7, 3), (32, 1), (100, 5), (257, 24), (512, 64), (768, 9), (1024, 4), (1280, 17)]
+CELLS = ["rnn_tanh", "rnn_relu", "lstm"]
+
+
+def module(cell: str, inputs: int, hidden: int, layers: int = 1, **options: Any) -> torch.nn.RNN | torch.nn.LSTM:
+    if cell == "lstm":
+        return torch.nn.LSTM(inputs, hidden, layers, device="cuda", **options)
+    return torch.nn.RNN(inputs, hidden, layers, nonlinearity=cell[4:], device="cuda", **options)
+
+
+def pair(cell: str, hidden: int, batch: int, dtype: torch.dtype, steps: int = 11, **options: Any) -> tuple[Any, ...]:
+    """A module, the same in float64, and an input with its first state for each."""
+    torch.manual_seed(hidden + batch)
+    mine = module(cell, 13, hidden, 2, **options).to(dtype)
+    exact = module(cell, 13, hidden, 2, **options).double()
+    exact.load_state_dict({name: value.double() for name, value in mine.state_dict().items()})
+    x = torch.randn(steps, batch, 13, device="cuda").to(dtype)
+    states = [torch.randn(2, batch, hidden, device="cuda").to(dtype) for _ in range(2 if cell == "lstm" else 1)]
+    return mine, exact, x, states
+
+
+def given(states: list[torch.Tensor]) -> Any:
+    return tuple(states) if len(states) == 2 else states[0]
+
+
+def error(mine: torch.Tensor, exact: torch.Tensor) -> float:
+    assert not mine.isnan().any()
+    return float((mine.detach().double() - exact.detach()).norm() / exact.detach().norm().clamp_min(1e-30))
+
+
+@pytest.mark.parametrize("dtype", LIMITS)
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(("hidden", "batch"), SIZES)
+def test_results_and_gradients(cell: str, hidden: int, batch: int, dtype: torch.dtype) -> None:
+    mine, exact, x, states = pair(cell, hidden, batch, dtype)
+    leaves = [x, *states]
+    doubles = [each.double().requires_grad_() for each in leaves]
+    for each in leaves:
+        each.requires_grad_()
+    net = PersistentRNN(mine, debug=True)
+    y, last = net(x, given(states))
+    expected, expected_last = exact(doubles[0], given(doubles[1:]))
+    assert error(y, expected) < LIMITS[dtype]
+    ends, expected_ends = (each if isinstance(each, tuple) else (each,) for each in (last, expected_last))
+    assert max(error(*both) for both in zip(ends, expected_ends, strict=True)) < LIMITS[dtype]
+    with torch.no_grad():
+        assert torch.equal(net(x, given(states))[0], y), "with and without what the gradient needs"
+    if cell == "rnn_relu" and dtype is not torch.float32:
+        return  # a rounded sum near zero falls on the other side of the kink, and takes its gradient along
+    weight = torch.randn_like(y)
+    loss = (y * weight).sum() + sum(end.sum() for end in ends)
+    exact_loss = (expected * weight.double()).sum() + sum(end.sum() for end in expected_ends)
+    loss.backward()
+    exact_loss.backward()
+    grads = [(a.grad, b.grad) for a, b in zip(leaves, doubles, strict=True)]
+    grads += [(a.grad, b.grad) for a, b in zip(mine.parameters(), exact.parameters(), strict=True)]
+    assert max(error(*both) for both in grads) < 3 * LIMITS[dtype]
+
+
+@pytest.mark.parametrize(("cell", "hidden", "dtype"), [
+    ("rnn_tanh", 1792, torch.float32), ("rnn_tanh", 2560, torch.float16), ("rnn_tanh", 2560, torch.bfloat16),
+    ("lstm", 1280, torch.float32),
+])  # fmt: skip
+def test_the_largest_that_it_must_hold(cell: str, hidden: int, dtype: torch.dtype) -> None:
+    if chip_of(0).multiprocessors < 132:
+        pytest.skip("written for a GPU with 132 multiprocessors")
+    mine, exact, x, states = pair(cell, hidden, 3, dtype)
+    with torch.no_grad():
+        assert (
+            error(PersistentRNN(mine)(x, given(states))[0], exact(x.double(), given([s.double() for s in states]))[0])
+            < 5e-3
+        )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("cell", ["rnn_tanh", "lstm"])
+@pytest.mark.parametrize("batch", [1, 5, 33])
+def test_every_tenth_plan_computes_the_same(cell: str, batch: int, dtype: str) -> None:
+    hidden, gates = 256, 4 if cell == "lstm" else 1
+    kind = getattr(torch, dtype)
+    weight = (torch.randn(gates * hidden, hidden, device="cuda") / 16).to(kind)
+    inputs = torch.randn(9, batch, gates * hidden, device="cuda").to(kind)
+    first, *others = list(plans(cell, hidden, batch, dtype, chip_of(0)))[::10]
+    expected = run_forward(first, weight, inputs.clone(), None, None, debug=True)[0].double()
+    for made in others:
+        found = run_forward(made, weight, inputs.clone(), None, None, debug=True)[0]
+        assert error(found, expected) < LIMITS[kind], made
+
+
+def test_shapes_as_the_module_takes_them() -> None:
+    for options in ({"batch_first": True}, {"bias": False}, {}):
+        mine, exact, x, _ = pair("lstm", 40, 6, torch.float32, **options)
+        with torch.no_grad():
+            (y, ends), (expected, expected_ends) = PersistentRNN(mine)(x), exact(x.double())
+        assert error(y, expected) < 1e-5
+        assert all(a.shape == b.shape and error(a, b) < 1e-5 for a, b in zip(ends, expected_ends, strict=True))
+    mine, exact, x, _ = pair("rnn_tanh", 40, 6, torch.float32)
+    with torch.no_grad():
+        (y, end), (expected, expected_end) = PersistentRNN(mine)(x[:, 0]), exact(x[:, 0].double())
+    assert y.shape == expected.shape and end.shape == expected_end.shape and error(y, expected) < 1e-5
+
+
+def test_a_graph_another_stream_and_the_same_again() -> None:
+    mine, _, x, _ = pair("lstm", 300, 7, torch.float32)
+    net = PersistentRNN(mine)
+    with torch.no_grad():
+        y = net(x)[0]
+        assert all(torch.equal(net(x)[0], y) for _ in range(20))
+        replay = capture(lambda: net(x)[0])
+        assert torch.equal(replay(), y)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            again = net(x)[0]
+        torch.cuda.current_stream().wait_stream(side)
+        assert torch.equal(again, y)
+
+
+@pytest.mark.parametrize("dtype", LIMITS)
+def test_nan_reaches_its_own_sample_and_no_block_waits_for_ever(dtype: torch.dtype) -> None:
+    mine, _, x, _ = pair("rnn_relu", 64, 4, dtype)
+    x[3, 2] = float("nan")
+    with torch.no_grad():
+        y = PersistentRNN(mine, debug=True)(x)[0]
+        assert y[3:, 2].isnan().all() and not y[:3].isnan().any() and not y[:, (0, 1, 3)].isnan().any()
+        empty = torch.full((2, 4, 64), -1, dtype=torch.int32, device="cuda").view(torch.float32)  # the pattern itself
+        if dtype is torch.float32:
+            assert PersistentRNN(mine, debug=True)(x, empty)[0].isnan().all()
+
+
+def test_a_block_that_is_missing_is_told_in_a_debug_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = chosen("rnn_tanh", 512, 1, "float32", 0)
+    monkeypatch.setattr(running, "WATCH", 1 << 12)
+    weight, inputs = torch.randn(512, 512, device="cuda"), torch.randn(5, 1, 512, device="cuda")
+    prepared = running._prepared(made, False, 1 << 12, 0)
+    prepared.config.gridDimX = made.blocks - 1
+    with pytest.raises(UnavailableError, match="results that never came"):
+        run_forward(made, weight, inputs, None, None, debug=True)
+    running._prepared.cache_clear()
+    assert not run_forward(made, weight, inputs, None, None, debug=True)[0].isnan().any(), "the GPU is usable"
+
+
+def test_what_it_refuses() -> None:
+    net = PersistentRNN(module("lstm", 8, 16))
+    for x, told in (
+        (torch.zeros(0, 2, 8, device="cuda"), "x is"), (torch.zeros(3, 0, 8, device="cuda"), "x is"),
+        (torch.zeros(3, 2, 9, device="cuda"), "x is"), (torch.zeros(3, 2, 8, device="cuda").double(), "one type of"),
+        (torch.zeros(3, 2, 8, device="cuda").half(), "one type of"), ([1.0], "x is"),
+    ):  # fmt: skip
+        with pytest.raises(ArgumentError, match=told):
+            net(x)
+    with pytest.raises(ArgumentError, match="state"):
+        net(torch.zeros(3, 2, 8, device="cuda"), torch.zeros(1, 2, 16, device="cuda"))
+    with pytest.raises(ArgumentError, match="state, c"):
+        net(
+            torch.zeros(3, 2, 8, device="cuda"),
+            (torch.zeros(1, 2, 16, device="cuda"), torch.zeros(1, 3, 16, device="cuda")),
+        )
+    large = PersistentRNN(module("lstm", 8, 4096))
+    with pytest.raises(ArgumentError, match="hidden_size is 4096; expected at most"), torch.no_grad():
+        large(torch.zeros(3, 2, 8, device="cuda"))
+
+
+def test_inputs_that_are_not_contiguous() -> None:
+    mine, exact, _x, _ = pair("lstm", 64, 4, torch.float32)
+    wide = torch.randn(11, 4, 26, device="cuda")[..., ::2]
+    state = torch.randn(64, 2, 4, device="cuda").permute(1, 2, 0)
+    with torch.no_grad():
+        y = PersistentRNN(mine)(wide, (state, state))[0]
+        assert error(y, exact(wide.double(), (state.double(), state.double()))[0]) < 1e-5
