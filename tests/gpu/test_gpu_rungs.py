@@ -1,0 +1,28 @@
+"""Every rung of the recurrent ladder on a GPU against float64, called twice, and as a CUDA Graph where it is one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from brrr.networks.recurrent import RUNGS, rung
+
+LIMITS = {torch.float32: 1e-5, torch.float16: 5e-3}
+
+
+@pytest.mark.parametrize("dtype", LIMITS)
+@pytest.mark.parametrize("kind", [torch.nn.RNN, torch.nn.GRU, torch.nn.LSTM])
+@pytest.mark.parametrize("layers", [1, 3])
+def test_every_rung_computes_the_module(kind: type, layers: int, dtype: torch.dtype) -> None:
+    module, x = kind(24, 72, layers, device="cuda").to(dtype), torch.randn(9, 5, 24, device="cuda").to(dtype)
+    exact = kind(24, 72, layers, device="cuda").double()
+    exact.load_state_dict({name: value.double() for name, value in module.state_dict().items()})
+    expected = exact(x.double())[0].detach()
+    for name in RUNGS:
+        if name == "compiled" and (layers > 1 or kind is torch.nn.GRU or dtype is torch.float16):
+            continue  # half a minute each
+        run = rung(name, module, x)
+        for _ in range(3):
+            found = run().double()
+            torch.cuda.synchronize()
+            assert float((found - expected).norm() / expected.norm()) < LIMITS[dtype], name

@@ -1,0 +1,55 @@
+"""The ladder of recurrent networks on a CPU: every rung that runs there against float64, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.networks.recurrent import NEED_A_GPU, RUNGS, rung
+
+HERE = [name for name in RUNGS if name not in NEED_A_GPU]
+
+
+@pytest.mark.parametrize("kind", [torch.nn.RNN, torch.nn.GRU, torch.nn.LSTM])
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize(("steps", "batch", "inputs", "hidden"), [(1, 1, 1, 1), (5, 3, 7, 9), (6, 13, 8, 33)])
+def test_every_rung_computes_the_module(
+    kind: type, layers: int, steps: int, batch: int, inputs: int, hidden: int
+) -> None:
+    module, x = kind(inputs, hidden, layers), torch.randn(steps, batch, inputs)
+    exact = kind(inputs, hidden, layers).double()
+    exact.load_state_dict({name: value.double() for name, value in module.state_dict().items()})
+    expected = exact(x.double())[0]
+    for name in HERE:
+        run = rung(name, module, x)
+        for _ in range(2):  # the second call finds what the first left
+            assert (run().double() - expected).abs().max() < 1e-5, name
+        assert not run().requires_grad, name
+
+
+@pytest.mark.parametrize("name", NEED_A_GPU)
+def test_what_needs_a_gpu_says_so(name: str) -> None:
+    with pytest.raises(UnavailableError, match=f"{name}: .* need a GPU, and x is on cpu"):
+        rung(name, torch.nn.GRU(2, 3), torch.zeros(4, 1, 2))
+
+
+@pytest.mark.parametrize(("module", "x", "told"), [
+    (torch.nn.Linear(2, 2), torch.zeros(4, 1, 2), "module is"),
+    (torch.nn.RNN(2, 3, nonlinearity="relu"), torch.zeros(4, 1, 2), "module is"),
+    (torch.nn.LSTM(2, 3, bidirectional=True), torch.zeros(4, 1, 2), "one direction"),
+    (torch.nn.LSTM(2, 3, batch_first=True), torch.zeros(4, 1, 2), "steps first"),
+    (torch.nn.LSTM(2, 3), torch.zeros(4, 1, 3), "x is"),
+    (torch.nn.LSTM(2, 3), torch.zeros(0, 1, 2), "x is"),
+    (torch.nn.LSTM(2, 3), torch.zeros(4, 1, 2).double(), "as the module"),
+])  # fmt: skip
+def test_what_no_rung_runs_is_refused(module: torch.nn.Module, x: torch.Tensor, told: str) -> None:
+    with pytest.raises(ArgumentError, match=told):
+        rung("naive", module, x)  # type: ignore[arg-type]
+
+
+def test_an_unknown_rung_and_a_batch_with_nothing_to_pad() -> None:
+    with pytest.raises(ArgumentError, match="name is 'fastest'; expected one of naive, combined"):
+        rung("fastest", torch.nn.GRU(2, 3), torch.zeros(4, 1, 2))
+    with pytest.raises(ArgumentError, match="nothing to pad"):
+        rung("cudnn-padded", torch.nn.GRU(2, 3), torch.zeros(4, 16, 2))
