@@ -9,13 +9,19 @@ import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.kernels.recurrent import PersistentRNN, running
-from brrr.kernels.recurrent.plan import plans
+from brrr.kernels.recurrent.plan import plans, shortlist
 from brrr.kernels.recurrent.running import chip_of, chosen, run_forward
 from brrr.running.graphs import capture
 
 LIMITS = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}
-SIZES = [(1, 1), (7, 3), (32, 1), (100, 5), (257, 24), (512, 64), (768, 9), (1024, 4), (1280, 17)]
+SIZES = [(1, 1), (7, 3), (100, 5), (257, 24), (768, 64), (1024, 4)]
 CELLS = ["rnn_tanh", "rnn_relu", "lstm"]
+
+
+@pytest.fixture(autouse=True)
+def untried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan expected to be fastest, without a trial: that compiles ten kernels, and any plan is right or wrong."""
+    monkeypatch.setattr(running, "shortlist", lambda *given: shortlist(*given)[:1])
 
 
 def module(cell: str, inputs: int, hidden: int, layers: int = 1, **options: Any) -> torch.nn.RNN | torch.nn.LSTM:
@@ -61,8 +67,8 @@ def test_results_and_gradients(cell: str, hidden: int, batch: int, dtype: torch.
     assert max(error(*both) for both in zip(ends, expected_ends, strict=True)) < LIMITS[dtype]
     with torch.no_grad():
         assert torch.equal(net(x, given(states))[0], y), "with and without what the gradient needs"
-    if cell == "rnn_relu" and dtype is not torch.float32:
-        return  # a rounded sum near zero falls on the other side of the kink, and takes its gradient along
+    if dtype is not torch.float32 and (cell == "rnn_relu" or hidden == 1):
+        return  # a rounded sum near zero falls on the other side of the kink; a single number may be all rounding
     weight = torch.randn_like(y)
     loss = (y * weight).sum() + sum(end.sum() for end in ends)
     exact_loss = (expected * weight.double()).sum() + sum(end.sum() for end in expected_ends)
@@ -101,6 +107,14 @@ def test_every_tenth_plan_computes_the_same(cell: str, batch: int, dtype: str) -
     for made in others:
         found = run_forward(made, weight, inputs.clone(), None, None, debug=True)[0]
         assert error(found, expected) < LIMITS[kind], made
+
+
+def test_a_plan_is_chosen_by_trial_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "shortlist", shortlist)
+    made = chosen("rnn_relu", 200, 2, "float32", 0)
+    assert made in shortlist("rnn_relu", 200, 2, "float32", chip_of(0))
+    assert chosen("rnn_relu", 200, 2, "float32", 0) is made
+    assert chosen("rnn_relu", 200, 2, "float32", 0, backward=True).backward
 
 
 def test_shapes_as_the_module_takes_them() -> None:

@@ -421,6 +421,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void brrr_recurrent(
             const float candidate = __shfl_sync(~0u, mine, 2, 4), out = __shfl_sync(~0u, mine, 3, 4);
             c = forget * c + in * candidate;
             publish(state + at * HIDDEN + unit, out * hyperbolic(c), valid && gate == 0, 4, unit & 1);
+            __syncwarp();  // all four have read the cell
             if (!valid) continue;
             if (TRAIN) put(inputs + at * 4 * HIDDEN + row_of(row), mine);
             if (gate == 0) {
