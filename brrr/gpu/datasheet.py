@@ -46,8 +46,9 @@ class Hardware:
     >>> hardware("h200").name, hardware("h200").peak("bf16", "tensor cores")
     ('NVIDIA H200 SXM', 989400000000000.0)
 
-    SI units: Hz, B, B/s, W; `dense` maps a unit's data types to FLOP/s without sparsity. `derived` names the figures
-    that are computed and says how. Raises ArgumentError for an empty text, and for a figure that is not above zero.
+    SI units: Hz, B, B/s, W; `dense` maps a unit's data types to FLOP/s without sparsity, `sm_register_bytes` and
+    `sm_shared_bytes` are those of a multiprocessor. `derived` names the figures that are computed and says how. Raises
+    ArgumentError for an empty text, and for a figure that is not above zero.
     """
 
     key: str
@@ -64,6 +65,8 @@ class Hardware:
     boost_clock_hz: float | None = None
     memory_bytes: int | None = None
     l2_bytes: int | None = None
+    sm_register_bytes: int | None = None
+    sm_shared_bytes: int | None = None
     host_link: HostLink | None = None
     tdp_w: float | None = None
     derived: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)

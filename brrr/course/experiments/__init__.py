@@ -33,6 +33,7 @@ NAMES = (
     "gemm",
     "gemm_many",
     "vocabulary",
+    "rnn",
     "strassen",
     "strassen_errors",
 )

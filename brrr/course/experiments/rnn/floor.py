@@ -1,0 +1,52 @@
+"""The floor of a step at a place: the plan's bytes and FLOP, the exchange as it was measured, the device's rates."""
+
+from __future__ import annotations
+
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Estimate
+from brrr.course.experiments.judging import datasheet
+from brrr.course.experiments.rnn.steps import At, place, slope
+from brrr.course.nouns.source import Evidence
+from brrr.roofline.device_model import DeviceModel, model_of
+from brrr.roofline.figures import level_rate
+from brrr.roofline.recurrent import StepFloor, step_floor
+
+PRODUCTS = 3
+"""Of TF32, which float32 on tensor cores takes in place of one."""
+TINY = 32
+"""At this hidden size a step is the exchange."""
+SHORT_NAMES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+
+
+def exchange(evidence: Evidence, cell: str, dtype: str) -> Estimate:
+    """A trip of the state to the L2 cache and back, as a step shows it that has next to nothing else to do."""
+    return slope(evidence, "persistent", place(cell, dtype, 1, TINY))
+
+
+def floor_of(evidence: Evidence, at: At) -> StepFloor:
+    """The floor of a step, with the exchange from the same source and the rates recorded for its device."""
+    from brrr.kernels.recurrent.plan import plan
+
+    cell, dtype, batch, hidden = str(at["cell"]), str(at["dtype"]), int(at["batch"]), int(at["hidden"])
+    exchanged = exchange(evidence, cell, dtype)
+    made = plan(cell, hidden=hidden, batch=batch, dtype=dtype)
+    model, short = model_of(datasheet(evidence).key), SHORT_NAMES[dtype]
+    if not model.curves:
+        raise NotRecordedError(f"no peaks were measured on {model.device}")
+    matmul = model.value(f"matmul.{short}")
+    return step_floor(
+        exchange_s=exchanged.median,
+        state_bytes=made.state_bytes,
+        l2_bytes_per_s=level_rate(model.curves["read"], batch * hidden * (4 if dtype == "float32" else 2)),
+        flop=made.flop,
+        flop_per_s=_rate(model, made.tiles, dtype, matmul),
+        input_flop=made.flop,
+        input_flop_per_s=matmul,
+    )
+
+
+def _rate(model: DeviceModel, tiles: bool, dtype: str, matmul: float) -> float:
+    """FLOP/s of the units that the plan computes on."""
+    if dtype != "float32":
+        return matmul
+    return model.value("matmul.tf32") / PRODUCTS if tiles else model.value("arithmetic.fp32.fma")
