@@ -1,0 +1,280 @@
+"""What lesson 08b is made of beside the experiment: its table of steps, the drawing of the floor, the exercises."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from brrr.core.errors import ArgumentError, NotRecordedError
+from brrr.core.measurement import Badge, Estimate, Measurement, Value
+from brrr.course import compare_steps, guess, step_times
+from brrr.course.experiments import experiment
+from brrr.course.experiments.rnn import BATCHES, floor
+from brrr.course.experiments.rnn.steps import place
+from brrr.course.lessons.checking import check
+from brrr.course.lessons.drawings import drawing, rnn_floor
+from brrr.course.lessons.exercises.lesson_08b import CASES, asked, hidden_by_exchange, up_to
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.nouns.source import Evidence
+from brrr.drawing import style
+from brrr.roofline.recurrent import StepFloor
+
+PNG = b"\x89PNG"
+RNN = experiment("rnn")
+AXES = [axis.name for axis in RNN.axes]
+Step = Callable[[int, str, str], float]
+
+
+def ours(batch: int, cell: str, dtype: str) -> float:
+    return 1e-6 * (1 + batch / 32) * (2 if cell == "lstm" else 1)
+
+
+def theirs(batch: int, cell: str, dtype: str) -> float:
+    """Faster than ours from 96 samples on, and as fast as an LSTM of ours with 64."""
+    return 6e-6 if batch < 96 else ours(batch, cell, dtype) / 2
+
+
+@dataclass
+class Steps:
+    """Times of calls by formulas of a step's; what happens once takes 50 µs."""
+
+    times: dict[str, Step] = field(default_factory=lambda: {"persistent": ours, "cudnn": theirs})
+    name: str = "made up"
+    live: bool = False
+
+    def badge(self, described: Experiment) -> Badge:
+        return Badge("RECORDED", "NVIDIA H200", "2000-01-01", "")
+
+    def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
+        if variant not in self.times:
+            return {}
+        points = [point for point in described.points() if described.has(variant, point)]
+        return {tuple(point.values()): self._one(variant, point) for point in points}
+
+    def _one(self, variant: str, point: dict[str, Value]) -> Measurement:
+        step_s = self.times[variant](int(point["batch"]), str(point["cell"]), str(point["dtype"]))
+        middle = 50e-6 + step_s * int(point["steps"])
+        return Measurement(span_s=Estimate(middle, 0.9999 * middle, 1.0001 * middle, 40))
+
+
+def source(**times: Step) -> Any:
+    return Steps({"persistent": ours, "cudnn": theirs, **{name.replace("_", "-"): way for name, way in times.items()}})
+
+
+# ---- the table of steps ----
+
+
+def test_steps_by_batch_without_what_happens_once() -> None:
+    found = step_times("lstm", "float32", source=source())
+    assert list(found["ours"]) == list(found["cudnn"]) == list(BATCHES)
+    assert found["ours"][32] == pytest.approx(4e-6) and found["cudnn"][1] == pytest.approx(6e-6)
+    assert step_times(source=Steps({})) == {"ours": {}, "cudnn": {}}  # type: ignore[arg-type]
+    assert list(step_times(hidden=1152, source=source())["ours"]) == [1, 3, 4, 24, 64, 96], (
+        "where another size is measured"
+    )
+
+
+def test_a_guess_is_compared_with_the_first_batch() -> None:
+    g = guess("A step is ... times as fast", unit="x", answer="3x")
+    found = compare_steps(g, "rnn_tanh", "float32", (16, 64), source=source(graph=lambda *key: 20e-6))
+    assert found.text.startswith(
+        "A step of rnn_tanh in float32, hidden size 1024; at batch 16 you said 3x, measured 4x"
+    )
+    assert [row[0] for row in found.rows] == ["16", "64"] and len(found.header) == len(found.rows[0])
+    assert found.rows[0][1:4] == ("1.5 µs", "6 µs", "cuDNN") and found.rows[0][5] == "20 µs"
+    assert found.rows[1][4].startswith("2x (") and "RECORDED" in found.badge
+
+
+def test_the_best_of_cudnn_is_named_and_what_is_missing_left_out() -> None:
+    g = guess("A step is ... times as fast", unit="x", answer="3x")
+    padded = source(cudnn_pad16=lambda *key: 3e-6)
+    found = compare_steps(g, "lstm", "float16", (4, 7, 16), source=padded)
+    assert [row[0] for row in found.rows] == ["4", "16"], "7 is no batch of the recording"
+    assert found.rows[0][2:4] == ("3 µs", "cuDNN, batch padded to 16") and found.rows[1][3] == "cuDNN"
+    assert {row[5] for row in found.rows} == {"–"}
+
+
+def test_without_steps_or_a_guess_a_sentence_says_so() -> None:
+    empty: Any = Steps({})
+    g = guess("A step is ... times as fast", unit="x", answer="3x")
+    assert "it takes a GPU" in compare_steps(g, source=empty).text
+    open_guess = guess("A step takes ... times as long as another", unit="x")
+    assert "Not answered yet" in compare_steps(open_guess, source=empty).text
+    with pytest.raises(ArgumentError, match="a guess of a factor"):
+        compare_steps(guess("A step takes ...", unit="s", answer="1 µs"), source=empty)
+
+
+# ---- the drawing of the floor ----
+
+
+def floor_at(evidence: Any, at: Any) -> StepFloor:
+    batch = int(at["batch"])
+    return StepFloor(0.8e-6, 0.02e-6 * batch, 0.01e-6 * batch, 0.001e-6 * batch)
+
+
+@pytest.fixture
+def floored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rnn_floor, "floor_of", floor_at)
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures behind the pictures."""
+    seen: list[Any] = []
+    monkeypatch.setattr(style, "to_png", lambda drawn: seen.append(drawn) or PNG)
+    return seen
+
+
+@pytest.mark.usefixtures("floored")
+def test_the_text_tells_the_step_its_floor_and_its_limit() -> None:
+    made = drawing("rnn-floor", source=source(), batch=64, cell="rnn_tanh", dtype="float32")
+    assert made.text == (
+        "At mini-batch 64, cell rnn_tanh, type float32: a step takes 3 µs, the best cuDNN's 6 µs. "
+        "The floor is 1.34 µs, 45 % of the step: reading the state takes 1.28 µs, and the input's product 64 ns before."
+    )
+    assert "the exchange takes 800 ns" in made.set(batch=1).text
+    assert "RECORDED" in made.badge
+
+
+@pytest.mark.usefixtures("floored")
+def test_what_is_plotted_is_measured_and_predicted_on_axes_that_stand_still(figures: list[Any]) -> None:
+    made = drawing("rnn-floor", source=source(), batch=8)
+    made.picture()
+    made.set(cell="lstm", batch=128).picture()
+    one, other = figures[0].axes[0], figures[-1].axes[0]
+    assert one.get_xlim() == other.get_xlim() and one.get_ylim() == other.get_ylim()
+    lines = {line.get_label(): list(line.get_ydata()) for line in one.get_lines()}
+    assert lines["weights on the chip"] == pytest.approx([1e6 * ours(b, "rnn_tanh", "float32") for b in BATCHES])
+    assert lines["cuDNN's best"] == pytest.approx([1e6 * theirs(b, "rnn_tanh", "float32") for b in BATCHES])
+    assert lines["exchange"] == pytest.approx([0.8] * len(BATCHES))
+    assert lines["state from L2"] == pytest.approx([0.02 * batch for batch in BATCHES])
+    assert lines["PREDICTED floor"][-1] == pytest.approx(0.02 * 128 + 0.001 * 128)
+    low, high = one.get_ylim()
+    assert low < 0.8 and high > max(lines["cuDNN's best"])
+
+
+@pytest.mark.usefixtures("floored")
+def test_every_place_of_the_sliders_draws() -> None:
+    made = drawing("rnn-floor", source=source())
+    assert [dial.values for dial in made.dials] == [BATCHES, ("rnn_tanh", "lstm"), ("float32", "float16")]
+    seen = {made.set(batch=batch, cell=cell, dtype=dtype).picture().png
+            for batch in (1, 128) for cell in ("rnn_tanh", "lstm") for dtype in ("float32", "float16")}  # fmt: skip
+    assert all(png.startswith(PNG) for png in seen) and len(seen) >= 4
+
+
+def test_without_steps_it_says_so() -> None:
+    empty: Any = Steps({})
+    with pytest.raises(NotRecordedError, match="brrr record rnn"):
+        drawing("rnn-floor", source=empty)
+
+
+def test_a_floor_is_made_of_the_plan_the_exchange_and_the_devices_rates() -> None:
+    pytest.importorskip("brrr.kernels.recurrent.plan")
+    from brrr.kernels.recurrent.plan import plan
+
+    evidence, at = Evidence(RNN, source()), place("rnn_tanh", "float32", 64)
+    made, found = plan("rnn_tanh", hidden=1024, batch=64, dtype="float32"), floor.floor_of(evidence, at)
+    assert made.flop == 2 * 64 * 1024**2
+    assert found.exchange_s == pytest.approx(ours(1, "rnn_tanh", "float32"), rel=1e-3)
+    assert 2e12 < made.state_bytes / found.state_s < 20e12, "the rate of an L2 cache"
+    few, small = plan("rnn_tanh", hidden=1024, batch=4), floor.floor_of(evidence, place("rnn_tanh", "float32", 4))
+    assert (few.tiles, made.tiles) == (False, True)
+    assert 50e12 < few.flop / small.arithmetic_s < 70e12 and 30e12 < made.flop / found.input_s < 67e12
+    assert 80e12 < made.flop / found.arithmetic_s < 165e12, "a third of TF32's rate"
+    half = floor.floor_of(evidence, place("rnn_tanh", "float16", 64))
+    assert made.flop / half.arithmetic_s > 400e12
+
+
+# ---- 08b-step ----
+
+RIGHT: dict[str, Any] = {"state_bytes": 128 * 24 * 1024 * 4, "seconds": 128 * 24 * 1024 * 4 / 5.5e12, "batch": 10}
+
+
+def test_the_right_step() -> None:
+    mark = check("08b-step", **RIGHT)
+    assert mark.right and "Up to 10 samples" in mark.text
+    assert check("08b-step", **{**RIGHT, "seconds": 2.29e-6, "state_bytes": 12.6e6, "batch": 10.0}).right
+    assert check("08b-step", **{**RIGHT, "batch": ...}).status == "not answered"
+    assert (asked().limit, hidden_by_exchange()) == ("state", 10)
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ({"state_bytes": 24 * 1024 * 4}, "what one block reads"),
+        ({"state_bytes": 128 * 24 * 1024}, "numbers, not bytes"),
+        ({"state_bytes": 1024 * 1024 * 4}, "those are the weights"),
+        ({"state_bytes": 128 * 1024 * 4}, "one sample's state"),
+        ({"state_bytes": 5}, "not so many"),
+        ({"seconds": 1e-6}, "the exchange alone"),
+        ({"seconds": 2 * 24 * 1024**2 / 60e12}, "the arithmetic alone"),
+        ({"seconds": sum(asked().parts.values())}, "the sum of all three"),
+        ({"seconds": 2.29}, "`seconds` is 2.29"),
+        ({"batch": 11}, "take longer to read than the exchange"),
+        ({"batch": 32}, "`batch` is 32"),
+        ({"batch": "10"}, "`batch` is '10'"),
+        ({"seconds": math.nan}, "`seconds` is nan"),
+        ({"seconds": True}, "`seconds` is True"),
+        ({"state_bytes": 0}, "`state_bytes` is 0"),
+    ],
+)
+def test_known_wrong_steps(answers: dict[str, Any], told: str) -> None:
+    mark = check("08b-step", **{**RIGHT, **answers})
+    assert mark.status == "wrong" and told in mark.text and mark.hint
+
+
+# ---- 08b-until ----
+
+
+def test_the_right_function_and_what_it_says_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brrr.course.lessons.rnn_data.default_source", lambda: source())
+    mark = check("08b-until", until=up_to)
+    assert mark.right and "rnn_tanh in float32: 64; lstm in float16: 32" in mark.text
+    monkeypatch.setattr("brrr.course.lessons.rnn_data.default_source", lambda: Steps({}))
+    mark = check("08b-until", until=up_to)
+    assert mark.right and "On your source" not in mark.text
+    assert check("08b-until", until=...).status == "not answered"
+
+
+def largest_that_wins(ours: Any, theirs: Any) -> int:
+    return max((batch for batch in ours if batch in theirs and ours[batch] < theirs[batch]), default=0)
+
+
+def in_the_tables_order(ours: Any, theirs: Any) -> int:
+    last = 0
+    for batch in ours:
+        if batch in theirs and ours[batch] < theirs[batch]:
+            last = batch
+        else:
+            break
+    return last
+
+
+def everything_measured(ours: Any, theirs: Any) -> int:
+    return up_to(ours, {**dict.fromkeys(ours, math.inf), **theirs})
+
+
+@pytest.mark.parametrize(
+    ("until", "case"),
+    [
+        (largest_that_wins, "faster again at 4"),
+        (in_the_tables_order, "in no order"),
+        (everything_measured, "one way only"),
+        (lambda ours, theirs: up_to(theirs, ours), "not at 4"),
+        (lambda ours, theirs: max(ours), "not at 4"),
+        (lambda ours, theirs: up_to(ours, theirs) or None, "faster at none"),
+    ],
+)
+def test_known_wrong_functions(until: Any, case: str) -> None:
+    mark = check("08b-until", until=until)
+    assert mark.status == "wrong" and case in mark.text and mark.hint
+
+
+def test_what_is_no_function_or_raises_is_told() -> None:
+    assert check("08b-until", until=64).status == "wrong"
+    assert not check("08b-until", until=lambda ours, theirs: ours["batch"]).right
+    assert all(up_to(ours, theirs) == right for ours, theirs, right in CASES.values())
