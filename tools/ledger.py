@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from statistics import geometric_mean, mean
@@ -664,6 +665,83 @@ def rounded(r: Recording, variant: str) -> T:
     t = r.along(f"{variant}.span_s", tokens=12288)
     return t[50257] / t[50304]
 
+def step(r: Recording, name: str, cell: str, dtype: str, batch: int, hidden: int = 1024, last: bool = False) -> T:
+    """A recurrent layer's step: the longer sequence less the shorter one, over the steps between."""
+    short, long = (256, 1024) if last else (64, 256)
+    where = {"batch": batch, "hidden": hidden, "cell": cell, "dtype": dtype}
+    for field in ("span_s", "period_s"):
+        t = r.all(f"{name}.{field}", steps=(short, long), **where)
+        if len(t) == 2:
+            less, more = (t[point] for point in sorted(t))
+            return (more - less) / (long - short)
+    raise Missing(f"a step of {name} at {where}")
+
+def rivals(r: Recording, *at: Any) -> T:
+    """The best of cuDNN's ways."""
+    found = [step(r, "cudnn", *at)]
+    for name in ("cudnn-pad8", "cudnn-pad16"):
+        with suppress(Missing):
+            found.append(step(r, name, *at))
+    return min(found)
+
+def rnn(cells: str, dtypes: str, batches: Iterable[int], low: float, high: float = INF, rival: str = "") -> Claim:
+    """Ours over a rival, the best of cuDNN's ways where none is named, at each cell, type and batch."""
+    places = [(cell, dtype, batch) for cell in cells.split() for dtype in dtypes.split() for batch in batches]
+    return lambda r: (lambda found: (each(found, low, high)[0], min(found)))(
+        [(step(r, rival, *at) if rival else rivals(r, *at)) / step(r, "persistent", *at) for at in places])
+
+def anywhere(r: Recording, names: Iterable[str]) -> Verdict:
+    """The best of some ways over ours, wherever both have a step."""
+    found = []
+    for batch, hidden, steps, cell, dtype in r.rows.get("persistent", {}):
+        theirs = []
+        for name in names if steps == 256 else ():
+            with suppress(Missing):
+                theirs.append(step(r, name, cell, dtype, batch, hidden))
+        if theirs:
+            found.append(min(theirs) / step(r, "persistent", cell, dtype, batch, hidden))
+    return each(present(found), 1)[0], min(found)
+
+def same_step(pairs: Iterable[tuple[tuple[Any, ...], tuple[Any, ...]]]) -> Claim:
+    """Our step at one place over that at another: within a tenth."""
+    return lambda r: (lambda found: (each(found, 0.9, 1.1)[0], max(found)))(
+        [step(r, "persistent", *one) / step(r, "persistent", *other) for one, other in pairs])
+
+def recurrent_rate(r: Recording, cell: str, batch: int, hidden: int = 1024) -> T:
+    """FLOP/s of the recurrent product alone."""
+    return 2.0 * hidden**2 * (4 if cell == "lstm" else 1) * batch / step(
+        r, "persistent", cell, "float32", batch, hidden)
+
+def training(r: Recording, field: str, way: str, cell: str, batch: int) -> T:
+    """Of a training step over 256 time steps."""
+    return r(f"train-{way}.{field}", batch=batch, hidden=1024, steps=256, cell=cell, **F32)
+
+def trained(r: Recording, field: str, low: float, high: float = INF) -> Verdict:
+    """cuDNN's training step over ours, at each cell and batch."""
+    return each([training(r, field, "cudnn", cell, batch) / training(r, field, "persistent", cell, batch)
+                 for cell in BOTH.split() for batch in RNN_BATCHES], low, high)
+
+def less_memory(r: Recording) -> Verdict:
+    """Ours with 4 samples, cuDNN with 64: the time a sample, and the memory."""
+    (ours, less), (theirs, more) = ((training(r, "period_s", way, TANH, batch) / batch,
+                                     training(r, "peak_bytes", way, TANH, batch))
+                                    for way, batch in (("persistent", 4), ("cudnn", 64)))
+    return every(band(theirs / ours, 1), fact(less.mid < more.mid))
+
+def memories(r: Recording) -> Verdict:
+    """Registers against shared memory and L2."""
+    s = r.sheet
+    found = [s["sm_count"] * s["sm_register_bytes"], s["sm_count"] * s["sm_shared_bytes"], s["l2_bytes"]]
+    return fact(found[0] == max(found), str(found))
+
+TANH, BOTH, HALVES, RNN_BATCHES = "rnn_tanh", "rnn_tanh lstm", "float32 float16", (1, 4, 16, 64)
+RNN_TABLE = {
+    ("tanh-fp32", TANH, "float32"): ((5, 5, 3.5, 2), (7, 8, 6, 3)),
+    ("lstm-fp32", "lstm", "float32"): ((4, 4, 3, 1.8), (6, 6, 4.5, 2.5)),
+    ("tanh-fp16", TANH, "float16"): ((1.8, 1.5, 1.8, 1.2), (2.5,) * 4),
+    ("lstm-fp16", "lstm", "float16"): ((1.2, 1.1, 1, 1.2), (1.8,) * 4),
+}
+
 # ---- the claims ----
 
 CLAIMS: dict[str, Claim] = {
@@ -933,6 +1011,45 @@ CLAIMS: dict[str, Claim] = {
     "gemm_many.batched-as-combined": ratio("span_s", "batched", "combined", 0.9, 1.1, count=4, size=512, **F32),
     "vocabulary.a-quarter": lambda r: band(rounded(r, "step"), *as_told(1.25)),
     "vocabulary.more-is-faster": lambda r: band(rounded(r, "forward"), 1),
+    **{f"rnn.{name}-batch-{batch}{far}": rnn(cell, dtype, (batch,), low)
+       for (name, cell, dtype), table in RNN_TABLE.items() for far, row in zip(("", "-far"), table, strict=True)
+       for batch, low in zip(RNN_BATCHES, row, strict=True)},
+    "rnn.low-batch": rnn(BOTH, "float32", (1, 2, 3, 4, 8), 2),
+    "rnn.doubles": rnn(TANH, "float32", (1, 4, 8, 16), *within(2), rival="graph"),
+    "rnn.registers-largest": memories,
+    "rnn.off-chip-slower": lambda r: band(r.fp32 / 2 * 4 / r.bandwidth, 2),
+    "rnn.high-throughput": lambda r: band(
+        max(recurrent_rate(r, cell, n) for cell in BOTH.split() for n in (16, 32, 64, 128)) / r.fp32, 0.5),
+    "rnn.saves-memory": less_memory,
+    "rnn.sustains": lambda r: band(recurrent_rate(r, TANH, 4, 1152), 2.8e12),
+    "rnn.of-the-peak": lambda r: band(recurrent_rate(r, TANH, 4, 1152) / r.fp32, *within(0.45)),
+    "rnn.thirty-times": rnn(TANH, "float32", (4,), *within(30), rival="graph"),
+    "rnn.graph-three-times": rnn(BOTH, HALVES, (1, 2, 3, 4), 3, rival="graph"),
+    "rnn.never-slower": lambda r: anywhere(r, ("cudnn", "cudnn-pad8", "cudnn-pad16")),
+    "rnn.beats-tf32": rnn(BOTH, "float32", (1, 2, 3, 4), 1, rival="cudnn-tf32"),
+    "rnn.gain-shrinks": lambda r: each((
+        rivals(r, *few) / step(r, "persistent", *few) / (rivals(r, *many) / step(r, "persistent", *many))
+        for few, many in (((cell, "float32", 4), (cell, "float32", 128)) for cell in BOTH.split())), 2),
+    "rnn.exchange-dominates": lambda r: each((
+        step(r, "persistent", cell, "float32", 1, 32) / step(r, "persistent", cell, "float32", 1)
+        for cell in BOTH.split()), 0.5),
+    "rnn.long-sequences": same_step([((cell, "float32", n, 1024, True), (cell, "float32", n))
+                                 for cell in BOTH.split() for n in (1, 4, 64)]),
+    "rnn.cudnn-graph-little": lambda r: each((
+        step(r, "cudnn", cell, "float32", n) / step(r, "cudnn-graph", cell, "float32", n)
+        for cell in BOTH.split() for n in RNN_BATCHES), 1 / 1.2, 1.2),
+    "rnn.relu-as-tanh": same_step([(("rnn_relu", "float32", n), (TANH, "float32", n)) for n in (1, 64)]),
+    "rnn.bfloat16-as-float16": same_step([((cell, "bfloat16", n), (cell, "float16", n))
+                                      for cell in BOTH.split() for n in (1, 16, 64)]),
+    "rnn.training-faster": lambda r: trained(r, "period_s", 1),
+    "rnn.training-memory": lambda r: trained(r, "peak_bytes", 1 / 1.1),
+    "rnn.as-accurate": lambda r: (lambda ours, theirs: each(
+        (ours[p] / theirs[p] for p in present(ours.keys() & theirs.keys())), 0, 2))(
+        r.all("persistent.error"), r.all("cudnn.error")),
+    "rnn.fits": lambda r: fact(all(
+        max(p[1] for p in present(r.all("persistent.span_s", cell=cell, dtype=dtype))) >= size
+        for cell, dtype, size in ((TANH, "float32", 1792), (TANH, "float16", 2560), ("lstm", "float32", 1280)))),
+    "rnn.beats-flashrnn": lambda r: anywhere(r, ("flashrnn",)),
     **{f"strassen.fp32-prepared-{n}": faster("sgemm", READY, n, by)
        for n, by in ((2048, 1.05), (4096, 1.24), (8192, 1.36), (16384, 1.4))},
     **{f"strassen.fp32-timed-{n}": faster("sgemm", TIMED, n, by)
@@ -984,7 +1101,7 @@ def main() -> int:
             try:
                 recording = recordings.setdefault(experiment, Recording(asked.source, experiment))
                 found[name] = CLAIMS[name](recording)
-            except Missing as missing:
+            except (Missing, FileNotFoundError) as missing:  # a recording may lack the whole experiment
                 found[name] = "not measured", missing
         elif why:
             found[name] = "not measured", why

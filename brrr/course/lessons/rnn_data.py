@@ -48,7 +48,7 @@ def compare_steps(
     >>> compare_steps(guess("The step is ... times as fast", unit="x"))
     The step is ... times as fast
     Not answered yet.
-    Not answered yet: give your guess above.
+    Not answered yet: give your guess above, then run this cell again.
 
     A step's time is what a longer sequence takes more, by its further steps. ArgumentError for a guess that is no
     factor.

@@ -154,6 +154,16 @@ def test_flashrnn_says_why_it_is_not_here(monkeypatch: pytest.MonkeyPatch) -> No
         MAKERS["flashrnn"](Given("lstm", 8, 2, 4, "bfloat16", "cpu"))
 
 
+def test_flashrnn_that_cannot_compile_itself_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*args: Any, **options: Any) -> Any:
+        raise RuntimeError("Error building extension 'lstm_f'\nmany lines")
+
+    stub = SimpleNamespace(flashrnn=fails, FlashRNNConfig=dict)
+    monkeypatch.setitem(__import__("sys").modules, "flashrnn", stub)
+    with pytest.raises(UnavailableError, match=r"RuntimeError: Error building extension 'lstm_f'\); it needs nvcc"):
+        MAKERS["flashrnn"](Given("lstm", 8, 2, 4, "bfloat16", "cpu"))
+
+
 @pytest.mark.parametrize("cell", ["rnn_tanh", "lstm"])
 def test_flashrnn_is_given_the_same_layer(cell: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With its documented meaning in plain torch in its place: R y + W x + b, gates i f z o, shapes TBGHD and STBHD."""
@@ -410,3 +420,12 @@ def test_the_best_of_cudnn_may_be_padded() -> None:
     everywhere = {tuple(at.values()): gain.median for at, gain in gains_everywhere(Evidence(RNN, source))}
     assert everywhere[4, 1024, "lstm", "float16"] == pytest.approx(2.0, rel=1e-3)
     assert everywhere[4, 1024, "lstm", "float32"] == pytest.approx(10.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("cell", ["rnn_tanh", "lstm"])
+def test_the_loop_that_is_captured_gives_the_layer(cell: str) -> None:
+    from brrr.networks.recurrent import rung
+
+    given = Given(cell, 24, 3, 6, "float32", "cpu")
+    with torch.no_grad():
+        assert given.error(rung("naive", given.module, given.x)()) <= TOLERANCES[torch.float32]

@@ -139,10 +139,10 @@ def _module(given: Given, tf32: bool = False) -> Run:
 
 def _padded(given: Given, whole: int) -> Run:
     """The layer on a batch with rows of zeros up to a multiple of `whole`; copying them is part of the time."""
-    batch = given.x.shape[1]
+    batch, flags = given.x.shape[1], torch.backends.cudnn.flags
 
     def run() -> torch.Tensor:
-        with torch.no_grad():
+        with torch.no_grad(), flags(enabled=True, allow_tf32=False):
             found: torch.Tensor = given.module(pad(given.x, (0, 0, 0, -batch % whole)))[0]
         return found[:, :batch]
 
@@ -223,6 +223,13 @@ def _flash(given: Given) -> Run:
         found: torch.Tensor = states[0].reshape(steps, batch, hidden)
         return found
 
+    try:
+        run()
+    except Exception as error:  # it compiles itself at its first call
+        said = (str(error).strip().splitlines() or [""])[0]
+        raise UnavailableError(
+            f"FlashRNN fails here ({type(error).__name__}: {said}); it needs nvcc and g++"
+        ) from error
     return run
 
 

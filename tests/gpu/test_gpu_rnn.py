@@ -1,0 +1,59 @@
+"""A recurrent layer on a GPU: every way of the experiment is right and has its times; TF32 only where asked for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from brrr.core.errors import BrrrError, UnavailableError
+from brrr.core.measurement import Point
+from brrr.course.experiments import experiment
+from brrr.course.experiments.rnn.work import TF32_TOLERANCE, TOLERANCES, Given, peak_bytes, workload
+from brrr.course.sources.timers import measure_point
+
+RNN = experiment("rnn")
+WAYS = [each.name for each in RNN.variants if each.on_gpu and each.name != "flashrnn"]
+
+
+def at(cell: str, dtype: str, batch: int = 3, hidden: int = 64, steps: int = 64) -> Point:
+    return {"batch": batch, "hidden": hidden, "steps": steps, "cell": cell, "dtype": dtype}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("cell", ["rnn_tanh", "lstm"])
+def test_every_way_is_right_and_measured(cell: str, dtype: str) -> None:
+    found = measure_point(RNN, WAYS, at(cell, dtype), budget_s=0.01)
+    for name, each in found.items():
+        assert not isinstance(each, BrrrError), (name, each)
+        time = each.measurement.span_s or each.measurement.period_s
+        assert time is not None and 0 < time.median < 1, name
+        assert name.startswith("train") is (each.measurement.peak_bytes is not None)
+
+
+@pytest.mark.parametrize("cell", ["rnn_tanh", "lstm"])
+def test_tf32_is_used_only_where_it_is_asked_for(cell: str) -> None:
+    point = at(cell, "float32", batch=32, hidden=512)
+    exact, fast = (workload(RNN.variant(name), point) for name in ("cudnn", "cudnn-tf32"))
+    for before in (True, False):  # whatever the user has set
+        torch.backends.cudnn.allow_tf32 = before
+        assert exact.check() <= TOLERANCES[torch.float32]
+        assert torch.backends.cudnn.allow_tf32 is before
+    torch.backends.cudnn.allow_tf32 = True
+    assert fast.check() <= TF32_TOLERANCE
+
+
+def test_the_memory_of_a_call_is_that_of_what_it_makes() -> None:
+    assert peak_bytes(lambda: torch.empty(2**20, device="cuda")) == 2**22
+
+
+def test_flashrnn_is_right_or_says_why_not() -> None:
+    try:
+        made = workload(RNN.variant("flashrnn"), at("lstm", "bfloat16", batch=16, hidden=256))
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    assert made.check() <= TOLERANCES[torch.bfloat16]
+
+
+def test_the_ways_of_a_point_share_the_weights() -> None:
+    given = Given.of("lstm", 32, 2, 4, "float32", "cuda")
+    assert Given.of("lstm", 32, 2, 4, "float32", "cuda") is given
