@@ -106,8 +106,7 @@ def precise(run: Run) -> Run:
 def captured(run: Run) -> Run:
     from brrr.running.graphs import capture
 
-    graph, kept = capture(run), run  # the graph reads the loop's buffers, and does not keep them
-    return lambda kept=kept: graph.replay()  # type: ignore[misc]
+    return capture(run).replay
 
 
 # ---------------------------------------------------------------------------------------------------------------------

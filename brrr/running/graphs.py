@@ -29,10 +29,15 @@ _REASONS = (
 
 
 class Captured:
-    """A captured function. `inputs` and `output` are the static tensors; `replay()` runs it on what they hold."""
+    """A captured function. `inputs` and `output` are the static tensors; `replay()` runs it on what they hold.
 
-    def __init__(self, graph: torch.cuda.CUDAGraph, inputs: tuple[torch.Tensor, ...], output: Any) -> None:
-        self.graph, self.inputs, self.output = graph, inputs, output
+    kept: the function itself, since the graph reads the tensors that it holds, and does not keep them.
+    """
+
+    def __init__(
+        self, graph: torch.cuda.CUDAGraph, inputs: tuple[torch.Tensor, ...], output: Any, kept: object = None
+    ) -> None:
+        self.graph, self.inputs, self.output, self._kept = graph, inputs, output, kept
 
     def replay(self) -> Any:
         """Issue the graph once on torch's current stream; returns `output`, which the next replay overwrites."""
@@ -89,7 +94,7 @@ def capture(
             output = fn(*inputs)
     except RuntimeError as error:
         raise _refusal(fn, error) from error
-    return Captured(graph, inputs, output)
+    return Captured(graph, inputs, output, fn)
 
 
 def _rehearse(fn: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
