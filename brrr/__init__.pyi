@@ -40,6 +40,7 @@ from .gpu.datasheet import hardware as hardware
 from .kernels.elementwise.kernel import elementwise as elementwise
 from .kernels.elementwise.parse import LineError as LineError
 from .kernels.padding import padded_matmul as padded_matmul
+from .kernels.recurrent.layer import PersistentRNN as PersistentRNN
 from .roofline.calibrate import calibrate as calibrate
 from .roofline.peak import Peak as Peak
 from .roofline.peaks import MissingPeakError as MissingPeakError
