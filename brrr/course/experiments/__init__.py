@@ -33,6 +33,7 @@ NAMES = (
     "gemm",
     "gemm_many",
     "vocabulary",
+    "rnn_ladder",
     "rnn",
     "strassen",
     "strassen_errors",

@@ -238,7 +238,8 @@ class Experiment:
     timeline is recorded. `settle` gives the seconds that a variant runs unmeasured before its samples of each round,
     until the clock that its neighbour left has settled. `predicts` gives a variant's `PredictedRun` at a point, None
     where no time is predicted; explorers show these predictions without being asked if `predict_by_default`.
-    With `names_kernels` a measurement also notes which kernels were launched, and how.
+    With `names_kernels` a measurement also notes which kernels were launched, and how; of the variants named there,
+    where it names some.
     """
 
     name: str
@@ -259,7 +260,7 @@ class Experiment:
     settle: Callable[[Point], float] | None = None
     predicts: Callable[[Variant, Point], PredictedRun | None] | None = None
     predict_by_default: bool = True
-    names_kernels: bool = False
+    names_kernels: bool | tuple[str, ...] = False
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:

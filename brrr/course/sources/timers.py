@@ -85,7 +85,9 @@ def _prepare(
         samples = naive_timers.no_warm_up(workload.run, _wait_of(variant, workload))
         return Timed(_reading(run, "latency_s", samples), workload.cost, workload.check())
     if variant.timer.startswith("measure"):
-        run.profiler, run.launches = variant.timer == "measure", experiment.names_kernels
+        named = experiment.names_kernels
+        run.profiler = variant.timer == "measure"
+        run.launches = named if isinstance(named, bool) else variant.name in named
         run.on_device = run.gpu and variant.timer != "measure-host"
         error = run.checked(workload.verified)
         if "peak_bytes" in workload.others:
