@@ -42,6 +42,37 @@ def float32_products(tf32: bool = False) -> Iterator[None]:
             _write(backend, "matmul", setting)
 
 
+@contextmanager
+def float32_recurrence() -> Iterator[None]:
+    """cuDNN's recurrent layers of float32 in full precision; afterwards torch's settings are as the user left them.
+
+    >>> import torch
+    >>> with float32_recurrence():
+    ...     torch.backends.cudnn.allow_tf32
+    False
+
+    `torch.backends.cudnn.flags` raises RuntimeError where the user has set cuDNN's `fp32_precision`, and lets a wider
+    one, `torch.backends.fp32_precision`, through.
+    """
+    import torch
+
+    if not _read("cuda", "rnn"):  # before torch 2.9 there is but the older setting
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            yield
+        return
+    own = {products: _own("cuda", products) for products in ("conv", "rnn")}
+    older = _older_cudnn()
+    torch._C._set_cudnn_allow_tf32(False)
+    for products in own:
+        _write("cuda", products, "ieee")
+    try:
+        yield
+    finally:
+        torch._C._set_cudnn_allow_tf32(older)
+        for products, setting in own.items():
+            _write("cuda", products, setting)
+
+
 def in_full_precision() -> bool:
     """Whether torch multiplies float32 so by each of its settings."""
     import torch
@@ -53,18 +84,31 @@ def _reduced(backend: str) -> bool:
     return _read(backend, "matmul") in ("tf32", "bf16")
 
 
-def _own(backend: str) -> str:
+def _own(backend: str, products: str = "matmul") -> str:
     """What a backend's products were set to themselves; "none" where they follow torch's wider settings."""
-    if (setting := _read(backend, "matmul")) == "none":
+    setting = _read(backend, products)
+    if setting == "none" or _read(backend, "all") == "none":
         return setting
     wider = {}
     for key in (("generic", "all"), (backend, "all")):  # the second follows the first: in this order
         wider[key] = _read(*key)
         _write(*key, "none")
-    setting = _read(backend, "matmul")
+    setting = _read(backend, products)
     for key, before in wider.items():
         _write(*key, before)
     return setting
+
+
+def _older_cudnn() -> bool:
+    """cuDNN's older setting: torch tells it only where those of convolutions and recurrent layers say the same."""
+    import torch
+
+    for products in ("conv", "rnn"):
+        _write("cuda", products, "tf32")
+    try:
+        return bool(torch._C._get_cudnn_allow_tf32())
+    except RuntimeError:
+        return False
 
 
 def _read(backend: str, products: str) -> str:

@@ -12,6 +12,7 @@ Performance of Recurrent Neural Networks on GPUs" (2016); from `graph` on those 
 from __future__ import annotations
 
 import ctypes
+import types
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple
 import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.gpu.precision import float32_products
+from brrr.gpu.precision import float32_products, float32_recurrence
 
 Run = Callable[[], torch.Tensor]
 Module = torch.nn.RNN | torch.nn.GRU | torch.nn.LSTM
@@ -96,8 +97,7 @@ def precise(run: Run) -> Run:
     """The call without gradients and with float32 products in full precision, cuDNN's too."""
 
     def inner() -> torch.Tensor:
-        cudnn = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=False, allow_tf32=False)
-        with torch.no_grad(), float32_products(), cudnn:
+        with torch.no_grad(), float32_products(), float32_recurrence():
             return run()
 
     return inner
@@ -178,8 +178,9 @@ class Loop:
             self.mains = [torch.cuda.Stream() for _ in range(count)] if way.wavefront else []
 
     def __call__(self) -> torch.Tensor:
-        for cell in self.cell:
-            cell.zero_()
+        if self.way.fused:
+            for cell in self.cell:
+                cell.zero_()  # the kernel works on it in place; torch's operators make a new one at each step
         if self.way.wavefront:
             self._wave()
         else:
@@ -248,7 +249,7 @@ class Loop:
             self.of_input[layer][step].chunk(self.network.gates, 1),
             self.of_state[layer].chunk(self.network.gates, 1),
         )
-        c = self.cell[layer]
+        c = self.cell[layer] if step else self.zeros
         _, self.cell[layer] = pointwise(self.network.cell, *gates, before, c, out=self.y[layer][step])
 
     def _separate(self, layer: int, step: int, before: torch.Tensor) -> None:
@@ -258,7 +259,7 @@ class Loop:
         parts = [each.chunk(self.network.gates) for each in (own.w_ih, own.b_ih, own.w_hh, own.b_hh)]
         of_input = [linear(x, w, b) for w, b in zip(*parts[:2], strict=True)]
         of_state = [linear(before, w, b) for w, b in zip(*parts[2:], strict=True)]
-        c = self.cell[layer]
+        c = self.cell[layer] if step else self.zeros
         _, self.cell[layer] = pointwise(self.network.cell, of_input, of_state, before, c, out=self.y[layer][step])
 
     def _launches(self, layer: int) -> Callable[[int, torch.Tensor], None]:
@@ -321,7 +322,9 @@ def compiled(network: Network, x: torch.Tensor) -> Run:
             of = hs[index]
         return hs, cs
 
-    fast = torch.compile(step, mode="max-autotune-no-cudagraphs", dynamic=False)
+    # A code object of its own: torch keeps what it compiled by code object, and runs eager after eight networks.
+    fresh = types.FunctionType(step.__code__.replace(), globals(), "step", None, step.__closure__)
+    fast = torch.compile(fresh, mode="max-autotune-no-cudagraphs", dynamic=False)
 
     def run() -> torch.Tensor:
         shape = len(network.layers), x.shape[1], network.hidden

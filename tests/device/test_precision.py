@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ from brrr.core.errors import BrrrError
 from brrr.core.measurement import Point
 from brrr.course.experiments import experiment
 from brrr.course.sources.timers import measure_point
-from brrr.gpu.precision import float32_products, in_full_precision
+from brrr.gpu.precision import float32_products, float32_recurrence, in_full_precision
 from brrr.networks import Weights, best
 from brrr.networks.network import Network
+from brrr.networks.recurrent import rung
 from brrr.networks.torch_ways import in_precision, module
 from brrr.strassen import StrassenMLP, matmul
 from brrr.strassen.steps import tf32_product
@@ -105,6 +106,14 @@ def test_inside_both_interfaces_say_what_was_asked_for(setting: str, tf32: bool)
         raise KeyboardInterrupt
 
 
+def test_inside_cudnn_takes_no_tf32_for_recurrent_layers(setting: str) -> None:
+    with suppress(KeyboardInterrupt), float32_products(), float32_recurrence(), float32_recurrence():
+        assert read("cuda", "rnn") == read("cuda", "conv") == "ieee" and B.cudnn.allow_tf32 is False
+        raise KeyboardInterrupt
+    x = torch.randn(3, 2, 4)
+    assert rung("cudnn", torch.nn.LSTM(4, 4), x)().shape == x.shape
+
+
 @pytest.mark.parametrize("way", ["nothing", "highest", "high", "medium", "allow", "allow-not"])
 def test_the_older_interface_alone(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As torch has it before 2.9."""
@@ -118,6 +127,14 @@ def test_the_older_interface_alone(way: str, monkeypatch: pytest.MonkeyPatch) ->
         assert older() == before
     monkeypatch.undo()
     _start()
+
+
+def test_recurrent_layers_by_the_older_interface_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch._C, "_get_fp32_precision_getter")
+    monkeypatch.setattr(B.cudnn, "flags", lambda **given: nullcontext(seen.update(given)))
+    seen: dict[str, bool] = {}
+    with float32_recurrence():
+        assert seen == {"enabled": True, "allow_tf32": False}
 
 
 def test_products_and_networks(setting: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

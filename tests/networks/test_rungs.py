@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.networks.recurrent import NEED_A_GPU, RUNGS, rung
+from brrr.networks.recurrent import LOOPS, NEED_A_GPU, RUNGS, Loop, checked, compiled, rung
 
 HERE = [name for name in RUNGS if name not in NEED_A_GPU]
 
@@ -53,3 +53,31 @@ def test_an_unknown_rung_and_a_batch_with_nothing_to_pad() -> None:
         rung("fastest", torch.nn.GRU(2, 3), torch.zeros(4, 1, 2))
     with pytest.raises(ArgumentError, match="nothing to pad"):
         rung("cudnn-padded", torch.nn.GRU(2, 3), torch.zeros(4, 16, 2))
+
+
+@pytest.mark.parametrize("name", ["naive", "combined"])
+def test_a_loop_neither_reads_nor_writes_what_its_last_call_made(name: str) -> None:
+    """A CUDA Graph that did would write to memory that is somebody else's by then."""
+    module, x = torch.nn.LSTM(3, 4, 2), torch.randn(5, 2, 3)
+    loop = Loop(checked(module, x), x, LOOPS[name])
+    with torch.no_grad():
+        expected, left = loop().clone(), list(loop.cell)
+        for cell in left:
+            cell.fill_(float("nan"))
+        assert torch.equal(loop(), expected)
+    assert all(bool(cell.isnan().all()) for cell in left)
+
+
+def test_every_network_is_compiled_however_many_there_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs: list[object] = []
+
+    def backend(graph: torch.fx.GraphModule, _: object) -> object:
+        graphs.append(graph)
+        return graph.forward
+
+    made = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda f, **_: made(f, backend=backend, dynamic=False))
+    for hidden in range(2, 12):  # torch gives up on a function after eight
+        module, x = torch.nn.LSTM(3, hidden), torch.randn(2, 2, 3)
+        compiled(checked(module, x), x)
+        assert len(graphs) == hidden - 1
