@@ -124,15 +124,25 @@ def _nearest(experiment: Experiment, source: Source, axis: Axis, wanted: Value |
     for value in (wanted,) if isinstance(wanted, str | int | float) else wanted:
         axis.checked("reachable", value)
         if axis.scale != "category":
-            return axis.nearest(value, here)
+            return _closest(experiment, source, axis, value, here)
         if value in here and _exists(experiment, source, axis, value):
             return value
     return here[0]
 
 
+def _closest(experiment: Experiment, source: Source, axis: Axis, value: Value, here: tuple[Value, ...]) -> Value:
+    """The closest value; a live source has the axis's own ones, also those at which nothing runs on its device."""
+    found = axis.nearest(value, here)
+    if not source.live or _exists(experiment, source, axis, found):
+        return found
+    variants = source.variants(experiment)
+    there = {p[axis.name] for p in experiment.points() if any(experiment.has(variant, p) for variant in variants)}
+    return axis.nearest(value, tuple(each for each in here if each in there) or here)
+
+
 def _exists(experiment: Experiment, source: Source, axis: Axis, value: Value) -> bool:
     """Whether any variant of the source exists at any point with this value."""
-    points = [point for point in experiment.points() if point[axis.name] == value]
+    points = (point for point in experiment.points() if point[axis.name] == value)
     return any(experiment.has(variant, point) for variant in source.variants(experiment) for point in points)
 
 

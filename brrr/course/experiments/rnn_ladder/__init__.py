@@ -23,6 +23,8 @@ LABELS = {
     "state-product": "a step's recurrent product", "inputs-product": "all steps' input product",
 }  # fmt: skip
 SHOWN = ("naive", "wavefront", "graph", "cudnn", "persistent")
+TRACED = ("naive", "fused", "wavefront", "graph")
+"""Whose timelines are recorded, of few steps."""
 PREPARE_S = {"compiled": 30.0, "persistent": 1.0, "graph": 0.2}
 """What compiling, choosing a plan and capturing a loop take."""
 
@@ -97,6 +99,7 @@ EXPERIMENT = Experiment(
     supports=grid.supports,
     judges=JUDGES,
     anchors=(place(),),
+    traces=tuple((name, place(steps=grid.LENGTHS[0])) for name in TRACED),
     cost=cost,
     predicts=predicted,
     predict_by_default=False,

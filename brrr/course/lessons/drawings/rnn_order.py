@@ -6,6 +6,7 @@ This module's functions load matplotlib when they draw.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from brrr.core.measurement import Value
@@ -49,14 +50,13 @@ def turns(way: str, layers: int, steps: int = STEPS) -> list[Turn]:
     """
     if way == "inputs":
         return [each for layer in range(layers) for each in _inputs_first(layer, steps)]
-    starts = {
-        "loop": lambda layer, step: 2 * (layer * steps + step),
-        "streams": lambda layer, step: layer * (steps + 1) + step,
-        "wavefront": lambda layer, step: 2 * layer + step,
-    }[way]
-    places = [(layer, step, starts(layer, step)) for layer in range(layers) for step in range(steps)]
-    return [Turn(kind, layer, step, at + more)
-            for layer, step, at in places for kind, more in (("input", 0), ("state", 1))]  # type: ignore[arg-type] # fmt: skip
+    found = []
+    for layer, step in product(range(layers), range(steps)):
+        at = {"loop": 2 * (layer * steps + step), "streams": layer * (steps + 1) + step, "wavefront": 2 * layer + step}[
+            way
+        ]
+        found += [Turn("input", layer, step, at), Turn("state", layer, step, at + 1)]
+    return found
 
 
 def _inputs_first(layer: int, steps: int) -> list[Turn]:

@@ -51,8 +51,7 @@ def _about_bytes(answer: float) -> tuple[str, str] | None:
     if math.isclose(answer, WEIGHTS * ITEMSIZE, rel_tol=CLOSE):
         return None
     known = {
-        WEIGHTS: ("those are numbers, not bytes.", "A float32 has four bytes."),
-        HIDDEN**2 * ITEMSIZE: ("that is one gate.", f"An LSTM has {GATES}."),
+        WEIGHTS: ("one four is missing.", "There are four gates, and a float32 has four bytes."),
         HIDDEN**2: ("those are one gate's numbers.", f"An LSTM has {GATES} gates, a float32 four bytes."),
         2 * WEIGHTS * ITEMSIZE: ("that is with the input's weights.", "Only the state's are asked for."),
     }

@@ -1,0 +1,261 @@
+"""What lesson 08 is made of beside the experiment: the drawings of order and of the mini-batch, and its exercises."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Badge, Estimate, Measurement, Value
+from brrr.course.experiments import experiment
+from brrr.course.experiments.rnn_ladder.grid import BATCHES, CELLS, HIDDEN, STEPS
+from brrr.course.lessons.checking import check
+from brrr.course.lessons.comparison import reachable
+from brrr.course.lessons.drawings import drawing
+from brrr.course.lessons.drawings.rnn_batch import Limits
+from brrr.course.lessons.drawings.rnn_order import LAYERS, WAYS, length, turns
+from brrr.course.lessons.exercises.lesson_08 import largest, least_s
+from brrr.course.lessons.exercises.lesson_08_combine import eight
+from brrr.course.nouns.experiment import Experiment
+from brrr.course.sources.live import Live
+from brrr.drawing import style
+from brrr.gpu.datasheet import hardware
+
+PNG = b"\x89PNG"
+LADDER = experiment("rnn_ladder")
+NOBODY: Any = None
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures behind the pictures."""
+    seen: list[Any] = []
+
+    def keep(drawn: Any) -> bytes:
+        seen.append(drawn)
+        return PNG
+
+    monkeypatch.setattr(style, "to_png", keep)
+    return seen
+
+
+# ---- the drawing of the order ----
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("layers", LAYERS)
+def test_each_product_waits_for_what_it_needs(way: str, layers: int) -> None:
+    steps = 5
+    found = turns(way, layers, steps)
+    states = {(each.layer, each.step): each.at for each in found if each.kind == "state"}
+    inputs = {(each.layer, step): each.at for each in found if each.kind == "input"
+              for step in range(each.step, each.step + each.steps)}  # fmt: skip
+    assert len(states) == len(inputs) == layers * steps
+    for (layer, step), at in states.items():
+        assert at > inputs[layer, step]
+        assert step == 0 or at > states[layer, step - 1]
+        assert layer == 0 or inputs[layer, step] > states[layer - 1, step]
+
+
+def test_how_many_turns_each_order_takes() -> None:
+    assert [length(turns(way, 4, 6)) for way in WAYS] == [48, 28, 28, 13]
+    assert [len(turns(way, 4, 6)) for way in WAYS] == [48, 48, 28, 48]
+    assert all(
+        length(turns("wavefront", layers)) == min(length(turns(way, layers)) for way in WAYS) for layers in LAYERS
+    )
+
+
+def test_the_text_and_the_boxes(figures: list[Any]) -> None:
+    made = drawing("rnn-order", source=NOBODY, order="wavefront", layers=4)
+    assert made.text == (
+        "At order layers in wavefront order, layers 4: 6 time steps take 48 products in 13 turns, up to 6 at once. "
+        "The longest chain in which each product waits for the last has 13: no order is shorter."
+    )
+    assert "one at a time" in made.set(order="loop").text
+    figures.clear()
+    for order in WAYS:
+        drawing("rnn-order", source=NOBODY, order=order, layers=3).picture()
+    boxes = [[patch for patch in each.axes[0].patches if patch.get_height()] for each in figures]
+    assert [len(each) for each in boxes] == [len(turns(way, 3)) for way in WAYS]
+    assert len({each.axes[0].get_xlim() for each in figures}) == 1
+
+
+# ---- the drawing of the mini-batch ----
+
+
+@dataclass
+class Products:
+    """Times made up: the product grows beyond 16 samples, a step of the loop takes 5 µs more."""
+
+    lines: tuple[str, ...] = ("state-product", "graph")
+    name: str = "made up"
+    live: bool = False
+
+    def badge(self, described: Experiment) -> Badge:
+        return Badge("RECORDED", "NVIDIA H200", "2000-01-01", "")
+
+    def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
+        if variant not in self.lines:
+            return {}
+        return {
+            (batch, HIDDEN, STEPS, 1, cell, "float32"): self._one(variant, batch) for batch in BATCHES for cell in CELLS
+        }
+
+    def _one(self, variant: str, batch: int) -> Measurement:
+        seconds = product_s(batch) if variant == "state-product" else STEPS * (product_s(batch) + 5e-6)
+        time = Estimate(seconds, 0.99 * seconds, 1.01 * seconds, 40)
+        return Measurement(span_s=time, period_s=time)
+
+
+def product_s(batch: int) -> float:
+    return 2e-6 * max(1, batch / 16)
+
+
+def test_limits_by_hand() -> None:
+    device = hardware("h200")
+    found = Limits.of("lstm", 64, device)
+    assert found.weights_s == pytest.approx(4 * 512 * 512 * 4 / device.memory_bytes_per_s)
+    assert found.each_s == pytest.approx(64 * found.weights_s)
+    assert found.flop_s == pytest.approx(2 * 64 * 4 * 512 * 512 / device.peak("fp32", "cuda cores"))
+    assert Limits.of("rnn_tanh", 64, device).flop_s == pytest.approx(found.flop_s / 4)
+
+
+def test_the_text_tells_the_product_and_its_limits() -> None:
+    made = drawing("rnn-batch", source=Products(), batch=64, cell="lstm")  # type: ignore[arg-type]
+    assert (
+        "the recurrent product takes 8 µs, 4x as long as with 1 sample. By the FLOP it takes at least 2.01 µs"
+        in made.text
+    )
+    assert "By the weights' bytes it takes at least 874 ns" in made.set(batch=1).text
+    assert "RECORDED" in made.badge
+
+
+def test_what_is_plotted_is_measured_and_limits_are_dashed(figures: list[Any]) -> None:
+    made = drawing("rnn-batch", source=Products(), batch=8)  # type: ignore[arg-type]
+    for cell in CELLS:
+        made.set(cell=cell).picture()
+    assert len({(each.axes[0].get_xlim(), each.axes[0].get_ylim()) for each in figures}) == 1
+    lines = {line.get_label(): line for line in figures[-1].axes[0].get_lines()}
+    measured = lines["the recurrent product"], lines["a step, loop in a CUDA Graph"]
+    assert list(measured[0].get_ydata()) == pytest.approx([1e6 * product_s(batch) for batch in BATCHES])
+    assert list(measured[1].get_ydata()) == pytest.approx([1e6 * product_s(batch) + 5 for batch in BATCHES])
+    limits = [line for label, line in lines.items() if label.startswith("DATASHEET")]
+    assert len(limits) == 3 and all(line.get_linestyle() != "-" for line in limits)
+    assert "a step of cuDNN" not in lines, "what was not measured is not drawn"
+
+
+def test_without_the_product_it_says_so() -> None:
+    with pytest.raises(NotRecordedError, match="brrr record rnn_ladder"):
+        drawing("rnn-batch", source=Products(lines=("graph",)))  # type: ignore[arg-type]
+
+
+# ---- 08-floor ----
+
+FETCH = 4 * 4 * 512 * 512 / 4.2e12
+RIGHT: dict[str, Any] = {"weight_bytes": 4 * 4 * 512 * 512, "seconds": FETCH, "batch": 25}
+
+
+def test_the_right_floor() -> None:
+    mark = check("08-floor", **RIGHT)
+    assert mark.right and "up to 25 samples" in mark.text.lower() and "999 ns" in mark.text
+    assert check("08-floor", **{**RIGHT, "weight_bytes": 4.2e6, "seconds": 1e-6, "batch": 25.0}).right
+    assert check("08-floor", **{**RIGHT, "seconds": ...}).status == "not answered"
+    assert least_s(largest()) == FETCH < least_s(largest() + 1)
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ({"weight_bytes": 4 * 512 * 512}, "one four is missing"),
+        ({"weight_bytes": 512 * 512}, "one gate's numbers"),
+        ({"weight_bytes": 8 * 4 * 512 * 512}, "with the input's weights"),
+        ({"weight_bytes": 7}, "not so many"),
+        ({"seconds": 2 * 4 * 512 * 512 / 54e12}, "that is the arithmetic"),
+        ({"seconds": FETCH + 2 * 4 * 512 * 512 / 54e12}, "sum of both"),
+        ({"seconds": 1e6 * FETCH}, "microseconds"),
+        ({"seconds": 3e-6}, "`seconds` is 3e-06"),
+        ({"batch": 26}, "take longer already"),
+        ({"batch": 25.7}, "take longer already"),
+        ({"batch": 51}, "an FMA is two FLOP"),
+        ({"batch": 13}, "`batch` is 13"),
+        ({"batch": "25"}, "`batch` is '25'"),
+        ({"seconds": math.nan}, "`seconds` is nan"),
+        ({"seconds": True}, "`seconds` is True"),
+        ({"weight_bytes": 0}, "`weight_bytes` is 0"),
+    ],
+)
+def test_known_wrong_floors(answers: dict[str, Any], told: str) -> None:
+    mark = check("08-floor", **{**RIGHT, **answers})
+    assert mark.status == "wrong" and told in mark.text and mark.hint
+
+
+# ---- 08-combine ----
+
+
+def kept(w: Any, u: Any) -> Any:
+    return w, u
+
+
+def stacked(w: Any, u: Any) -> Any:
+    return torch.cat(w), torch.cat(u)
+
+
+def two(x: Any, h: Any, weights: Any) -> Any:
+    w, u = weights
+    return (x @ w.t() + h @ u.t()).chunk(4, dim=1)
+
+
+def test_two_products_one_and_a_batch_of_them_are_right() -> None:
+    assert "8 products have become 2" in check("08-combine", stack=stacked, gates=two).text
+    side = check(
+        "08-combine",
+        stack=lambda w, u: torch.cat([torch.cat(w), torch.cat(u)], dim=1),
+        gates=lambda x, h, weights: torch.nn.functional.linear(torch.cat([x, h], dim=1), weights).chunk(4, dim=1),
+    )
+    assert side.right and "one product" in side.text.lower()
+    batched = check(
+        "08-combine",
+        stack=lambda w, u: (torch.stack(list(w)).mT.contiguous(), torch.stack(list(u)).mT.contiguous()),
+        gates=lambda x, h, weights: (
+            torch.bmm(x.expand(4, -1, -1), weights[0]) + torch.bmm(h.expand(4, -1, -1), weights[1])
+        ),
+    )
+    assert batched.right
+    assert check("08-combine", stack=..., gates=two).status == "not answered"
+
+
+@pytest.mark.parametrize(
+    ("stack", "gates", "told"),
+    [
+        (kept, lambda x, h, weights: eight(x, h, *weights), "takes 8 products"),
+        (kept, lambda x, h, weights: two(x, h, stacked(*weights)), "moves the weights at each step"),
+        (lambda w, u: stacked(w[::-1], u[::-1]), two, "it is what gate 3 should be"),
+        (stacked, lambda x, h, weights: (x @ weights[0].t()).chunk(4, 1), "the state's product is missing"),
+        (stacked, lambda x, h, weights: (h @ weights[1].t()).chunk(4, 1), "the input's product is missing"),
+        (stacked, lambda x, h, weights: [2 * each for each in two(x, h, weights)], "the numbers differ"),
+        (stacked, lambda x, h, weights: torch.cat(two(x, h, weights), 1), "returned (3, 64)"),
+        (stacked, lambda x, h, weights: [each.t() for each in two(x, h, weights)], "gate 0 is (16, 3)"),
+        (stacked, lambda x, h, weights: None, "returned NoneType"),
+        (stacked, lambda x, h, weights: [None] * 4, "gate 0 is NoneType"),
+        (stacked, lambda x, h, weights: x @ h, "your function raised RuntimeError"),
+        (None, two, "`stack` is None"),
+    ],
+)
+def test_known_wrong_products(stack: Any, gates: Any, told: str) -> None:
+    mark = check("08-combine", stack=stack, gates=gates)
+    assert mark.status == "wrong" and told in mark.text
+
+
+# ---- a machine without a GPU ----
+
+
+def test_a_cpu_is_asked_only_for_sizes_that_it_has() -> None:
+    found = reachable("rnn_ladder", batch=64, hidden=1024, steps=64, layers=4, dtype="float16", source=Live("cpu"))
+    assert found == {"batch": 16, "hidden": 256, "steps": 64, "layers": 4, "dtype": "float32"}
+    assert LADDER.has("cpu-naive", {**found, "cell": "lstm"})
+    assert [point["steps"] for _, point in LADDER.traces] == [16] * 4
+    assert all(LADDER.has(name, point) for name, point in LADDER.traces)
