@@ -24,6 +24,7 @@ ELSEWHERE = (
     "find_transition",
     "calibrate",
     "print(m",
+    "PersistentRNN",
     "print(t",
 )
 """Lines with these need a GPU, what another line returned, a placeholder's value or minutes."""

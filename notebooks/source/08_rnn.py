@@ -156,8 +156,7 @@ claims("08")
 # ## Remember
 #
 # - Only the product with the state has to wait: make everything else beforehand, beside it, or in larger pieces.
-# - A mini-batch shares each fetch of the weights: more samples cost little until the arithmetic takes longer than the
-#   fetch.
+# - A mini-batch shares each fetch of the weights: the bytes stay the same, and the arithmetic grows with every sample.
 # - Overlap gains nothing while the launches set the pace: first put the loop into a CUDA Graph, or let cuDNN run it.
 #
 # Terms: [[time step]], [[hidden state]], [[gate]], [[wavefront]].

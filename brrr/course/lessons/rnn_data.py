@@ -16,7 +16,10 @@ from brrr.course.lessons.waiting import UNANSWERED, Comparison, fills_in
 from brrr.course.nouns.source import Evidence, Source
 from brrr.course.sources import source as default_source
 
-HEADER = ("mini-batch", "weights on the chip", "cuDNN's best", "which of its ways", "over ours", "CUDA Graph's loop")
+HEADER = (
+    "mini-batch", "weights on the chip", "cuDNN's best", "which of its ways", "over ours", "cuDNN in a CUDA Graph",
+    "loop in a CUDA Graph",
+)  # fmt: skip
 
 
 def step_times(
@@ -76,11 +79,13 @@ def _both(evidence: Evidence, at: At) -> tuple[Estimate, str, Estimate] | None:
 
 
 def _row(evidence: Evidence, batch: int, at: At, ours: Estimate, line: str, theirs: Estimate) -> tuple[str, ...]:
-    try:
-        loop = units.seconds(slope(evidence, "graph", at).median)
-    except NotRecordedError:
-        loop = "–"
     label = evidence.experiment.line(line).label
-    return (
-        str(batch), units.seconds(ours.median), units.seconds(theirs.median), label, f"{theirs / ours:x}", loop,
-    )  # fmt: skip
+    graphs = (_step(evidence, each, at) for each in ("cudnn graph", "graph"))
+    return str(batch), units.seconds(ours.median), units.seconds(theirs.median), label, f"{theirs / ours:x}", *graphs
+
+
+def _step(evidence: Evidence, line: str, at: At) -> str:
+    try:
+        return units.seconds(slope(evidence, line, at).median)
+    except NotRecordedError:
+        return "–"
