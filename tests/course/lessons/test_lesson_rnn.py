@@ -85,7 +85,7 @@ def test_a_guess_is_compared_with_the_first_batch() -> None:
         "A step of rnn_tanh in float32, hidden size 1024; at batch 16 you said 3x, measured 4x"
     )
     assert [row[0] for row in found.rows] == ["16", "64"] and len(found.header) == len(found.rows[0])
-    assert found.rows[0][1:4] == ("1.5 µs", "6 µs", "cuDNN") and found.rows[0][5] == "20 µs"
+    assert found.rows[0][1:4] == ("1.5 µs", "6 µs", "cuDNN") and found.rows[0][6] == "20 µs"
     assert found.rows[1][4].startswith("2x (") and "RECORDED" in found.badge
 
 
@@ -95,7 +95,7 @@ def test_the_best_of_cudnn_is_named_and_what_is_missing_left_out() -> None:
     found = compare_steps(g, "lstm", "float16", (4, 7, 16), source=padded)
     assert [row[0] for row in found.rows] == ["4", "16"], "7 is no batch of the recording"
     assert found.rows[0][2:4] == ("3 µs", "cuDNN, batch padded to 16") and found.rows[1][3] == "cuDNN"
-    assert {row[5] for row in found.rows} == {"–"}
+    assert {row[6] for row in found.rows} == {"–"}
 
 
 def test_without_steps_or_a_guess_a_sentence_says_so() -> None:
