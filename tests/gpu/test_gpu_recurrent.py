@@ -62,9 +62,10 @@ def test_results_and_gradients(cell: str, hidden: int, batch: int, dtype: torch.
     net = PersistentRNN(mine, debug=True)
     y, last = net(x, given(states))
     expected, expected_last = exact(doubles[0], given(doubles[1:]))
-    assert error(y, expected) < LIMITS[dtype]
+    limit = LIMITS[dtype] * (5 if hidden == 1 else 1)  # a single unit's weights are up to 1, and its sums large
+    assert error(y, expected) < limit
     ends, expected_ends = (each if isinstance(each, tuple) else (each,) for each in (last, expected_last))
-    assert max(error(*both) for both in zip(ends, expected_ends, strict=True)) < LIMITS[dtype]
+    assert max(error(*both) for both in zip(ends, expected_ends, strict=True)) < limit
     with torch.no_grad():
         assert torch.equal(net(x, given(states))[0], y), "with and without what the gradient needs"
     if dtype is not torch.float32 and (cell == "rnn_relu" or hidden == 1):
@@ -76,7 +77,7 @@ def test_results_and_gradients(cell: str, hidden: int, batch: int, dtype: torch.
     exact_loss.backward()
     grads = [(a.grad, b.grad) for a, b in zip(leaves, doubles, strict=True)]
     grads += [(a.grad, b.grad) for a, b in zip(mine.parameters(), exact.parameters(), strict=True)]
-    assert max(error(*both) for both in grads) < 3 * LIMITS[dtype]
+    assert max(error(*both) for both in grads) < 3 * limit
 
 
 @pytest.mark.parametrize(("cell", "hidden", "dtype"), [
