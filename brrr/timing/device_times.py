@@ -154,6 +154,11 @@ def reconciled(span: Estimate | None, busy: Estimate | None) -> Estimate | None:
     return Estimate(busy.median, min(span.low, busy.low), max(span.high, busy.high), span.n)
 
 
+def contradicted(busy: Estimate | None, span: Estimate | None) -> bool:
+    """Whether the profiler saw the device busy for longer than the whole call takes without it."""
+    return busy is not None and span is not None and busy.median > span.median
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # The end of a measurement on a GPU: kernel times, span, clock, and the flags that only the device can raise.
 
@@ -191,6 +196,9 @@ def finish_on_device(
         notes.append(f"no profiler: kernel_s is {how}")
         flags.append("no-profiler")
     fields["span_s"] = times.span_estimate(calibrated)
+    if contradicted(fields.get("busy_s"), fields["span_s"]):
+        fields["busy_s"] = None
+        notes.append("busy_s is left out: under the profiler kernels that overlap took longer than the span without it")
     if not times.held:
         _explain_no_span(times, notes, flags)
     _judge_clock(flags, clock)

@@ -15,7 +15,7 @@ from brrr.core.errors import UnavailableError
 from brrr.core.files import PACKAGE
 from brrr.core.measurement import Estimate
 from brrr.timing.calibration import Calibration
-from brrr.timing.device_times import DeviceTimes, reconciled
+from brrr.timing.device_times import DeviceTimes, contradicted, reconciled
 
 SOURCES = sorted(PACKAGE.rglob("*.cu"))
 ARCHES = ("sm_75", "sm_90")
@@ -72,3 +72,5 @@ def test_the_device_is_never_busy_for_longer_than_the_span() -> None:
     far = Estimate(9e-6, 9e-6, 9e-6, 10)
     assert reconciled(span, far) is span, "a contradiction that large is not smoothed over"
     assert reconciled(None, busy) is None
+    assert contradicted(far, span) and not contradicted(busy, raised), "then busy_s is left out"
+    assert not contradicted(None, span) and not contradicted(far, None)
