@@ -734,6 +734,61 @@ def memories(r: Recording) -> Verdict:
     found = [s["sm_count"] * s["sm_register_bytes"], s["sm_count"] * s["sm_shared_bytes"], s["l2_bytes"]]
     return fact(found[0] == max(found), str(found))
 
+def network(cell: str = "lstm", dtype: str = "float32", batch: int = 64, hidden: int = 512, layers: int = 4) -> At:
+    """A point of the ladder with 64 steps; the paper's network, where nothing else is said."""
+    return At(batch=batch, hidden=hidden, steps=64, layers=layers, cell=cell, dtype=dtype)
+
+def quickest(r: Recording, names: str, at: At) -> T:
+    """The least time in a loop of some ways, of those that were measured at a point."""
+    return min(present([t for name in names.split() for t in r.all(f"{name}.period_s", **at).values()]))
+
+def rung(slow: str, fast: str, low: float = 1) -> Claim:
+    """The fastest of some ways over that of others, on the paper's network."""
+    return lambda r: band(quickest(r, slow, network()) / quickest(r, fast, network()), low)
+
+def rungs(slow: str, fast: str, places: Iterable[At]) -> Claim:
+    """One way over another, at each of several points."""
+    listed = list(places)
+    return lambda r: (lambda found: (each(found, 1)[0], min(found)))(
+        [r(f"{slow}.period_s", **at) / r(f"{fast}.period_s", **at) for at in listed])
+
+def detrimental(r: Recording) -> Verdict:
+    """Where the inputs of all steps in one product are slower than of one: of places, the batch of 32 left out."""
+    gains = [r("transposed.period_s", **at) / r("inputs.period_s", **at)
+             for cell in CELLS for n in (1, 2, 4, 8, 16, 64, 128) for at in [network(cell, batch=n, layers=1)]]
+    slower = sum(t.high < 1 for t in gains)
+    return fact(3 * slower >= len(gains), f"{slower} of {len(gains)}")
+
+def best_inputs(r: Recording) -> Verdict:
+    """Which of one, two and all steps' inputs in a product is ahead of both others by more than 2 %, and how often."""
+    lines, won = {name: r.all(f"{name}.period_s") for name in LAYERWISE.split()}, Counter[str]()
+    there = present(set.intersection(*map(set, lines.values())))
+    for p in there:
+        (best_s, name), (next_s, _), _ = sorted((line[p].mid, name) for name, line in lines.items())
+        won[name] += next_s > 1.02 * best_s
+    return fact(sum(map(bool, won.values())) >= 2, f"{dict(won)} of {len(there)}")
+
+def grids(r: Recording, name: str) -> dict[tuple[Any, ...], int]:
+    """Blocks of the first kernel of a product, by the point."""
+    first = {p: row["launched"].partition(";")[0] for p, row in r.rows.get(name, {}).items() if row["launched"]}
+    return present({p: math.prod(map(int, kernel.split()[-3].split("x"))) for p, kernel in first.items()})
+
+def of_the_graph(r: Recording, inputs: bool) -> Verdict:
+    """The products alone, 64 of the state and one of all inputs or none, over the network in a CUDA Graph."""
+    found = []
+    for at in (*(network(cell, layers=1) for cell in CELLS), *(network(hidden=n, layers=1) for n in (1024, 2048))):
+        whole = r("graph.span_s", **at)
+        state, every_step = 64 * r("state-product.span_s", **at) / whole, r("inputs-product.span_s", **at) / whole
+        found.append(over([state, every_step], sum) if inputs else state)
+    return each(found, 0.5)[0], min(found)
+
+def activations() -> float:
+    """Numbers that training keeps over the weights', each layer with two biases: the least."""
+    return min(1024 * 64 * kept * n / (2 * gates * n * (n + 1))
+               for kept, gates in ((1, 1), (4, 3), (6, 4)) for n in (256, 512, 1024, 2048))
+
+CELLS, LAYERWISE = ("rnn_tanh", "gru", "lstm"), "transposed inputs2 inputs"
+LOOPS = f"naive combined streamed fused {LAYERWISE} wavefront"
 TANH, BOTH, HALVES, RNN_BATCHES = "rnn_tanh", "rnn_tanh lstm", "float32 float16", (1, 4, 16, 64)
 RNN_TABLE = {
     ("tanh-fp32", TANH, "float32"): ((5, 5, 3.5, 2), (7, 8, 6, 3)),
@@ -1011,6 +1066,40 @@ CLAIMS: dict[str, Claim] = {
     "gemm_many.batched-as-combined": ratio("span_s", "batched", "combined", 0.9, 1.1, count=4, size=512, **F32),
     "vocabulary.a-quarter": lambda r: band(rounded(r, "step"), *as_told(1.25)),
     "vocabulary.more-is-faster": lambda r: band(rounded(r, "forward"), 1),
+    "rnn_ladder.combining-helps": rung("naive", "combined"),
+    "rnn_ladder.streams-help": rung("combined", "streamed"),
+    "rnn_ladder.fusing-helps": rung("streamed", "fused"),
+    "rnn_ladder.transposing-helps": rung("fused", "transposed", 1.1),
+    "rnn_ladder.two-steps-best": lambda r: (lambda one, two, most: band(over([one / two, most / two], min), 1))(
+        *(r(f"{name}.period_s", **network()) for name in LAYERWISE.split())),
+    "rnn_ladder.all-inputs-detrimental": detrimental,
+    "rnn_ladder.best-depends": best_inputs,
+    "rnn_ladder.combined-parallel": lambda r: (lambda one, most: (lambda found: fact(found > 1, found))(
+        min(most[p] / one[p] for p in present(one.keys() & most.keys()))))(
+        grids(r, "state-product"), grids(r, "inputs-product")),
+    "rnn_ladder.wavefront-helps": rung(LAYERWISE, "wavefront"),
+    "rnn_ladder.exposed-parallelism": rung("naive", "wavefront", 2),
+    "rnn_ladder.lacks-parallelism": lambda r: (lambda found: fact(
+        2 * sum(n < r.sheet["sm_count"] for n in found.values()) > len(found), sorted(found.values())))(
+        grids(r, "gate-product")),
+    "rnn_ladder.recurrent-bottleneck": lambda r: of_the_graph(r, False),
+    "rnn_ladder.products-dominate": lambda r: of_the_graph(r, True),
+    "rnn_ladder.loads-once": lambda r: each((
+        r("graph.span_s", **network(batch=n, layers=1)) / r("graph.span_s", **network(batch=1, layers=1))
+        for n in (2, 4, 8, 16, 32, 64)), 0.9, 1.1),
+    "rnn_ladder.ahead-of-cudnn": rung("cudnn", f"{LOOPS} graph compiled persistent"),
+    "rnn_ladder.graph-gains": rung("wavefront", "graph", 2),
+    "rnn_ladder.host-bound": lambda r: each((
+        1 - r(f"{name}.busy_s", **network()) / r(f"{name}.period_s", **network())
+        for name in ("naive", "combined", "transposed", "wavefront")), 0.5),
+    "rnn_ladder.cudnn-cliff": lambda r: each((
+        r("cudnn.period_s", **network(cell, "float16", 4, 1024, 1))
+        / r("cudnn.period_s", **network(cell, "float16", 8, 1024, 1)) for cell in BOTH.split()), 1),
+    "rnn_ladder.padding-gains": rungs("cudnn", "cudnn-padded", (
+        network(cell, "float16", n, 1024, 1) for cell in BOTH.split() for n in range(1, 18) if n % 8)),
+    "rnn_ladder.persistent-ahead": rungs("graph", "persistent", (
+        network(cell, batch=n, layers=layers) for n in (1, 2, 4)
+        for cell, layers in ((TANH, 1), ("lstm", 1), ("lstm", 4)))),
     **{f"rnn.{name}-batch-{batch}{far}": rnn(cell, dtype, (batch,), low)
        for (name, cell, dtype), table in RNN_TABLE.items() for far, row in zip(("", "-far"), table, strict=True)
        for batch, low in zip(RNN_BATCHES, row, strict=True)},
@@ -1076,6 +1165,8 @@ CLAIMS: dict[str, Claim] = {
     "strassen_errors.bad-scaling-hurts": lambda r: badly(r, False, 1000),
     "strassen_errors.scaling-helps": lambda r: badly(r, True, 100),
 }
+ARITHMETIC: dict[str, Callable[[], Verdict]] = {"rnn_ladder.activations": lambda: band(activations(), 2)}
+"""Claims that need no recording."""
 # fmt: on
 
 
@@ -1097,7 +1188,9 @@ def main() -> int:
     recordings: dict[str, Recording] = {}
     for name, why in ((row["id"], row.get("not_here")) for row in rows):
         experiment = name.partition(".")[0]
-        if name in CLAIMS:
+        if name in ARITHMETIC:
+            found[name] = ARITHMETIC[name]()
+        elif name in CLAIMS:
             try:
                 recording = recordings.setdefault(experiment, Recording(asked.source, experiment))
                 found[name] = CLAIMS[name](recording)
