@@ -122,7 +122,8 @@ def calibrated(name: str) -> str:
 def recorded(selection: str) -> str:
     """Recorded values, of several the lowest and the highest: `EXPERIMENT FIELD VARIANT[/VARIANT] AXIS=V AXIS>=V ...`.
 
-    A variant may be several, with commas, or a pattern. A ratio is also given as its difference from 1, in percent.
+    A variant may be several, with commas, or a pattern. A ratio is also given as its difference from 1, in percent. Of
+    the field `step`, a recurrent layer's, of one variant each value is given.
     """
     about, field, ways, *where = selection.split()
     over, _, under = ways.partition("/")
@@ -133,17 +134,31 @@ def recorded(selection: str) -> str:
     ends = (min(values), max(values))
     if under:
         return " to ".join(f"{each:.4g}x ({abs(each - 1):.2%})" for each in ends)
+    if field == "step":
+        return ", ".join(f"{each * 1e6:.4g} µs" for each in values)
     return " to ".join(quantity(each, unit, 4) if unit else f"{each:.3e}" for each in ends)
 
 
 def rows(about: str, field: str, ways: str, where: list[str]) -> list[tuple[tuple[Any, ...], float]]:
     """The field of each row that is asked for, by its point."""
+    if field == "step":
+        return slopes(about, ways, where)
     asked = experiment(about)
     names = [axis.name for axis in asked.axes]
     chosen = [each.name for each in asked.variants if any(fnmatch(each.name, way) for way in ways.split(","))]
     every = [(point, row) for way in chosen for point, row in H200.rows(asked, way).items()]
     there = [(at, row) for at, row in every if all(fits(dict(zip(names, at, strict=True)), each) for each in where)]
     return [(at, value) for at, row in there if (value := value_of(row, field)) is not None]
+
+
+def slopes(about: str, way: str, where: list[str]) -> list[tuple[tuple[Any, ...], float]]:
+    """A time step of a recurrent layer at each place: the slope of the span between 64 and 256 of them."""
+    at = [axis.name for axis in experiment(about).axes].index("steps")
+    short, long = (
+        {point[:at] + point[at + 1 :]: time for point, time in rows(about, "span_s", way, [*where, f"steps={steps}"])}
+        for steps in (64, 256)
+    )
+    return [(place, (long[place] - short[place]) / (256 - 64)) for place in long if place in short]
 
 
 def value_of(row: Row, field: str) -> float | None:

@@ -14,6 +14,8 @@ ODD = "<!-- claims: strassen.odd-sizes -->"
 TRIED = "# Tried\n<!-- attempt: once -->\n\n"
 ((_, RIGHT),) = rows("strassen", "rate", "sgemm", ["size=8192"])
 """FLOP/s as recorded now, so that a new recording leaves these tests as they are."""
+STEP = "<!-- rows: rnn step persistent cell=lstm dtype=float32 hidden=1024 batch=4,64 -->"
+((_, FOUR), (_, LAST)) = sorted(rows("rnn", "step", "persistent", STEP.split()[5:-1]))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
@@ -31,6 +33,7 @@ def test_figures_are_as_measured(page: Path) -> None:
         (f"It makes {RIGHT / 1e12:.1f} % of the rate. {RATE}", "% is not what its marks say"),
         (f"It makes {RIGHT / 1e12:.1f} TFLOP/s at 4096. {RATE}", "4096 is not what its marks say"),
         (f"1.11x at most at 4097. {ODD}", "1.11x is not what its marks say:\n    claims strassen.odd-sizes: "),
+        (f"A step takes {LAST * 1e6 + 0.1:.2f} µs. {STEP}", "is not what its marks say:\n    rows rnn step"),
         (f"{TRIED}It took 3 ms.", "does not tell that no recording holds it"),
         (f"{TRIED}No recording holds it.\n\n## New\n\nIt took 3 ms.", "3 ms has no mark"),
     ],
@@ -44,6 +47,7 @@ def test_a_figure_that_is_off_is_found(page: str, told: str) -> None:
     "page",
     [
         f"It makes {RIGHT / 1e12:.1f} TFLOP/s at 8192. {RATE}",
+        f"Steps with 4 and 64 samples take {FOUR * 1e6:.2f} and {LAST * 1e6:.2f} µs. {STEP}",
         f"An odd size, 4097, takes at most 1.1x the time of 4096. {ODD}",
         "| H200 | limit |\n| --- | --- |\n| power | 700 W |\n<!-- given: H200; 700 W, the datasheet's -->",
         f"{TRIED}No recording holds these.\n\n- It took 3 ms.\n- It took 4 ms.",
