@@ -92,10 +92,10 @@ compare_growth(w, "rnn_ladder", ["state product", "graph", "cudnn"], **single)
 # A block brings its piece of the weights to its multiprocessor and multiplies it there with *all* samples of its
 # tile. Hence "once": the bytes grow with the number of tiles, and until a second tile of samples is needed there is
 # no more to load. Where the measured product falls below the line for each sample, you see that sharing. Where the
-# FLOP overtake the weights' bytes, it ends: from there each sample pays for itself ([[compute-bound]]).
+# FLOP overtake the weights' bytes, the limit grows with every sample ([[compute-bound]]).
 #
 # Once a step, not once: the next step loads them again, today mostly from the [[L2]] cache. And the measured lines
-# lie above all limits while a kernel is too short to fill the GPU. Lesson 08b attacks both.
+# lie above all limits: these kernels are too short to fill the GPU. Lesson 08b attacks both.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: without the gaps, and one sample at a time

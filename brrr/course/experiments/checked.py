@@ -135,6 +135,17 @@ def _worst(wrong: Sequence[float], right: Sequence[float]) -> float:
     return math.nan if any(math.isnan(each) for each in errors) else max(errors)
 
 
+def relative(found: Any, expected: torch.Tensor, dtype: torch.dtype) -> float:
+    """||found - expected|| / ||expected||; NaN where the shape or the type is another.
+
+    >>> relative(torch.zeros(2), torch.ones(2).double(), torch.float32)
+    1.0
+    """
+    if not isinstance(found, torch.Tensor) or found.shape != expected.shape or found.dtype != dtype:
+        return math.nan
+    return float((found.double() - expected).norm() / expected.norm())
+
+
 def compiled(function: Function, **options: Any) -> Function:
     """The function under torch.compile, for one size unless `dynamic`; its code, where torch keeps results, is copied.
 

@@ -29,9 +29,10 @@ class PersistentRNN(torch.nn.Module):
 
     It shares the module's parameters and is called as the module is: x of shape (steps, batch, inputs), or with
     batch_first (batch, steps, inputs), or without a batch; it returns the results and the last state. float32, float16
-    or bfloat16, one type throughout; products of half types are added up in float32, and of float32 in float32 (never
-    TF32, but for the input's product, where torch is told to use it). Gradients pass, once. What is computed does not
-    depend on the order in which blocks run, so results are the same at each call.
+    or bfloat16, one type throughout. Products are added up in float32; those of float32 are computed in float32, or as
+    three products of TF32 that together keep 22 bits of each factor (docs/rnn.md); the input's product is torch's own.
+    Gradients pass, once. Results do not depend on the order in which blocks run: in one process they are the same at
+    each call.
 
     debug: blocks that wait too long give up, and UnavailableError says so. ArgumentError for what cannot be computed:
     a GRU, two directions, projections, dropout in training, a layer too large for the chip (which names the largest

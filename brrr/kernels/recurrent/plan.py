@@ -26,12 +26,10 @@ REGISTERS, MOST_REGISTERS = 65536, 255
 """Of a multiprocessor and of a thread, 32 bits each."""
 OVERHEAD = 32
 """Registers of a thread beside what it holds: addresses, counters."""
-
-
 WARPS, LANE_ROWS = (4, 8, 16), (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20)
 """What plans are made of."""
 TRIED = 10
-"""Plans that a layer's first call tries: in most cases they hold the best of those measured."""
+"""Plans that a layer's first call tries, since the one expected to be the fastest often is not."""
 
 
 class Chip(NamedTuple):
@@ -50,8 +48,7 @@ class RecurrentPlan(NamedTuple):
 
     lane_rows: rows of the matrix that a lane holds, with tensor cores tiles of 16 rows that a warp holds; chunks: of 32
     columns (split: 16) that a warp holds, of which shared_chunks in shared memory; samples: of the batch between two
-    barriers of a block; split: float32 on tensor
-    cores, as sums of tf32.
+    barriers of a block; split: float32 on tensor cores, as sums of tf32.
     """
 
     cell: str
@@ -169,7 +166,7 @@ class RecurrentPlan(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """Cycles that parts of a step take, fitted to 600 plans' times on an H200."""
+    """Cycles that parts of a step take, fitted to single timings of several hundred plans on an H200."""
 
     turn: float
     work: float
@@ -190,7 +187,7 @@ COSTS = {
 
 
 def step_cycles(made: RecurrentPlan) -> float:
-    """Cycles that a step is expected to take: what the plans of a layer are compared by, 15 % off in the middle."""
+    """Cycles that a step is expected to take: what the plans of a layer are compared by, before a trial."""
     cost = COSTS["half" if made.half else "split" if made.split else "float"]
     turns = -(-made.group_batch // made.samples)
     loads = made.chunks * (made.samples // 8 if made.tiles else made.samples) * made.warps / 4

@@ -9,7 +9,9 @@ import ctypes
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from brrr.core.errors import UnavailableError
 from brrr.gpu.launching import PreparedLaunch, active_blocks, allow_shared, fastest, raw_stream
@@ -17,13 +19,10 @@ from brrr.gpu.nvrtc import function as function_of
 from brrr.gpu.nvrtc import machine_code, make_current
 from brrr.kernels.recurrent.plan import Chip, RecurrentPlan, shortlist
 
-if TYPE_CHECKING:
-    import torch
-
 SOURCE, KERNEL = "kernels/recurrent/recurrent.cu", "brrr_recurrent"
 POINTERS = 9
 WATCH = 1 << 22
-"""Polls, about a microsecond each, after which a block of a debug build gives up."""
+"""Polls after which a block of a debug build gives up."""
 STEPS, TRIALS = 128, 3
 """Of a layer that is run to choose a plan, and how often."""
 LOCK = threading.Lock()
@@ -36,8 +35,6 @@ def chosen(cell: str, hidden: int, batch: int, dtype: str, device_index: int, ba
     The trial compiles several kernels side by side, a few seconds where they are not in the cache on the disk.
     ArgumentError where the layer does not fit on the GPU.
     """
-    import torch
-
     key = (cell, hidden, batch, dtype, device_index, backward)
     if key not in _CHOSEN:
         listed = shortlist(cell, hidden, batch, dtype, chip_of(device_index), backward)
@@ -51,8 +48,6 @@ _CHOSEN: dict[object, RecurrentPlan] = {}
 
 
 def _tried(listed: tuple[RecurrentPlan, ...], device_index: int) -> RecurrentPlan:
-    import torch
-
     arch = make_current(device_index)
     with ThreadPoolExecutor() as pool:  # into the cache, from which `compiled` takes them
         list(pool.map(lambda made: machine_code(SOURCE, arch, made.defines()), listed))
@@ -101,8 +96,8 @@ def run_forward(
     steps, batch = gates.shape[:2]
     y = empty(gates, (steps, batch, made.hidden))
     lstm = made.gates == 4
-    cells = gates.new_empty((steps, batch, made.hidden), dtype=float32()) if lstm and train else None
-    last = gates.new_empty((batch, made.hidden), dtype=float32()) if lstm else None
+    cells = gates.new_empty((steps, batch, made.hidden), dtype=torch.float32) if lstm and train else None
+    last = gates.new_empty((batch, made.hidden), dtype=torch.float32) if lstm else None
     launch(made, train, debug, (weight, y, state, gates, None, cells, cell, None, last), steps, batch)
     return y, cells, last
 
@@ -124,7 +119,7 @@ def run_backward(
     """
     steps, batch = grads.shape[:2]
     found = empty(grads, (steps, batch, made.columns))
-    first = grads.new_empty((batch, made.hidden), dtype=float32()) if made.gates == 4 else None
+    first = grads.new_empty((batch, made.hidden), dtype=torch.float32) if made.gates == 4 else None
     launch(
         made, False, debug, (weight_transposed, found, None, grads, saved, cells, cell, cell_grad, first), steps, batch
     )
@@ -133,17 +128,9 @@ def run_backward(
 
 def empty(like: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
     """A tensor full of the pattern that no result has, all bits set: what the kernel polls for."""
-    import torch
-
     made = torch.empty(shape, dtype=like.dtype, device=like.device)
     made.view(torch.int32).fill_(-1)
     return made
-
-
-def float32() -> torch.dtype:
-    import torch
-
-    return torch.float32
 
 
 def launch(
@@ -158,7 +145,7 @@ def launch(
     given = tensors[0]
     assert given is not None
     index = given.device.index
-    late = given.new_zeros(1, dtype=_int32()) if debug else None
+    late = given.new_zeros(1, dtype=torch.int32) if debug else None
     prepared = _prepared(made, train, WATCH if debug else 0, index)
     with LOCK:
         for value, tensor in zip(prepared.values, tensors, strict=False):
@@ -168,12 +155,6 @@ def launch(
         prepared(raw_stream(index))
     if late is not None and int(late.item()):
         raise UnavailableError(f"PersistentRNN: a block waited {WATCH} times for results that never came ({made})")
-
-
-def _int32() -> torch.dtype:
-    import torch
-
-    return torch.int32
 
 
 @lru_cache(maxsize=256)
@@ -201,8 +182,6 @@ def compiled(made: RecurrentPlan, train: bool, watch: int, device_index: int) ->
 @lru_cache(maxsize=16)
 def chip_of(device_index: int) -> Chip:
     """What a plan depends on, asked of the GPU; UnavailableError for one older than the kernel's instructions."""
-    import torch
-
     properties = torch.cuda.get_device_properties(device_index)
     if properties.major < 7:
         raise UnavailableError(f"PersistentRNN: cuda:{device_index} is older than sm_70; use the module itself")

@@ -15,10 +15,11 @@ from formulas import Made
 from brrr.core.errors import BrrrError, DeviceMemoryError, NotRecordedError, UnavailableError
 from brrr.core.measurement import Measurement, Point, Value
 from brrr.course.experiments import experiment
+from brrr.course.experiments.checked import relative
 from brrr.course.experiments.rnn import CELLS, DTYPES, HIDDEN, recurrent_flop
 from brrr.course.experiments.rnn.claims import BATCHES, TABLE, short_name
 from brrr.course.experiments.rnn.steps import cudnn, gains, gains_everywhere, place, slope, slopes
-from brrr.course.experiments.rnn.work import MAKERS, TOLERANCES, Given, gradients, make_module, relative
+from brrr.course.experiments.rnn.work import MAKERS, TOLERANCES, Given, gradients, make_module
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Evidence
 from brrr.course.sources.plan import claimed_points

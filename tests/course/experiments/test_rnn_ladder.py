@@ -14,9 +14,10 @@ from formulas import Made
 from brrr.core.errors import BrrrError, DeviceMemoryError, NotRecordedError
 from brrr.core.measurement import Measurement, Point, Value
 from brrr.course.experiments import experiment
+from brrr.course.experiments.checked import relative
 from brrr.course.experiments.rnn_ladder import grid, product_of
 from brrr.course.experiments.rnn_ladder.claims import OURS, fastest, half, place
-from brrr.course.experiments.rnn_ladder.work import TOLERANCES, Given, product, relative, way
+from brrr.course.experiments.rnn_ladder.work import TOLERANCES, Given, product, way
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Evidence
 from brrr.course.sources.plan import claimed_points

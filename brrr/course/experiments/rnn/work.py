@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
-from brrr.course.experiments.checked import Shared, refuse_too_large
+from brrr.course.experiments.checked import Shared, refuse_too_large, relative
 from brrr.course.experiments.rnn import cost
 from brrr.course.nouns.experiment import Run, Variant, Workload
 
@@ -69,17 +69,6 @@ class Given(Shared):
             return float("nan")
         errors = [float(relative(one, other, self.x.dtype)) for one, other in zip(given, expected, strict=True)]
         return float("nan") if any(each != each for each in errors) else max(errors)
-
-
-def relative(found: Any, expected: torch.Tensor, dtype: torch.dtype) -> float:
-    """||found - expected|| / ||expected||; NaN where the shape or the type is another.
-
-    >>> relative(torch.zeros(2), torch.ones(2).double(), torch.float32)
-    1.0
-    """
-    if not isinstance(found, torch.Tensor) or found.shape != expected.shape or found.dtype != dtype:
-        return float("nan")
-    return float((found.double() - expected).norm() / expected.norm())
 
 
 def gradients(net: Any, module: Module, x: torch.Tensor, above: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Point
-from brrr.course.experiments.checked import Shared, refuse_too_large
+from brrr.course.experiments.checked import Shared, refuse_too_large, relative
 from brrr.course.experiments.rnn_ladder import cost
 from brrr.course.experiments.rnn_ladder.grid import PRODUCTS
 from brrr.course.nouns.experiment import Run, Variant, Workload
@@ -36,17 +36,6 @@ class Given(Shared):
             with torch.no_grad():
                 self._expected = copy.deepcopy(self.module).double()(self.x.double())[0]
         return relative(found, self._expected, self.x.dtype)
-
-
-def relative(found: Any, expected: torch.Tensor, dtype: torch.dtype) -> float:
-    """||found - expected|| / ||expected||; NaN where the shape or the type is another.
-
-    >>> relative(torch.zeros(2), torch.ones(2).double(), torch.float32)
-    1.0
-    """
-    if not isinstance(found, torch.Tensor) or found.shape != expected.shape or found.dtype != dtype:
-        return float("nan")
-    return float((found.double() - expected).norm() / expected.norm())
 
 
 def workload(variant: Variant, point: Point) -> Workload:
