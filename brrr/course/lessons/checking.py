@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import math
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -92,6 +93,19 @@ def _names_fit(exercise: str, grade: Callable[..., Mark], answers: Mapping[str, 
     if set(takes) != set(answers):
         wanted = ", ".join(f"{name}=..." for name in takes)
         raise ArgumentError("check", "answers", sorted(answers), f'check("{exercise}", {wanted})')
+
+
+def not_above_zero(**answers: Any) -> Mark | None:
+    """The mark for the first answer that is no finite number above 0; None where all are.
+
+    >>> not_above_zero(seconds=1e-6, batch=-1)
+    Not yet: `batch` is -1.
+    Hint: Write a number above 0.
+    """
+    for name, answer in answers.items():
+        if isinstance(answer, bool) or not isinstance(answer, int | float) or not 0 < answer < math.inf:
+            return Mark("wrong", f"`{name}` is {answer!r}.", "Write a number above 0.")
+    return None
 
 
 class StudentError(Exception):

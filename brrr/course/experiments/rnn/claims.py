@@ -271,7 +271,9 @@ def _as_accurate(evidence: Evidence) -> Verdict:
     if not found:
         raise NotRecordedError("no error of ours was recorded beside cuDNN's")
     worst = max(found, key=lambda key: found[key])
-    text = f"at most {units.ratio(found[worst])} of cuDNN's error, at {worst}; {len(found)} points"
+    batch, hidden, _, cell, dtype = worst
+    where = named(place(str(cell), str(dtype), int(batch), int(hidden)))
+    text = f"at most {units.ratio(found[worst])} of cuDNN's error, {where}; {len(found)} points"
     return Verdict("holds" if found[worst] <= 2 else "fails", text)
 
 

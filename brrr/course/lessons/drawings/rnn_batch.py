@@ -5,7 +5,7 @@ This module's functions load matplotlib when they draw.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -133,14 +133,18 @@ def _frame(on: Axes, times: Mapping[str, Times], device: Hardware) -> None:
     ends = [Limits.of(cell, batch, device) for cell in times for batch in (BATCHES[0], BATCHES[-1])]
     every = [1e6 * time for lines in times.values() for each in lines.values() for time in each.values()]
     every += [1e6 * value for each in ends for value in (each.weights_s, each.each_s)]
+    over_batches(on, BATCHES, (min(every) / 2, 1.5 * max(every)), TICKS)
+    on.set_ylabel("µs")
+
+
+def over_batches(on: Axes, batches: Sequence[int], ends: tuple[float, float], ticks: Sequence[float]) -> None:
+    """Both axes logarithmic: mini-batches below, and of the ticks upwards those between the ends."""
     on.set_xscale("log", base=2)
     on.set_yscale("log")
-    on.set_xlim(BATCHES[0] / 1.15, BATCHES[-1] * 1.15)
-    low, high = min(every) / 2, 1.5 * max(every)
-    on.set_ylim(low, high)
-    ticks = [each for each in TICKS if low <= each <= high]
-    on.set_yticks(ticks, [f"{each:g}" for each in ticks], minor=False)
+    on.set_xlim(batches[0] / 1.15, batches[-1] * 1.15)
+    on.set_ylim(*ends)
+    shown = [each for each in ticks if ends[0] <= each <= ends[1]]
+    on.set_yticks(shown, [f"{each:g}" for each in shown], minor=False)
     on.set_yticks([], minor=True)
-    on.set_xticks(list(BATCHES), [str(each) for each in BATCHES])
+    on.set_xticks(list(batches), [str(each) for each in batches])
     on.set_xlabel("mini-batch")
-    on.set_ylabel("µs")

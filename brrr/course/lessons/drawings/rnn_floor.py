@@ -18,6 +18,7 @@ from brrr.course.experiments.rnn import BATCHES
 from brrr.course.experiments.rnn.floor import floor_of
 from brrr.course.experiments.rnn.steps import cudnn, place, slope
 from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
+from brrr.course.lessons.drawings.rnn_batch import over_batches
 from brrr.course.nouns.source import Evidence
 from brrr.roofline.recurrent import StepFloor
 
@@ -35,6 +36,7 @@ PARTS = {
     "arithmetic_s": "arithmetic",
     "input_s": "input's product",
 }
+SHOWN_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200)
 _HEIGHT = 430
 
@@ -124,14 +126,5 @@ def _frame(on: Axes, steps: Mapping[tuple[str, str], Steps]) -> None:
     """The same axes wherever the sliders stand."""
     times = [1e6 * time for found in steps.values() for each in found.values()
              for time in (each.ours_s, each.cudnn_s, each.floor.exchange_s)]  # fmt: skip
-    on.set_xscale("log", base=2)
-    on.set_yscale("log")
-    on.set_xlim(BATCHES[0] / 1.15, BATCHES[-1] * 1.15)
-    low, high = min(times) / 4, 1.5 * max(times)
-    on.set_ylim(low, high)
-    ticks = [each for each in TICKS if low <= each <= high]
-    on.set_yticks(ticks, [f"{each:g}" for each in ticks], minor=False)
-    on.set_yticks([], minor=True)
-    on.set_xticks([1, 2, 4, 8, 16, 32, 64, 128], ["1", "2", "4", "8", "16", "32", "64", "128"])
-    on.set_xlabel("mini-batch")
+    over_batches(on, SHOWN_BATCHES, (min(times) / 4, 1.5 * max(times)), TICKS)
     on.set_ylabel("µs a step")

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from brrr.core import units
-from brrr.course.lessons.checking import Exercise, Mark
+from brrr.course.lessons.checking import Exercise, Mark, not_above_zero
 
 LAYERS, HIDDEN, ITEMSIZE = 8, 1024, 4
 MEMORY_BYTES_PER_S, BARRIER_S = 4.8e12, 1e-6
@@ -23,10 +23,8 @@ BARRIERS_US = 1e6 * (LAYERS - 1) * BARRIER_S
 
 def grade(weight_bytes: Any, memory_us: Any, barriers_us: Any) -> Mark:
     """Bytes of all weights, their microseconds through the memory, and those of the barriers between the layers."""
-    given = {"weight_bytes": weight_bytes, "memory_us": memory_us, "barriers_us": barriers_us}
-    for name, answer in given.items():
-        if isinstance(answer, bool) or not isinstance(answer, int | float) or not 0 < answer < math.inf:
-            return Mark("wrong", f"`{name}` is {answer!r}.", "Write a number above 0.")
+    if mark := not_above_zero(weight_bytes=weight_bytes, memory_us=memory_us, barriers_us=barriers_us):
+        return mark
     if not _near(weight_bytes, WEIGHT_BYTES):
         return Mark("wrong", f"the weights are not {units.quantity(weight_bytes, 'B')}.", _about_bytes(weight_bytes))
     if not _near(memory_us, MEMORY_US):

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from brrr.core import units
-from brrr.course.lessons.checking import Exercise, Mark
+from brrr.course.lessons.checking import Exercise, Mark, not_above_zero
 
 GATES, HIDDEN, ITEMSIZE = 4, 512, 4
 BYTES_PER_S, FLOP_PER_S = 4.2e12, 54e12
@@ -35,9 +35,8 @@ def largest() -> int:
 
 def grade_floor(weight_bytes: Any, seconds: Any, batch: Any) -> Mark:
     """The bytes of the recurrent weights, their product's least time, and the most samples that they pay for."""
-    for name, value in {"weight_bytes": weight_bytes, "seconds": seconds, "batch": batch}.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-            return Mark("wrong", f"`{name}` is {value!r}.", "Write a number above 0.")
+    if mark := not_above_zero(weight_bytes=weight_bytes, seconds=seconds, batch=batch):
+        return mark
     if hint := _about_bytes(weight_bytes) or _about_seconds(seconds) or _about_batch(batch):
         return Mark("wrong", *hint)
     text = f"up to {largest()} samples the step's floor stays at {units.seconds(least_s(1))}"

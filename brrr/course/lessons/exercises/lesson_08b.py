@@ -8,7 +8,7 @@ from typing import Any
 
 from brrr.core import units
 from brrr.core.errors import BrrrError
-from brrr.course.lessons.checking import Exercise, Mark, ask
+from brrr.course.lessons.checking import Exercise, Mark, ask, not_above_zero
 from brrr.roofline.recurrent import StepFloor, step_floor
 
 HIDDEN, BATCH, BLOCKS, ITEMSIZE = 1024, 24, 128, 4
@@ -31,9 +31,8 @@ def asked() -> StepFloor:
 
 def grade_step(state_bytes: Any, seconds: Any, batch: Any) -> Mark:
     """The bytes that all blocks read in a step, its least time, and the most samples that the exchange hides."""
-    for name, value in {"state_bytes": state_bytes, "seconds": seconds, "batch": batch}.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-            return Mark("wrong", f"`{name}` is {value!r}.", "Write a number above 0.")
+    if mark := not_above_zero(state_bytes=state_bytes, seconds=seconds, batch=batch):
+        return mark
     if hint := _about_bytes(state_bytes) or _about_seconds(seconds) or _about_batch(batch):
         return Mark("wrong", *hint)
     text = f"reading the state takes {units.seconds(asked().state_s)}, longer than the exchange and the arithmetic."
