@@ -12,7 +12,6 @@ Performance of Recurrent Neural Networks on GPUs" (2016); from `graph` on those 
 from __future__ import annotations
 
 import ctypes
-import types
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -310,7 +309,7 @@ def pointwise(
 
 def compiled(network: Network, x: torch.Tensor) -> Run:
     """One step of all layers by torch.compile, in a loop."""
-    from brrr.networks.torch_ways import refused
+    from brrr.networks.torch_ways import refused, with_own_code
 
     def step(of: torch.Tensor, hs: list[torch.Tensor], cs: list[torch.Tensor]) -> Any:
         for index, own in enumerate(network.layers):
@@ -322,9 +321,7 @@ def compiled(network: Network, x: torch.Tensor) -> Run:
             of = hs[index]
         return hs, cs
 
-    # A code object of its own: torch keeps what it compiled by code object, and runs eager after eight networks.
-    fresh = types.FunctionType(step.__code__.replace(), globals(), "step", None, step.__closure__)
-    fast = torch.compile(fresh, mode="max-autotune-no-cudagraphs", dynamic=False)
+    fast = torch.compile(with_own_code(step), mode="max-autotune-no-cudagraphs", dynamic=False)
 
     def run() -> torch.Tensor:
         shape = len(network.layers), x.shape[1], network.hidden

@@ -171,9 +171,7 @@ def _compiled(weights: Weights, mode: str) -> Prepared:
         result: torch.Tensor = network(given)
         return result
 
-    # A code object of its own: torch keeps what it compiled by code object, and after eight kinds of input it gives up.
-    fresh = types.FunctionType(forward.__code__.replace(), globals(), "forward", None, forward.__closure__)
-    call = torch.compile(fresh, mode=mode, dynamic=False, fullgraph=True)
+    call = torch.compile(with_own_code(forward), mode=mode, dynamic=False, fullgraph=True)
     try:
         with (
             float32_products(weights.network.tf32),
@@ -186,6 +184,21 @@ def _compiled(weights: Weights, mode: str) -> Prepared:
     except Exception as error:
         raise refused("torch.compile", error) from error
     return eager(lambda: call(x), weights)  # what was compiled goes with its function
+
+
+def with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with a code object of its own: torch keeps what it compiled by code object, and after eight kinds
+    of input it runs eager without a word.
+
+    >>> with_own_code(with_own_code).__code__ is with_own_code.__code__
+    False
+    """
+    if not isinstance(function, types.FunctionType):
+        return function
+    return types.FunctionType(
+        function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__,
+        function.__closure__,
+    )  # fmt: skip
 
 
 def refused(what: str, error: Exception) -> UnavailableError:

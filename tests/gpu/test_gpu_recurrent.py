@@ -171,6 +171,14 @@ def test_a_block_that_is_missing_is_told_in_a_debug_build(monkeypatch: pytest.Mo
     assert not run_forward(made, weight, inputs, None, None, debug=True)[0].isnan().any(), "the GPU is usable"
 
 
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="this machine has one GPU")
+def test_a_layer_on_another_gpu_than_the_current_one() -> None:
+    mine, exact, x, _ = pair("lstm", 64, 3, torch.float32)
+    expected = exact(x.double())[0]
+    with torch.no_grad():
+        assert error(PersistentRNN(mine.to("cuda:1"))(x.to("cuda:1"))[0].to("cuda:0"), expected) < 1e-5
+
+
 def test_what_it_refuses() -> None:
     net = PersistentRNN(module("lstm", 8, 16))
     for x, told in (

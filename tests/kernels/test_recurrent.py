@@ -53,10 +53,10 @@ def test_what_does_not_fit_names_the_largest_that_does() -> None:
         plan("lstm", 8192, 1, "float16", backward=True)
 
 
-def test_more_samples_never_read_the_weights_again() -> None:
+def test_a_steps_flop_are_without_padding_and_grow_with_the_samples() -> None:
     one, many = plan("lstm", 1024, 1), plan("lstm", 1024, 128)
     assert many.flop == 128 * one.flop and one.flop == 2 * 4 * 1024 * 1024
-    assert many.blocks * many.rows * many.columns >= 4 * 1024 * 1024
+    assert many.blocks * many.rows * many.columns >= 4 * 1024 * 1024, "all weights are on the chip"
 
 
 def test_a_gpu_without_tf32_gets_no_plan_that_needs_it() -> None:

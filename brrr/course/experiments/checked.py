@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from types import FunctionType
 from typing import Any, ClassVar, Self
 from weakref import WeakValueDictionary
 
@@ -16,6 +15,7 @@ from brrr.core.errors import DeviceMemoryError
 from brrr.counting.cost import Cost
 from brrr.course.nouns.experiment import Workload
 from brrr.gpu import is_gpu
+from brrr.networks.torch_ways import with_own_code
 from brrr.timing.cpu_queue import CpuQueue
 
 
@@ -152,13 +152,7 @@ def compiled(function: Function, **options: Any) -> Function:
     >>> compiled(torch.nn.functional.silu) is not None
     True
     """
-    if isinstance(function, FunctionType):
-        copy = FunctionType(
-            function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__,
-            function.__closure__,
-        )  # fmt: skip
-        function = copy
-    made: Function = torch.compile(function, **{"dynamic": False, **options})
+    made: Function = torch.compile(with_own_code(function), **{"dynamic": False, **options})
     return made
 
 

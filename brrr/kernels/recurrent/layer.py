@@ -52,11 +52,11 @@ class PersistentRNN(torch.nn.Module):
         x = x.unsqueeze(1) if not batched else x.transpose(0, 1) if first else x
         hs, cs = checked_state(module, self.cell, state, x.shape[1], batched, x)
         last = []
-        for layer in range(module.num_layers):
-            x, *ends = self._layer(
-                x, layer, hs[layer] if hs is not None else None, cs[layer] if cs is not None else None
-            )
-            last.append(ends)
+        with torch.cuda.device(x.device):
+            for layer in range(module.num_layers):
+                h, c = (each[layer] if each is not None else None for each in (hs, cs))
+                x, *ends = self._layer(x, layer, h, c)
+                last.append(ends)
         ends = [torch.stack(each) for each in zip(*last, strict=True)]
         if not batched:
             x, ends = x.squeeze(1), [each.squeeze(1) for each in ends]
