@@ -100,8 +100,8 @@ compare_growth(w, "rnn_ladder", ["state product", "graph", "cudnn"], **single)
 # %% [markdown] tags=["explore"]
 # ## Explore: without the gaps, and one sample at a time
 #
-# First the ladder again, counting only the time in which kernels run. Compare it with the one above: which rungs work
-# on the GPU, and which on its queue? Move *hidden size* up, until products fill the GPU by themselves.
+# First the ladder again, each loop in a CUDA Graph, by the GPU's own time. Compare it with the one above: which rungs
+# are faster on the GPU, and which only for its queue? Move *hidden size* up, until products fill the GPU by themselves.
 #
 # Then cuDNN in float16, one layer. Its fastest kernels take some batches only. *Padded* adds samples of zeros up to
 # the next multiple of 8 and drops their results ([[padding]]). Where do more samples take less time?
@@ -109,8 +109,8 @@ compare_growth(w, "rnn_ladder", ["state product", "graph", "cudnn"], **single)
 # %% tags=["explore"]
 half = reachable("rnn_ladder", batch=4, hidden=1024, steps=64, layers=1, cell="lstm", dtype="float16")
 some = ["cudnn", "cudnn padded", "persistent"]
-kernels = [f"{way} busy" for way in ways]
-display(explore("rnn_ladder", at=at, lines=kernels, sliders=["hidden"], show="ladder"))
+graphs = [*(f"{way} graph span" for way in rungs[:-1]), *(f"{way} span" for way in ways[8:])]
+display(explore("rnn_ladder", at=at, lines=graphs, sliders=["hidden"], show="ladder"))
 explore("rnn_ladder", at=half, lines=some, sliders=["batch", "cell"], values={"batch": tuple(range(1, 18))})
 
 # %% [markdown] tags=["your-turn"]

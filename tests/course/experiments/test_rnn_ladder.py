@@ -37,7 +37,7 @@ POINTS = list(LADDER.points())
 
 def test_the_recording_stays_small() -> None:
     found = planned([LADDER], "cuda")
-    assert sum(len(step.variants) for step in found) <= 560
+    assert sum(len(step.variants) for step in found) <= 760
     assert len([step for step in found if step.phase in ("anchor", "claim")]) <= 65
     assert sum("compiled" in step.variants for step in found) <= 4
     assert not any("naive" in step.variants and step.point["steps"] == 1024 for step in found)
@@ -55,7 +55,7 @@ def test_every_rung_is_measured_on_the_papers_network_with_each_cell() -> None:
     for cell in grid.CELLS:
         here = {each.name for each in LADDER.variants if LADDER.has(each.name, place(cell))}
         left_out = {"cudnn-padded"} | ({"persistent"} if cell == "gru" else set())
-        assert here == {*RUNGS, "persistent"} - left_out
+        assert here == {*RUNGS, *grid.GRAPHS, "persistent"} - left_out
     for name in AXES[:4]:
         values = {point[name] for point in POINTS if LADDER.has("graph", point) and apart(point) <= {name}}
         assert len(values) >= 4, name
@@ -181,6 +181,7 @@ GOOD: dict[str, Any] = {
     "compiled": flat(3.5), "cudnn": cudnn_like, "cudnn-padded": flat(3.3), "persistent": flat(2),
     "gate-product": flat(1.5), "state-product": flat(3), "inputs-product": flat(30),
 }  # fmt: skip
+GOOD |= {f"{name}-graph": times(GOOD[name], 0.5) for name in grid.LOOPS[:-1]}
 BLOCKS = {"gate-product": 16, "state-product": 64, "inputs-product": 2048}
 
 
@@ -208,26 +209,26 @@ def slower(name: str, factor: float, **where: Any) -> dict[str, Any]:
 
 
 OTHER: list[tuple[str, dict[str, Any], str]] = [
-    ("combining-helps", slower("combined", 1.51), "fails"),
-    ("streams-help", slower("streamed", 1.34), "fails"),
-    ("streams-help", {**slower("streamed", 1.33), "spread": 0.01}, "undecided"),
-    ("fusing-helps", slower("fused", 1.51), "fails"),
-    ("transposing-helps", slower("transposed", 1.22), "fails"),
-    ("transposing-helps", slower("transposed", 1.21), "holds"),
-    ("two-steps-best", slower("inputs2", 1.51), "fails"),
-    ("two-steps-best", slower("inputs", 0.62), "fails"),
-    ("two-steps-best", slower("inputs", 0.62, layers=1), "holds"),
-    ("all-inputs-detrimental", slower("inputs", 0.5), "fails"),
-    ("all-inputs-detrimental", slower("inputs", 0.5, cell="gru"), "holds"),
-    ("all-inputs-detrimental", {"inputs": times(slower("inputs", 0.5, cell="gru")["inputs"], 0.5, cell="lstm")},
+    ("combining-helps", slower("combined-graph", 1.51), "fails"),
+    ("streams-help", slower("streamed-graph", 1.34), "fails"),
+    ("streams-help", {**slower("streamed-graph", 1.33), "spread": 0.01}, "undecided"),
+    ("fusing-helps", slower("fused-graph", 1.51), "fails"),
+    ("transposing-helps", slower("transposed-graph", 1.22), "fails"),
+    ("transposing-helps", slower("transposed-graph", 1.21), "holds"),
+    ("two-steps-best", slower("inputs2-graph", 1.51), "fails"),
+    ("two-steps-best", slower("inputs-graph", 0.62), "fails"),
+    ("two-steps-best", slower("inputs-graph", 0.62, layers=1), "holds"),
+    ("all-inputs-detrimental", slower("inputs-graph", 0.5), "fails"),
+    ("all-inputs-detrimental", slower("inputs-graph", 0.5, cell="gru"), "holds"),
+    ("all-inputs-detrimental", {"inputs-graph": times(slower("inputs-graph", 0.5, cell="gru")["inputs-graph"], 0.5, cell="lstm")},
      "holds"),
-    ("best-depends", {"inputs": flat(16)}, "fails"),
+    ("best-depends", {"inputs-graph": flat(8)}, "fails"),
     ("combined-parallel", {"blocks": {**BLOCKS, "inputs-product": 64}}, "fails"),
     ("combined-parallel", {"blocks": {**BLOCKS, "inputs-product": 65}}, "holds"),
-    ("wavefront-helps", slower("wavefront", 1.26), "fails"),
-    ("wavefront-helps", slower("inputs", 0.49), "fails"),
-    ("exposed-parallelism", slower("naive", 0.26), "fails"),
-    ("exposed-parallelism", slower("naive", 0.27), "holds"),
+    ("wavefront-helps", slower("graph", 1.29), "fails"),
+    ("wavefront-helps", slower("inputs-graph", 0.48), "fails"),
+    ("exposed-parallelism", slower("naive-graph", 0.25), "fails"),
+    ("exposed-parallelism", slower("naive-graph", 0.27), "holds"),
     ("lacks-parallelism", {"blocks": {**BLOCKS, "gate-product": 132}}, "fails"),
     ("lacks-parallelism", {"blocks": {**BLOCKS, "gate-product": 131}}, "holds"),
     ("recurrent-bottleneck", slower("state-product", 0.64, hidden=2048), "fails"),

@@ -22,10 +22,11 @@ LABELS = {
     "persistent": "weights kept on the chip", "gate-product": "one gate's recurrent product",
     "state-product": "a step's recurrent product", "inputs-product": "all steps' input product",
 }  # fmt: skip
+LABELS |= {name: f"{LABELS[name.removesuffix('-graph')]}, in a CUDA Graph" for name in grid.GRAPHS}
 SHOWN = ("naive", "wavefront", "graph", "cudnn", "persistent")
 TRACED = ("naive", "fused", "wavefront", "graph")
 """Whose timelines are recorded, of few steps."""
-PREPARE_S = {"compiled": 30.0, "persistent": 1.0, "graph": 0.2}
+PREPARE_S = {"compiled": 30.0, "persistent": 1.0, "graph": 0.2, **dict.fromkeys(grid.GRAPHS, 0.2)}
 """What compiling, choosing a plan and capturing a loop take."""
 
 

@@ -66,12 +66,31 @@ def named(at: At) -> str:
     return f"{at['cell']} in {at['dtype']}, batch {at['batch']}, hidden {at['hidden']}, {at['steps']} steps, {layers}"
 
 
+def in_graph(loop: str) -> str:
+    """The line of a loop in a CUDA Graph, by the time on the device.
+
+    >>> in_graph("naive"), in_graph("wavefront")
+    ('naive graph span', 'graph span')
+    """
+    return "graph span" if loop == "wavefront" else f"{loop} graph span"
+
+
 def _gains(before: str, after: str, bound: float) -> Judge:
     """One way over another on the paper's network."""
 
     def judge(evidence: Evidence) -> Verdict:
         found = gain(evidence, before, after, place())
         return Verdict(not_below(found, bound), f"{after} is {found:x} as fast as {before}")
+
+    return judge
+
+
+def _gains_in_graph(before: str, after: str, bound: float) -> Judge:
+    """One loop over another on the paper's network, each in a CUDA Graph."""
+
+    def judge(evidence: Evidence) -> Verdict:
+        found = gain(evidence, in_graph(before), in_graph(after), place())
+        return Verdict(not_below(found, bound), f"in a CUDA Graph {after} is {found:x} as fast as {before}")
 
     return judge
 
@@ -95,7 +114,7 @@ def _gains_at(before: str, after: str, places: Sequence[At]) -> Judge:
 
 def _two_best(evidence: Evidence) -> Verdict:
     """The better of one step's and all steps' products over two steps'."""
-    two, one, every = (evidence.get(line, **place()) for line in ("inputs2", "transposed", "inputs"))
+    two, one, every = (evidence.get(line, **place()) for line in map(in_graph, ("inputs2", "transposed", "inputs")))
     found = minimum((one / two, every / two))
     return Verdict(not_below(found, 1.0), f"two steps' are {one / two:x} as fast as one step's and {every / two:x} "
                    "as fast as all steps'")  # fmt: skip
@@ -104,7 +123,7 @@ def _two_best(evidence: Evidence) -> Verdict:
 def _detrimental(evidence: Evidence) -> Verdict:
     """Where all steps' products in one make the network slower, among mini-batches other than 32."""
     places = [place(cell, batch=batch, layers=1) for cell in grid.CELLS for batch in grid.BATCHES if batch != 32]
-    found = {named(at): gain(evidence, "transposed", "inputs", at) for at in places}
+    found = {named(at): gain(evidence, in_graph("transposed"), in_graph("inputs"), at) for at in places}
     slower = sum(each.high < 1 for each in found.values())
     worst = min(found, key=lambda name: found[name].median)
     text = f"slower at {slower} of {len(found)} places; the least gain is {found[worst]:x}, {worst}"
@@ -113,7 +132,7 @@ def _detrimental(evidence: Evidence) -> Verdict:
 
 def _best_depends(evidence: Evidence) -> Verdict:
     """How often each of the three is the best by more than a hair, wherever all were measured."""
-    times = [evidence.everywhere(line) for line in grid.INPUTS]
+    times = [evidence.everywhere(in_graph(loop)) for loop in grid.INPUTS]
     common = set.intersection(*(set(each) for each in times))
     if len(common) < len(grid.BATCHES):
         raise NotRecordedError("one, two and all steps' products were hardly measured together")
@@ -130,8 +149,8 @@ def _best_depends(evidence: Evidence) -> Verdict:
 
 def _wavefront(evidence: Evidence) -> Verdict:
     """The fastest loop layer by layer over the one in wavefront order."""
-    wave = evidence.get("wavefront", **place())
-    best, time = fastest(evidence, grid.INPUTS, place())
+    wave = evidence.get(in_graph("wavefront"), **place())
+    best, time = fastest(evidence, map(in_graph, grid.INPUTS), place())
     found = time / wave
     return Verdict(not_below(found, 1.0), f"wavefront is {found:x} as fast as {best}, the best layer by layer")
 
@@ -258,16 +277,16 @@ LOW_BATCH = [place(cell, batch=batch, layers=1) for cell in HALF_CELLS for batch
 DEEP = [place(batch=batch) for batch in FEW]
 
 JUDGES: dict[str, Judge] = {
-    "combining-helps": _gains("naive", "combined", 1.0),
-    "streams-help": _gains("combined", "streamed", 1.0),
-    "fusing-helps": _gains("streamed", "fused", 1.0),
-    "transposing-helps": _gains("fused", "transposed", 1.1),
+    "combining-helps": _gains_in_graph("naive", "combined", 1.0),
+    "streams-help": _gains_in_graph("combined", "streamed", 1.0),
+    "fusing-helps": _gains_in_graph("streamed", "fused", 1.0),
+    "transposing-helps": _gains_in_graph("fused", "transposed", 1.1),
     "two-steps-best": _two_best,
     "all-inputs-detrimental": _detrimental,
     "best-depends": _best_depends,
     "combined-parallel": _combined_parallel,
     "wavefront-helps": _wavefront,
-    "exposed-parallelism": _gains("naive", "wavefront", 2.0),
+    "exposed-parallelism": _gains_in_graph("naive", "wavefront", 2.0),
     "lacks-parallelism": _lacks_parallelism,
     "recurrent-bottleneck": _mostly(inputs=False),
     "products-dominate": _mostly(inputs=True),

@@ -6,6 +6,8 @@ from brrr.core.measurement import Point
 from brrr.course.nouns.experiment import Variant
 
 LOOPS = ("naive", "combined", "streamed", "fused", "transposed", "inputs2", "inputs", "wavefront")
+GRAPHS = tuple(f"{name}-graph" for name in LOOPS[:-1])
+"""Each loop in a CUDA Graph, where the host's launches take no part; wavefront's is the rung `graph`."""
 RUNGS = (*LOOPS, "graph", "compiled", "cudnn", "cudnn-padded")
 """As `brrr.networks.recurrent` names them, which this module does not load: it needs torch."""
 PRODUCTS = ("gate-product", "state-product", "inputs-product")
@@ -39,6 +41,8 @@ def supports(variant: Variant, point: Point) -> bool:
         return False
     if name == "cudnn-padded":
         return padded(point) and _half_line(point)
+    if name in GRAPHS:
+        return name.removesuffix("-graph") in measured(point) and int(point["steps"]) <= STEPS
     return name in measured(point)
 
 

@@ -10,7 +10,7 @@ import torch
 from brrr.core.measurement import Point
 from brrr.course.experiments.checked import Shared, refuse_too_large, relative
 from brrr.course.experiments.rnn_ladder import cost
-from brrr.course.experiments.rnn_ladder.grid import PRODUCTS
+from brrr.course.experiments.rnn_ladder.grid import GRAPHS, PRODUCTS
 from brrr.course.nouns.experiment import Run, Variant, Workload
 from brrr.gpu.precision import float32_products
 
@@ -60,10 +60,12 @@ def workload(variant: Variant, point: Point) -> Workload:
 
 
 def way(name: str, given: Given) -> Run:
-    """A rung of the ladder, or the weights kept on the chip."""
+    """A rung of the ladder, in a CUDA Graph or not, or the weights kept on the chip."""
     if name != "persistent":
-        from brrr.networks.recurrent import rung
+        from brrr.networks.recurrent import captured, rung
 
+        if name in GRAPHS:
+            return captured(rung(name.removesuffix("-graph"), given.module, given.x))
         return rung(name, given.module, given.x)
     from brrr.kernels.recurrent import PersistentRNN
 
