@@ -9,13 +9,16 @@ from brrr.networks.recurrent import RUNGS, rung
 
 LIMITS = {torch.float32: 1e-5, torch.float16: 5e-3}
 
+HIDDEN = 96
+"""Of whole 32: else cuDNN 9.19 computes small LSTMs and GRUs in float16 wrongly, batches of whole 8 (docs/rnn.md)."""
+
 
 @pytest.mark.parametrize("dtype", LIMITS)
 @pytest.mark.parametrize("kind", [torch.nn.RNN, torch.nn.GRU, torch.nn.LSTM])
 @pytest.mark.parametrize("layers", [1, 3])
 def test_every_rung_computes_the_module(kind: type, layers: int, dtype: torch.dtype) -> None:
-    module, x = kind(24, 72, layers, device="cuda").to(dtype), torch.randn(9, 5, 24, device="cuda").to(dtype)
-    exact = kind(24, 72, layers, device="cuda").double()
+    module, x = kind(24, HIDDEN, layers, device="cuda").to(dtype), torch.randn(9, 5, 24, device="cuda").to(dtype)
+    exact = kind(24, HIDDEN, layers, device="cuda").double()
     exact.load_state_dict({name: value.double() for name, value in module.state_dict().items()})
     expected = exact(x.double())[0].detach()
     for name in RUNGS:

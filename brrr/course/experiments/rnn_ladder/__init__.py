@@ -68,18 +68,16 @@ def _label_on_cpu(name: str) -> str:
 
 
 def _lines() -> tuple[Line, ...]:
-    """Each way as calls follow each other; by the device's own time, too, and how long of it kernels run."""
+    """Each way as calls follow each other; by the device's own time, too."""
     calls = [Line(name.replace("-", " "), name, "span_s" if name in grid.PRODUCTS else "period_s", label, name in SHOWN)
              for name, label in LABELS.items()]  # fmt: skip
     rungs = [(name, label) for name, label in LABELS.items() if name not in grid.PRODUCTS]
     spans = [Line(f"{name.replace('-', ' ')} span", name, "span_s", f"{label}: span", shown=False)
              for name, label in rungs]  # fmt: skip
-    busy = [Line(f"{name.replace('-', ' ')} busy", name, "busy_s", f"{label}: kernels", shown=False)
-            for name, label in rungs]  # fmt: skip
     cpu = [
         Line(f"queue {name}", f"cpu-{name}", "period_s", f"{_label_on_cpu(name)} on the CPU") for name in grid.ON_CPU
     ]
-    return (*calls, *spans, *busy, *cpu)
+    return (*calls, *spans, *cpu)
 
 
 EXPERIMENT = Experiment(
