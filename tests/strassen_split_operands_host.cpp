@@ -1,9 +1,11 @@
 // Runs split_operands.cu on a CPU, all blocks at once and thread by thread, as plain C++: a test of its logic without a
 // GPU. Every thread is a fiber; they take turns in a random order. Shared memory begins as rubbish, and what counts do not
-// come back to zero the test sees. Compile with the kernel's folder in -I; call brrr_host_split or brrr_host_exponents.
+// come back to zero the test sees. Compile with the kernel's folder in -I; call brrr_host_split, brrr_host_exponents or
+// brrr_host_guard.
 #include <ucontext.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -19,6 +21,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 using u16 = uint16_t;
+using std::isfinite;
 using std::max;
 using std::min;
 struct Index { unsigned x; };
@@ -29,6 +32,7 @@ static inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 static Index blockIdx, threadIdx, gridDim;
 template <class To, class From> static inline To bits_as(From from) { To to; std::memcpy(&to, &from, sizeof to); return to; }
 static inline unsigned __float_as_uint(float x) { return bits_as<unsigned>(x); }
+static inline float __uint_as_float(unsigned x) { return bits_as<float>(x); }
 static inline float __int_as_float(int x) { return bits_as<float>(x); }
 static inline u16 half_of(float x) { return bits_as<u16>(static_cast<_Float16>(x)); }
 static inline float float_of(u16 x) { return static_cast<float>(bits_as<_Float16>(x)); }
@@ -87,7 +91,7 @@ static void enter() {
 static int run_blocks(std::function<void()> what, int blocks, unsigned seed) {
     using namespace host;
     dice.seed(seed), gridDim.x = blocks, meetings.clear(), fibers.clear();
-    memories.assign(blocks, std::vector<unsigned char>(sizeof(Shared), 0xa5));
+    memories.assign(blocks, std::vector<unsigned char>(max(sizeof(Shared), sizeof(Tiles)), 0xa5));
     kernel = what;
     fibers.resize(blocks * THREADS);
     for (size_t i = 0; i < fibers.size(); ++i) {
@@ -126,4 +130,10 @@ extern "C" int brrr_host_exponents(const void *argument, int blocks, unsigned se
     Summed summed;
     std::memcpy(&summed, argument, sizeof summed);
     return run_blocks([&] { brrr_split_exponents(summed); }, blocks, seed);
+}
+
+extern "C" int brrr_host_guard(const void *argument, int blocks, unsigned seed) {
+    Guard guard;
+    std::memcpy(&guard, argument, sizeof guard);
+    return run_blocks([&] { brrr_guard(guard); }, blocks, seed);
 }

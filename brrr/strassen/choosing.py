@@ -145,6 +145,8 @@ def _asked_for(way: Way, request: Constraints) -> bool:
         return False
     if request.level is not None and way.level != request.level:
         return False
+    if way.level and (request.accuracy, request.level, request.form, request.inner) == (None, None, None, ()):
+        return False  # badly scaled matrices lose digits in a level's sums: only who asks for one gets it
     return not way.level or request.form is None or way.form == request.form
 
 

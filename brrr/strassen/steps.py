@@ -14,11 +14,12 @@ type is rounded to in the same pass. Which are copied, `fitting.copied` says.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import torch
 
-from brrr.core.errors import ArgumentError
+from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu.precision import float32_products
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.gemm.products import product_step
@@ -26,8 +27,9 @@ from brrr.strassen.operands import Arena, Right, operand_name
 from brrr.strassen.passes.launch import Run, SplitBuffers, prepared_split_pre_add
 from brrr.strassen.passes.steps import post_add_step, pre_add_step
 from brrr.strassen.peeling import Copied, aligned_size
+from brrr.strassen.split.guard import guard_step, noted
 from brrr.strassen.split.splits import Part, Terms, prepared_splits
-from brrr.strassen.split.splitting import prepared_product
+from brrr.strassen.split.splitting import prepared_product, product_way
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import product_dtype, rounded
 
@@ -67,7 +69,12 @@ def _lies(x: torch.Tensor) -> bool:
 
 
 def split_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
-    """All of a product: terms of the left side, of the right side unless they are made, the product, and its sums."""
+    """All of a product: terms of the left side, of the right side unless they are made, the product, and its sums.
+
+    Without levels the guard stands behind them. UnavailableError on a GPU that has no kernel for the product.
+    """
+    if a.is_cuda and product_way(a.device) != "cuda":
+        raise UnavailableError(f"fp16x3: {a.device} is not of compute capability 9.0; inner='sgemm' runs there")
     if not way.level:
         return _plain_steps(a, right, out, arena)
     if right.factors:
@@ -83,14 +90,17 @@ def split_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, aren
 
 
 def _plain_steps(a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
-    """Without levels, one launch splits what is not split."""
-    left = _part(a, arena)
+    """Without levels: one launch splits what is not split, and behind the product stands the guard."""
+    peaks, inner = noted(right.k, a.device)
+    left = replace(_part(a, arena), peaks=peaks)
     if right.factors:
-        hi, lo, exponents = right.factors
-        below = Terms(hi, lo, exponents, right.k, True)
-        return [prepared_splits(left), prepared_product(left.out, below, out)]
-    other = _part(right.matrix.t(), arena)
-    return [prepared_splits(left, other), prepared_product(left.out, other.out, out)]
+        *_, inner = right.factors
+        split, below = prepared_splits(left), _as_terms(Way("fp16x3"), right.factors, right.k)
+    else:
+        other = replace(_part(right.matrix.t(), arena), inner=inner)
+        split, below = prepared_splits(left, other), other.out
+    guard = guard_step(a, right.matrix, out, peaks, inner, keep=bool(right.factors))
+    return [split, prepared_product(left.out, below, out), guard]
 
 
 def _part(x: torch.Tensor, arena: Arena) -> Part:
@@ -103,17 +113,22 @@ def _part(x: torch.Tensor, arena: Arena) -> Part:
 
 
 def right_terms(way: Way, right: Right, arena: Arena) -> tuple[list[Run], tuple[torch.Tensor, ...]]:
-    """The right side's terms: always by rows of (n, k), as they are summed along k, however it lies."""
-    making, terms = _terms(way, right.matrix.t(), "right", arena)
-    return making, (terms.hi, terms.lo, terms.exponents)
+    """The right side's terms: always by rows of (n, k), as they are summed along k, however it lies.
+
+    Without levels the sizes inside it come fourth, for the guard.
+    """
+    x = right.matrix.t()
+    if way.level:
+        making, terms = _terms(way, x, "right", arena)
+        return making, (terms.hi, terms.lo, terms.exponents)
+    part = replace(_part(x, arena), inner=noted(right.k, x.device)[1])
+    assert part.inner is not None
+    return [prepared_splits(part)], (part.out.hi, part.out.lo, part.out.exponents, part.inner)
 
 
 def _terms(way: Way, x: torch.Tensor, side: str, arena: Arena) -> tuple[list[Run], Terms]:
-    """What makes a side's terms, and where; x is (rows, k)."""
+    """What makes a side's terms for a way with levels, and where; x is (rows, k)."""
     rows, k = x.shape
-    if not way.level:
-        part = _part(x, arena)
-        return [prepared_splits(part)], part.out
     transposed = side == "right"
     before: list[Run] = []
     if transposed and x.stride(1) != 1 and k > 1:  # the sums are made along k, and would read columns number by number
@@ -128,7 +143,7 @@ def _terms(way: Way, x: torch.Tensor, side: str, arena: Arena) -> tuple[list[Run
 
 
 def _as_terms(way: Way, factors: tuple[torch.Tensor, ...], k: int) -> Terms:
-    hi, lo, exponents = factors
+    hi, lo, exponents = factors[:3]
     return Terms(hi, lo, exponents, hi.shape[2] if way.level else k, not way.level)
 
 

@@ -10,7 +10,9 @@ import torch
 
 from brrr.core.errors import ArgumentError
 from brrr.running.graphs import capture
-from brrr.strassen.split import product, triton
+from brrr.strassen.algebra.scaling import HARD, INPUTS, random_inputs, row_error
+from brrr.strassen.multiply import matmul, prepare
+from brrr.strassen.split import product
 from brrr.strassen.split.splits import Part, empty_terms, prepared_splits
 from brrr.strassen.split.splitting import expected_error, prepared_product, split, split_product
 
@@ -75,15 +77,6 @@ def test_cuda_at_any_shape(shape: tuple[int, int, int, int], tiling: str) -> Non
     check(shape, how="cuda", tiling=product.Tiling(**CUDA[tiling]))
 
 
-@pytest.mark.parametrize(
-    ("shape", "maps"), [(shape, maps) for maps in (False, True) for shape in (RAGGED if maps else SHAPES)], ids=str
-)
-def test_triton_at_any_shape(shape: tuple[int, int, int, int], maps: bool) -> None:
-    if maps and torch.cuda.get_device_capability() < (9, 0):
-        pytest.skip("the copy engine is there from compute capability 9.0 on")
-    check(shape, how="triton", tiling=triton.Tiling(maps=maps))
-
-
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 65, 130), (2, 1000, 777), (1, 30, 20000), (1, 10, 40000)], ids=str)
 @pytest.mark.parametrize("scale", ["row", "matrix", "none"])
 def test_splits_are_the_reference_s_bit_by_bit(shape: tuple[int, int, int], scale: str) -> None:
@@ -92,8 +85,7 @@ def test_splits_are_the_reference_s_bit_by_bit(shape: tuple[int, int, int], scal
     expected = split(x, how="torch", scale=scale)
     turned = x.mT.contiguous()
     splits = [
-        split(given, scale=scale, transposed=transposed, how=how)
-        for how in ("triton", *(["cuda"] if torch.cuda.get_device_capability() >= (8, 0) else []))
+        split(given, scale=scale, transposed=transposed, how="cuda")
         for given, transposed in ((x, False), (turned, True))
     ]
     for found in splits:
@@ -127,7 +119,7 @@ def test_two_operands_in_one_launch_again_and_again(
 
 
 def ways() -> list[str]:
-    return ["triton", "torch", *(["cuda"] if torch.cuda.get_device_capability() == (9, 0) else [])]
+    return ["torch", *(["cuda"] if torch.cuda.get_device_capability() == (9, 0) else [])]
 
 
 def test_infinity_and_nan_spoil_their_own_row_and_column() -> None:
@@ -203,3 +195,32 @@ def test_what_the_copy_engine_cannot_read_is_refused() -> None:
     spoilt = type(terms)(terms.hi[:, :, 1:9], terms.lo[:, :, 1:9], terms.exponents, 8, True)
     with pytest.raises(ArgumentError, match="multiples of 16 bytes"):
         split_product(spoilt, spoilt, how="cuda")
+
+
+@hopper
+@pytest.mark.parametrize("inputs", [*INPUTS, *HARD])
+@pytest.mark.parametrize("shape", [(200, 300, 136), (1000, 1500, 999)], ids=str)
+def test_no_row_is_worse_than_the_librarys(inputs: str, shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    a, b = (x.cuda() for x in random_inputs(inputs, k, max(m, n), seed=3))
+    a, b = a[:m], b[:, :n]
+    exact = a.double() @ b.double()
+    theirs = row_error(a @ b, exact, columns=False)
+    for left in (a, a.t().contiguous().t()):
+        for right in (b, b.t().contiguous().t(), prepare(b, rows=m, inner="fp16x3", level=0)):
+            for _ in range(2):
+                ours = row_error(matmul(left, right, inner="fp16x3", level=0), exact, columns=False)
+                assert ours <= 4 * theirs or ours == theirs == 0
+
+
+@hopper
+def test_a_graph_decides_anew_at_each_replay() -> None:
+    a, b, out = torch.randn(300, 400, device="cuda"), torch.randn(400, 200, device="cuda"), torch.empty(300, 200).cuda()
+    run = capture(lambda: matmul(a, b, inner="fp16x3", level=0, out=out))
+    spread = torch.logspace(-9, 9, 400, device="cuda")
+    plain = [x.clone() for x in (a, b)]
+    for graded in (False, True, False, True):
+        a.copy_(plain[0] * spread if graded else plain[0])
+        b.copy_(plain[1] / spread[:, None] if graded else plain[1])
+        run.replay()
+        assert row_error(out, a.double() @ b.double(), columns=False) < 1e-6

@@ -15,7 +15,9 @@ from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.files import PACKAGE
 from brrr.strassen.algebra.forms import FORMS
 from brrr.strassen.passes import launch as strassen_sums_split
+from brrr.strassen.split import guard
 from brrr.strassen.split import operands as exponents
+from brrr.strassen.split.guard import SPREAD, lost_digits, noted
 from brrr.strassen.split.operands import Operands, Source, operand, operands
 from brrr.strassen.split.splits import Part, Terms, empty_terms, prepared_splits
 from brrr.strassen.split.splitting import split
@@ -201,3 +203,69 @@ def test_prepared_splits_read_what_is_there_when_they_run() -> None:
     a.normal_(), b.normal_()
     run()
     assert same(left, split(a)) and same(right, split(b, transposed=True, scale="matrix"))
+
+
+# ---- the guard: what is noted of both operands, the decision, the classical product in its place ----
+
+
+def noting(a: torch.Tensor, b: torch.Tensor, blocks: int, library: ctypes.CDLL) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the kernel notes of a (m, k) and b (k, n), each split as it lies."""
+    left, right = noted(a.shape[1], torch.device("cpu"))
+    outs = [room(each.unsqueeze(0)) for each in (a, b.t())]
+    made = []
+    for x, out, notes in zip((a, b.t()), outs, ({"peaks": left}, {"inner": right}), strict=True):
+        turned = x.stride(1) != 1
+        made.append(Source(x.unsqueeze(0), out.hi, out.lo, out.exponents, turned, **notes))
+    assert host_split(library, made, blocks)[0] == 0
+    assert all(
+        same(out, split(x.contiguous().unsqueeze(0), how="torch")) for x, out in zip((a, b.t()), outs, strict=True)
+    )
+    return left, right
+
+
+LAYOUTS = [(a, b) for a in ("rows", "columns") for b in ("rows", "columns")]
+
+
+def lying(x: torch.Tensor, way: str) -> torch.Tensor:
+    return x.contiguous() if way == "rows" else x.t().contiguous().t()
+
+
+@needs_gxx
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("shape", [(3, 5, 2), (70, 130, 150), (9, 1030, 66)], ids=str)
+def test_what_is_noted_of_both_operands(
+    kernel: ctypes.CDLL, shape: tuple[int, int, int], layout: tuple[str, str]
+) -> None:
+    m, k, n = shape
+    a, b = torch.randn(m, k), torch.randn(k, n) * torch.exp2(torch.randint(-30, 30, (k, 1)).double()).float()
+    a[m // 2], b[k // 2] = 0.0, 0.0
+    left, right = noting(lying(a, layout[0]), lying(b, layout[1]), 3, kernel)
+    peaks = torch.zeros(k, dtype=torch.bool)
+    peaks[a[a.any(1)].abs().argmax(1)] = True
+    assert torch.equal(left[:k] > 0, peaks) and not left[k]
+    assert torch.equal(right.view(torch.float32), b.abs().amax(1))
+
+
+@needs_gxx
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("spread", [1.0, 2.0**11, 2.0**13])
+def test_the_guard_replaces_what_may_be_lost_and_nothing_else(
+    kernel: ctypes.CDLL, spread: float, layout: tuple[str, str]
+) -> None:
+    m, k, n = 130, 75, 140
+    a, b = torch.randn(m, k), torch.full((k, n), 1.5)
+    a[:, 7], b[7] = 100.0, 1.5 / spread
+    a, b, out = lying(a, layout[0]), lying(b, layout[1]), torch.full((m, n + 3), -7.0)
+    lost = lost_digits(a, b)
+    assert lost == (spread > SPREAD)
+    left, right = noting(a, b, 3, kernel)
+    for keep in (True, False):
+        made = guard.argument(a, b, out[:, :n], left, right, keep)
+        assert kernel.brrr_host_guard(ctypes.byref(made), 3, 1) == 0
+        assert not left.any() and bool(right.any()) == keep
+        expected = a @ b if lost else torch.full((m, n), -7.0)
+        torch.testing.assert_close(out[:, :n], expected) if lost else torch.testing.assert_close(
+            out[:, :n], expected, rtol=0, atol=0
+        )
+        assert bool((out[:, n:] == -7.0).all())
+        left[:k] = (a.abs() == a.abs().amax(1, keepdim=True)).any(0).int()

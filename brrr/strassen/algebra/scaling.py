@@ -174,12 +174,13 @@ def measure(
 
 
 def random_inputs(inputs: str, inner: int, size: int, seed: int | None = None) -> Pair:
-    """A (size, inner) and B (inner, size) of a kind in INPUTS, float32."""
-    if inputs not in INPUTS:
-        raise ArgumentError("random_inputs", "inputs", inputs, f"one of {', '.join(INPUTS)}")
+    """A (size, inner) and B (inner, size) of a kind in INPUTS or in HARD, float32."""
+    made = INPUTS.get(inputs) or HARD.get(inputs)
+    if made is None:
+        raise ArgumentError("random_inputs", "inputs", inputs, f"one of {', '.join((*INPUTS, *HARD))}")
     draw = torch.Generator()
     draw.manual_seed(seed) if seed is not None else draw.seed()
-    return INPUTS[inputs](draw, inner, size)
+    return made(draw, inner, size)
 
 
 def scaled_product(a: torch.Tensor, b: torch.Tensor, form: Form, level: int, scaling: str | None) -> torch.Tensor:
@@ -205,15 +206,18 @@ def relative_error(found: torch.Tensor, wanted: torch.Tensor) -> float:
     return away / size if size else (0.0 if away == 0 else float("inf"))
 
 
-def row_error(found: torch.Tensor, wanted: torch.Tensor) -> float:
-    """The largest relative error of a row or a column, which a small row's error cannot hide in.
+def row_error(found: torch.Tensor, wanted: torch.Tensor, columns: bool = True) -> float:
+    """The largest relative error of a row or a column (or of rows alone), which a small row's error cannot hide in.
 
     >>> row_error(torch.tensor([[1e3, 1e3], [2.0, 1.0]]), torch.tensor([[1e3, 1e3], [1.0, 1.0]]))
     0.7...
     """
     away = (found.double() - wanted.double()).square()
     size = wanted.double().square()
-    parts = [(away.sum(d) / size.sum(d).clamp_min(torch.finfo(torch.float64).tiny)).max() for d in (0, 1)]
+    parts = [
+        (away.sum(d) / size.sum(d).clamp_min(torch.finfo(torch.float64).tiny)).max()
+        for d in ((0, 1) if columns else (1,))
+    ]
     return float(torch.stack(parts).max().sqrt())
 
 
@@ -259,3 +263,58 @@ INPUTS: Mapping[str, Callable[[torch.Generator, int, int], Pair]] = {
     "badly scaled inside": _inner,
 }
 """Kinds of inputs: normal; uniform from 0 to 1 and from -1 to 1; whole from -8 to 8; two that scaling helps."""
+
+
+def _graded(draw: torch.Generator, inner: int, size: int) -> Pair:
+    """Columns of A from 1e-12 to 1e12, rows of B the inverse."""
+    a, b = _normal(draw, inner, size)
+    spread = torch.logspace(-12, 12, inner)
+    return a * spread, b / spread[:, None]
+
+
+def _masked(draw: torch.Generator, inner: int, size: int) -> Pair:
+    """-1e9 in an eighth of A's columns, which meet rows of zeros in B."""
+    a, b = _normal(draw, inner, size)
+    a[:, ::8], b[::8] = -1e9, 0.0
+    return a, b
+
+
+def _channel(draw: torch.Generator, inner: int, size: int) -> Pair:
+    """One column of A is 1e8 times as large as the others; it meets weights of zero."""
+    a, b = _normal(draw, inner, size)
+    a[:, inner // 2] *= 1e8
+    b[inner // 2] = 0.0
+    return a, b
+
+
+def _sparse(draw: torch.Generator, inner: int, size: int) -> Pair:
+    """One number of a hundred is not zero."""
+    a, b = _normal(draw, inner, size)
+    return torch.where(torch.rand(a.shape, generator=draw) < 0.01, a, 0.0), b
+
+
+def _uneven(draw: torch.Generator, inner: int, size: int) -> Pair:
+    """Rows of A from 1 to 1000."""
+    a, b = _normal(draw, inner, size)
+    return a * torch.logspace(0, 3, size)[torch.randperm(size, generator=draw), None], b
+
+
+def _contrary(draw: torch.Generator, inner: int, size: int) -> Pair:
+    """Half of A's rows are largest where B is smallest, and the others the other way round: no scaling helps both."""
+    a, b = _normal(draw, inner, size)
+    half, far = size // 2, 2.0**30
+    a[:half, ::2] /= far
+    a[half:, 1::2] /= far
+    b[::2] *= far
+    return a, b
+
+
+HARD: Mapping[str, Callable[[torch.Generator, int, int], Pair]] = {
+    "graded inside": _graded,
+    "masked": _masked,
+    "outlier channel": _channel,
+    "sparse": _sparse,
+    "uneven rows": _uneven,
+    "contrary rows": _contrary,
+}
+"""Kinds of inputs that try whether a product notices what it would lose."""

@@ -2,6 +2,8 @@
 
 >>> run = prepared([Source(a, hi, lo, exponents)])    # doctest: +SKIP
 >>> run()                                             # doctest: +SKIP
+
+The kernel that decides whether a split product lost digits stands in the same file; `guard.py` launches it.
 """
 
 from __future__ import annotations
@@ -19,13 +21,16 @@ THREADS, HELD, TILE, BLOCKS = 256, 32, 64, 4
 """Threads of a block, numbers each holds of a row, a turned tile's sides, blocks that surely fit a multiprocessor."""
 
 MOST_TASKS = 2**30
+ROWS_TOGETHER = 64
+"""Rows behind whose tasks others look along k, where the largest numbers at each place along k are wanted."""
 
 
 @dataclass(frozen=True)
 class Source:
     """A matrix x (batch, rows, k) and where its terms go: hi, lo (batch, rows, width), exponents (batch, rows), packed.
 
-    x: contiguous along k; or along its rows, if `turned`. given: the exponents are there, and are read.
+    x: contiguous along k; or along its rows, if `turned`. given: the exponents are there, and are read. peaks, inner:
+    int32, a number for each place along k, for the guard of a left and of a right operand (no batch).
     """
 
     x: torch.Tensor
@@ -34,16 +39,18 @@ class Source:
     exponents: torch.Tensor
     turned: bool = False
     given: bool = False
+    peaks: torch.Tensor | None = None
+    inner: torch.Tensor | None = None
 
 
 class Operand(ctypes.Structure):
     """The kernel's structure of that name."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("x", "hi", "lo", "exponents", "sizes", "counters")),
+        *((name, ctypes.c_void_p) for name in ("x", "hi", "lo", "exponents", "sizes", "counters", "peaks", "inner")),
         *((name, ctypes.c_longlong) for name in ("x_batch", "x_row")),
         *((name, ctypes.c_int) for name in ("rows", "k", "width", "turned", "given", "whole", "threads")),
-        *((name, ctypes.c_int) for name in ("deep", "across", "tiles", "lag", "tasks")),
+        *((name, ctypes.c_int) for name in ("deep", "across", "tiles", "lag", "tasks", "together", "strips")),
     )
 
 
@@ -67,12 +74,18 @@ def operand(source: Source, blocks: int) -> Operand:
     along = x.stride(2) if source.turned else x.stride(1)
     whole = x.data_ptr() % 16 == 0 and along % 4 == 0 and (x.stride(0) % 4 == 0 or batch == 1)
     pointers = [each.data_ptr() for each in (x, hi, source.lo, source.exponents)]
-    made = Operand(*pointers, None, None, x.stride(0), along, rows, k, width, source.turned, source.given, whole)
+    marks = [None if each is None else each.data_ptr() for each in (source.peaks, source.inner)]
+    made = Operand(
+        *pointers, None, None, *marks, x.stride(0), along, rows, k, width, source.turned, source.given, whole
+    )
     made.threads = row_threads(width)
     made.deep, made.across = -(-width // TILE), -(-rows // TILE)
     made.tiles = batch * made.deep * made.across
     made.lag = min(made.tiles, made.deep + blocks)  # at least a strip: a tile waits for tasks before it alone
     by_rows = batch * -(-rows // (THREADS // made.threads))
+    if source.inner is not None and not source.turned:
+        made.together, made.strips = ROWS_TOGETHER * made.threads // THREADS, -(-k // (4 * THREADS))
+        by_rows = -(-by_rows // made.together) * (made.together + made.strips)
     made.tasks = (made.tiles if source.given else 2 * made.tiles) if source.turned else by_rows
     return made
 

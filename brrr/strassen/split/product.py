@@ -220,7 +220,7 @@ def compiled(tiling: Tiling, device: int, debug: bool = False) -> Any:
 
     if torch.cuda.get_device_capability(device) != (9, 0):
         name = torch.cuda.get_device_name(device)
-        raise UnavailableError(f"split_product: {name} has no wgmma of sm_90a; how='triton' or 'torch' runs there")
+        raise UnavailableError(f"split_product: {name} has no wgmma of sm_90a; how='torch' runs there")
     options = (*tiling.defines(), *(("-DHANG_CYCLES=2000000000",) if debug else ()))
     function = function_of(SOURCE, KERNEL, device, options, suffix="a")
     allow_shared(function, tiling.shared_bytes)

@@ -7,6 +7,10 @@
 //
 // Blocks are as many as fit at once, and block b does tasks b, b + blocks, ...: a task waits for earlier ones only, which
 // are done or begun, so that none waits forever. What they count in memory they leave at zero.
+//
+// What a split may lose is noted on the way, and brrr_guard decides by it, without the host, whether the classical product
+// replaces the result: `peaks` are the places along k where a row of the left operand is largest, `inner` the largest
+// numbers of the right operand at each place along k.
 #ifndef ON_HOST  // a test emulates on the CPU what is included here
 using u16 = unsigned short;
 __device__ __forceinline__ u16 half_of(float x) {
@@ -34,12 +38,14 @@ struct Operand {
     u16 *hi, *lo;
     int *exponents;
     unsigned *sizes, *counters;  // of columns, of strips of 64 columns: zeros, before and after
+    unsigned *peaks, *inner;     // k numbers, zeros before; either may be null
     long long x_batch, x_row;    // strides, in numbers
     int rows, k, width;          // of terms; zeros fill up their width
     int turned, given, whole;    // given: exponents are; whole: four numbers may be read at once
     int threads;                 // of a row
     int deep, across, tiles;     // of a turned operand: tiles along k, across, and all
     int lag, tasks;              // so many tiles' maxima are found before the first tile is turned
+    int together, strips;        // tasks of rows, and behind them tasks that look along k over the same rows; 0: none
 };
 struct Operands {
     Operand each[2];
@@ -47,7 +53,7 @@ struct Operands {
 
 struct Shared {
     uint2 hi[TILE][PIECES], lo[TILE][PIECES];
-    unsigned largest[PIECES][TILE];
+    unsigned largest[PIECES][TILE], along[TILE][PIECES];
     unsigned of_warp[THREADS / 32], last;
 };
 
@@ -118,9 +124,40 @@ __device__ __forceinline__ unsigned largest_of(unsigned size, Shared &shared, in
     return size;
 }
 
+// Where a row is as large as anywhere.
+__device__ __forceinline__ void mark_peaks(const Operand &o, int k, const float4 &x, unsigned largest) {
+    if (size_of(x.x) == largest) o.peaks[k] = 1;
+    if (size_of(x.y) == largest) o.peaks[k + 1] = 1;
+    if (size_of(x.z) == largest) o.peaks[k + 2] = 1;
+    if (size_of(x.w) == largest) o.peaks[k + 3] = 1;
+}
+
+constexpr int ROWS_TOGETHER = 64;
+
+// The largest numbers at places along k, of ROWS_TOGETHER rows, which the tasks before have just read.
+__device__ __forceinline__ void look_along(const Operand &o, int first_row, int strip) {
+    const int k = 4 * (strip * THREADS + threadIdx.x), last = min(first_row + ROWS_TOGETHER, o.rows);
+    if (k >= o.k) return;
+    unsigned size[4] = {0, 0, 0, 0};
+    for (int row = first_row; row < last; ++row) {
+        const float4 x = load_four(o, o.x + row * o.x_row, k, o.k);
+        size[0] = max(size[0], size_of(x.x)), size[1] = max(size[1], size_of(x.y));
+        size[2] = max(size[2], size_of(x.z)), size[3] = max(size[3], size_of(x.w));
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        if (size[i]) atomicMax(o.inner + k + i, size[i]);
+}
+
 // As many rows as have room in a block; of a row longer than a block's threads hold, the rest is read twice.
 __device__ __forceinline__ void split_rows(const Operand &o, int task, Shared &shared) {
     const int high = THREADS / o.threads, blocks = (o.rows + high - 1) / high, step = 4 * o.threads;
+    if (o.strips) {
+        const int group = task / (o.together + o.strips), place = task % (o.together + o.strips);
+        if (place >= o.together) return look_along(o, group * ROWS_TOGETHER, place - o.together);
+        task = group * o.together + place;
+        if (task >= blocks) return;
+    }
     const int row = task % blocks * high + threadIdx.x / o.threads, start = threadIdx.x % o.threads * 4;
     const bool inside = row < o.rows;
     const int end = inside ? o.k : 0, width = inside ? o.width : 0;
@@ -134,7 +171,8 @@ __device__ __forceinline__ void split_rows(const Operand &o, int task, Shared &s
     for (int i = 0; i < HELD; ++i) size = max(size, size_of(held[i]));
     if (!o.given)
         for (int k = start + HELD * step; k < end; k += step) size = max(size, size_of(load_four(o, line, k, end)));
-    const int e = o.given ? (inside ? o.exponents[at] : 0) : exponent_of(largest_of(size, shared, o.threads));
+    const unsigned largest = o.given ? 0u : largest_of(size, shared, o.threads);
+    const int e = o.given ? (inside ? o.exponents[at] : 0) : exponent_of(largest);
     if (!o.given && inside && start == 0) o.exponents[at] = e;
     const Scale scale(e);
 #pragma unroll
@@ -142,6 +180,9 @@ __device__ __forceinline__ void split_rows(const Operand &o, int task, Shared &s
         if (start + i * step < width) store_four(o, at * o.width + start + i * step, held[i], scale);
     for (int k = start + HELD * step; k < width; k += step)
         store_four(o, at * o.width + k, load_four(o, line, k, end), scale);
+    if (o.peaks && largest && size == largest)  // few threads: they read their numbers again
+#pragma unroll 1
+        for (int k = start; k < end; k += step) mark_peaks(o, k, load_four(o, line, k, end), largest);
 }
 
 // A tile of a turned operand; a thread's part of it is 4 x 4, from (k, column) on.
@@ -172,8 +213,16 @@ __device__ __forceinline__ void find_largest(const Operand &o, int index, Shared
         size[2] = max(size[2], size_of(x[i].z)), size[3] = max(size[3], size_of(x[i].w));
     }
 #pragma unroll
-    for (int j = 0; j < 4; ++j) shared.largest[threadIdx.x / PIECES][threadIdx.x % PIECES * 4 + j] = size[j];
+    for (int j = 0; j < 4; ++j) {
+        shared.largest[threadIdx.x / PIECES][threadIdx.x % PIECES * 4 + j] = size[j];
+        shared.along[threadIdx.x / PIECES * 4 + j][threadIdx.x % PIECES] = size_of(x[j]);
+    }
     __syncthreads();
+    if (const int place = static_cast<int>(threadIdx.x) - TILE; o.inner && place >= 0 && place < TILE) {
+        unsigned most = 0;
+        for (int i = 0; i < PIECES; ++i) most = max(most, shared.along[place][i]);
+        if (most) atomicMax(o.inner + tile.first_k + place, most);
+    }
     const int column = tile.first_column + threadIdx.x;
     if (threadIdx.x < TILE && column < o.rows) {
         unsigned most = 0;
@@ -185,11 +234,13 @@ __device__ __forceinline__ void find_largest(const Operand &o, int index, Shared
     if (threadIdx.x == 0) atomicAdd(o.counters + tile.strip, 1u);
 }
 
-// A number's exponent, of a column; when all of the strip's tiles have been seen.
-__device__ __forceinline__ int column_exponent(const Operand &o, const Tile &tile, int column) {
+// A column's largest number, when all of the strip's tiles have been seen; and its exponent.
+__device__ __forceinline__ unsigned column_size(const Operand &o, const Tile &tile, int column) {
+    return column < o.rows && !o.given ? __ldcg(o.sizes + tile.batch * o.rows + column) : 0u;
+}
+__device__ __forceinline__ int column_exponent(const Operand &o, const Tile &tile, int column, unsigned largest) {
     if (column >= o.rows) return 0;
-    const long long at = tile.batch * o.rows + column;
-    return o.given ? o.exponents[at] : exponent_of(__ldcg(o.sizes + at));
+    return o.given ? o.exponents[tile.batch * o.rows + column] : exponent_of(largest);
 }
 __device__ __forceinline__ float part_of(const float4 &x, int j) { return j == 0 ? x.x : j == 1 ? x.y : j == 2 ? x.z : x.w; }
 
@@ -206,11 +257,15 @@ __device__ __forceinline__ void turn(const Operand &o, int index, Shared &shared
     }
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-        const int e = column_exponent(o, tile, tile.column + j);
+        const unsigned largest = column_size(o, tile, tile.column + j);
+        const int e = column_exponent(o, tile, tile.column + j, largest);
         const Scale scale(e);
         Pair part[4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) part[i] = terms_of(part_of(x[i], j), scale);
+        for (int i = 0; i < 4; ++i) {
+            part[i] = terms_of(part_of(x[i], j), scale);
+            if (o.peaks && largest && size_of(part_of(x[i], j)) == largest) o.peaks[tile.k + i] = 1;
+        }
         shared.hi[4 * group + j][piece ^ group] = packed(part[0].hi, part[1].hi, part[2].hi, part[3].hi);
         shared.lo[4 * group + j][piece ^ group] = packed(part[0].lo, part[1].lo, part[2].lo, part[3].lo);
         if (!o.given && tile.k == 0 && tile.column + j < o.rows)
@@ -277,4 +332,116 @@ extern "C" __global__ __launch_bounds__(THREADS, 4) void brrr_split_exponents(co
     size = largest_of(size, shared, THREADS);
     const int e = static_cast<int>(size >> 23) - 126 + o.gain - 15;  // the largest is below 2^(its places)
     if (threadIdx.x == 0) o.exponents[blockIdx.x] = max(-110, min(e, 126));
+}
+
+// The classical product in float32, by fused multiplications and additions, where a split product may have lost digits.
+//
+// A term is exact to 2^-40 of the largest number of its row. So row i of the result is wrong by at most about 2^-40 sqrt(k)
+// times the largest a of row i times the largest b of all, and it is itself about as large as that a times the largest b
+// that it is multiplied with. If that b is more than 2^12 times smaller than the largest of all, digits may be lost.
+struct Guard {
+    const float *a, *b;
+    float *out;
+    unsigned *peaks, *inner;  // k numbers each; behind the peaks one more, of blocks that are done
+    long long a_row, a_column, b_row, b_column, out_row;  // strides, in numbers
+    int m, n, k, keep;                                    // keep: b was split before, and what is noted of it stays
+};
+constexpr float SPREAD = 4096.0f;
+constexpr int SIDE = 128, DEEP = 16, EACH = 8;  // of a tile, of a step along k, numbers of a thread each way
+
+struct Tiles {
+    float a[2][DEEP][SIDE], b[2][DEEP][SIDE];
+    unsigned least[THREADS / 32], most[THREADS / 32], last;
+};
+
+// The same answer in every block; the last one leaves zeros for the next run.
+__device__ __forceinline__ bool lost_digits(const Guard &g, Tiles &shared) {
+    unsigned least = ~0u, most = 0;
+#pragma unroll 4
+    for (int k = threadIdx.x; k < g.k; k += THREADS) {
+        const unsigned size = g.inner[k];
+        most = max(most, size);
+        if (g.peaks[k]) least = min(least, size);
+    }
+    least = ~largest_of_warp(~least), most = largest_of_warp(most);
+    if (threadIdx.x % 32 == 0) shared.least[threadIdx.x / 32] = least, shared.most[threadIdx.x / 32] = most;
+    __syncthreads();
+    for (int i = 0; i < THREADS / 32; ++i) least = min(least, shared.least[i]), most = max(most, shared.most[i]);
+    if (threadIdx.x == 0) shared.last = atomicAdd(g.peaks + g.k, 1u) == gridDim.x - 1;
+    __syncthreads();
+    if (shared.last) {
+        for (int k = threadIdx.x; k < g.k; k += THREADS) {
+            g.peaks[k] = 0;
+            if (!g.keep) g.inner[k] = 0;
+        }
+        if (threadIdx.x == 0) g.peaks[g.k] = 0;
+    }
+    return least != ~0u && __uint_as_float(most) > SPREAD * __uint_as_float(least);
+}
+
+// A thread's numbers of a step: as they lie in memory, eight along k or across.
+__device__ __forceinline__ void load_step(float (&x)[EACH], const float *from, long long side_stride, long long k_stride,
+                                          int side, int sides, int k, int deep) {
+    const bool along = k_stride == 1;
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+        const int s = side + (along ? threadIdx.x / 2 : threadIdx.x % 16 * EACH + i);
+        const int d = k + (along ? threadIdx.x % 2 * EACH + i : threadIdx.x / 16);
+        x[i] = s < sides && d < deep ? from[s * side_stride + d * k_stride] : 0.0f;
+    }
+}
+__device__ __forceinline__ void keep_step(const float (&x)[EACH], float (&to)[DEEP][SIDE], bool along) {
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+        if (along) to[threadIdx.x % 2 * EACH + i][threadIdx.x / 2] = x[i];
+        else to[threadIdx.x / 16][threadIdx.x % 16 * EACH + i] = x[i];
+    }
+}
+
+__device__ __forceinline__ void classical_tile(const Guard &g, int row, int column, Tiles &shared) {
+    const int down = threadIdx.x / 16 * 4, right = threadIdx.x % 16 * 4;
+    float total[EACH][EACH], next_a[EACH], next_b[EACH];
+#pragma unroll
+    for (int i = 0; i < EACH; ++i)
+#pragma unroll
+        for (int j = 0; j < EACH; ++j) total[i][j] = 0.0f;
+    load_step(next_a, g.a, g.a_row, g.a_column, row, g.m, 0, g.k);
+    load_step(next_b, g.b, g.b_column, g.b_row, column, g.n, 0, g.k);
+    for (int k = 0, half = 0; k < g.k; k += DEEP, half ^= 1) {
+        keep_step(next_a, shared.a[half], g.a_column == 1), keep_step(next_b, shared.b[half], g.b_row == 1);
+        __syncthreads();
+        if (k + DEEP < g.k) {
+            load_step(next_a, g.a, g.a_row, g.a_column, row, g.m, k + DEEP, g.k);
+            load_step(next_b, g.b, g.b_column, g.b_row, column, g.n, k + DEEP, g.k);
+        }
+#pragma unroll
+        for (int d = 0; d < DEEP; ++d) {
+            float a[EACH], b[EACH];
+#pragma unroll
+            for (int i = 0; i < EACH; ++i) {
+                a[i] = shared.a[half][d][i / 4 * (SIDE / 2) + down + i % 4];
+                b[i] = shared.b[half][d][i / 4 * (SIDE / 2) + right + i % 4];
+            }
+#pragma unroll
+            for (int i = 0; i < EACH; ++i)
+#pragma unroll
+                for (int j = 0; j < EACH; ++j) total[i][j] = fmaf(a[i], b[j], total[i][j]);
+        }
+    }
+    __syncthreads();  // before the next tile's first step is kept
+#pragma unroll
+    for (int i = 0; i < EACH; ++i)
+#pragma unroll
+        for (int j = 0; j < EACH; ++j) {
+            const int r = row + i / 4 * (SIDE / 2) + down + i % 4, c = column + j / 4 * (SIDE / 2) + right + j % 4;
+            if (r < g.m && c < g.n) g.out[r * g.out_row + c] = total[i][j];
+        }
+}
+
+extern "C" __global__ __launch_bounds__(THREADS, 1) void brrr_guard(const __grid_constant__ Guard g) {
+    SHARED(Tiles, shared);
+    if (!lost_digits(g, shared)) return;
+    const int across = (g.n + SIDE - 1) / SIDE, tiles = (g.m + SIDE - 1) / SIDE * across;
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x)
+        classical_tile(g, tile / across * SIDE, tile % across * SIDE, shared);
 }

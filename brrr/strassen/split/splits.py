@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 
 import torch
 
@@ -13,7 +12,7 @@ from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.strassen.split import operands
 from brrr.strassen.split.operands import Source
 
-SCALES, WAYS = ("row", "matrix", "none"), ("auto", "cuda", "triton", "torch")
+SCALES, WAYS = ("row", "matrix", "none"), ("auto", "cuda", "torch")
 
 
 @dataclass(frozen=True)
@@ -111,34 +110,23 @@ def check_result(left: Terms, right: Terms, out: torch.Tensor, chunk: int | None
     return out.unsqueeze(0) if left.flat else out
 
 
-def check_triton(x: torch.Tensor) -> None:
-    """UnavailableError where no Triton kernel runs on a tensor."""
-    from triton import knobs
-
-    if not x.is_cuda and not knobs.runtime.interpret:
-        raise UnavailableError(
-            "split: the tensors are on the CPU, and a Triton kernel needs an NVIDIA GPU. how='torch' runs here, or set "
-            "TRITON_INTERPRET=1 before Triton is loaded to run the kernel in its interpreter"
-        )
-
-
 # ---------------------------------------------------------------------------------------------------------------------
-# Splitting one or two operands, ready to run: by CUDA C++ in one launch, by Triton, or by torch.
-
-LARGE = 2**25
-"""Numbers of an operand from which on Triton's splits are faster: on an H200 2.0 to 2.6 TB/s along columns where CUDA's
-reach 1.3 to 1.6, and 3.9 along rows where CUDA's reach 2.9 to 3.7. Below, their launches cost the host more time than
-the device gains."""
+# Splitting one or two operands, ready to run: by CUDA C++ in one launch, or by torch.
 
 
 @dataclass(frozen=True)
 class Part:
-    """One operand: x and, if `transposed`, its terms along columns; where they go; its scale: all as for `split`."""
+    """One operand: x and, if `transposed`, its terms along columns; where they go; its scale: all as for `split`.
+
+    peaks, inner: what the guard wants noted of a left and of a right operand, int32 (k,), zeros (`guard.py`).
+    """
 
     x: torch.Tensor
     out: Terms
     transposed: bool = False
     scale: str = "row"
+    peaks: torch.Tensor | None = None
+    inner: torch.Tensor | None = None
 
     @property
     def along(self) -> torch.Tensor:
@@ -162,8 +150,7 @@ def empty_terms(rows: int, k: int, batch: int | None = None, device: str | torch
 def prepared_splits(*parts: Part, how: str = "auto") -> Callable[[], None]:
     """A function of no arguments that splits one or two operands, on torch's current stream.
 
-    how: "cuda" (compute capability 8.0 on, both in one launch), "triton", "torch"; "auto" takes the first that runs,
-    but Triton's before CUDA's from `LARGE` numbers on.
+    how: "cuda" (compute capability 8.0 on, both in one launch), "torch"; "auto" takes the first that runs.
     It reads and writes the tensors given; a run must not overlap with another of the same. ArgumentError for others.
     """
     for part in parts:
@@ -180,19 +167,11 @@ def _filling(parts: list[Part], how: str) -> list[Callable[[], None]]:
     if how == "torch" or (how == "auto" and not parts[0].x.is_cuda):
         return [partial(_split_torch, part) for part in parts]
     sources = _sources(parts)
-    by_triton = how == "triton" or (how == "auto" and _large(parts))
-    if not by_triton and sources and operands.fits(sources):
+    if sources and operands.fits(sources):
         return [operands.prepared(sources)]
     if how == "cuda":
         raise UnavailableError("split: how='cuda' needs a GPU of compute capability 8.0 and operands without gaps")
-    for part in parts:
-        check_triton(part.x)
-    return [partial(_split_triton, part, torch.empty_like(part.out.exponents)) for part in parts]
-
-
-def _large(parts: list[Part]) -> bool:
-    """Whether Triton's kernels are here, and worth what their launches cost the host."""
-    return min(part.x.numel() for part in parts) >= LARGE and find_spec("triton") is not None
+    return [partial(_split_torch, part) for part in parts]
 
 
 def _sources(parts: list[Part]) -> list[Source]:
@@ -202,23 +181,14 @@ def _sources(parts: list[Part]) -> list[Source]:
 
 def _source(part: Part) -> Source:
     out = part.out
-    return Source(part.along, out.hi, out.lo, out.exponents, _lies_along(part) == 1, part.scale != "row")
+    turned, given = _lies_along(part) == 1, part.scale != "row"
+    return Source(part.along, out.hi, out.lo, out.exponents, turned, given, part.peaks, part.inner)
 
 
 def _lies_along(part: Part) -> int | None:
     """The axis of (batch, rows, k) along which x is contiguous; None: neither."""
     x = part.along
     return next((axis for axis in (2, 1) if x.stride(axis) == 1 or x.shape[axis] == 1), None)
-
-
-def _split_triton(part: Part, sizes: torch.Tensor) -> None:
-    from brrr.strassen.split import triton as kernels
-
-    x, out, given, axis = part.along, part.out, part.scale != "row", _lies_along(part)
-    if axis == 1:
-        kernels.split_columns(x.transpose(1, 2), out.hi, out.lo, out.exponents, given, sizes)
-    else:
-        kernels.split_rows(x if axis == 2 else x.contiguous(), out.hi, out.lo, out.exponents, given)
 
 
 def _split_torch(part: Part) -> None:

@@ -33,7 +33,6 @@ from typing import Any
 
 import torch
 
-from brrr.core.errors import ArgumentError
 from brrr.gpu import is_gpu
 from brrr.strassen.split.splits import (
     Part,
@@ -41,7 +40,6 @@ from brrr.strassen.split.splits import (
     check_result,
     check_split,
     check_terms,
-    check_triton,
     empty_terms,
     prepared_splits,
     scaled,
@@ -76,8 +74,8 @@ def split(
 
     x: float32 (rows, k) or (batch, rows, k); with `transposed`, (k, rows) or (batch, k, rows), as a right operand is:
     its terms lie along k all the same. scale: "row", "matrix" or "none" (see above). out: terms to be overwritten, from
-    a call with the same shapes. how: "cuda" (compute capability 8.0 on), "triton" (GPU) or "torch"; "auto" takes the
-    first that runs. ArgumentError for others. Prepared, and two operands in one launch: `splits.py`.
+    a call with the same shapes. how: "cuda" (compute capability 8.0 on) or "torch"; "auto" takes the first that
+    runs. ArgumentError for others. Prepared, and two operands in one launch: `splits.py`.
     """
     check_split(x, terms, scale, how)
     if out is None:
@@ -105,8 +103,8 @@ def split_product(
 
     left: terms of (m, k), right: terms of (n, k) or, split with `transposed`, of (k, n); batches of one size. out:
     float32, its rows contiguous. chunk: how deep a sum grows on the tensor core before it leaves it: a multiple of 64
-    for "cuda", 32, 64 or 128 for "triton"; "torch" has no tensor core. how: "cuda" (compute capability 9.0), "triton"
-    (any GPU), "torch"; "auto" takes the first that runs. tiling: a `Tiling` of that kernel's module. ArgumentError for
+    for "cuda"; "torch" has no tensor core. how: "cuda" (compute capability 9.0), "torch"; "auto" takes the first that
+    runs. tiling: a `Tiling` of that kernel's module. ArgumentError for
     what does not fit.
     """
     if out is None:
@@ -130,8 +128,6 @@ def prepared_product(
     how = product_way(result.device) if how == "auto" else how
     if how == "cuda":
         return _by_cuda(left, right, result, chunk, tiling)
-    if how == "triton":
-        return _by_triton(left, right, result, chunk, tiling)
     return partial(_by_torch, left, right, result)
 
 
@@ -141,9 +137,7 @@ def product_way(device: torch.device) -> str:
     >>> product_way(torch.device("cpu"))
     'torch'
     """
-    if not is_gpu(device):
-        return "torch"
-    return "cuda" if torch.cuda.get_device_capability(device) == (9, 0) else "triton"
+    return "cuda" if is_gpu(device) and torch.cuda.get_device_capability(device) == (9, 0) else "torch"
 
 
 def _by_cuda(left: Terms, right: Terms, out: torch.Tensor, chunk: int | None, tiling: Any) -> Callable[[], Any]:
@@ -155,18 +149,6 @@ def _by_cuda(left: Terms, right: Terms, out: torch.Tensor, chunk: int | None, ti
     tiling = replace(tiling, chunk=chunk) if chunk else tiling
     operands = (left.hi, left.lo, left.exponents, right.hi, right.lo, right.exponents)
     return product.prepared(*operands, out, tiling)
-
-
-def _by_triton(left: Terms, right: Terms, out: torch.Tensor, chunk: int | None, tiling: Any) -> Callable[[], Any]:
-    from brrr.strassen.split import triton as kernels
-
-    check_triton(out)
-    if chunk is not None and chunk not in (32, 64, 128):
-        raise ArgumentError("split_product", "chunk", chunk, "32, 64 or 128 with how='triton'", "A sum is a step deep")
-    if chunk:
-        tiling = replace(tiling or kernels.default_tiling(out), depth=chunk, stages=max(1, 192 // chunk))
-    a, b = ((each.hi, each.lo, each.exponents) for each in (left, right))
-    return kernels.prepared(a, b, out, tiling)
 
 
 def _by_torch(left: Terms, right: Terms, out: torch.Tensor) -> None:

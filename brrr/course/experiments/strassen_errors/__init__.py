@@ -117,21 +117,38 @@ def _scaling_helps(evidence: Evidence) -> Verdict:
     return Verdict("holds" if least >= 100 else "fails", "; ".join(parts))
 
 
+def _default_safe(evidence: Evidence) -> Verdict:
+    """The worst row's error of a default call over that of the library's product: the largest."""
+    ours, theirs = errors(evidence, "default"), errors(evidence, "library")
+    found = {key: (error, theirs[key]) for key, error in ours.items() if key in theirs}
+    if not found:
+        raise NotRecordedError("a default call and the library's product were measured nowhere together")
+    ratios = {key: a / b if b else (1.0 if a == 0 else float("inf")) for key, (a, b) in found.items()}
+    worst = max(ratios, key=lambda key: ratios[key])
+    mine, rival = found[worst]
+    text = f"at most {ratios[worst]:.2f}x, {mine:.1e} against {rival:.1e}, on {worst[1]} inputs, size {worst[2]}"
+    return Verdict("holds" if ratios[worst] <= 4 else "fails", f"{text}; {len(found)} points")
+
+
 JUDGES: dict[str, Judge] = {
     "growth-strassen": _growth("strassen", 1.6),
     "growth-winograd": _growth("winograd", 1.9),
     "whole-numbers-exact": _whole_numbers,
     "bad-scaling-hurts": _scaling_hurts,
     "scaling-helps": _scaling_helps,
+    "default-safe": _default_safe,
 }
 
 
 LEVELS = (0, 1, 2, 3)
 INPUTS = ("normal", "uniform", "symmetric", "integer", "badly scaled rows", "badly scaled inside")
-"""Of `brrr.strassen.algebra.scaling`."""
+HARD = ("graded inside", "masked", "outlier channel", "sparse", "uneven rows", "contrary rows")
+"""Both of `brrr.strassen.algebra.scaling`."""
 
 BADLY = "badly scaled"
-SIZES = (256, 1024, 4096)
+SIZES = (256, 1024, 4096, 8192, 12288)
+LARGEST = 4096
+"""With levels that are asked for; a default call is measured at all sizes."""
 CPU_LARGEST, GPU_SMALLEST = 1024, 1024
 
 NAMES = {
@@ -142,15 +159,22 @@ NAMES = {
     "fp16x3": "Strassen's form, two float16 terms",
     "fp16x3-scaled": "Strassen's form, two float16 terms, scaled",
     "bf16": "Strassen's form, bfloat16",
+    "default": "matmul as it chooses by itself, float32",
+    "library": "the library's product, float32",
 }
 """Each way of adding up, by its variant's name on a GPU."""
 
+DEFAULT = ("default", "library")
 ON_CPU = ("strassen", "winograd", "strassen-scaled", "winograd-scaled")
 
 
 def supports(variant: Variant, point: Point) -> bool:
     """Scaling is for floating numbers that need it, and short types for what they can hold."""
     n, inputs = int(point["size"]), str(point["inputs"])
+    if variant.name in DEFAULT:
+        return point["level"] == 0
+    if inputs in HARD or n > LARGEST:
+        return False
     if n > CPU_LARGEST if variant.device == "cpu" else n < GPU_SMALLEST:
         return False
     if variant.name.endswith("-scaled"):
@@ -182,7 +206,7 @@ EXPERIMENT = Experiment(
     question="How much accuracy does each level cost?",
     axes=(
         Axis("level", LEVELS, label="levels", scale="category", quick=(0, 1, 2)),
-        Axis("inputs", INPUTS, label="inputs", scale="category"),
+        Axis("inputs", (*INPUTS, *HARD), label="inputs", scale="category"),
         Axis("size", SIZES, label="matrix size n", quick=(256, GPU_SMALLEST)),
     ),
     variants=VARIANTS,

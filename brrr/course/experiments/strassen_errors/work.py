@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 
 from brrr.core.measurement import Point
 from brrr.course.experiments.checked import Shared, refuse_too_large
-from brrr.course.experiments.strassen_errors import BADLY, cost
+from brrr.course.experiments.strassen_errors import BADLY, DEFAULT, cost
 from brrr.course.nouns.experiment import Variant, Workload
+from brrr.gpu.precision import float32_products
 from brrr.strassen.algebra.scaling import Scaling, random_inputs, relative_error, row_error
 from brrr.strassen.execution import prepared
+from brrr.strassen.multiply import matmul
 from brrr.strassen.ways import Way
 
 ALLOWED = {False: 0.5, True: 10.0}
@@ -30,9 +33,16 @@ class Given(Shared):
 
     def error(self, found: Any) -> float:
         """The relative error of the whole, or of the worst row or column; NaN for what is no such matrix."""
+        return self._by(self.measure, found)
+
+    def of_rows(self, found: Any) -> float:
+        """The relative error of the worst row."""
+        return self._by(partial(row_error, columns=False), found)
+
+    def _by(self, measure: Callable[[torch.Tensor, torch.Tensor], float], found: Any) -> float:
         if not isinstance(found, torch.Tensor) or found.shape != self.expected.shape:
             return math.nan
-        return self.measure(found.to(self.expected.device), self.expected)
+        return measure(found.to(self.expected.device), self.expected)
 
 
 def workload(variant: Variant, point: Point) -> Workload:
@@ -41,11 +51,21 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     refuse_too_large(12 * 8 * n * n, device, f"{variant.label} of size {n}")
     given = Given.of(inputs, n, device)
+    if variant.name in DEFAULT:
+        ours = variant.name == "default"
+        call = partial(matmul if ours else library, given.a, given.b)
+        return Workload(call, cost(variant, point), given.of_rows, ALLOWED[True], torch.cuda.synchronize)
     run = _scaled(variant, point, given) if variant.name.endswith("-scaled") else _plain(variant, point, given)
     allowed = ALLOWED[inputs.startswith(BADLY)]
     if device == "cpu":
         return Workload(run, cost(variant, point), given.error, allowed)
     return Workload(run, cost(variant, point), given.error, allowed, torch.cuda.synchronize)
+
+
+@float32_products()
+def library(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """torch's product in full precision."""
+    return a @ b
 
 
 def way_of(variant: str, level: int) -> Way:
