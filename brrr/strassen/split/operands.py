@@ -21,7 +21,7 @@ THREADS, HELD, TILE, BLOCKS = 256, 32, 64, 4
 """Threads of a block, numbers each holds of a row, a turned tile's sides, blocks that surely fit a multiprocessor."""
 
 MOST_TASKS = 2**30
-ROWS_TOGETHER = 64
+ROWS_TOGETHER = 32
 """Rows behind whose tasks others look along k, where the largest numbers at each place along k are wanted."""
 
 

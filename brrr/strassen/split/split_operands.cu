@@ -132,13 +132,14 @@ __device__ __forceinline__ void mark_peaks(const Operand &o, int k, const float4
     if (size_of(x.w) == largest) o.peaks[k + 3] = 1;
 }
 
-constexpr int ROWS_TOGETHER = 64;
+constexpr int ROWS_TOGETHER = 32;
 
 // The largest numbers at places along k, of ROWS_TOGETHER rows, which the tasks before have just read.
 __device__ __forceinline__ void look_along(const Operand &o, int first_row, int strip) {
     const int k = 4 * (strip * THREADS + threadIdx.x), last = min(first_row + ROWS_TOGETHER, o.rows);
     if (k >= o.k) return;
     unsigned size[4] = {0, 0, 0, 0};
+#pragma unroll 8
     for (int row = first_row; row < last; ++row) {
         const float4 x = load_four(o, o.x + row * o.x_row, k, o.k);
         size[0] = max(size[0], size_of(x.x)), size[1] = max(size[1], size_of(x.y));
@@ -349,7 +350,7 @@ struct Guard {
 constexpr float SPREAD = 4096.0f;
 constexpr int SIDE = 128, DEEP = 16, EACH = 8;  // of a tile, of a step along k, numbers of a thread each way
 
-struct Tiles {
+struct alignas(16) Tiles {
     float a[2][DEEP][SIDE], b[2][DEEP][SIDE];
     unsigned least[THREADS / 32], most[THREADS / 32], last;
 };
@@ -398,6 +399,11 @@ __device__ __forceinline__ void keep_step(const float (&x)[EACH], float (&to)[DE
     }
 }
 
+__device__ __forceinline__ void read_four(float *to, const float *from) {
+    const float4 x = *reinterpret_cast<const float4 *>(from);
+    to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
+}
+
 __device__ __forceinline__ void classical_tile(const Guard &g, int row, int column, Tiles &shared) {
     const int down = threadIdx.x / 16 * 4, right = threadIdx.x % 16 * 4;
     float total[EACH][EACH], next_a[EACH], next_b[EACH];
@@ -418,9 +424,9 @@ __device__ __forceinline__ void classical_tile(const Guard &g, int row, int colu
         for (int d = 0; d < DEEP; ++d) {
             float a[EACH], b[EACH];
 #pragma unroll
-            for (int i = 0; i < EACH; ++i) {
-                a[i] = shared.a[half][d][i / 4 * (SIDE / 2) + down + i % 4];
-                b[i] = shared.b[half][d][i / 4 * (SIDE / 2) + right + i % 4];
+            for (int i = 0; i < EACH; i += 4) {
+                read_four(a + i, &shared.a[half][d][i / 4 * (SIDE / 2) + down]);
+                read_four(b + i, &shared.b[half][d][i / 4 * (SIDE / 2) + right]);
             }
 #pragma unroll
             for (int i = 0; i < EACH; ++i)
