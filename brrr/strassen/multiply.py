@@ -60,8 +60,14 @@ def matmul(
     Where a kernel that was chosen cannot be built here, a warning says so and the library's product is taken; where it
     was asked for, that is an UnavailableError. Gradients flow to both operands, by products of the same kind.
     ArgumentError for shapes, types and limits that do not fit, DeviceMemoryError, naming the bytes, where the device
-    has too little memory.
+    has too little memory. Under torch.compile and torch.export it is an operator of torch, `brrr::matmul`.
     """
+    if torch.compiler.is_compiling() and not isinstance(b, Right):
+        from brrr.strassen.operators import packed, product
+
+        asked = {"accuracy": accuracy, "level": level, "form": form, "inner": inner, "workspace_bytes": workspace_bytes}
+        made: torch.Tensor = product(a, b, packed({**asked, "scaling": scaling}))
+        return made if out is None else out.copy_(made)
     right = b if isinstance(b, Right) else None
     limits = (accuracy, level, form, inner, workspace_bytes)
     check_operands("matmul", a, b if right is None else right.matrix)

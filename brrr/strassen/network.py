@@ -38,6 +38,7 @@ from brrr.strassen.layers import (
     planned,
 )
 from brrr.strassen.operands import operand_name
+from brrr.strassen.operators import number_of, packed, traced
 from brrr.strassen.running import ChainRun, trained
 from brrr.strassen.ways import Way
 
@@ -56,6 +57,7 @@ class _Runner:
         self._formatted, self._plans = Formatted(), dict[tuple[Any, ...], list[ProductPlan]]()
         self._runs: OrderedDict[tuple[Any, ...], ChainRun] = OrderedDict()
         self._captured: list[ChainRun] = []  # a graph knows their buffers by address, so they stay
+        self.options, self.number = packed(limits.options), number_of(self)
 
     def plans(self, chain: Chain, rows: int, *, prepared: bool = True) -> list[ProductPlan]:
         """Each layer's, its weights' part made beforehand or not; asked for once for each number of rows."""
@@ -66,6 +68,14 @@ class _Runner:
                 self._plans.clear()
             found = self._plans[(*key, prepared)] = planned(*key, self.limits, prepared=prepared, eager=not self.graphs)
         return found
+
+    def run(self, chain: Chain, x: torch.Tensor) -> torch.Tensor | None:
+        """The chain's result, by operators where torch traces a function; None where torch's own modules shall run."""
+        if not _fits(chain, x):
+            return None
+        if torch.compiler.is_compiling():
+            return None if torch.is_autocast_enabled(x.device.type) else traced(chain, x, self.options, self.number)
+        return self(chain, x)
 
     def __call__(self, chain: Chain, x: torch.Tensor) -> torch.Tensor | None:
         """The chain's result; None where torch's own modules do as well."""
@@ -137,7 +147,7 @@ class StrassenMLP(nn.Sequential):
     ) -> None:  # fmt: skip
         super().__init__(*modules)
         self.limits, self.graphs = Limits(accuracy, level, form, inner), graphs
-        self._runners: dict[int, _Runner] = {}
+        self._runners = {place: _Runner(self.limits, graphs) for place in range(len(self))}
 
     @classmethod
     def of(
@@ -172,7 +182,9 @@ class StrassenMLP(nn.Sequential):
 
     def _chain(self, place: int, modules: tuple[nn.Module, ...], x: torch.Tensor) -> torch.Tensor:
         chain = layers_of(modules)
-        made = self._runners.setdefault(place, _Runner(self.limits, self.graphs))(chain, x) if _fits(chain, x) else None
+        if place not in self._runners:
+            self._runners[place] = _Runner(self.limits, self.graphs)
+        made = self._runners[place].run(chain, x)
         if made is not None:
             return made
         for module in modules:
@@ -201,7 +213,7 @@ class StrassenLinear(nn.Linear):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """The result for input (..., k)."""
         chain = (Layer(self.weight, self.bias, relu=False),)
-        made = self._runner(chain, input) if _fits(chain, input) else None
+        made = self._runner.run(chain, input)
         return super().forward(input) if made is None else made
 
 

@@ -13,16 +13,19 @@ from brrr.course.experiments.rnn_ladder import grid
 from brrr.course.experiments.rnn_ladder.claims import JUDGES, place
 from brrr.course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
 
-LABELS = {
+LOOPS = {
     "naive": "a product for each gate", "combined": "one product for all gates", "streamed": "products on two streams",
     "fused": "one elementwise kernel", "transposed": "weights transposed before",
     "inputs2": "inputs of two steps in one product", "inputs": "inputs of all steps in one product",
-    "wavefront": "layers in wavefront order", "graph": "the fastest loop in a CUDA Graph",
-    "compiled": "torch.compile, in a CUDA Graph", "cudnn": "cuDNN", "cudnn-padded": "cuDNN, batch padded to 8",
-    "persistent": "weights kept on the chip", "gate-product": "one gate's recurrent product",
-    "state-product": "a step's recurrent product", "inputs-product": "all steps' input product",
+    "wavefront": "layers in wavefront order",
 }  # fmt: skip
-LABELS |= {name: f"{LABELS[name.removesuffix('-graph')]}, in a CUDA Graph" for name in grid.GRAPHS}
+LABELS = {
+    **LOOPS, **{name: f"{LOOPS[name.removesuffix('-graph')]}, graph" for name in grid.GRAPHS},
+    "graph": "the fastest loop in a CUDA Graph", "compiled": "torch.compile, in a CUDA Graph",
+    "cudnn": "cuDNN", "cudnn-padded": "cuDNN, batch padded to 8", "persistent": "weights kept on the chip",
+    "gate-product": "one gate's recurrent product", "state-product": "a step's recurrent product",
+    "inputs-product": "all steps' input product",
+}  # fmt: skip
 SHOWN = ("naive", "wavefront", "graph", "cudnn", "persistent")
 TRACED = ("naive", "fused", "wavefront", "graph")
 """Whose timelines are recorded, of few steps."""
