@@ -1,4 +1,4 @@
-"""The sums of blocks without a GPU: by torch, by Triton's interpreter, compiled, and what is refused."""
+"""The sums of blocks without a GPU: by torch, compiled, and what is refused."""
 
 from __future__ import annotations
 
@@ -79,58 +79,6 @@ def test_a_row_of_zeros_and_a_matrix_of_zeros_have_an_exponent() -> None:
     made = launch.split_pre_add(x, "left", "strassen", 1)
     back = (made.high.double() + made.low.double()) * torch.exp2(made.exponents.double())[:, :, None]
     torch.testing.assert_close(back[0, 0], torch.full((8,), 1e-20, dtype=torch.float64), rtol=1e-6, atol=0)
-
-
-def test_a_split_step_takes_the_exponents_it_is_given() -> None:
-    shape, products = (10, 30), torch.randn(7, 5, 16)
-    out = launch.split_buffers(torch.empty(shape), "left", 1)
-    out.exponents[0].fill_(-9)
-    launch.split_step(products, "strassen", 1, shape, out=out)
-    wanted = steps.step(products, "strassen", 1, shape)
-    torch.testing.assert_close((out.high.float() + out.low.float()) * 2.0**-9, wanted, rtol=1e-6, atol=1e-9)
-
-
-# --- Triton -----------------------------------------------------------------------------------------------------------
-
-
-def test_triton_writes_what_torch_writes() -> None:
-    pytest.importorskip("triton", reason="Triton has no build for this system")
-    from interpreter import interpreted_cases
-
-    found = interpreted_cases("strassen_sums_cases.py")
-    assert len(found) == 15
-    assert {case: wrong for case, wrong in found.items() if any(wrong.values())} == {}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", [75, 90])
-@pytest.mark.parametrize("kind", ["pre_add", "post_add", "step"])
-@pytest.mark.parametrize("level", [0, 1, 2])
-def test_triton_compiles_without_a_gpu(level: int, kind: str, architecture: int) -> None:
-    triton = pytest.importorskip("triton", reason="Triton has no build for this system")
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
-    from brrr.strassen.passes import triton as strassen_sums_triton
-
-    kernel, form = strassen_sums_triton._sums, FORMS["winograd"]
-    constants = {
-        "LEVEL": level, "FROM_PRODUCTS": kind != "pre_add", "TO_MATRIX": kind == "post_add",
-        "TERMS": int(kind != "post_add"), "BIAS": kind == "step", "RELU": kind == "step",
-        "SPREAD": tuple(form.left.ravel().tolist()), "COLLECT": tuple(form.result.ravel().tolist()),
-        "BLOCK": 128 * strassen_sums_triton.PER_THREAD[level], "column_stride": 1,
-    }  # fmt: skip
-    numbers = ("exponent_step", "rows", "columns", "row_stride", "block_rows", "words")
-    types = {
-        name: "i32" if name in numbers else "*i32" if name == "exponents" else "*fp32" for name in kernel.arg_names
-    }
-    types |= dict.fromkeys(constants, "constexpr")
-    places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
-    aligned = [name for name, kind_ in types.items() if kind_.startswith("*") or name in ("row_stride", "columns")]
-    multiples = {(kernel.arg_names.index(name),): [["tt.divisibility", 16]] for name in aligned}
-    made = triton.compile(ASTSource(kernel, types, places, multiples), target=GPUTarget("cuda", architecture, 32))
-    text = str(made.asm["ptx"])
-    assert f".target sm_{architecture}" in text and "ld.global.v4" in text and "st.global.v4" in text
 
 
 # --- CUDA C++ ---------------------------------------------------------------------------------------------------------
@@ -243,10 +191,9 @@ def test_what_does_not_fit_is_refused(call: Any, message: str) -> None:
         call()
 
 
-@pytest.mark.parametrize("kernels", ["cuda", "triton"])
-def test_on_the_cpu_it_says_what_is_missing(kernels: Any) -> None:
+def test_on_the_cpu_it_says_what_is_missing() -> None:
     with pytest.raises(UnavailableError, match="NVIDIA GPU"):
-        steps.pre_add(X, "left", "strassen", 1, kernels=kernels)
+        steps.pre_add(X, "left", "strassen", 1, kernels="cuda")
 
 
 def test_nothing_in_nothing_out() -> None:

@@ -10,7 +10,7 @@ CUDA Graph, cuda-bindings launches the same code.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -33,13 +33,9 @@ from brrr.strassen.algebra.forms import Form
 from brrr.strassen.passes.plan import MOST, Job, Tuning, launch_size
 from brrr.strassen.passes.work import (
     DTYPES,
-    Shape,
     Work,
-    assembled_work,
-    check_buffer,
     check_matrix,
     check_tensors,
-    chosen_form,
     factors_work,
     run_in_torch,
     signs_of,
@@ -150,40 +146,26 @@ def _nothing() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Which kernels do the work: CUDA C++, Triton, or torch's operators.
+# What does the work: CUDA C++, or torch's operators.
 
-Kernels = Literal["auto", "cuda", "triton", "torch"]
+Kernels = Literal["auto", "cuda", "torch"]
 Run = Callable[[], Any]
 """A prepared call."""
 
 
 def prepared(work: Work, kernels: Kernels = "auto") -> Run:
     """The work as a function of no arguments, by what `kernels` says."""
-    if kernels not in ("auto", "cuda", "triton", "torch"):
-        raise ArgumentError("strassen_sums", "kernels", kernels, '"auto", "cuda", "triton" or "torch"')
+    if kernels not in ("auto", "cuda", "torch"):
+        raise ArgumentError("strassen_sums", "kernels", kernels, '"auto", "cuda" or "torch"')
     tensors = (work.source, work.bias, work.matrix, work.high, work.low)
     narrow = all(each is None or each.dtype in DTYPES for each in tensors)
     if kernels == "torch" or (kernels == "auto" and not (work.source.is_cuda and narrow)):
         return partial(run_in_torch, work)
     if not narrow:
         raise ArgumentError("strassen_sums", "kernels", kernels, '"torch" for types wider than float32')
-    return _by_kernels(work, kernels)
-
-
-def _by_kernels(work: Work, kernels: Kernels) -> Run:
-    if kernels == "triton":
-        from brrr.strassen.passes import triton
-
-        return triton.prepared(work)
     if not work.source.is_cuda:
         raise UnavailableError("strassen_sums: CUDA C++ needs tensors on an NVIDIA GPU; move them there with .cuda()")
-
-    try:
-        return prepared_kernel(work)
-    except (UnavailableError, ImportError):
-        if kernels == "cuda":
-            raise
-    return _by_kernels(work, "triton")
+    return prepared_kernel(work)
 
 
 def in_turn(*runs: Run) -> Run:
@@ -279,35 +261,3 @@ def _finding(x: torch.Tensor, side: str, form: Form, level: int, exponents: torc
     if kernels in ("auto", "cuda") and x.numel() and exponents.is_contiguous() and kernel.exponents_fit(x):
         return kernel.prepared_exponents(x, exponents, 1 << level, _gain(form, side, level))
     return partial(split_exponents, x, side, form, level, exponents)
-
-
-def split_step(
-    products: torch.Tensor, form: str | Form, level: int, shape: Shape, *,
-    out: SplitBuffers, bias: torch.Tensor | None = None, relu: bool = True,
-    next_form: str | Form | None = None, keep: torch.Tensor | None = None, kernels: Kernels = "auto",
-) -> SplitBuffers:  # fmt: skip
-    """`step` into two terms, of the same level, by the exponents that `out` brings: what is too large becomes infinite.
-
-    A layer's output is not known before it is made, so its exponents must be bounds: the largest number expected is
-    below 2^(exponent + 15) after the sums, which at most double (Strassen) or quadruple (Winograd) it a level.
-    """
-    prepared_split_step(
-        products, form, level, shape, out=out, bias=bias, relu=relu, next_form=next_form, keep=keep, kernels=kernels
-    )()
-    return out
-
-
-def prepared_split_step(
-    products: torch.Tensor, form: str | Form, level: int, shape: Shape, *,
-    out: SplitBuffers, bias: torch.Tensor | None = None, relu: bool = True,
-    next_form: str | Form | None = None, keep: torch.Tensor | None = None, kernels: Kernels = "auto",
-) -> Run:  # fmt: skip
-    """`split_step` as a function of no arguments."""
-    work = assembled_work("split_step", products, form, level, shape, bias, relu, keep)
-    for name, each in (("out.high", out.high), ("out.low", out.low)):
-        check_buffer("split_step", name, each, buffer_shape(*shape, "left", level))
-        if each.dtype != torch.float16:
-            raise ArgumentError("split_step", name, str(each.dtype), "float16")
-    then = chosen_form(form if next_form is None else next_form, level, "split_step")
-    exponents = out.exponents[0]
-    return prepared(replace(work, spread=then, high=out.high, low=out.low, exponents=exponents), kernels)
