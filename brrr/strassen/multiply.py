@@ -9,8 +9,9 @@ True
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -18,15 +19,19 @@ import torch
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
 from brrr.gpu import is_gpu
+from brrr.gpu.precision import in_full_precision
 from brrr.strassen import schedules
 from brrr.strassen.accuracy import PLAIN, Constraints, Inners, checked
 from brrr.strassen.algebra.scaling import STEPS, Scaling
 from brrr.strassen.choosing import ProductPlan, plan_of
 from brrr.strassen.execution import prepare_right, run_all, steps
 from brrr.strassen.operands import Arena, Right, check_operands, check_out, operand_name
-from brrr.strassen.peeling import Sizes
+from brrr.strassen.peeling import Sizes, copied
 from brrr.strassen.schedules import run_depth_first
 from brrr.strassen.ways import Way
+
+Asked = tuple[float | str | None, int | None, str | None, Inners, int | None]
+"""accuracy, level, form, inner, workspace_bytes."""
 
 RESERVED = 64 * 2**20
 """Bytes of a GPU's free memory that are left alone: libraries take workspaces of their own."""
@@ -63,13 +68,14 @@ def matmul(
     has too little memory. Under torch.compile and torch.export it is an operator of torch, `brrr::matmul`.
     """
     if torch.compiler.is_compiling() and not isinstance(b, Right):
-        from brrr.strassen.operators import packed, product
-
         asked = {"accuracy": accuracy, "level": level, "form": form, "inner": inner, "workspace_bytes": workspace_bytes}
         made: torch.Tensor = product(a, b, packed({**asked, "scaling": scaling}))
         return made if out is None else out.copy_(made)
-    right = b if isinstance(b, Right) else None
     limits = (accuracy, level, form, inner, workspace_bytes)
+    key = _key(a, b, limits) if out is None and scaling is None else None
+    if key in _PLAIN and _PLAIN[key] and (a.dtype != torch.float32 or in_full_precision()):
+        return torch.mm(a, b)  # type: ignore[arg-type]
+    right = b if isinstance(b, Right) else None
     check_operands("matmul", a, b if right is None else right.matrix)
     other = b if right is None else right.source
     assert isinstance(other, torch.Tensor)
@@ -79,7 +85,33 @@ def matmul(
             raise ArgumentError("matmul", name, found, "None where gradients are wanted", "Use torch.no_grad()")
         result: torch.Tensor = _Product.apply(a, b, limits, scaling)  # type: ignore[no-untyped-call]
         return result
-    return _product(a, right or Right.of(other), limits, out, scaling)
+    result = _product(a, right or Right.of(other), limits, out, scaling)
+    if key is not None and key not in _PLAIN:
+        if len(_PLAIN) >= MOST_PLAIN:
+            _PLAIN.clear()
+        _PLAIN[key] = _is_plain(a, Right.of(other), limits)
+    return result
+
+
+MOST_PLAIN = 4096
+_PLAIN: dict[object, bool] = {}
+"""Calls that were made before, and whether torch's own product is all that they are: short ones wait for the host."""
+
+
+def _key(a: torch.Tensor, b: torch.Tensor | Right, limits: Asked) -> object:
+    """What a call without gradients is decided by; None where that is not to be remembered."""
+    if isinstance(b, Right) or not (isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)):
+        return None
+    if isinstance(limits[3], list) or (torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)):
+        return None
+    return a.shape, b.shape, a.stride(), b.stride(), a.dtype, b.dtype, a.device, b.device, limits
+
+
+def _is_plain(a: torch.Tensor, right: Right, limits: Asked) -> bool:
+    """Whether the library's product of the operands as they lie is all of it."""
+    way, operand = _plan(a, right, limits, known=True).way, operand_name(a)
+    copies = a.is_cuda and copied(way, a.shape[0], right.n, right.k, operand).any
+    return way.name == PLAIN[operand] and not copies
 
 
 def prepare(
@@ -117,9 +149,6 @@ def explain(
 
 _HAD: dict[torch.device, int] = {}
 """On each GPU, the largest workspace that was there."""
-
-Asked = tuple[float | str | None, int | None, str | None, Inners, int | None]
-"""accuracy, level, form, inner, workspace_bytes."""
 
 
 def _plan(a: torch.Tensor, right: Right, limits: Asked, *, known: bool = False) -> ProductPlan:
@@ -260,3 +289,47 @@ class _Product(torch.autograd.Function):
         left = matmul(gradient, b.t(), **more) if ctx.needs_input_grad[0] else None
         right = matmul(a.t(), gradient, **more) if ctx.needs_input_grad[1] else None
         return left, right, None, None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The product as an operator of torch, for torch.compile and torch.export, which cannot look into it. Eager calls go
+# past it: an operator written in Python costs the host several times what the rest of a short call does.
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def packed(options: Mapping[str, Any]) -> str:
+    """What is asked of a product, as `matmul` takes it, in one string: operators take no dictionaries.
+
+    >>> packed({"accuracy": 1e-5, "level": None, "inner": ("sgemm", "fp16x3")})
+    '{"accuracy": 1e-05, "inner": ["sgemm", "fp16x3"]}'
+    """
+    return json.dumps({name: value for name, value in options.items() if value is not None})
+
+
+def _traced_product(a: torch.Tensor, b: torch.Tensor, options: str) -> torch.Tensor:
+    with torch.no_grad():
+        return matmul(a, b, **json.loads(options))
+
+
+def _traced_shape(a: torch.Tensor, b: torch.Tensor, options: str) -> torch.Tensor:
+    return a.new_empty(a.shape[0], b.shape[1])
+
+
+def _keep_operands(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor, str], output: torch.Tensor) -> None:
+    a, b, ctx.options = inputs
+    ctx.save_for_backward(a, b)
+
+
+def _product_gradients(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None, None]:
+    a, b = ctx.saved_tensors
+    left = product(gradient, b.t(), ctx.options) if ctx.needs_input_grad[0] else None
+    right = product(a.t(), gradient, ctx.options) if ctx.needs_input_grad[1] else None
+    return left, right, None
+
+
+product: Any = torch.library.custom_op(
+    "brrr::matmul", _traced_product, mutates_args=(), schema="(Tensor a, Tensor b, str options) -> Tensor"
+)
+"""a (m, k) @ b (k, n) -> (m, n), by `matmul` with the options of `packed`."""
+product.register_fake(_traced_shape)
+product.register_autograd(_product_gradients, setup_context=_keep_operands)

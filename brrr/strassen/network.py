@@ -12,10 +12,13 @@ gradients that are torch's anyway, torch's own modules run as they are.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 from torch import nn
@@ -37,8 +40,8 @@ from brrr.strassen.layers import (
     parts_of,
     planned,
 )
+from brrr.strassen.multiply import packed, product
 from brrr.strassen.operands import operand_name
-from brrr.strassen.operators import number_of, packed, traced
 from brrr.strassen.running import ChainRun, trained
 from brrr.strassen.ways import Way
 
@@ -256,6 +259,66 @@ def _parameter(tensor: torch.Tensor) -> nn.Parameter:
 def _stream(x: torch.Tensor) -> int:
     """Launches are made for one stream."""
     return int(torch.cuda.current_stream(x.device).cuda_stream) if x.is_cuda else 0
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Layers as an operator of torch, for functions that it traces.
+
+
+_NUMBERS = count()
+_RUNNERS: WeakValueDictionary[int, _Runner] = WeakValueDictionary()
+
+
+def number_of(runner: _Runner) -> int:
+    """The number by which an operator finds what a module keeps: its weights made ready, its plans."""
+    number = next(_NUMBERS)
+    _RUNNERS[number] = runner
+    return number
+
+
+Biases = Sequence[torch.Tensor | None]
+
+
+def _run_layers(
+    x: torch.Tensor, weights: Sequence[torch.Tensor], biases: Biases, relus: str, options: str, number: int
+) -> torch.Tensor:
+    layers = tuple(Layer(w, b, relu == "1") for w, b, relu in zip(weights, biases, relus, strict=True))
+    runner = _RUNNERS.get(number) or _Runner(Limits(**json.loads(options)))
+    with torch.no_grad():
+        made = runner(layers, x)
+        for layer in layers if made is None else ():
+            x = layer.plain(x)
+    return x if made is None else made
+
+
+def _layers_shape(
+    x: torch.Tensor, weights: Sequence[torch.Tensor], biases: Biases, relus: str, options: str, number: int
+) -> torch.Tensor:
+    return x.new_empty(*x.shape[:-1], weights[-1].shape[0])
+
+
+layers_operator: Any = torch.library.custom_op(
+    "brrr::layers", _run_layers, mutates_args=(),
+    schema="(Tensor x, Tensor[] weights, Tensor?[] biases, str relus, str options, int number) -> Tensor",
+)  # fmt: skip
+"""x (..., k) through Linear layers, with ReLU where `relus` has a 1, without gradients."""
+layers_operator.register_fake(_layers_shape)
+
+
+def traced(layers: Sequence[Layer], x: torch.Tensor, options: str, number: int) -> torch.Tensor:
+    """The layers inside a traced function: one operator, or, where gradients are wanted, a product for each."""
+    learning = [each for layer in layers for each in (layer.weight, layer.bias) if each is not None]
+    if not torch.is_grad_enabled() or not any(each.requires_grad for each in (x, *learning)):
+        relus = "".join("01"[layer.relu] for layer in layers)
+        weights, biases = [layer.weight for layer in layers], [layer.bias for layer in layers]
+        result: torch.Tensor = layers_operator(x, weights, biases, relus, options, number)
+        return result
+    shape, x = x.shape[:-1], x.reshape(-1, x.shape[-1])
+    for layer in layers:
+        x = product(x, layer.weight.t(), options)
+        x = x if layer.bias is None else x + layer.bias
+        x = torch.relu(x) if layer.relu else x
+    return x.reshape(*shape, x.shape[-1])
 
 
 # ---------------------------------------------------------------------------------------------------------------------

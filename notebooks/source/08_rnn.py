@@ -103,8 +103,8 @@ compare_growth(w, "rnn_ladder", ["state product", "graph", "cudnn"], **single)
 # First the ladder again, each loop in a CUDA Graph, by the GPU's own time. Compare it with the one above: which rungs
 # are faster on the GPU, and which only for its queue? Move *hidden size* up, until products fill the GPU by themselves.
 #
-# Then cuDNN in float16, one layer. Its fastest kernels take some batches only. *Padded* adds samples of zeros up to
-# the next multiple of 8 and drops their results ([[padding]]). Where do more samples take less time?
+# Then cuDNN in float16, one layer. Its fastest kernels take some batches only. *Padded* adds zeros up to the next
+# multiple of 8 ([[padding]]). Where do more samples take less time?
 
 # %% tags=["explore"]
 half = reachable("rnn_ladder", batch=4, hidden=1024, steps=64, layers=1, cell="lstm", dtype="float16")
@@ -165,8 +165,7 @@ claims("08")
 # ## At work
 #
 # Let cuDNN run it, and know what it does: it takes TF32 for float32 unless told not to, and in half types it likes
-# batches of whole eights. Then compare with float64 once: cuDNN 9.19 computes some small LSTMs and GRUs in float16
-# wrongly (docs/rnn.md).
+# batches of whole eights. Compare with float64 once: cuDNN 9.19 computes some small LSTMs wrongly (docs/rnn.md).
 #
 # ```python
 # rnn = torch.nn.LSTM(1024, 1024, num_layers=4).cuda().half().eval()

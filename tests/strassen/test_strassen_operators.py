@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from brrr.strassen import StrassenMLP, fuse, matmul
-from brrr.strassen.operators import chain, packed, product
+from brrr.strassen.multiply import packed, product
+from brrr.strassen.network import layers_operator
 
 LIMITS = [{}, {"inner": "fp16x3", "level": 0}, {"level": 1, "form": "strassen", "inner": "sgemm"}]
 TYPES = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
@@ -26,7 +27,7 @@ def test_torch_s_own_check_of_operators(dtype: torch.dtype, turned: bool, gradie
     a, b = torch.randn(7, 13).to(dtype), torch.randn(5, 13).to(dtype).t() if turned else torch.randn(13, 5).to(dtype)
     torch.library.opcheck(product, (a.requires_grad_(gradients), b.requires_grad_(gradients), packed({})))
     weights, biases = [torch.randn(6, 13).to(dtype), torch.randn(3, 6).to(dtype)], [torch.randn(6).to(dtype), None]
-    torch.library.opcheck(chain, (a.detach(), weights, biases, "10", packed({}), 0))
+    torch.library.opcheck(layers_operator, (a.detach(), weights, biases, "10", packed({}), 0))
 
 
 def model() -> nn.Module:
