@@ -104,7 +104,7 @@ def _key(a: torch.Tensor, b: torch.Tensor | Right, limits: Asked) -> object:
         return None
     if isinstance(limits[3], list) or (torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)):
         return None
-    return a.shape, b.shape, a.stride(), b.stride(), a.dtype, b.dtype, a.device, b.device, limits
+    return a.shape, b.shape, a.dtype, b.dtype, a.get_device(), b.get_device(), limits
 
 
 def _is_plain(a: torch.Tensor, right: Right, limits: Asked) -> bool:

@@ -132,18 +132,26 @@ __device__ __forceinline__ void mark_peaks(const Operand &o, int k, const float4
     if (size_of(x.w) == largest) o.peaks[k + 3] = 1;
 }
 
-constexpr int ROWS_TOGETHER = 32;
+constexpr int ROWS_TOGETHER = 32, AHEAD = 8;
 
 // The largest numbers at places along k, of ROWS_TOGETHER rows, which the tasks before have just read.
 __device__ __forceinline__ void look_along(const Operand &o, int first_row, int strip) {
     const int k = 4 * (strip * THREADS + threadIdx.x), last = min(first_row + ROWS_TOGETHER, o.rows);
     if (k >= o.k) return;
+    const float *from = o.x + first_row * o.x_row;
     unsigned size[4] = {0, 0, 0, 0};
-#pragma unroll 8
-    for (int row = first_row; row < last; ++row) {
-        const float4 x = load_four(o, o.x + row * o.x_row, k, o.k);
-        size[0] = max(size[0], size_of(x.x)), size[1] = max(size[1], size_of(x.y));
-        size[2] = max(size[2], size_of(x.z)), size[3] = max(size[3], size_of(x.w));
+    for (int row = first_row; row < last; row += AHEAD, from += AHEAD * o.x_row) {
+        float4 x[AHEAD];
+        const bool whole = o.whole && k + 4 <= o.k && row + AHEAD <= last;
+#pragma unroll
+        for (int i = 0; i < AHEAD; ++i)
+            x[i] = whole ? *reinterpret_cast<const float4 *>(from + i * o.x_row + k)
+                         : load_four(o, from + i * o.x_row, k, row + i < last ? o.k : 0);
+#pragma unroll
+        for (int i = 0; i < AHEAD; ++i) {
+            size[0] = max(size[0], size_of(x[i].x)), size[1] = max(size[1], size_of(x[i].y));
+            size[2] = max(size[2], size_of(x[i].z)), size[3] = max(size[3], size_of(x[i].w));
+        }
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i)
