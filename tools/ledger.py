@@ -746,6 +746,15 @@ def rung(slow: str, fast: str, low: float = 1) -> Claim:
     """The fastest of some ways over that of others, on the paper's network."""
     return lambda r: band(quickest(r, slow, network()) / quickest(r, fast, network()), low)
 
+def in_graph(loop: str) -> str:
+    """The loop captured in a CUDA Graph, by the device's time; that of the wavefront is the rung of that name."""
+    return "graph.span_s" if loop == "wavefront" else f"{loop}-graph.span_s"
+
+def captured(slow: str, fast: str, low: float = 1) -> Claim:
+    """The fastest of some loops over another, each in a CUDA Graph, on the paper's network."""
+    return lambda r: band(
+        over([r(in_graph(name), **network()) for name in slow.split()], min) / r(in_graph(fast), **network()), low)
+
 def rungs(slow: str, fast: str, places: Iterable[At]) -> Claim:
     """One way over another, at each of several points."""
     listed = list(places)
@@ -754,14 +763,14 @@ def rungs(slow: str, fast: str, places: Iterable[At]) -> Claim:
 
 def detrimental(r: Recording) -> Verdict:
     """Where the inputs of all steps in one product are slower than of one: of places, the batch of 32 left out."""
-    gains = [r("transposed.period_s", **at) / r("inputs.period_s", **at)
+    gains = [r(in_graph("transposed"), **at) / r(in_graph("inputs"), **at)
              for cell in CELLS for n in (1, 2, 4, 8, 16, 64, 128) for at in [network(cell, batch=n, layers=1)]]
     slower = sum(t.high < 1 for t in gains)
     return fact(3 * slower >= len(gains), f"{slower} of {len(gains)}")
 
 def best_inputs(r: Recording) -> Verdict:
     """Which of one, two and all steps' inputs in a product is ahead of both others by more than 2 %, and how often."""
-    lines, won = {name: r.all(f"{name}.period_s") for name in LAYERWISE.split()}, Counter[str]()
+    lines, won = {name: r.all(in_graph(name)) for name in LAYERWISE.split()}, Counter[str]()
     there = present(set.intersection(*map(set, lines.values())))
     for p in there:
         (best_s, name), (next_s, _), _ = sorted((line[p].mid, name) for name, line in lines.items())
@@ -1066,19 +1075,19 @@ CLAIMS: dict[str, Claim] = {
     "gemm_many.batched-as-combined": ratio("span_s", "batched", "combined", 0.9, 1.1, count=4, size=512, **F32),
     "vocabulary.a-quarter": lambda r: band(rounded(r, "step"), *as_told(1.25)),
     "vocabulary.more-is-faster": lambda r: band(rounded(r, "forward"), 1),
-    "rnn_ladder.combining-helps": rung("naive", "combined"),
-    "rnn_ladder.streams-help": rung("combined", "streamed"),
-    "rnn_ladder.fusing-helps": rung("streamed", "fused"),
-    "rnn_ladder.transposing-helps": rung("fused", "transposed", 1.1),
+    "rnn_ladder.combining-helps": captured("naive", "combined"),
+    "rnn_ladder.streams-help": captured("combined", "streamed"),
+    "rnn_ladder.fusing-helps": captured("streamed", "fused"),
+    "rnn_ladder.transposing-helps": captured("fused", "transposed", 1.1),
     "rnn_ladder.two-steps-best": lambda r: (lambda one, two, most: band(over([one / two, most / two], min), 1))(
-        *(r(f"{name}.period_s", **network()) for name in LAYERWISE.split())),
+        *(r(in_graph(name), **network()) for name in LAYERWISE.split())),
     "rnn_ladder.all-inputs-detrimental": detrimental,
     "rnn_ladder.best-depends": best_inputs,
     "rnn_ladder.combined-parallel": lambda r: (lambda one, most: (lambda found: fact(found > 1, found))(
         min(most[p] / one[p] for p in present(one.keys() & most.keys()))))(
         grids(r, "state-product"), grids(r, "inputs-product")),
-    "rnn_ladder.wavefront-helps": rung(LAYERWISE, "wavefront"),
-    "rnn_ladder.exposed-parallelism": rung("naive", "wavefront", 2),
+    "rnn_ladder.wavefront-helps": captured(LAYERWISE, "wavefront"),
+    "rnn_ladder.exposed-parallelism": captured("naive", "wavefront", 2),
     "rnn_ladder.lacks-parallelism": lambda r: (lambda found: fact(
         2 * sum(n < r.sheet["sm_count"] for n in found.values()) > len(found), sorted(found.values())))(
         grids(r, "gate-product")),
@@ -1090,7 +1099,7 @@ CLAIMS: dict[str, Claim] = {
     "rnn_ladder.ahead-of-cudnn": rung("cudnn", f"{LOOPS} graph compiled persistent"),
     "rnn_ladder.graph-gains": rung("wavefront", "graph", 2),
     "rnn_ladder.host-bound": lambda r: each((
-        1 - r(f"{name}.busy_s", **network()) / r(f"{name}.period_s", **network())
+        1 - r(in_graph(name), **network()) / r(f"{name}.period_s", **network())
         for name in ("naive", "combined", "transposed", "wavefront")), 0.5),
     "rnn_ladder.cudnn-cliff": lambda r: each((
         r("cudnn.period_s", **network(cell, "float16", 4, 1024, 1))
@@ -1164,6 +1173,9 @@ CLAIMS: dict[str, Claim] = {
         not any(max(errors(r, form, "integer").values()) for form in ("strassen", "winograd"))),
     "strassen_errors.bad-scaling-hurts": lambda r: badly(r, False, 1000),
     "strassen_errors.scaling-helps": lambda r: badly(r, True, 100),
+    "strassen_errors.default-safe": lambda r: (lambda ours, theirs: (lambda worst: fact(worst <= 4, worst))(max(
+        ours[p] / theirs[p] if theirs[p] else float(ours[p] == 0) or math.inf for p in present(ours.keys() & theirs))))(
+        *({p: float(row["error"]) for p, row in r.rows.get(name, {}).items()} for name in ("default", "library"))),
 }
 ARITHMETIC: dict[str, Callable[[], Verdict]] = {"rnn_ladder.activations": lambda: band(activations(), 2)}
 """Claims that need no recording."""
