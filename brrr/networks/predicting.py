@@ -208,9 +208,8 @@ def limits_of(network: Network, way: str) -> Limits:
 
     if network.tf32:
         return Limits(accuracy=TF32_LAYER, inner=("tf32",))
-    inner = ("sgemm", "ffma") if network.dtype == "float32" else (PLAIN[network.dtype],)
     whole = TOLERANCES[network.dtype] * max(1.0, math.sqrt(network.layers / 8))
-    return Limits(accuracy=SAFE * whole / math.sqrt(network.layers), inner=inner)
+    return Limits(accuracy=SAFE * whole / math.sqrt(network.layers), inner=(PLAIN[network.dtype],))
 
 
 def layer_way(network: Network, way: str, kind: str, device: object = None) -> Way:

@@ -63,7 +63,6 @@ CONSTANTS: Table = MappingProxyType(
         "rate.sgemm.batched": Constant(
             1.0, _H200, ((512, 0.85), (1400, 1.05), (1960, 1.015), (3750, 1.07), (7500, 1.08), (14336, 1.06))
         ),
-        "rate.ffma": Constant(0.965, f"{_H200}: against the kernel's own model"),
         "rate.tf32": Constant(1.0, _PREDICTOR),
         "rate.tf32.batched": Constant(1.0, f"{_H200}: one level and two at 2048", ((1960, 0.85), (3750, 1.0))),
         "rate.fp16": Constant(1.0, _PREDICTOR),
@@ -114,7 +113,6 @@ CONSTANTS: Table = MappingProxyType(
         # Errors, against the model in accuracy.py.
         "error.fp64": Constant(1.0, "the model"),
         "error.sgemm": Constant(1.0, f"{_H200}: the model gives the 1.6e-6 seen at 8192"),
-        "error.ffma": Constant(1.0, "the model"),
         "error.tf32": Constant(1.0, "the model"),
         "error.fp16": Constant(1.0, "the model"),
         "error.bf16": Constant(1.0, "the model"),

@@ -75,9 +75,9 @@ def _best_lying(way: Way, right: Right, once: bool) -> Right:
     """The operand as its factors should lie; turned here, and not in memory that stays.
 
     Terms of split products lie along k, and so do TF32's up to two levels: on an H200 the library is 13 % faster on
-    them at 16384. Its other products with levels take (k, n), which is the faster; our own kernel takes what there is.
+    them at 16384. Its other products with levels take (k, n), which is the faster.
     """
-    free = way.inner == "ffma" or not (once or way.kind.split)
+    free = not (once or way.kind.split)
     along_k = way.kind.split or (way.inner == "tf32" and way.level <= ALONG_K_LEVELS)
     if not way.level or right.transposed == along_k or free:
         return right

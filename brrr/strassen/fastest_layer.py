@@ -231,7 +231,7 @@ def _stream(x: torch.Tensor) -> int:
 def one_call(way: Way, operand: str) -> bool:
     """Whether a way on operands of a type is what torch has an operator for, bias and ReLU with it.
 
-    >>> one_call(Way("sgemm"), "float32"), one_call(Way("tf32"), "float32"), one_call(Way("ffma"), "float32")
+    >>> one_call(Way("sgemm"), "float32"), one_call(Way("tf32"), "float32"), one_call(Way("bf16"), "float32")
     (True, True, False)
     """
     return way.classical and (way.inner == PLAIN[operand] or (way.inner, operand) == ("tf32", "float32"))

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.gpu import is_gpu
-from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS, Table, rate_name
 from brrr.strassen.peeling import NOTHING, Sizes, aligned_size, copied, core_of, thin_bytes, thin_parts
@@ -31,9 +30,6 @@ _LIBRARY = {"fp16x3": "fp16", "bf16x3": "bf16", "bf16x6": "bf16", "tf32x3": "tf3
 
 _CPU_LIBRARY = {"fp16x3": "sgemm", "fp16": "sgemm"}
 """What stands for a type that a CPU has no units for."""
-
-_LANES = 128
-"""Multiply-adds that a multiprocessor starts in a cycle."""
 
 _MATRIX = {"fp64": "float64", "sgemm": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 """What the predictor calls the type of a library product."""
@@ -184,8 +180,6 @@ class Predictor:
 
     def _product_s(self, inner: Inner, count: int, m: int, n: int, k: int) -> float:
         """The library product of its kind, as many times, by the rate of the inner product against it."""
-        if inner.name == "ffma":
-            return self._ffma_s(count, m, n, k) / self._rate("ffma")
         if inner.name == "fp16x3" and is_gpu(self.kind):  # its terms are filled up: no size is an odd one
             m, n, k = (-(-size // 8) * 8 for size in (m, n, k))
         library = (_LIBRARY if is_gpu(self.kind) else _CPU_LIBRARY).get(inner.name, inner.name)
@@ -200,18 +194,6 @@ class Predictor:
         seconds = self._device_s(whole, tf32=library == "tf32")[0]
         work = (float(count) * m * n * k) ** (1 / 3)
         return inner.products * seconds / self._product_rate(inner.name, count, work)
-
-    def _ffma_s(self, count: int, m: int, n: int, k: int) -> float:
-        """Our own float32 kernel, by its model of tiles and waves; a cycle is what the multiply-adds' peak says."""
-        from brrr.roofline.device_model import model_of
-        from brrr.strassen.gemm.sgemm import choose, cycles
-
-        basis = model_of(self.where)
-        if basis.sm_count is None:
-            raise MissingPeakError(f"predict: the number of multiprocessors of {basis.device} is not known")
-        hertz = basis.value("arithmetic.fp32.fma") / (2 * _LANES * basis.sm_count)
-        taken = cycles(count, m, n, k, choose(count, m, n, k, basis.sm_count), basis.sm_count)
-        return basis.value("kernel.floor") + taken / hertz
 
     def _product_rate(self, inner: str, count: int, size: float) -> float:
         """By what a rate differs from the predictor's; where it was measured, by the size of a cube of as much work."""

@@ -2,8 +2,6 @@
 
 >>> WAYS["sgemm-strassen-2"].level, WAYS["bf16"].level, WAYS["fp16x3-winograd-1-prepared"].prepared
 (2, 0, True)
->>> len(WAYS["ffma-strassen-3"].name)
-15
 
 Importing this loads no torch.
 """
@@ -11,7 +9,7 @@ Importing this loads no torch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from brrr.core.errors import ArgumentError
@@ -64,7 +62,6 @@ _NESTED = (0, 1, 2, 3, 4)
 _LIST = (
     Inner("fp64", "float64", "float64", ("float64",), _BOTH, 53, True, levels=_NESTED),
     Inner("sgemm", "SGEMM (float32)", "float32", _F32, _BOTH, 24, True, levels=_NESTED),
-    Inner("ffma", "our float32 kernel", "float32", _F32, _GPU, 24, True, levels=_NESTED),
     Inner("fp16x3", "two float16 terms, 3 products", "float16", _F32, _BOTH, 22, False, 2, 3),
     Inner("tf32x3", "two TF32 terms, 3 products", "float32", _F32, _GPU, 22, False, 2, 3, (0,)),
     Inner("bf16x6", "three bfloat16 terms, 6 products", "bfloat16", _F32, _GPU, 24, False, 3, 6, (0,)),
@@ -170,7 +167,7 @@ class Way:
         >>> Way("sgemm", 4, "strassen", prepared=True).within.name
         'sgemm-strassen-3-prepared'
         """
-        return Way(self.inner, self.level - 1, self.form, self.prepared)
+        return replace(self, level=self.level - 1)
 
     @property
     def outermost(self) -> Way:
@@ -179,7 +176,7 @@ class Way:
         >>> Way("sgemm", 4, "strassen").outermost.name
         'sgemm-strassen-1'
         """
-        return Way(self.inner, 1, self.form, self.prepared)
+        return replace(self, level=1)
 
     @property
     def classical(self) -> bool:

@@ -33,12 +33,11 @@ g = guess("With one level, a float32 product of size 8192 is faster by a factor 
 # %% [markdown] tags=["run"]
 # ## Run
 #
-# Without tensor cores, against cuBLAS's product. A level's products may be cuBLAS's own, or a kernel of this course
-# (*ffma*), so that you see what is Strassen's and what is the kernel's.
+# Without tensor cores, against cuBLAS's product. The levels' products are cuBLAS's own, too: all that differs is Strassen's.
 
 # %% tags=["run"]
 at = reachable("strassen", size=8192)
-ours = ["sgemm strassen 1 prepared", "sgemm strassen 1", "ffma", "ffma strassen 1 prepared", "ffma strassen 2 prepared"]
+ours = ["sgemm strassen 1 prepared", "sgemm strassen 1", "sgemm strassen 2 prepared", "sgemm strassen 3 prepared"]
 cpus = ["cpu sgemm strassen 1 prepared", "cpu sgemm strassen 1"]
 levels = first_available("strassen", dict.fromkeys(ours, "sgemm"), dict.fromkeys(cpus, "cpu sgemm"))
 explore("strassen", at=at, show={"speedup": levels}, unlock=g)
@@ -47,8 +46,8 @@ explore("strassen", at=at, show={"speedup": levels}, unlock=g)
 compare_speedup(g, "strassen", levels, **at)
 
 # %% [markdown] tags=["explain"]
-# Seven for eight is a bound of 8/7 a level, if the additions cost nothing and both kernels are equally good. What exceeds it
-# has a better kernel, or fuller waves of tiles (below); what stays under it pays for its additions, or has a worse one.
+# Seven for eight is a bound of 8/7 a level, if the additions cost nothing and the kernel is as good on both sizes. What exceeds
+# it has fuller waves of tiles (below); what stays under it pays for its additions.
 # Additions are pointwise work: trucks, no factory. On small matrices the trucks eat the gain.
 #
 # Step through it with whole numbers. The buffers in the middle are all that travels.
@@ -96,16 +95,16 @@ drawing("strassen-roofline", level=3)
 # %% [markdown] tags=["explore"]
 # ## Explore: where do levels pay?
 #
-# The effective rate over the size. Find the size from which each level wins. Does a level anywhere gain more than 8/7 over its own
-# kernel? Then think of waves. The source's form took even sizes only: what do the odd ones of the slider cost?
+# The effective rate over the size. Find the size from which each level wins. Does a level anywhere gain more than 8/7 over
+# *sgemm*? Then think of waves. The source's form took even sizes only: what do the odd ones of the slider cost?
 #
 # Below it, the source's table beside ours: one level in each layer of the network, over PyTorch and over fusion; then, over
 # PyTorch, *StrassenMLP*, which chooses levels and products by size. These are times of a loop, orders included. Where one
 # level loses, ask first what is compared: the algorithm, the kernels, or the orders.
 
 # %% tags=["explore"]
-rates = [f"ffma strassen {level} prepared" for level in (1, 2, 3, 4)]
-rates = first_available("strassen", ["sgemm", "ffma", *rates], ["cpu sgemm", *cpus])
+rates = [f"sgemm strassen {level} prepared" for level in (1, 2, 3, 4)]
+rates = first_available("strassen", ["sgemm", *rates], ["cpu sgemm", *cpus])
 display(explore("strassen", at=at, lines=rates, show="rate"), strassen_table(layers=8))
 
 # %% [markdown] tags=["your-turn"]

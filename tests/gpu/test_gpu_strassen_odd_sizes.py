@@ -21,7 +21,7 @@ from tests.strassen_on_gpu import error, normal
 ROOM = 4.0
 LEVELED = [way for way in WAYS.values() if way.form == "strassen" and way.here(way.kind.operands[-1], "cuda")]
 SHORT = ("bf16", "fp16", "tf32")
-RUN = ("sgemm-strassen-2-prepared", "sgemm-winograd-3", "ffma-strassen-1", "fp16x3-strassen-2")
+RUN = ("sgemm-strassen-2-prepared", "sgemm-winograd-3", "sgemm-strassen-1", "fp16x3-strassen-2")
 
 pytestmark = pytest.mark.usefixtures("freed")
 
@@ -66,7 +66,7 @@ def test_a_way_as_it_is_run(name: str, sizes: Sizes) -> None:
 
 def test_whole_numbers_beside_a_core_are_exact() -> None:
     a, b = (torch.randint(-3, 4, (1025, 1025), device="cuda").float() for _ in range(2))
-    for name in ("sgemm-strassen-1", "sgemm-strassen-3", "ffma-winograd-2"):
+    for name in ("sgemm-strassen-1", "sgemm-strassen-3", "sgemm-winograd-2"):
         assert core_of(WAYS[name], 1025, 1025, 1025) != (1025, 1025, 1025)
         out = spoilt(1025, 1025)
         prepared(WAYS[name], a, b, out)()
@@ -104,7 +104,7 @@ def test_a_core_and_its_rest_are_captured() -> None:
 
 def test_a_prepared_right_side_meets_any_number_of_rows() -> None:
     b = normal(1025, 1025)
-    for inner in ("sgemm", "ffma", "fp16x3"):
+    for inner in ("sgemm", "fp16x3"):
         right = prepare(b, rows=1025, level=2, form="strassen", inner=inner)
         for rows in (1, 100, 1024, 1025):
             a = normal(rows, 1025)

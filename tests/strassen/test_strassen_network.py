@@ -364,7 +364,7 @@ def test_torchs_transforms_see_torchs_modules() -> None:
 )
 def test_few_rows_are_left_to_the_librarys_product(rows: int, hidden: int) -> None:
     """Where the weights are most of the bytes, as measured: neither levels nor split products."""
-    for limits in (Limits(1e-5, inner=("sgemm", "ffma")), Limits("fp32"), Limits()):
+    for limits in (Limits(1e-5, inner="sgemm"), Limits("fp32"), Limits()):
         (plan,) = planned([(hidden, hidden)], rows, "float32", "h200", limits)
         assert plan.way.name == "sgemm" and plan.estimates and plan.why
 
@@ -381,7 +381,7 @@ def test_few_rows_where_something_else_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize(("rows", "inner", "stride", "wanted"), [
-    (1, "sgemm", 1, True), (64, "sgemm", 1, True), (65, "sgemm", 1, False), (8, "ffma", 1, False),
+    (1, "sgemm", 1, True), (64, "sgemm", 1, True), (65, "sgemm", 1, False), (8, "bf16", 1, False),
     (8, "sgemm", 2, False),
 ])  # fmt: skip
 def test_few_rows_by_the_fastest_of_both_libraries(

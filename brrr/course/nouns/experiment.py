@@ -14,7 +14,7 @@ from itertools import product
 from math import log2
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from brrr.core.errors import ArgumentError, WrongResultError
+from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
 from brrr.core.measurement import FIELDS, Cache, DeviceKind, Field, Point, Processor, Value
 from brrr.counting.cost import Cost
 from brrr.course.nouns.claim import Claim, Judge, claims_of
@@ -94,7 +94,8 @@ class Variant:
 
     Variants with the same `work` are timed on one and the same workload, its memory included. `prepare_s` is about what
     its preparation takes beside its inputs (a compiler's seconds), for the plan of a recording. With `apart` it may
-    end its process: a recording measures its points, with all their variants, in a process each.
+    end its process: a recording measures its points, with all their variants, in a process each. The code of a
+    `retired` one is gone: what was recorded of it is still read, and nothing measures it.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Variant:
     work: str = ""
     prepare_s: float = 0.0
     apart: bool = False
+    retired: bool = False
 
     @property
     def on_gpu(self) -> bool:
@@ -276,9 +278,9 @@ class Experiment:
         return next((v for v in self.variants if v.name == name), None) or self._unknown("variant", name, self.variants)
 
     def variants_on(self, kind: DeviceKind) -> tuple[str, ...]:
-        """On a GPU machine the CPU's and the GPU's variants; without one, the CPU's and the queue's."""
+        """On a GPU machine the CPU's and the GPU's variants; without one, the CPU's and the queue's; none retired."""
         kinds = ("cpu", "cuda" if is_gpu(kind) else "cpu-queue")
-        return tuple(each.name for each in self.variants if each.device in kinds)
+        return tuple(each.name for each in self.variants if each.device in kinds and not each.retired)
 
     def line(self, name: str) -> Line:
         """The line of that name; ArgumentError with the names that exist."""
@@ -314,7 +316,9 @@ class Experiment:
         return sum(axis.apart(one[axis.name], other[axis.name]) for axis in self.axes)
 
     def workload(self, variant: str, point: Point) -> Workload:
-        """The workload of a variant at a point (this loads torch or numpy)."""
+        """The workload of a variant at a point (this loads torch or numpy); UnavailableError for a retired one."""
+        if self.variant(variant).retired:
+            raise UnavailableError(f"{self.name}: {variant} is retired: its code is gone, its recorded times are left")
         work = import_module(f"{self.package}.work")
         made = work.workload(self.variant(variant), self.point(**point))
         assert isinstance(made, Workload)

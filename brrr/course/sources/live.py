@@ -111,8 +111,9 @@ class Live:
 
     def _require(self, call: str, experiment: Experiment, variant: str) -> None:
         if variant not in self.variants(experiment):
+            why = "is retired" if experiment.variant(variant).retired else "needs another device"
             raise UnavailableError(
-                f"Live({self.kind!r}).{call}: variant {variant!r} of {experiment.name!r} needs another device; "
+                f"Live({self.kind!r}).{call}: variant {variant!r} of {experiment.name!r} {why}; "
                 f"here there are {', '.join(self.variants(experiment))}"
             )
 

@@ -138,7 +138,7 @@ def _look(place: Place) -> dict[str, Any]:
 def family(variant: str) -> int:
     """The number of a variant's colour and marker.
 
-    >>> family("ffma-strassen-2"), family("torch-fp16x3"), family("cpu-fp16x3")
+    >>> family("sgemm-strassen-2"), family("torch-fp16x3"), family("cpu-fp16x3")
     (0, 1, 1)
     """
     way = way_of(variant)

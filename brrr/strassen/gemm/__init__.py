@@ -1,1 +1,1 @@
-"""Batched float32 products of our own: CUDA C++ and Triton."""
+"""Batched products of the libraries, by one interface."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
+from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
 from brrr.core.files import recordings_root
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
 from brrr.course.experiments import experiment
@@ -39,6 +39,7 @@ from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Evidence
 from brrr.course.sources.live import Live
 from brrr.course.sources.plan import DurationEstimator, steps
+from brrr.course.sources.recorded import Recorded
 from brrr.course.sources.recording import Recording
 from brrr.course.sources.rows import Row, columns, from_cells, to_cells
 from brrr.course.sources.timers import measure_point
@@ -72,7 +73,7 @@ def test_every_way_is_measured_where_sentences_are_about(n: int) -> None:
     assert not few if n >= 8192 else few == {name for name in GPU if "-4" in name or "bf16-strassen-3" in name}
     missing -= few
     assert all("winograd" in name for name in missing) and (not missing or n > 8192)
-    assert {"sgemm", "fp16x3", "auto-fp32", "torch-fp16x3", "ffma-strassen-3-prepared"}.isdisjoint(missing)
+    assert {"sgemm", "fp16x3", "auto-fp32", "torch-fp16x3", "sgemm-strassen-3-prepared"}.isdisjoint(missing)
 
 
 def test_what_a_size_rules_out() -> None:
@@ -80,10 +81,10 @@ def test_what_a_size_rules_out() -> None:
     assert not STRASSEN.has("sgemm-strassen-3", {"size": 1024}), "blocks of 128 are too small to be of interest"
     assert not any(STRASSEN.has(name, {"size": 2048}) for name in CPU)
     assert not any(STRASSEN.has(name, {"size": 256}) for name in GPU)
-    assert all(STRASSEN.has("ffma-strassen-2-prepared", {"size": n}) for n in OFF_GRID)
+    assert all(STRASSEN.has("sgemm-strassen-2-prepared", {"size": n}) for n in OFF_GRID)
     assert workspace_bytes(Way("sgemm", 3, "strassen"), max(SIZES)) < 20e9
     four = [n for n in (*SIZES, *OFF_GRID) if STRASSEN.has("sgemm-strassen-4-prepared", {"size": n})]
-    assert four == [8192, 12288, 16384] == [n for n in SIZES if STRASSEN.has("ffma-strassen-4-prepared", {"size": n})]
+    assert four == [8192, 12288, 16384]
     assert not STRASSEN.has("bf16-strassen-3", {"size": 4096}) and STRASSEN.has("bf16-strassen-3", {"size": 8192})
 
 
@@ -102,9 +103,9 @@ def test_a_recording_fits_into_four_runs_and_every_step_into_one(described: Expe
 
 
 def test_every_way_does_the_textbooks_flop_and_multiplies_fewer() -> None:
-    work = STRASSEN.cost_at("ffma-strassen-3", {"size": 512})
+    work = STRASSEN.cost_at("sgemm-strassen-3", {"size": 512})
     assert work is not None and work.flop == 2 * 512**3 and work.bytes == 3 * 4 * 512**2
-    assert multiplied_flop(Way("ffma", 3, "strassen"), 512) == 2 * 64**3 * 343
+    assert multiplied_flop(Way("sgemm", 3, "strassen"), 512) == 2 * 64**3 * 343
     short_work = STRASSEN.cost_at("auto-bf16", {"size": 512})
     assert short_work is not None and short_work.bytes == 3 * 2 * 512**2
 
@@ -185,13 +186,13 @@ def test_the_check_can_fail(spoilt: str) -> None:
         work.verified(wrong[spoilt])
 
 
-@pytest.mark.parametrize("variant", GPU)
+@pytest.mark.parametrize("variant", [each for each in GPU if not STRASSEN.variant(each).retired])
 def test_no_way_may_be_as_wrong_as_a_shorter_type(variant: str) -> None:
     """TF32's error is about 3e-4, bfloat16's 2e-3."""
     way = way_of(variant)
     allowed = strassen_work.tolerance(variant, 4096)
     accurate = way is None and "f32" not in variant and "bf16" not in variant
-    if accurate or (way is not None and way.inner in ("sgemm", "ffma", "fp16x3", "bf16x6", "tf32x3")):
+    if accurate or (way is not None and way.inner in ("sgemm", "fp16x3", "bf16x6", "tf32x3")):
         assert allowed < 2.9e-4
     assert 0 < allowed < 1
 
@@ -217,6 +218,19 @@ def test_an_error_is_kept_live_and_in_a_recording() -> None:
     again = from_cells(to_cells(row, STRASSEN), STRASSEN, "a CPU")
     assert list(to_cells(row, STRASSEN)) == list(columns(STRASSEN))
     assert again.measurement.error == row.measurement.error == ran.error
+
+
+def test_what_is_retired_is_read_and_never_measured() -> None:
+    gone = [variant.name for variant in STRASSEN.variants if variant.retired]
+    assert "ffma-strassen-2-prepared" in gone and set(gone) <= set(Recorded("h200").variants(STRASSEN))
+    assert not {name for step in steps([STRASSEN], "cuda") for name in step.variants} & set(gone)
+    for name in gone:
+        assert "retired" in STRASSEN.variant(name).label and STRASSEN.cost_at(name, {"size": 4096}) is not None
+        assert STRASSEN.predicted_run(name, {"size": 4096}) is None
+        with pytest.raises(UnavailableError, match="is retired"):
+            STRASSEN.workload(name, {"size": 4096})
+        with pytest.raises(UnavailableError, match="is retired"):
+            Live("cpu").measure(STRASSEN, name, {"size": 4096})
 
 
 # ---- claims on made-up machines ----
@@ -290,7 +304,10 @@ def verdict(claim: str, source: Any, described: Experiment = STRASSEN) -> str:
     return next(each for each in described.claims if each.name == claim).verdict(Evidence(described, source)).status
 
 
-@pytest.mark.parametrize("claim", [each.name for each in STRASSEN.claims])
+JUDGED = [each.name for each in STRASSEN.claims if not each.entry.retired]
+
+
+@pytest.mark.parametrize("claim", JUDGED)
 def test_every_claim_holds_on_a_good_machine_and_is_silent_on_none(claim: str) -> None:
     assert verdict(claim, Machine()) == "holds"
     assert verdict(claim, Machine(only=lambda variant: False)) == "not measured"
@@ -315,7 +332,6 @@ FAILS: dict[str, Machine] = {
     "bf16-8192": Machine(leveled("bf16")),
     "tf32-16384": Machine(leveled("tf32")),
     "error-strassen": Machine(worse={"ffma-strassen-1-prepared": 1.2}),
-    "error-winograd": Machine(worse={"ffma-winograd-2-prepared": 1.3}),
     "levels-on-frontier": Machine(leveled(*RATES, by=30.0)),
     "matmul-chooses": Machine({"auto-bf16": 1.2}),
     "sixteen-times": Machine({"bf16": 1.3}),
@@ -328,7 +344,7 @@ def test_every_claim_can_fail(claim: str) -> None:
 
 
 def test_every_claim_has_a_machine_on_which_it_fails() -> None:
-    assert {*FAILS, "odd-sizes"} == {claim.name for claim in STRASSEN.claims}
+    assert {*FAILS, "odd-sizes"} == set(JUDGED)
 
 
 def test_an_odd_size_may_cost_too_much() -> None:
@@ -403,12 +419,11 @@ def test_pictures_and_lists_say_that_clocks_differ() -> None:
 
 def test_errors_grow_from_cublas_and_that_from_sums_in_order_stands_beside_it() -> None:
     split_sums = Machine(worse={"sgemm": 0.5})
-    for form, grown, own in (("strassen", "2.90x", "1.45x"), ("winograd", "3.60x", "1.80x")):
-        status, text = told(f"error-{form}", split_sums)
-        assert status == "fails" and f"at most {grown} a level, with " in text.partition(" against cuBLAS SGEMM")[0]
-        assert f"against a product that sums in order at most {own} a level" in text
-        exact_sums = Machine(worse={"sgemm": 2.0})
-        assert told(f"error-{form}", exact_sums)[0] == "holds", "a user's other choice is cuBLAS, as wrong as it is"
+    status, text = told("error-strassen", split_sums)
+    assert status == "fails" and "at most 2.90x a level, with " in text.partition(" against cuBLAS SGEMM")[0]
+    assert "against a product that sums in order at most 1.45x a level" in text
+    exact_sums = Machine(worse={"sgemm": 2.0})
+    assert told("error-strassen", exact_sums)[0] == "holds", "a user's other choice is cuBLAS, as wrong as it is"
     no_ffma = Machine(worse={"sgemm": 0.5}, only=lambda name: not name.startswith("ffma"))
     assert told("error-strassen", no_ffma)[0] == "fails", "SGEMM's own levels are compared with it too"
 

@@ -197,7 +197,7 @@ def test_the_effective_roof_passes_the_peak_for_large_sizes_only() -> None:
 def test_measured_points_stand_under_their_roof(recorded: Recorded) -> None:
     points = measured(recorded, "float32", 2)
     assert [point.size for point in points][-1] == 16384
-    assert points[-1].effective == pytest.approx(2 * 16384**3 / time_and_error("ffma-strassen-2-prepared", 16384)[0])
+    assert points[-1].effective == pytest.approx(2 * 16384**3 / time_and_error("sgemm-strassen-2-prepared", 16384)[0])
     text = drawing("strassen-roofline", source=recorded, level=2).text
     assert re.search(r"Measured at 16384: .* effective, .* actual, .* % of the peak", text)
     assert "Measured" not in drawing("strassen-roofline", source="cpu", level=2).text

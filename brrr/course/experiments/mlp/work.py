@@ -96,7 +96,7 @@ def _through_networks(way: str, network: Network, weights: Weights) -> tuple[Run
 # ---- Strassen's algorithm ----
 
 STRASSEN: dict[str, dict[str, Any]] = {
-    "strassen": {"accuracy": 1e-5, "inner": ("sgemm", "ffma"), "graphs": True},
+    "strassen": {"accuracy": 1e-5, "inner": "sgemm", "graphs": True},
     "strassen-accurate": {"accuracy": "fp32", "graphs": True},
     "strassen-one": {"level": 1, "form": "strassen", "inner": "sgemm"},
 }

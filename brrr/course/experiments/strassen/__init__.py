@@ -90,7 +90,7 @@ def _between(way: Way) -> bool:
 
 
 def _variants() -> tuple[Variant, ...]:
-    measured = (Variant(way.name, way.label, "cuda") for way in ways.MEASURED)
+    measured = (Variant(w.name, w.label, "cuda", retired=w.inner in ways.RETIRED) for w in ways.MEASURED)
     rivals = (Variant(name, ways.TORCH_LABELS[name], "cuda") for name in ways.TORCH)
     chosen = (Variant(f"auto-{name}", f"matmul(accuracy={_told(name)})", "cuda") for name in ways.CHOSEN)
     on_cpu = (Variant(f"{ways.CPU}{way.name}", f"CPU, {way.label}", "cpu") for way in ways.ON_CPU)
@@ -103,8 +103,8 @@ def _told(accuracy: str) -> str:
 
 
 SHOWN = (
-    "sgemm", "ffma", "ffma-strassen-1-prepared", "ffma-strassen-2-prepared", "ffma-strassen-3-prepared", "bf16",
-    "fp16x3", "auto-fp32", "cpu-sgemm", "cpu-sgemm-strassen-1", "cpu-sgemm-strassen-1-prepared",
+    "sgemm", "sgemm-strassen-1-prepared", "sgemm-strassen-2-prepared", "sgemm-strassen-3-prepared", "bf16", "fp16x3",
+    "auto-fp32", "cpu-sgemm", "cpu-sgemm-strassen-1", "cpu-sgemm-strassen-1-prepared",
     "cpu-sgemm-winograd-1",
 )  # fmt: skip
 VARIANTS = _variants()

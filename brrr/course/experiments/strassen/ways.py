@@ -1,6 +1,6 @@
 """Which ways of multiplying `strassen` measures, what is counted of them, and the bounds that a datasheet sets them.
 
-A variant has the name of its way in `brrr.strassen` (`ffma-strassen-2-prepared`), `auto-fp32` where `matmul` chooses,
+A variant has the name of its way in `brrr.strassen` (`sgemm-strassen-2-prepared`), `auto-fp32` where `matmul` chooses,
 `torch-fp16x3` where torch's own calls make a split product; on a CPU with `cpu-` before it.
 
 The FLOP of a `Cost` are those of the textbook's product, 2n^3, for every way: an *effective* rate, FLOP over time, may
@@ -9,7 +9,7 @@ then lie above the peak, because a way with levels multiplies less. What is real
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Matmul, OperatorCost
@@ -17,7 +17,7 @@ from brrr.course.experiments.predicted import flop_of, kernel
 from brrr.course.nouns.experiment import PredictedRun, Variant
 from brrr.gpu.datasheet import Hardware
 from brrr.strassen.algebra.blocks import block_shape
-from brrr.strassen.ways import LEVELS, WAYS, Way
+from brrr.strassen.ways import LEVELS, WAYS, Inner, Way
 from brrr.strassen.workspace import Buffers
 
 TORCH = {"torch-fp16x3": 0, "torch-fp16x3-chunks": 1024}
@@ -34,6 +34,27 @@ CHOSEN = ("fp32", "1e-5", "tf32", "bf16")
 CPU = "cpu-"
 
 
+RETIRED = {"ffma": Inner("ffma", "our float32 kernel, retired", "float32", ("float32",), ("cuda",), 24, True)}
+"""Inner products whose code is gone, and whose recorded times are still read."""
+
+
+@dataclass(frozen=True)
+class RetiredWay(Way):
+    """A way that nothing runs any more; nothing is checked, since it was."""
+
+    def __post_init__(self) -> None:
+        pass
+
+    @property
+    def kind(self) -> Inner:
+        """Its inner product."""
+        return RETIRED[self.inner]
+
+
+def _retired(inner: str, *levels: int, form: str = "strassen", prepared: bool = False) -> tuple[Way, ...]:
+    return tuple(RetiredWay(inner, level, form if level else None, prepared) for level in levels)
+
+
 def _levels(inner: str, *levels: int, form: str = "strassen", prepared: bool = False) -> tuple[Way, ...]:
     return tuple(Way(inner, level, form, prepared) for level in levels)
 
@@ -41,9 +62,9 @@ def _levels(inner: str, *levels: int, form: str = "strassen", prepared: bool = F
 FP32 = (
     *_levels("sgemm", 0, 1, 2, 3, 4),
     *_levels("sgemm", 1, 2, 3, 4, prepared=True),
-    *_levels("ffma", 0, 3),
-    *_levels("ffma", 1, 2, 3, 4, prepared=True),
-    *_levels("ffma", 1, 2, 3, form="winograd", prepared=True),
+    *_retired("ffma", 0, 3),
+    *_retired("ffma", 1, 2, 3, 4, prepared=True),
+    *_retired("ffma", 1, 2, 3, form="winograd", prepared=True),
 )
 """Without tensor cores, where Strassen's algorithm is the only way to go faster."""
 
@@ -56,7 +77,9 @@ SHORT = (
 SPLIT = (*_levels("fp16x3", 0, 1, 2), *_levels("fp16x3", 0, 1, 2, prepared=True))
 RIVALS = (*_levels("tf32x3", 0), *_levels("bf16x6", 0))
 MEASURED = (*FP32, *SHORT, *SPLIT, *RIVALS)
-"""Every way of `brrr.strassen` that is measured on a GPU."""
+"""Every way of `brrr.strassen` that is measured on a GPU, and those that were, in the figures' order."""
+
+_KNOWN = {**WAYS, **{way.name: way for way in MEASURED}}
 
 ON_CPU = (
     *_levels("sgemm", 0, 1, 2),
@@ -65,7 +88,7 @@ ON_CPU = (
     *_levels("fp16x3", 0),
 )
 
-ACCURATE = ("sgemm", "ffma", "fp16x3", "bf16x6", "tf32x3")
+ACCURATE = ("sgemm", "fp16x3", "bf16x6", "tf32x3")
 """Inner products that are meant to be as accurate as float32."""
 
 
@@ -75,7 +98,7 @@ def way_of(variant: str) -> Way | None:
     >>> way_of("cpu-sgemm-winograd-1"), way_of("auto-fp32")
     (Way(inner='sgemm', level=1, form='winograd', prepared=False), None)
     """
-    return WAYS.get(variant.removeprefix(CPU))
+    return _KNOWN.get(variant.removeprefix(CPU))
 
 
 def accuracy_of(variant: str) -> str:
@@ -109,8 +132,8 @@ def line_name(variant: str) -> str:
 def short(variant: str) -> str:
     """How a variant reads beside its marker: S or W with the levels, a star for a prepared right side.
 
-    >>> short("ffma-strassen-2-prepared"), short("cpu-sgemm-winograd-1"), short("auto-fp32")
-    ('ffma S2*', 'sgemm W1', 'matmul(fp32)')
+    >>> short("sgemm-strassen-2-prepared"), short("cpu-sgemm-winograd-1"), short("auto-fp32")
+    ('sgemm S2*', 'sgemm W1', 'matmul(fp32)')
     """
     accuracy, way = accuracy_of(variant), way_of(variant)
     if accuracy:
@@ -216,7 +239,7 @@ def fp32_bound(hardware: Hardware | None, point: Point) -> float | None:
 
 # ---- what is predicted: a pass over each side, the products, a pass behind them ----
 
-TYPES = {"sgemm": "float32", "ffma": "float32", "bf16": "bfloat16", "fp16": "float16", "fp16x3": "float16",
+TYPES = {"sgemm": "float32", "bf16": "bfloat16", "fp16": "float16", "fp16x3": "float16",
          "bf16x6": "bfloat16"}  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Source, quick
 from brrr.gpu import is_gpu
-from brrr.strassen.ways import WAYS, Way
+from brrr.strassen.ways import Way
 
 if TYPE_CHECKING:
     from brrr.course.view.display import Lock
@@ -63,8 +63,8 @@ FIRST = {"cuda": 4096, "cpu": 512}
 """The size at which a live source measures before a drawing shows it."""
 
 FIRST_ON_GPU = (
-    "sgemm", "ffma", "ffma-strassen-1-prepared", "ffma-strassen-2-prepared", "ffma-winograd-2-prepared", "fp16x3",
-    "fp16x3-strassen-1", "tf32", "bf16", "bf16-strassen-1", "fp16",
+    "sgemm", "sgemm-strassen-1-prepared", "sgemm-strassen-2-prepared", "fp16x3", "fp16x3-strassen-1", "tf32",
+    "bf16", "bf16-strassen-1", "fp16",
 )  # fmt: skip
 FIRST_ON_CPU = (
     "cpu-sgemm", "cpu-sgemm-strassen-1", "cpu-sgemm-strassen-1-prepared", "cpu-sgemm-strassen-2-prepared",
@@ -74,18 +74,14 @@ FIRST_ON_CPU = (
 products are slow: with all of them a reader would wait for a minute."""
 
 KINDS = {
-    "float32, Strassen": ("ffma", "strassen"),
-    "float32, Winograd": ("ffma", "winograd"),
-    "float32, balanced": ("ffma", "balanced"),
-    "float32, cuBLAS inside": ("sgemm", "strassen"),
+    "float32, Strassen": ("sgemm", "strassen"),
+    "float32, Winograd": ("sgemm", "winograd"),
+    "float32, Winograd, retired kernel": ("ffma", "winograd"),
+    "float32, balanced": ("sgemm", "balanced"),
     "float32's accuracy, tensor cores": ("fp16x3", "strassen"),
     "TF32": ("tf32", "strassen"),
     "bfloat16": ("bf16", "strassen"),
 }
-ON_CPU = {
-    "float32, Strassen": ("sgemm", "strassen"), "float32, Winograd": ("sgemm", "winograd"),
-    "float32, balanced": ("sgemm", "balanced"),
-}  # fmt: skip
 
 
 def described() -> Experiment:
@@ -127,18 +123,17 @@ class Seen:
 
 def kinds_of(source: Source) -> dict[str, tuple[str, str]]:
     """The inner products and forms that a source has, by their titles."""
-    there = {name.removeprefix(CPU) for name in source.variants(described())}
-    table = KINDS if _on_gpu(source) else ON_CPU
-    return {
-        title: (inner, form) for title, (inner, form) in table.items()
-        if any(way.inner == inner and way.form == form for way in map(WAYS.get, there) if way and way.level)
-    }  # fmt: skip
+    gpu = _on_gpu(source)
+    names = [name for name in source.variants(described()) if name.startswith(CPU) != gpu]
+    there = {(way.inner, way.form) for way in map(way_of, names) if way and way.level}
+    return {title: each for title, each in KINDS.items() if each in there}
 
 
 def seen(source: Source, inner: str, form: str, level: int, size: int, *, prepared: bool = True) -> Seen | None:
     """A way as it was measured: with its right side prepared where that was, else as it is; None where it was not."""
     if level:
-        names = [Way(inner, level, form, ready).name for ready in ((True, False) if prepared else (False,))]
+        plain = f"{inner}-{form}-{level}"
+        names = [f"{plain}-prepared", plain] if prepared else [plain]
     else:
         names = [inner]
     place = "" if _on_gpu(source) else CPU

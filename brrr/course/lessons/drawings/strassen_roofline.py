@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 LEVELS = (0, 1, 2, 3)
 SIZES = (*(size for power in range(7, 15) for size in (2**power, 3 * 2 ** (power - 1))), 2**15)
 LARGE = 16384
-MEASURED_INNERS = {"float32": ("sgemm", "ffma"), "bfloat16": ("bf16",)}
 _HEIGHT = 470
 _CHOSEN = "#D55E00"
 
@@ -73,7 +72,7 @@ def measured(source: Source, dtype: str, level: int) -> list[Point]:
     if not gpu_of(source)[1]:
         return []
     evidence = Evidence(experiment("strassen"), source)
-    wanted = [way for way in MEASURED if way.inner in MEASURED_INNERS[dtype] and way.level == level]
+    wanted = [way for way in MEASURED if way.inner == INNERS[dtype][0] and way.level == level]
     lines = [line_name(way.name) for way in wanted if way.prepared or not level]
     found = []
     for size in evidence.experiment.axis("size").values:
