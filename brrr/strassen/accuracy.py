@@ -34,11 +34,14 @@ from brrr.strassen.calibration import CONSTANTS, Table
 from brrr.strassen.ways import FORM_NAMES, INNERS, LEVELS, WAYS, Inner, Way
 from brrr.strassen.workspace import product_dtype
 
-BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4}
+BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 """Significant bits of a type."""
 
-NAMED = {"fp64": "fp64", "fp32": "sgemm", "tf32": "tf32", "bf16": "bf16", "fp16": "fp16", "fp8": "fp8"}
+NAMED = {"fp64": "fp64", "fp32": "sgemm", "tf32": "tf32", "bf16": "bf16", "fp16": "fp16"}
 """Accuracies that have a name: as good as the classical product of that type."""
+
+FP8_BITS = 4
+"""Of float8 (e4m3), whose accuracy may be asked for: nothing here multiplies in it, so a better way is taken."""
 
 OF_TYPE = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 """What an operand's type asks for, where nothing else is asked for."""
@@ -75,8 +78,8 @@ def product_error(inner: Inner, depth: float, table: Table = CONSTANTS) -> float
         from brrr.strassen.split.splitting import expected_error  # and with it torch
 
         return expected_error(max(1, math.ceil(depth)))
-    cut = math.sqrt(2) * _rounded(inner.bits) if inner.split or inner.name == "tf32" else 0.0
-    deep = 8 if inner.name in ("tf32", "tf32x3") else 16  # a step of the tensor core, in numbers of 4 bytes or of 2
+    cut = math.sqrt(2) * _rounded(inner.bits) if inner.name == "tf32" else 0.0
+    deep = 8 if inner.name == "tf32" else 16  # a step of the tensor core, in numbers of 4 bytes or of 2
     return math.hypot(cut, table["error.tensor_core"].value * depth / deep)
 
 
@@ -92,9 +95,12 @@ def accuracy_limit(accuracy: float | str | None, k: int, operand: str = "float32
         accuracy = OF_TYPE[operand]
     if isinstance(accuracy, str) and accuracy in NAMED:
         return CLOSE * predicted_error(WAYS[NAMED[accuracy]], k, operand, table)
+    if accuracy == "fp8":
+        return CLOSE * math.sqrt(2) * _rounded(FP8_BITS)
     number = isinstance(accuracy, int | float) and not isinstance(accuracy, bool)
     if not number or not 0 < float(accuracy) < math.inf:
-        raise ArgumentError("matmul", "accuracy", accuracy, f"a relative error above 0, or one of {', '.join(NAMED)}")
+        named = ", ".join([*NAMED, "fp8"])
+        raise ArgumentError("matmul", "accuracy", accuracy, f"a relative error above 0, or one of {named}")
     return float(accuracy)
 
 
@@ -109,7 +115,7 @@ def _cut_factors(way: Way, inner: Inner, operand: str) -> float:
     if inner.split or inner.bits >= 24:
         return 0.0
     if not way.level:
-        kept = 1 if BITS[inner.dtype] == inner.bits and inner.bits > 4 else 0  # the product, in the factors' type too
+        kept = BITS[inner.dtype] == inner.bits  # the product, in the factors' type too
         return math.sqrt(2 + kept) * _rounded(inner.bits) if narrowed else 0.0
     every, summed = _counted(way.form, way.level)
     counted = 2 * every if narrowed else summed

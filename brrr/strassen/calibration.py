@@ -69,7 +69,6 @@ CONSTANTS: Table = MappingProxyType(
         "rate.fp16.batched": Constant(1.0, f"{_H200}: a level at 2048", ((1960, 0.75), (3750, 1.0))),
         "rate.bf16": Constant(1.0, _H200, ((8192, 1.0), (16384, 1.11))),
         "rate.bf16.batched": Constant(1.0, _H200, ((1960, 0.75), (3750, 1.0), (7836, 1.036), (16384, 1.11))),
-        "rate.fp8": Constant(1.0, _PREDICTOR),
         "rate.fp16x3": Constant(
             0.88,
             f"{_H200}: one product and seven",
@@ -78,19 +77,9 @@ CONSTANTS: Table = MappingProxyType(
         "rate.fp16x3.batched": Constant(
             0.88, f"{_H200}: a level and two", ((1000, 0.75), (2048, 0.97), (4096, 0.98), (8192, 0.945), (16384, 1.07))
         ),
-        "rate.bf16x3": Constant(0.62, f"{_H200}: size 8192"),
-        "rate.bf16x6": Constant(
-            0.66, f"{_H200}: sizes 2048 to 16384", ((2048, 0.56), (4096, 0.79), (8192, 1.0), (16384, 1.21))
-        ),
-        "rate.tf32x3": Constant(
-            0.88,
-            f"{_H200}: sizes 2048 to 16384, its terms made by torch's calls",
-            ((2048, 0.7), (4096, 0.73), (8192, 1.0), (16384, 1.03)),
-        ),
         # Passes over memory, against the predictor's copy of as many bytes.
         "rate.sums": Constant(0.79, f"{_H200}: median of 157 rows at 1.9 GHz and more; 0.6 to 1"),
         "rate.casts": Constant(0.62, f"{_H200}: 0.4 to 0.9, rounding to a short type and back by torch's copies"),
-        "rate.float8": Constant(0.086, f"{_H200}: 15 kernels of torch's; 0.06 to 0.07 up to 2048, then 0.09"),
         "rate.turned": Constant(0.45, f"{_H200}: 1.3 to 2.6 TB/s, splitting a right operand that lies as (k, n)"),
         # What `fitting.py` decides by whether odd sizes are rounded up, peeled or copied: FLOP/s, B/s, seconds.
         "fit.float32": Constant(51e12, f"{_H200}: SGEMM at 4096"),
@@ -116,11 +105,7 @@ CONSTANTS: Table = MappingProxyType(
         "error.tf32": Constant(1.0, "the model"),
         "error.fp16": Constant(1.0, "the model"),
         "error.bf16": Constant(1.0, "the model"),
-        "error.fp8": Constant(1.0, "the model"),
         "error.fp16x3": Constant(1.0, "splitting.expected_error"),
-        "error.bf16x3": Constant(1.0, "the model"),
-        "error.bf16x6": Constant(1.0, "the model"),
-        "error.tf32x3": Constant(1.0, f"{_H200}: the model gives 4.9e-6 at 2048, 1.9e-5 at 8192, 3.8e-5 at 16384"),
         # How fast a tensor core's sums lose against float32's: relative error for each step of 16 (TF32: 8).
         "error.tensor_core": Constant(1.85e-8, f"{_H200}: 9.1e-6 to 9.7e-6 after 512 steps, twice that after 1024"),
         # Growth of the error a level, against what the form's coefficients say.

@@ -139,8 +139,6 @@ def _untimed(way: Way, request: Constraints, kind: str) -> ParetoPoint | None:
 
 
 def _asked_for(way: Way, request: Constraints) -> bool:
-    if way.inner == "fp8" and (request.n % 16 or request.k % 16):
-        return False  # cuBLASLt's float8 takes no others
     if request.inner and way.inner not in request.inner:
         return False
     if request.level is not None and way.level != request.level:
@@ -216,9 +214,6 @@ def _limit(request: Constraints) -> float:
 # ---------------------------------------------------------------------------------------------------------------------
 # How long the host takes to issue a way's launches, where no CUDA Graph does it.
 
-RIVALS = {"fp8": 17, "tf32x3": 16, "bf16x6": 36, "bf16x3": 16}
-"""Launches of ways that are several of torch's calls; counted on an H200, that of bf16x3 assumed."""
-
 
 def issuing_s(way: Way, request: Constraints) -> float:
     """Seconds of the host for all launches of a way."""
@@ -228,8 +223,6 @@ def issuing_s(way: Way, request: Constraints) -> float:
 
 def launches(way: Way, request: Constraints) -> int:
     """How many launches a way is, those of thin products and of copies with it."""
-    if way.inner in RIVALS:
-        return RIVALS[way.inner]
     sizes = request.m, request.n, request.k
     thin = 0 if request.whole else len(thin_parts(core_of(way, *sizes, request.operand), *sizes))
     return _whole(way, request) + thin

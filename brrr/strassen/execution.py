@@ -101,8 +101,8 @@ def steps(
     core = sizes if whole else _core(way, sizes, right)
     if core != sizes:
         return peeled_steps(way, core, a, right, out, arena)
-    if way.kind.split or way.inner == "fp8":
-        return _special(way, a, right, out, arena)
+    if way.kind.split:
+        return aligned.split_steps(way, a, right, out, arena)
     if way.nested:
         return nested_steps(way, a, right, out, arena)
     if not way.level and (made := _aligned(way, a, right, out, arena)):
@@ -128,17 +128,6 @@ def _aligned(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: 
         return None
     copies = copied(way, a.shape[0], right.n, right.k, operand_name(a))
     return aligned.aligned_steps(way, a, right, out, arena, copies) if copies.any else None
-
-
-def _special(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
-    """The ways that are more than sums and one product."""
-    if way.inner == "fp16x3":
-        from brrr.strassen.steps import split_steps
-
-        return split_steps(way, a, right, out, arena)
-    from brrr.strassen.steps import rival_steps
-
-    return rival_steps(way, a, right, out)
 
 
 def run_all(made: list[Run]) -> None:
@@ -199,9 +188,7 @@ def _right_steps(way: Way, right: Right, arena: Arena) -> tuple[list[Run], tuple
     """What makes the right side's factors, and where they will be; nothing where it is taken as it is."""
     dtype, source = getattr(torch, way.dtype), right.source
     if way.kind.split:
-        from brrr.strassen.steps import right_terms
-
-        return right_terms(way, right, arena)
+        return aligned.right_terms(way, right, arena)
     if way.level:
         rows, columns = source.shape
         shape = buffer_shape(rows, columns, "right", way.level, right.transposed)

@@ -25,7 +25,7 @@ from brrr.strassen.workspace import Traffic, block_sizes, blocks_added, halves, 
 if TYPE_CHECKING:
     from brrr.roofline.device_model import Where
 
-_LIBRARY = {"fp16x3": "fp16", "bf16x3": "bf16", "bf16x6": "bf16", "tf32x3": "tf32"}
+_LIBRARY = {"fp16x3": "fp16"}
 """The library product whose predicted rate an inner product of ours goes by."""
 
 _CPU_LIBRARY = {"fp16x3": "sgemm", "fp16": "sgemm"}
@@ -221,7 +221,7 @@ def _rates_of(way: Way, kind: str) -> tuple[str, str, str]:
         return ("sums",) * 3
     if way.inner == "fp16x3":
         return "sums", "turned", "sums"
-    return ("float8" if way.inner == "fp8" else "casts",) * 3
+    return ("casts",) * 3
 
 
 @lru_cache(maxsize=4096)

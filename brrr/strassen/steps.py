@@ -19,8 +19,7 @@ from functools import partial
 
 import torch
 
-from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.gpu.precision import float32_products
+from brrr.core.errors import UnavailableError
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.gemm.products import product_step
 from brrr.strassen.operands import Arena, Right, operand_name
@@ -145,102 +144,3 @@ def _terms(way: Way, x: torch.Tensor, side: str, arena: Arena) -> tuple[list[Run
 def _as_terms(way: Way, factors: tuple[torch.Tensor, ...], k: int) -> Terms:
     hi, lo, exponents = factors[:3]
     return Terms(hi, lo, exponents, hi.shape[2] if way.level else k, not way.level)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The classical products that the others are compared with: float8, and others nearly as exact as float32's on
-# tensor cores. These multiply (batch, m, k) by (batch, n, k), or matrices, along k; the library's results are added.
-
-LARGEST = 448.0
-"""The largest number of float8 e4m3."""
-
-FLOAT8_MULTIPLE = 16
-"""What cuBLASLt's float8 products want of depth and columns."""
-
-
-def rival_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor) -> list[Run]:
-    """The product as one function; b's terms are made in it, prepared or not."""
-    if way.inner == "fp8":
-        if right.k % FLOAT8_MULTIPLE or right.n % FLOAT8_MULTIPLE:
-            raise ArgumentError("matmul", "inner", way.inner, f"depth {right.k} and columns {right.n} multiples of 16")
-        return [partial(_float8, a, right.matrix, out)]
-    return [partial(_rival, way.inner, a, right.matrix.t(), out)]
-
-
-def _rival(inner: str, a: torch.Tensor, w: torch.Tensor, out: torch.Tensor) -> None:
-    if inner == "tf32x3":
-        out.copy_(tf32_product(a.contiguous(), w.contiguous()))
-    else:
-        out.copy_(bf16_product(a, w, terms=3 if inner == "bf16x6" else 2))
-
-
-def library_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """a @ b^T of two batches of one 16-bit type, its sums and its result in float32."""
-    if a.is_cuda:
-        return torch.bmm(a, b.transpose(1, 2), out_dtype=torch.float32)
-    return a.float() @ b.float().transpose(1, 2)
-
-
-def bf16_terms(x: torch.Tensor, terms: int) -> list[torch.Tensor]:
-    """x as a sum of bfloat16 terms of 8 bits each; no scaling is needed, their range is float32's.
-
-    >>> [float(term) for term in bf16_terms(torch.tensor([1 + 2**-9 + 2**-18]), 3)]
-    [1.0, 0.001953125, 3.814697265625e-06]
-    """
-    made = []
-    for _ in range(terms):
-        made.append(x.bfloat16())
-        x = x - made[-1].float()
-    return made
-
-
-def bf16_product(a: torch.Tensor, b: torch.Tensor, terms: int) -> torch.Tensor:
-    """bf16x3 (2 terms, 3 products: 16 bits) or bf16x6 (3 terms, 6 products: 24 bits), small products first."""
-    if terms not in (2, 3):
-        raise ArgumentError("bf16_product", "terms", terms, "2 or 3")
-    flat = a.ndim == 2
-    left, right = (bf16_terms(each.unsqueeze(0) if flat else each, terms) for each in (a, b))
-    kept = sorted(((i, j) for i in range(terms) for j in range(terms) if i + j < terms), key=lambda pair: -sum(pair))
-    (i, j), *others = kept
-    total = library_product(left[i], right[j])
-    for i, j in others:
-        total += library_product(left[i], right[j])
-    return total[0] if flat else total
-
-
-def tf32_terms(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """x as two float32 tensors: rounded to the 11 bits that TF32 holds, and the rest, of which it keeps 11.
-
-    >>> [float(term) for term in tf32_terms(torch.tensor([1 + 2**-12]))]
-    [1.0, 0.000244140625]
-    """
-    hi = ((x.contiguous().view(torch.int32) + 2**12) & -(2**13)).view(torch.float32)
-    return hi, x - hi
-
-
-def tf32_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Three TF32 products of two terms by the library; on the CPU, which has no TF32, float32 products.
-
-    The sums stay in the tensor core, which truncates them: an error in proportion to k, 1.9e-5 at 8192 on an H200.
-    """
-    (a_hi, a_lo), (b_hi, b_lo) = tf32_terms(a), tf32_terms(b)
-    with float32_products(tf32=True):
-        total = a_lo @ b_hi.mT
-        total += a_hi @ b_lo.mT
-        total += a_hi @ b_hi.mT
-    return total
-
-
-def _float8(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
-    """Both operands scaled by their largest number, as float8; torch's product scales back."""
-    (left, left_scale), (below, below_scale) = _as_float8(a), _as_float8(b.t())
-    product = torch._scaled_mm(
-        left, below.t(), scale_a=left_scale, scale_b=below_scale, out_dtype=torch.bfloat16, use_fast_accum=True
-    )
-    out.copy_(product)
-
-
-def _as_float8(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """x in float8, row by row in memory, and what its numbers must be multiplied with."""
-    scale = (x.abs().amax().float() / LARGEST).clamp_min(torch.finfo(torch.float32).tiny)
-    return (x / scale).to(torch.float8_e4m3fn).contiguous(), scale

@@ -63,13 +63,9 @@ _LIST = (
     Inner("fp64", "float64", "float64", ("float64",), _BOTH, 53, True, levels=_NESTED),
     Inner("sgemm", "SGEMM (float32)", "float32", _F32, _BOTH, 24, True, levels=_NESTED),
     Inner("fp16x3", "two float16 terms, 3 products", "float16", _F32, _BOTH, 22, False, 2, 3),
-    Inner("tf32x3", "two TF32 terms, 3 products", "float32", _F32, _GPU, 22, False, 2, 3, (0,)),
-    Inner("bf16x6", "three bfloat16 terms, 6 products", "bfloat16", _F32, _GPU, 24, False, 3, 6, (0,)),
-    Inner("bf16x3", "two bfloat16 terms, 3 products", "bfloat16", _F32, _GPU, 16, False, 2, 3, (0,)),
     Inner("tf32", "TF32", "float32", _F32, _GPU, 11, False),
     Inner("fp16", "float16", "float16", ("float16", "float32"), _BOTH, 11, False),
     Inner("bf16", "bfloat16", "bfloat16", ("bfloat16", "float32"), _BOTH, 8, False),
-    Inner("fp8", "float8 (e4m3)", "float8_e4m3fn", _F32, _GPU, 4, False, levels=(0,)),
 )  # fmt: skip
 
 INNERS: Mapping[str, Inner] = MappingProxyType({each.name: each for each in _LIST})

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.strassen import steps as rivals
 from brrr.strassen.split.splits import Terms
 from brrr.strassen.split.splitting import CHUNK, SPLIT_ERROR, TRUNCATION, expected_error, split, split_product
 
@@ -205,27 +204,3 @@ def test_the_model_grows_with_the_chunk_and_with_k() -> None:
     assert expected_error(8192, 128) < expected_error(8192, 256) < expected_error(8192, 8192)
     assert expected_error(16384) > expected_error(1024)
     assert expected_error(8192, 8192) > 3 * 512 * TRUNCATION * 0.99
-
-
-# ---- rivals ----
-
-
-def test_rivals_are_as_exact_as_their_bits() -> None:
-    a, b = torch.randn(2, 40, 200), torch.randn(2, 30, 200)
-    exact = a.double() @ b.double().transpose(1, 2)
-    assert relative(rivals.bf16_product(a, b, 2), exact) < 3e-5
-    assert relative(rivals.bf16_product(a, b, 3), exact) < 5e-7
-    assert relative(rivals.tf32_product(a, b), exact) < 5e-7
-    with pytest.raises(ArgumentError, match="terms is 4; expected 2 or 3"):
-        rivals.bf16_product(a, b, 4)
-
-
-def test_the_terms_of_rivals_add_up() -> None:
-    x = torch.randn(1000)
-    assert relative(sum(term.double() for term in rivals.bf16_terms(x, 3)), x) < 2**-24  # type: ignore[arg-type]
-    hi, lo = rivals.tf32_terms(x)
-    assert (
-        torch.equal(hi + lo, x)
-        and bool((lo.abs() <= 2**-11 * x.abs()).all())
-        and not (hi.view(torch.int32) & (2**13 - 1)).any()
-    )

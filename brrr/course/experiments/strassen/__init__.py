@@ -66,8 +66,6 @@ def _on_gpu(way: Way, n: int) -> bool:
     smallest = SMALLEST if way.kind.exact_sums else SHORT_SMALLEST
     if n < smallest[way.level] or ways.workspace_bytes(way, n) > MEMORY_BYTES:
         return False
-    if way.inner == "fp8" and n % 16:  # cuBLAS's condition
-        return False
     if way.form == "winograd" and n > WINOGRAD_LARGEST:
         return False
     if n in OFF_GRID:

@@ -34,7 +34,13 @@ CHOSEN = ("fp32", "1e-5", "tf32", "bf16")
 CPU = "cpu-"
 
 
-RETIRED = {"ffma": Inner("ffma", "our float32 kernel, retired", "float32", ("float32",), ("cuda",), 24, True)}
+_GONE = (
+    Inner("ffma", "our float32 kernel, retired", "float32", ("float32",), ("cuda",), 24, True),
+    Inner("tf32x3", "two TF32 terms, 3 products, retired", "float32", ("float32",), ("cuda",), 22, False, 2, 3),
+    Inner("bf16x6", "three bfloat16 terms, 6 products, retired", "bfloat16", ("float32",), ("cuda",), 24, False, 3, 6),
+    Inner("fp8", "float8 (e4m3), retired", "float8_e4m3fn", ("float32",), ("cuda",), 4, False),
+)
+RETIRED = {each.name: each for each in _GONE}
 """Inner products whose code is gone, and whose recorded times are still read."""
 
 
@@ -72,10 +78,10 @@ SHORT = (
     *_levels("tf32", 0, 1, 2), *_levels("tf32", 1, 2, prepared=True),
     *_levels("bf16", 0, 1, 2, 3), *_levels("bf16", 1, 2, 3, prepared=True),
     *_levels("fp16", 0), *_levels("fp16", 1, prepared=True),
-    *_levels("fp8", 0),
+    *_retired("fp8", 0),
 )  # fmt: skip
 SPLIT = (*_levels("fp16x3", 0, 1, 2), *_levels("fp16x3", 0, 1, 2, prepared=True))
-RIVALS = (*_levels("tf32x3", 0), *_levels("bf16x6", 0))
+RIVALS = (*_retired("tf32x3", 0), *_retired("bf16x6", 0))
 MEASURED = (*FP32, *SHORT, *SPLIT, *RIVALS)
 """Every way of `brrr.strassen` that is measured on a GPU, and those that were, in the figures' order."""
 
@@ -88,7 +94,7 @@ ON_CPU = (
     *_levels("fp16x3", 0),
 )
 
-ACCURATE = ("sgemm", "fp16x3", "bf16x6", "tf32x3")
+ACCURATE = ("sgemm", "fp16x3")
 """Inner products that are meant to be as accurate as float32."""
 
 
@@ -130,10 +136,10 @@ def line_name(variant: str) -> str:
 
 
 def short(variant: str) -> str:
-    """How a variant reads beside its marker: S or W with the levels, a star for a prepared right side.
+    """How a variant reads beside its marker: S or W with the levels, a star for a prepared right side, what is retired.
 
-    >>> short("sgemm-strassen-2-prepared"), short("cpu-sgemm-winograd-1"), short("auto-fp32")
-    ('sgemm S2*', 'sgemm W1', 'matmul(fp32)')
+    >>> short("sgemm-strassen-2-prepared"), short("ffma-winograd-1-prepared"), short("auto-fp32")
+    ('sgemm S2*', 'ffma W1* (retired)', 'matmul(fp32)')
     """
     accuracy, way = accuracy_of(variant), way_of(variant)
     if accuracy:
@@ -141,7 +147,7 @@ def short(variant: str) -> str:
     if way is None:
         return variant.removeprefix(CPU).replace("-", " ")
     level = f" {str(way.form)[0].upper()}{way.level}" if way.level else ""
-    return f"{way.inner}{level}{'*' if way.prepared else ''}"
+    return f"{way.inner}{level}{'*' * way.prepared}{' (retired)' * (way.inner in RETIRED)}"
 
 
 def exact(way: Way) -> bool:
@@ -239,8 +245,7 @@ def fp32_bound(hardware: Hardware | None, point: Point) -> float | None:
 
 # ---- what is predicted: a pass over each side, the products, a pass behind them ----
 
-TYPES = {"sgemm": "float32", "bf16": "bfloat16", "fp16": "float16", "fp16x3": "float16",
-         "bf16x6": "bfloat16"}  # fmt: skip
+TYPES = {"sgemm": "float32", "bf16": "bfloat16", "fp16": "float16", "fp16x3": "float16"}
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
