@@ -44,15 +44,13 @@ class Constant:
         return self.value * found
 
 
-Table = Mapping[str, Constant]
-
 _PREDICTOR = "as the predictor has it"
 BY_SIZE_ON = "NVIDIA H200"
 """The device whose measured rates `by_size` corrects; no other's, and no datasheet's."""
 
 _H200 = "measured on an H200, torch 2.11, CUDA 13.0"
 
-CONSTANTS: Table = MappingProxyType(
+CONSTANTS: Mapping[str, Constant] = MappingProxyType(
     {
         # Rates of inner products, against the predictor's for the library product of the same type and size; the size
         # is that of the cube of as much work, all products of a batch together.
@@ -99,28 +97,17 @@ CONSTANTS: Table = MappingProxyType(
         # What the host takes to issue launches one by one: 9 us for one, 12 for two, 23 for four, 36 for seven.
         "host.launch": Constant(4.8e-6, f"{_H200}: host_s of ways by their launches"),
         "host.call": Constant(4e-6, f"{_H200}: the same, for none"),
-        # Errors, against the model in accuracy.py.
-        "error.fp64": Constant(1.0, "the model"),
-        "error.sgemm": Constant(1.0, f"{_H200}: the model gives the 1.6e-6 seen at 8192"),
-        "error.tf32": Constant(1.0, "the model"),
-        "error.fp16": Constant(1.0, "the model"),
-        "error.bf16": Constant(1.0, "the model"),
-        "error.fp16x3": Constant(1.0, "splitting.expected_error"),
         # How fast a tensor core's sums lose against float32's: relative error for each step of 16 (TF32: 8).
         "error.tensor_core": Constant(1.85e-8, f"{_H200}: 9.1e-6 to 9.7e-6 after 512 steps, twice that after 1024"),
-        # Growth of the error a level, against what the form's coefficients say.
-        "growth.strassen": Constant(1.0, f"{_H200}: 1.42 a level, as by the coefficients"),
-        "growth.winograd": Constant(1.0, f"{_H200}: 1.87 a level, as by the coefficients"),
-        "growth.balanced": Constant(1.0, f"{_H200}: 1.19 a level, as by the coefficients"),
     }
 )
-"""The table in force. A recording's own: `refitted(rows)`, and `source(table)` prints it to be put here."""
+"""By name."""
 
 
-def rate_name(table: Table, inner: str, *, batched: bool) -> str:
+def rate_of(inner: str, *, batched: bool) -> Constant:
     """The constant of an inner product's rate: many products at a time may have one of their own."""
-    own = f"rate.{inner}.batched"
-    return own if batched and own in table else f"rate.{inner}"
+    own = CONSTANTS.get(f"rate.{inner}.batched") if batched else None
+    return own or CONSTANTS[f"rate.{inner}"]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.gpu import is_gpu
 from brrr.strassen.accuracy import PLAIN
-from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS, Table, rate_name
+from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS, rate_of
 from brrr.strassen.peeling import NOTHING, Sizes, aligned_size, copied, core_of, thin_bytes, thin_parts
 from brrr.strassen.ways import INNERS, SIZES, WAYS, Inner, Way
 from brrr.strassen.workspace import Traffic, block_sizes, blocks_added, halves, inside
@@ -64,15 +64,14 @@ class Predictor:
     """Times on one device; `where` is what `brrr.predict` takes, `None` in it where nothing is known of the device."""
 
     where: Where = field(hash=False, compare=False)
-    table: Table = field(default_factory=lambda: CONSTANTS, hash=False, compare=False)
 
     @classmethod
-    def of(cls, device: object, table: Table = CONSTANTS) -> Predictor:
+    def of(cls, device: object) -> Predictor:
         """For a device as `brrr.predict` takes it; MissingPeakError where nothing is known of it."""
         from brrr.roofline.device_model import model_of
 
         model_of(device)  # type: ignore[arg-type]
-        return cls(device, table)  # type: ignore[arg-type]
+        return cls(device)  # type: ignore[arg-type]
 
     @property
     def kind(self) -> str:
@@ -199,12 +198,12 @@ class Predictor:
         """By what a rate differs from the predictor's; where it was measured, by the size of a cube of as much work."""
         from brrr.roofline.device_model import model_of
 
-        found, basis = self.table[rate_name(self.table, inner, batched=count > 1)], model_of(self.where)
+        found, basis = rate_of(inner, batched=count > 1), model_of(self.where)
         known = basis.peaks is not None and basis.device == BY_SIZE_ON
         return found.at(size) if known else found.value
 
     def _rate(self, name: str) -> float:
-        return self.table[f"rate.{name}"].value
+        return CONSTANTS[f"rate.{name}"].value
 
     def _device_s(self, cost: Cost, *, tf32: bool = False) -> list[float]:
         from brrr.roofline.device_model import model_of

@@ -1,4 +1,4 @@
-"""Which way is chosen, and why: the frontier, accuracy, levels, memory, and constants refitted from measurements."""
+"""Which way is chosen, and why: the frontier, accuracy, levels, memory, and the constants."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen import INNERS, WAYS, Way, choosing, frontier, plan
 from brrr.strassen.accuracy import NAMED, Constraints, accuracy_limit, checked, predicted_error
 from brrr.strassen.algebra.scaling import measure
-from brrr.strassen.calibration import CONSTANTS, Constant
+from brrr.strassen.calibration import CONSTANTS
 from brrr.strassen.choosing import GAIN, _planned, _Where, issuing_s, launches
 from brrr.strassen.pareto import ParetoPoint, marked
 from brrr.strassen.predicting import Predictor, predicted_s
 from brrr.strassen.workspace import Buffers, Traffic, least_depth, workspace_bytes
-from tools.strassen_refit import Row, refitted, rows_of, source
 
 
 def test_choosing_loads_no_torch() -> None:
@@ -209,42 +208,10 @@ def test_without_peaks_the_librarys_own_product(monkeypatch: pytest.MonkeyPatch)
 
 # --- constants --------------------------------------------------------------------------------------------------------
 
-TRUTH = {
-    **CONSTANTS,
-    "rate.sgemm": replace(CONSTANTS["rate.sgemm"], value=0.9),
-    "rate.sgemm.batched": replace(CONSTANTS["rate.sgemm.batched"], value=0.9),
-    "rate.fp16x3": replace(CONSTANTS["rate.fp16x3"], value=0.6),
-    "rate.fp16x3.batched": replace(CONSTANTS["rate.fp16x3.batched"], value=0.6), "rate.sums": Constant(0.7, ""),
-    "error.fp16x3": Constant(1.5, ""), "growth.strassen": Constant(0.9, ""),
-}  # fmt: skip
-MEASURED = ("sgemm", "fp16x3", "sgemm-strassen-1", "sgemm-strassen-2", "fp16x3-strassen-1-prepared", "tf32")
-
-
-def test_constants_are_found_again() -> None:
-    """Rows as a device with other constants would give them."""
-    truth = Predictor.of("h200", TRUTH)
-    points = [
-        (name, n, n, n, truth.parts(WAYS[name], n, n, n).total_s, predicted_error(WAYS[name], n, table=TRUTH))
-        for name in MEASURED
-        for n in (2048, 4096, 8192)
-    ]
-    fitted = refitted(rows_of([*points, ("numpy", 8, 8, 8, 1.0, 1.0)], "h200"))
-    for name in ("rate.sgemm", "rate.fp16x3", "rate.sums", "error.fp16x3", "growth.strassen"):
-        assert fitted[name].value == pytest.approx(TRUTH[name].value, rel=0.03), name
-        assert "recorded row" in fitted[name].origin
-    assert fitted["rate.tf32"].value == pytest.approx(1.0)
-    assert '"rate.sums": Constant(' in source(fitted)
-
-
-def test_rows_that_tell_nothing_change_nothing() -> None:
-    rows = [Row("sgemm", 8, 8, 8), Row("sgemm-strassen-1", 8, 8, 8, error=float("nan"), predicted_error=1e-6)]
-    assert refitted(rows) == CONSTANTS
-
 
 def test_every_way_has_its_constants() -> None:
     for way in WAYS.values():
-        assert {f"rate.{way.inner}", f"error.{way.inner}"} <= set(CONSTANTS)
-        assert not way.level or f"growth.{way.form}" in CONSTANTS
+        assert f"rate.{way.inner}" in CONSTANTS
     assert all(each.value > 0 and each.origin for each in CONSTANTS.values())
     assert replace(CONSTANTS["rate.sums"], value=1.0).origin
 
