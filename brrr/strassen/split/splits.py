@@ -59,7 +59,7 @@ def check_split(x: torch.Tensor, terms: int, scale: str, how: str) -> None:
         given = f"{x.dtype} {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
         raise ArgumentError("split", "x", given, "a float32 matrix, or a batch (batch, rows, k) of them")
     if terms != 2:
-        raise ArgumentError("split", "terms", terms, "2", "Three are inner='bf16x6' of matmul")
+        raise ArgumentError("split", "terms", terms, "2")
     for name, value, allowed in (("scale", scale, SCALES), ("how", how, WAYS)):
         if value not in allowed:
             raise ArgumentError("split", name, value, f"one of {', '.join(allowed)}")
