@@ -1,7 +1,7 @@
 """What a split product may lose, and the classical product in its place where it does: decided on the device.
 
->>> a, b = torch.ones(2, 3), torch.tensor([[1e9], [1.0], [1e-9]])
->>> lost_digits(a, b), lost_digits(a * torch.tensor([1e-9, 1.0, 1e9]), b)
+>>> a, b = torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([[1e9], [1.0], [1e-9]])
+>>> lost_digits(a, b), lost_digits(a.flip(1), b)
 (False, True)
 
 Two float16 terms keep a number to 2^-40 of the largest of its row (`splitting.py`). So row i of a @ b is wrong by at
