@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-REDUCED = ("tf32", "bf16")
 BACKENDS = "cuda", "mkldnn"
 """Whose products `torch.set_float32_matmul_precision` sets: the GPU's, and the CPU's, which may use bfloat16."""
 
@@ -77,14 +77,11 @@ def in_full_precision() -> bool:
     """Whether torch multiplies float32 so by each of its settings."""
     import torch
 
-    read = _reader()
-    if read("cuda", "matmul") in REDUCED or read("mkldnn", "matmul") in REDUCED:
-        return False  # the older setting, which may contradict them, can't be read then
-    return bool(torch.get_float32_matmul_precision() == "highest")
+    return not any(map(_reduced, BACKENDS)) and torch.get_float32_matmul_precision() == "highest"
 
 
 def _reduced(backend: str) -> bool:
-    return _read(backend, "matmul") in REDUCED
+    return _read(backend, "matmul") in ("tf32", "bf16")
 
 
 def _own(backend: str, products: str = "matmul") -> str:
@@ -116,13 +113,10 @@ def _older_cudnn() -> bool:
 
 def _read(backend: str, products: str) -> str:
     """`torch.backends...fp32_precision`; empty before torch 2.9, which has but the older settings."""
-    return str(_reader()(backend, products))
-
-
-def _reader() -> Callable[[str, str], str]:
     import torch
 
-    return getattr(torch._C, "_get_fp32_precision_getter", lambda backend, products: "")
+    read: Any = getattr(torch._C, "_get_fp32_precision_getter", None)
+    return str(read(backend, products)) if read else ""
 
 
 def _write(backend: str, products: str, setting: str) -> None:

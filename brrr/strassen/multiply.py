@@ -72,8 +72,8 @@ def matmul(
         made: torch.Tensor = product(a, b, packed({**asked, "scaling": scaling}))
         return made if out is None else out.copy_(made)
     limits = (accuracy, level, form, inner, workspace_bytes)
-    key = _key(a, b, limits) if out is None and scaling is None else None
-    if key in _PLAIN and _PLAIN[key] and (a.dtype != torch.float32 or in_full_precision()):
+    key = _key(a, b) if (limits, out, scaling) == ((None,) * 5, None, None) else None
+    if _PLAIN.get(key) and (a.dtype != torch.float32 or in_full_precision()):
         return torch.mm(a, b)  # type: ignore[arg-type]
     right = b if isinstance(b, Right) else None
     check_operands("matmul", a, b if right is None else right.matrix)
@@ -89,27 +89,27 @@ def matmul(
     if key is not None and key not in _PLAIN:
         if len(_PLAIN) >= MOST_PLAIN:
             _PLAIN.clear()
-        _PLAIN[key] = _is_plain(a, Right.of(other), limits)
+        _PLAIN[key] = _is_plain(a, Right.of(other))
     return result
 
 
 MOST_PLAIN = 4096
 _PLAIN: dict[object, bool] = {}
-"""Calls that were made before, and whether torch's own product is all that they are: short ones wait for the host."""
+"""Calls that asked for nothing, and whether torch's own product is all that they are: short ones wait for the host."""
 
 
-def _key(a: torch.Tensor, b: torch.Tensor | Right, limits: Asked) -> object:
-    """What a call without gradients is decided by; None where that is not to be remembered."""
-    if isinstance(b, Right) or not (isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)):
+def _key(a: torch.Tensor, b: torch.Tensor | Right) -> object:
+    """What a call that asks for nothing is decided by; None where that is not to be remembered."""
+    if not (isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)):
         return None
-    if isinstance(limits[3], list) or (torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)):
+    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
         return None
-    return a.shape, b.shape, a.dtype, b.dtype, a.get_device(), b.get_device(), limits
+    return a.shape, b.shape, a.dtype, b.dtype, a.get_device(), b.get_device()
 
 
-def _is_plain(a: torch.Tensor, right: Right, limits: Asked) -> bool:
+def _is_plain(a: torch.Tensor, right: Right) -> bool:
     """Whether the library's product of the operands as they lie is all of it."""
-    way, operand = _plan(a, right, limits, known=True).way, operand_name(a)
+    way, operand = _plan(a, right, (None,) * 5, known=True).way, operand_name(a)
     copies = a.is_cuda and copied(way, a.shape[0], right.n, right.k, operand).any
     return way.name == PLAIN[operand] and not copies
 

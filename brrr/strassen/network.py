@@ -283,7 +283,11 @@ def _run_layers(
     x: torch.Tensor, weights: Sequence[torch.Tensor], biases: Biases, relus: str, options: str, number: int
 ) -> torch.Tensor:
     layers = tuple(Layer(w, b, relu == "1") for w, b, relu in zip(weights, biases, relus, strict=True))
-    runner = _RUNNERS.get(number) or _Runner(Limits(**json.loads(options)))
+    runner = _RUNNERS.get(number)
+    if (
+        runner is None or runner.options != options
+    ):  # a program that another process exported brings a number of its own
+        runner = _Runner(Limits(**json.loads(options)))
     with torch.no_grad():
         made = runner(layers, x)
         for layer in layers if made is None else ():

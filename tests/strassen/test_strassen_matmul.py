@@ -13,6 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
+from brrr.gpu.precision import float32_products
 from brrr.strassen import INNERS, WAYS, Way, explain, matmul, multiply, prepare
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.choosing import plan_of
@@ -349,3 +350,32 @@ def test_a_level_that_does_not_pay_is_taken_and_said() -> None:
     assert made.way.name == "sgemm-winograd-3" and "rounding up adds" in made.why
     assert "does not pay" in made.why or "not known" in made.why
     assert error(matmul(A, B, level=3, form="winograd", inner="sgemm"), A, B) < 1e-6
+
+
+# ---- what is remembered of a call that asks for nothing ----
+
+
+def test_a_remembered_call_is_torch_s_product_and_others_go_their_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, steps = torch.randn(5, 7), torch.randn(7, 3), []
+    plain = multiply._product
+    monkeypatch.setattr(multiply, "_PLAIN", {})
+    monkeypatch.setattr(multiply, "_product", lambda *given: steps.append(1) or plain(*given))
+    for calls in (1, 1, 1):
+        torch.testing.assert_close(matmul(a, b), a @ b)
+        assert len(steps) == calls
+    with float32_products(tf32=True):  # torch's own would be in TF32 now
+        matmul(a, b)
+    matmul(a, b, level=0), matmul(a, b, out=torch.empty(5, 3)), matmul(a, prepare(b, rows=5))
+    matmul(a.requires_grad_(), b).sum().backward()
+    assert len(steps) >= 6 and a.grad is not None
+
+
+def test_nothing_wrong_passes_because_something_like_it_was_right() -> None:
+    a, b = torch.randn(5, 7), torch.randn(7, 3)
+    matmul(a, b), matmul(a, b, level=0)
+    with pytest.raises(ArgumentError, match="level is False"):
+        matmul(a, b, level=False)
+    with pytest.raises(ArgumentError, match=r"b is 'torch\.float64 on cpu'"):
+        matmul(a, b.double())
+    with pytest.raises(ArgumentError, match="7 rows, as many as a has columns"):
+        matmul(a, b.t())

@@ -104,8 +104,7 @@ def split_product(
     left: terms of (m, k), right: terms of (n, k) or, split with `transposed`, of (k, n); batches of one size. out:
     float32, its rows contiguous. chunk: how deep a sum grows on the tensor core before it leaves it: a multiple of 64
     for "cuda"; "torch" has no tensor core. how: "cuda" (compute capability 9.0), "torch"; "auto" takes the first that
-    runs. tiling: a `Tiling` of that kernel's module. ArgumentError for
-    what does not fit.
+    runs. tiling: a `Tiling` of that kernel's module. ArgumentError for what does not fit.
     """
     if out is None:
         check_terms(left, right)

@@ -75,22 +75,14 @@ def in_graph(loop: str) -> str:
     return "graph span" if loop == "wavefront" else f"{loop} graph span"
 
 
-def _gains(before: str, after: str, bound: float) -> Judge:
-    """One way over another on the paper's network."""
+def _gains(before: str, after: str, bound: float, captured: bool = True) -> Judge:
+    """One loop over another on the paper's network, each in a CUDA Graph, or one way over another as it is called."""
 
     def judge(evidence: Evidence) -> Verdict:
-        found = gain(evidence, before, after, place())
-        return Verdict(not_below(found, bound), f"{after} is {found:x} as fast as {before}")
-
-    return judge
-
-
-def _gains_in_graph(before: str, after: str, bound: float) -> Judge:
-    """One loop over another on the paper's network, each in a CUDA Graph."""
-
-    def judge(evidence: Evidence) -> Verdict:
-        found = gain(evidence, in_graph(before), in_graph(after), place())
-        return Verdict(not_below(found, bound), f"in a CUDA Graph {after} is {found:x} as fast as {before}")
+        slow, fast = (in_graph(each) if captured else each for each in (before, after))
+        found = gain(evidence, slow, fast, place())
+        where = "in a CUDA Graph " if captured else ""
+        return Verdict(not_below(found, bound), f"{where}{after} is {found:x} as fast as {before}")
 
     return judge
 
@@ -277,23 +269,23 @@ LOW_BATCH = [place(cell, batch=batch, layers=1) for cell in HALF_CELLS for batch
 DEEP = [place(batch=batch) for batch in FEW]
 
 JUDGES: dict[str, Judge] = {
-    "combining-helps": _gains_in_graph("naive", "combined", 1.0),
-    "streams-help": _gains_in_graph("combined", "streamed", 1.0),
-    "fusing-helps": _gains_in_graph("streamed", "fused", 1.0),
-    "transposing-helps": _gains_in_graph("fused", "transposed", 1.1),
+    "combining-helps": _gains("naive", "combined", 1.0),
+    "streams-help": _gains("combined", "streamed", 1.0),
+    "fusing-helps": _gains("streamed", "fused", 1.0),
+    "transposing-helps": _gains("fused", "transposed", 1.1),
     "two-steps-best": _two_best,
     "all-inputs-detrimental": _detrimental,
     "best-depends": _best_depends,
     "combined-parallel": _combined_parallel,
     "wavefront-helps": _wavefront,
-    "exposed-parallelism": _gains_in_graph("naive", "wavefront", 2.0),
+    "exposed-parallelism": _gains("naive", "wavefront", 2.0),
     "lacks-parallelism": _lacks_parallelism,
     "recurrent-bottleneck": _mostly(inputs=False),
     "products-dominate": _mostly(inputs=True),
     "loads-once": _loads_once,
     "activations": _activations,
     "ahead-of-cudnn": _ahead_of_cudnn,
-    "graph-gains": _gains("wavefront", "graph", 2.0),
+    "graph-gains": _gains("wavefront", "graph", 2.0, captured=False),
     "host-bound": _host_bound,
     "cudnn-cliff": _cudnn_cliff,
     "padding-gains": _gains_at("cudnn", "cudnn padded", PADDED),
