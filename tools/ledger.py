@@ -487,6 +487,18 @@ def stride(line: str, one: tuple[int, int], other: tuple[int, int], low: float, 
         return r(f"{variant}.busy_s", stride=stride, offset=offset, numbers=2**28)
     return lambda r: band(at(r, line, *one) / at(r, line.removesuffix("-whole"), *other), low, high)
 
+def busy(r: Recording, blocks: int, loads: int) -> T:
+    return r("read.busy_s", blocks=blocks, loads=loads)
+
+def littles_law(r: Recording) -> Verdict:
+    """Bytes over time, over 1024 bytes a block and load by the latency of one block, below half the bandwidth."""
+    latency, found = busy(r, 1, 1) / 256, []
+    for blocks, loads in r.all("read.busy_s"):
+        asked = 1024 * blocks * loads
+        if blocks <= 1056 and asked / latency.mid <= r.bandwidth / 2:
+            found.append(2**18 * blocks / busy(r, blocks, loads) * latency / asked)
+    return each(present(found), 0.8, 1.25)
+
 def sines(r: Recording, count: int, *ways: str) -> T:
     return r.gain("eager.busy_s", [f"{way}.busy_s" for way in ways], sines=count)
 
@@ -849,6 +861,8 @@ CLAIMS: dict[str, Claim] = {
         [p for p in present(r.all("gpu-transfers-sync.error")) if p not in r.all("gpu-transfers.error")]),
     "nested_sine.wait-changes-no-time": ratio("latency_s", "gpu-transfers-sync", "gpu-transfers", 0.9, 1.1),
     "nested_sine.wait-after": ratio("latency_s", "gpu-transfers-then-sync", "gpu-transfers", 0.9, 1.1),
+    "nested_sine.new-memory-costs": ratio("latency_s", "gpu-transfers", "gpu-transfers-kept", 2, elements=2**24),
+    "nested_sine.pinning-alone": ratio("latency_s", "gpu-transfers-kept", "gpu-pinned", 1.5, 4, elements=2**24),
     "nested_sine.one-kernel": kernels({"gpu": 4, "gpu-scripted": 1}),
     "nested_sine.scripted-first-call": kernels({"gpu-scripted-first": 4, "gpu-scripted": 1}),
     "nested_sine.fusing-saves-half-small": saves("latency_s", "gpu", "gpu-scripted", 0.4, 0.5, **SMALL),
@@ -978,6 +992,12 @@ CLAIMS: dict[str, Claim] = {
     "strides.crooked-write": stride("write", (1, 1), (1, 0), 1.15),
     "strides.a-sector-later": stride("write", (1, 8), (1, 0), 0, 1.1),
     "strides.whole-warps": stride("write-whole", (1, 1), (1, 0), 0, 1.1),
+    "occupancy.under-filled": lambda r: band(busy(r, 132, 1) / busy(r, 1, 1), 0, 1.15),
+    "occupancy.more-warps": lambda r: band(8 * busy(r, 132, 1) / busy(r, 1056, 1), 6),
+    "occupancy.more-loads": lambda r: band(busy(r, 8448, 1) / busy(r, 8448, 8), 2),
+    "occupancy.full-is-not-enough": lambda r: band(8448 * 2**18 / busy(r, 8448, 1) / r.bandwidth, 0, 0.5),
+    "occupancy.littles-law": littles_law,
+    "occupancy.one-block-more": lambda r: band(busy(r, 1057, 1) / busy(r, 1056, 1), 1.5, 2.2),
     "cos_cos.twice-as-fast": ratio("busy_s", "eager", "compile", 1.8, 2.2, **F32),
     "cos_cos.as-one-cosine": ratio("busy_s", "compile", "one", 0.9, 1.1, **F32),
     "cos_cos.every-way": lambda r: each((r.ratio("busy_s", "eager", way, **F32) for way in WAYS), 1.8),

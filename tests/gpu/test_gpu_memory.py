@@ -15,7 +15,7 @@ from brrr.course.sources.timers import measure_point
 from brrr.kernels import repeat as repeat_launch
 from brrr.kernels.repeat import repeat_multiply
 
-REPEAT, UNARY, SETS, STRIDES = (experiment(name) for name in ("repeat", "unary", "working_set", "strides"))
+REPEAT, UNARY, SETS, STRIDES, OCCUPANCY = map(experiment, ("repeat", "unary", "working_set", "strides", "occupancy"))
 
 
 def runs(described: Experiment, point: dict[str, Value], budget_s: float = 0.05) -> dict[str, Timed]:
@@ -120,3 +120,17 @@ def test_a_strided_kernel_that_does_nothing_is_found(name: str, monkeypatch: pyt
     monkeypatch.setattr(nvrtc, "kernel", lambda *which: lambda *arguments: None)
     with pytest.raises(WrongResultError):
         STRIDES.workload(name, {"stride": 1, "offset": 0, "numbers": 10_000}).check()
+
+
+@pytest.mark.parametrize("loads", [1, 2, 4, 8])
+@pytest.mark.parametrize("blocks", [1, 7, 1057])
+def test_every_block_reads_its_own_words(blocks: int, loads: int) -> None:
+    made = OCCUPANCY.workload("read", {"blocks": blocks, "loads": loads})
+    assert made.check() == 0.0
+    with pytest.raises(WrongResultError):
+        made.verified(made.run() + 1)
+
+
+def test_blocks_are_measured_on_a_cold_cache() -> None:
+    found = runs(OCCUPANCY, {"blocks": 33, "loads": 4})
+    assert found["read"].measurement.busy_s is not None and found["read"].measurement.cache == "cold"

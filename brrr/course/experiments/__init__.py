@@ -25,6 +25,7 @@ NAMES = (
     "unary",
     "working_set",
     "strides",
+    "occupancy",
     "cos_cos",
     "sines",
     "fusion",

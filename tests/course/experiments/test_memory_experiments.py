@@ -1,4 +1,4 @@
-"""The experiments `unary`, `working_set` and `strides`: costs, what is run on a CPU, checks that can fail, claims."""
+"""The experiments `unary`, `working_set`, `strides` and `occupancy`: costs, runs on a CPU, claims that fail."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from brrr.core.errors import DeviceMemoryError
 from brrr.core.files import PACKAGE
 from brrr.core.measurement import Measurement, Value
 from brrr.course.experiments import experiment
+from brrr.course.experiments import occupancy as occupancy_module
 from brrr.course.experiments import strides as strides_module
 from brrr.course.experiments import working_set as sets
 from brrr.course.experiments.checked import error_against
@@ -30,7 +31,7 @@ from brrr.course.sources.rows import Timed
 from brrr.course.sources.timers import measure_point
 from brrr.gpu.datasheet import hardware
 
-UNARY, SETS, STRIDES = (experiment(name) for name in ("unary", "working_set", "strides"))
+UNARY, SETS, STRIDES, OCCUPANCY = map(experiment, ("unary", "working_set", "strides", "occupancy"))
 H200 = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
 L2, MEMORY = 10e12, 4.2e12
 Seconds = Callable[[str, Mapping[str, Value]], float]
@@ -48,7 +49,8 @@ def recorded(root: Path, described: Experiment, seconds: Seconds, only: dict[str
         for variant in step.variants:
             time, cost = made_up.estimate(seconds(variant, step.point)), described.cost_at(variant, step.point)
             assert cost is not None
-            m = Measurement(host_s=time, period_s=time, latency_s=time, busy_s=time, kernel_s=time, span_s=time)
+            times = dict.fromkeys(("host_s", "period_s", "latency_s", "busy_s", "kernel_s", "span_s"), time)
+            m = Measurement(**times, cache=described.variant(variant).cache)
             found[variant] = Timed(m, cost, made_up.ERROR)
         return found
 
@@ -334,3 +336,60 @@ def test_offsets_are_numbers_where_they_are_read_back(tmp_path: Path) -> None:
     """A category of numbers must come back from a file as numbers."""
     source = recorded(tmp_path, STRIDES, stride_seconds(), {"numbers": [str(2**22)]})
     assert {point[1] for point in source.known(STRIDES, "read")} == set(strides_module.OFFSETS)
+
+
+# ---- occupancy ----
+
+
+def waiting_seconds(
+    latency: float = 700e-9, start: float = 1e-12, overlap: float = 1.0, straggler: float = 1.0
+) -> Seconds:
+    """A GPU of 132 multiprocessors: full waves wait for the latency, or for the memory; a part of a wave waits too."""
+
+    def seconds(variant: str, point: Mapping[str, Value]) -> float:
+        blocks, loads = int(point["blocks"]), int(point["loads"])
+        waves, rest = divmod(blocks, 1056)
+        wait = 256 / loads**overlap * latency
+        last = wait * (straggler if waves else 1.0) if rest else 0.0
+        return start + max(waves * wait + last, 2**18 * blocks / MEMORY)
+
+    return seconds
+
+
+def test_occupancy_holds_where_only_latency_and_bandwidth_count(tmp_path: Path) -> None:
+    found = verdicts(OCCUPANCY, recorded(tmp_path, OCCUPANCY, waiting_seconds()))
+    assert holding(found) == set(found)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (waiting_seconds(latency=1e-9), {"under-filled", "more-warps", "more-loads", "full-is-not-enough"}),
+        (waiting_seconds(overlap=0.3), {"more-loads", "littles-law"}),
+        (waiting_seconds(straggler=0.1), {"one-block-more"}),
+        (waiting_seconds(start=300e-6), {"littles-law", "one-block-more"}),
+    ],
+)  # fmt: skip
+def test_claims_on_occupancy_can_fail(tmp_path: Path, seconds: Seconds, expected: set[str]) -> None:
+    assert expected <= failing(verdicts(OCCUPANCY, recorded(tmp_path, OCCUPANCY, seconds)))
+
+
+def test_a_wave_of_another_gpu_is_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(occupancy_module, "datasheet", lambda evidence: hardware("a100"))
+    found = verdicts(OCCUPANCY, recorded(tmp_path, OCCUPANCY, waiting_seconds()))
+    assert found["under-filled"].startswith("not measured") and "864 blocks" in found["under-filled"]
+
+
+def test_the_kernel_agrees_with_python_on_its_blocks() -> None:
+    source = (PACKAGE / "kernels/occupancy.cu").read_text(encoding="utf-8")
+    assert f"THREADS = {occupancy_module.THREADS}, NUMBERS = {occupancy_module.NUMBERS};" in source
+    assert f"RESIDENT = {occupancy_module.RESIDENT};" in source
+    assert all(f"KERNEL({loads})" in source for loads in occupancy_module.LOADS)
+
+
+def test_littles_law_ends_at_the_bandwidth() -> None:
+    sheet = hardware("h200")
+    few, many = ({"blocks": blocks, "loads": 8} for blocks in (1, 8448))
+    assert occupancy_module.by_littles_law(sheet, few) == pytest.approx(8192 / 700e-9)
+    assert occupancy_module.by_littles_law(sheet, many) == sheet.memory_bytes_per_s
+    assert occupancy_module.by_littles_law(None, few) is None

@@ -17,7 +17,8 @@ POWERS = (0, 4, 8, *range(10, 25), 26, 28, 31)
 SIZES = tuple(2**k for k in POWERS)
 ODD_SIZES = (1000, 100_003, 10_000_019)
 LARGEST = 2**31
-SLOWEST, SLOWEST_MAX = ("gpu-transfers-sync", "gpu-transfers-then-sync", "cpu-drawing"), 2**28
+SLOWEST = ("gpu-transfers-sync", "gpu-transfers-then-sync", "gpu-transfers-kept", "cpu-drawing")
+SLOWEST_MAX = 2**28
 """These end here: at LARGEST they would take half a minute more and show nothing new."""
 
 COMPILED = tuple(2**k for k in (0, 4, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 31))
@@ -82,6 +83,7 @@ EXPERIMENT = Experiment(
         Variant("gpu-transfers", "GPU, data sent there and back", "cuda"),
         Variant("gpu-transfers-sync", "GPU, synchronized before fetching", "cuda"),
         Variant("gpu-transfers-then-sync", "GPU, synchronized after fetching", "cuda"),
+        Variant("gpu-transfers-kept", "GPU, data sent there and back into memory that is there", "cuda"),
         Variant("gpu-pinned", "GPU, data sent there and back, pinned memory", "cuda"),
         Variant("gpu", "GPU, data already there", "cuda"),
         Variant("gpu-compiled", "GPU, fused by torch.compile", "cuda"),
@@ -97,6 +99,7 @@ EXPERIMENT = Experiment(
         Line("with transfers", "gpu-transfers", "latency_s", "GPU with transfers"),
         Line("extra synchronize", "gpu-transfers-sync", "latency_s", "GPU with transfers, one more wait", False),
         Line("wait after", "gpu-transfers-then-sync", "latency_s", "GPU with transfers, a wait after fetching", False),
+        Line("kept", "gpu-transfers-kept", "latency_s", "GPU with transfers, into memory that is there", shown=False),
         Line("pinned", "gpu-pinned", "latency_s", "GPU with transfers, pinned memory"),
         Line("without transfers", "gpu", "latency_s", "GPU without transfers"),
         Line("compiled", "gpu-compiled", "latency_s", "GPU without transfers, torch.compile", shown=False),
@@ -119,6 +122,7 @@ EXPERIMENT = Experiment(
     predict_by_default=False,
     traces=(
         *(("gpu-transfers", {"elements": 2**k}) for k in (10, 16, 20, 24, 28)),
+        ("gpu-transfers-kept", {"elements": 2**24}),
         *(("gpu", {"elements": 2**k}) for k in (10, 20, 24, 28)),
         *(("queue-gpu-transfers", {"elements": 2**k}) for k in (10, 16, 20, 24)),
     ),

@@ -14,7 +14,7 @@ from brrr.course.nouns.source import Evidence
 SCALE = 2**20
 """Elements: claims about what happens at scale ask for so many at least."""
 
-SMALL, LARGE, TRACED = 2**10, 2**28, 2**28
+SMALL, LARGE, TRACED, COMPARED = 2**10, 2**28, 2**28, 2**24
 TINY, DOMINATE, NEAR, MEMORY_SHARE = 10.0, 0.5, 0.1, 0.6
 
 
@@ -38,6 +38,21 @@ def _pinned_turns_it(evidence: Evidence) -> Verdict:
     ratio = cpu[size] / sent[size]
     text = f"at {power(size)} the CPU over the GPU with pinned transfers is {ratio:x}"
     return Verdict(not_below(ratio, 1.0), f"{text}; {_crossing_text(sent, cpu, 'pinned')}")
+
+
+def _new_memory_costs(evidence: Evidence) -> Verdict:
+    """With a new result for each call over the same with one that is kept: at least 2x."""
+    new, kept = (evidence.get(line, elements=COMPARED) for line in ("with transfers", "kept"))
+    ratio = new / kept
+    return Verdict(not_below(ratio, 2.0), f"at {power(COMPARED)} a new result takes {ratio:x} the time of one kept")
+
+
+def _pinning_alone(evidence: Evidence) -> Verdict:
+    """Pageable memory that is kept over pinned memory that is kept: 1.5x to 4x."""
+    kept, pinned = (evidence.get(line, elements=COMPARED) for line in ("kept", "pinned"))
+    ratio = kept / pinned
+    text = f"at {power(COMPARED)} kept pageable memory takes {ratio:x} the time of kept pinned memory"
+    return band_verdict(ratio, 1.5, 4.0, text)
 
 
 def _crossing_text(gpu: Curve, cpu: Curve, line: str) -> str:
@@ -191,6 +206,8 @@ JUDGES: dict[str, Judge] = {
     "wait-is-needed": _wait_is_needed,
     "wait-changes-no-time": toy_named(lambda evidence: _wait_changes_nothing(evidence, "extra synchronize")),
     "wait-after": lambda evidence: _wait_changes_nothing(evidence, "wait after"),
+    "new-memory-costs": _new_memory_costs,
+    "pinning-alone": _pinning_alone,
     "one-kernel": _one_kernel,
     "scripted-first-call": _scripted_first_call,
     "fusing-saves-half-small": lambda evidence: _saved(evidence, "without transfers", "scripted", SMALL),

@@ -166,6 +166,12 @@ def _transfers_then_sync(x: torch.Tensor) -> Run:
     return run
 
 
+def _transfers_kept(x: torch.Tensor) -> Run:
+    """Into ordinary memory that was written to before: a new result's pages are mapped when they are first touched."""
+    result = torch.full_like(x, float("nan"))
+    return lambda: result.copy_(nested_sine(x.to("cuda")))
+
+
 def _pinned(x: torch.Tensor) -> Run:
     """From and to pinned memory that is there before; the call returns before the result has arrived."""
     give_back_pinned()
@@ -222,7 +228,8 @@ def first_calls(x: torch.Tensor) -> Measurement:
 
 RUNS: dict[str, Callable[[torch.Tensor], Run]] = {
     "cpu": _cpu, "gpu-transfers": _transfers, "gpu-transfers-sync": _transfers_sync,
-    "gpu-transfers-then-sync": _transfers_then_sync, "gpu-pinned": _pinned, "gpu": _cpu, "gpu-compiled": _compiled,
+    "gpu-transfers-then-sync": _transfers_then_sync,
+    "gpu-transfers-kept": _transfers_kept, "gpu-pinned": _pinned, "gpu": _cpu, "gpu-compiled": _compiled,
     "gpu-scripted": _scripted, "gpu-scripted-first": lambda x: lambda: scripted_anew()(x),
 }  # fmt: skip
 ON_DEVICE = ("gpu", "gpu-compiled", "gpu-scripted", "gpu-scripted-first")
