@@ -488,15 +488,16 @@ def stride(line: str, one: tuple[int, int], other: tuple[int, int], low: float, 
     return lambda r: band(at(r, line, *one) / at(r, line.removesuffix("-whole"), *other), low, high)
 
 def busy(r: Recording, blocks: int, loads: int) -> T:
-    return r("read.busy_s", blocks=blocks, loads=loads)
+    return r(f"loads-{loads}.busy_s", blocks=blocks)
 
 def littles_law(r: Recording) -> Verdict:
     """Bytes over time, over 1024 bytes a block and load by the latency of one block, below half the bandwidth."""
     latency, found = busy(r, 1, 1) / 256, []
-    for blocks, loads in r.all("read.busy_s"):
-        asked = 1024 * blocks * loads
-        if blocks <= 1056 and asked / latency.mid <= r.bandwidth / 2:
-            found.append(2**18 * blocks / busy(r, blocks, loads) * latency / asked)
+    for loads in (1, 2, 4, 8):
+        for (blocks,) in r.all(f"loads-{loads}.busy_s"):
+            asked = 1024 * blocks * loads
+            if blocks <= 1056 and asked / latency.mid <= r.bandwidth / 2:
+                found.append(2**18 * blocks / busy(r, blocks, loads) * latency / asked)
     return each(present(found), 0.8, 1.25)
 
 def sines(r: Recording, count: int, *ways: str) -> T:

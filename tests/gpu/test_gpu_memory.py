@@ -125,12 +125,12 @@ def test_a_strided_kernel_that_does_nothing_is_found(name: str, monkeypatch: pyt
 @pytest.mark.parametrize("loads", [1, 2, 4, 8])
 @pytest.mark.parametrize("blocks", [1, 7, 1057])
 def test_every_block_reads_its_own_words(blocks: int, loads: int) -> None:
-    made = OCCUPANCY.workload("read", {"blocks": blocks, "loads": loads})
+    made = OCCUPANCY.workload(f"loads-{loads}", {"blocks": blocks})
     assert made.check() == 0.0
     with pytest.raises(WrongResultError):
         made.verified(made.run() + 1)
 
 
 def test_blocks_are_measured_on_a_cold_cache() -> None:
-    found = runs(OCCUPANCY, {"blocks": 33, "loads": 4})
-    assert found["read"].measurement.busy_s is not None and found["read"].measurement.cache == "cold"
+    found = runs(OCCUPANCY, {"blocks": 33})
+    assert all(each.measurement.busy_s and each.measurement.cache == "cold" for each in found.values())

@@ -347,7 +347,7 @@ def waiting_seconds(
     """A GPU of 132 multiprocessors: full waves wait for the latency, or for the memory; a part of a wave waits too."""
 
     def seconds(variant: str, point: Mapping[str, Value]) -> float:
-        blocks, loads = int(point["blocks"]), int(point["loads"])
+        blocks, loads = int(point["blocks"]), int(variant.removeprefix("loads-"))
         waves, rest = divmod(blocks, 1056)
         wait = 256 / loads**overlap * latency
         last = wait * (straggler if waves else 1.0) if rest else 0.0
@@ -384,12 +384,12 @@ def test_the_kernel_agrees_with_python_on_its_blocks() -> None:
     source = (PACKAGE / "kernels/occupancy.cu").read_text(encoding="utf-8")
     assert f"THREADS = {occupancy_module.THREADS}, NUMBERS = {occupancy_module.NUMBERS};" in source
     assert f"RESIDENT = {occupancy_module.RESIDENT};" in source
-    assert all(f"KERNEL({loads})" in source for loads in occupancy_module.LOADS)
+    assert all(f"KERNEL({loads})" in source for loads in occupancy_module.NAMED)
 
 
 def test_littles_law_ends_at_the_bandwidth() -> None:
     sheet = hardware("h200")
-    few, many = ({"blocks": blocks, "loads": 8} for blocks in (1, 8448))
-    assert occupancy_module.by_littles_law(sheet, few) == pytest.approx(8192 / 700e-9)
-    assert occupancy_module.by_littles_law(sheet, many) == sheet.memory_bytes_per_s
-    assert occupancy_module.by_littles_law(None, few) is None
+    few, many = ({"blocks": blocks} for blocks in (1, 8448))
+    assert occupancy_module.by_littles_law(8, sheet, few) == pytest.approx(8192 / 700e-9)
+    assert occupancy_module.by_littles_law(8, sheet, many) == sheet.memory_bytes_per_s
+    assert occupancy_module.by_littles_law(8, None, few) is None

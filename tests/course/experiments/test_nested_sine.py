@@ -31,7 +31,7 @@ from brrr.course.sources.plan import DurationEstimator, steps
 from brrr.course.sources.timers import measure_point
 
 SINE = experiment("nested_sine")
-SIZES = (1, 2**10, 2**16, 2**20, 2**28, 2**31)
+SIZES = (1, 2**10, 2**16, 2**20, 2**24, 2**28, 2**31)
 HERE = ["cpu", "queue-gpu-transfers", "queue-gpu-transfers-sync", "queue-gpu"]
 
 
@@ -58,6 +58,7 @@ AS_THE_SOURCE_SAW: dict[str, Any] = {
     "gpu-transfers": takes(60e-6, 2e-9),
     "gpu-transfers-sync": takes(60e-6, 2e-9),
     "gpu-transfers-then-sync": takes(60e-6, 2e-9),
+    "gpu-transfers-kept": takes(60e-6, 0.7e-9),
     "gpu-pinned": takes(50e-6, 0.3e-9),
     "gpu": {"latency_s": lambda size: 30e-6 + size * 8e-12, "kernel_s": lambda size: 4e-6 + size * 8e-12},
     "gpu-compiled": FUSED_BY_ALMOST_HALF,
@@ -94,7 +95,7 @@ SLOW_GPU = changed(gpu=takes(30e-6, 1.5e-9))
 OTHER = [
     ("cpu-wins-at-scale", FAST_LINK, {}, "fails"),
     ("cpu-wins-at-scale", TIE, {}, "undecided"),
-    ("cpu-wins-at-scale", AS_THE_SOURCE_SAW, {"missing": {"cpu": (2**20, 2**28, 2**31)}}, "not measured"),
+    ("cpu-wins-at-scale", AS_THE_SOURCE_SAW, {"missing": {"cpu": (2**20, 2**24, 2**28, 2**31)}}, "not measured"),
     ("compute-is-tiny", SLOW_GPU, {}, "fails"),
     ("gpu-needs-scale", SMALL_CPU_GPU, {}, "fails"),
     ("gpu-needs-scale", SLOW_GPU, {}, "fails"),
@@ -123,6 +124,10 @@ OTHER = [
     ("memory-bound", AS_THE_SOURCE_SAW, {"device": "Some GPU"}, "not measured"),
     ("free-gpu-loses", FAST_LINK, {}, "fails"),
     ("free-gpu-loses", changed(cpu=takes(4e-6, 1.992e-9)), {}, "undecided"),
+    ("new-memory-costs", changed(gpu_transfers_kept=takes(60e-6, 1.9e-9)), {}, "fails"),
+    ("new-memory-costs", changed(gpu_transfers_kept=takes(60e-6, 1e-9)), {}, "undecided"),
+    ("pinning-alone", changed(gpu_transfers_kept=takes(60e-6, 0.35e-9)), {}, "fails"),
+    ("pinning-alone", changed(gpu_transfers_kept=takes(60e-6, 2e-9)), {}, "fails"),
     ("pinned-turns-it", changed(gpu_pinned=takes(50e-6, 3e-9)), {}, "fails"),
 ]  # fmt: skip
 

@@ -7,6 +7,7 @@ each load before the next, asks for too few bytes at once: it is latency-bound, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
@@ -25,7 +26,9 @@ THREADS, NUMBERS, ITEMSIZE = 256, 256, 4
 RESIDENT = 8
 """Blocks that a multiprocessor holds at once: 2048 threads."""
 
-LOADS = (1, 2, 4, 8)
+NAMED = {1: "one load", 2: "two loads", 4: "four loads", 8: "eight loads"}
+"""The lines, by the loads that each thread has in flight."""
+
 BLOCKS = (
     1, 2, 4, 8, 16, 33, 66, 132, 198, 264, 396, 528, 660, 792, 924, 1056, 1057, 1188, 1320, 1584, 2112, 2113, 4224,
     8448,
@@ -61,16 +64,16 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(0.0, float(int(point["blocks"]) * block_bytes()))
 
 
-def by_littles_law(hardware: Hardware | None, point: Point) -> float | None:
+def by_littles_law(loads: int, hardware: Hardware | None, point: Point) -> float | None:
     """Bytes in flight over the assumed latency, at most the datasheet's bandwidth."""
     if hardware is None or not hardware.sm_count:
         return None
-    asked = in_flight(int(point["blocks"]), int(point["loads"]), hardware.sm_count)
+    asked = in_flight(int(point["blocks"]), loads, hardware.sm_count)
     return min(asked / LATENCY_S, hardware.memory_bytes_per_s)
 
 
 def _time(evidence: Evidence, blocks: int, loads: int) -> Estimate:
-    return evidence.get("read", blocks=blocks, loads=loads)
+    return evidence.get(NAMED[loads], blocks=blocks)
 
 
 def _rate(evidence: Evidence, blocks: int, loads: int) -> Estimate:
@@ -119,7 +122,7 @@ def _littles_law(evidence: Evidence) -> Verdict:
     sheet, found = datasheet(evidence), list[Verdict]()
     latency = _time(evidence, 1, 1) / NUMBERS
     for blocks in (each for each in BLOCKS if each <= _wave(evidence)):
-        for loads in LOADS:
+        for loads in NAMED:
             asked = in_flight(blocks, loads, sheet.sm_count or 0)
             if asked / latency.median > sheet.memory_bytes_per_s / 2:
                 continue
@@ -153,17 +156,19 @@ EXPERIMENT = Experiment(
     question="How many bytes must be on their way for the memory to be busy?",
     axes=(
         Axis("blocks", BLOCKS, label="blocks of 256 threads", quick=(1, 132, 1056, 8448)),
-        Axis("loads", LOADS, label="loads in flight a thread", scale="category", quick=(1, 8)),
     ),
-    variants=(Variant("read", "read", "cuda", cache="cold"),),
-    lines=(Line("read", "read", "busy_s", "each thread waits for its loads"),),
+    variants=tuple(Variant(f"loads-{n}", f"{name} in flight a thread", "cuda", cache="cold") for n, name in NAMED.items()),
+    lines=tuple(Line(name, f"loads-{n}", "busy_s", f"{name} in flight a thread") for n, name in NAMED.items()),
     package=__name__,
     cost=cost,
     judges=JUDGES,
-    anchors=({"blocks": 132, "loads": 1}, {"blocks": 8448, "loads": 8}),
+    anchors=({"blocks": 132}, {"blocks": 8448}),
     rate=Rate("bytes", "B/s", "bytes read a second"),
     guides=(
         BANDWIDTH,
-        Guide("little", f"Little's law, {round(LATENCY_S * 1e9)} ns a load", "PREDICTED", "rate", by_littles_law),
+        *(
+            Guide(f"little {n}", f"Little's law, {name}", "PREDICTED", "rate", partial(by_littles_law, n), (name,))
+            for n, name in NAMED.items()
+        ),
     ),
 )  # fmt: skip
