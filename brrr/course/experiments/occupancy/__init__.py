@@ -157,7 +157,9 @@ EXPERIMENT = Experiment(
     axes=(
         Axis("blocks", BLOCKS, label="blocks of 256 threads", quick=(1, 132, 1056, 8448)),
     ),
-    variants=tuple(Variant(f"loads-{n}", f"{name} in flight a thread", "cuda", cache="cold") for n, name in NAMED.items()),
+    variants=tuple(
+        Variant(f"loads-{n}", f"{name} in flight a thread", "cuda", cache="cold") for n, name in NAMED.items()
+    ),
     lines=tuple(Line(name, f"loads-{n}", "busy_s", f"{name} in flight a thread") for n, name in NAMED.items()),
     package=__name__,
     cost=cost,
