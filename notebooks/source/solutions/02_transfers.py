@@ -5,7 +5,7 @@
 # ---
 
 # %% [markdown]
-# # 02 · What does the way to the factory cost? The answers
+# # 02 · What does a copy to the GPU cost? The answers
 
 # %% tags=["setup"]
 from math import ceil
@@ -15,10 +15,10 @@ import numpy as np
 from brrr import check, explore
 
 # %% [markdown]
-# ## When does the way pay?
+# ## From how many sines on?
 #
-# With *k* sines, the CPU takes *k* times what it needs for one, and the GPU takes the way and *k* times what it needs
-# for one. The way is what the transfers add; a sine is a quarter of the time of four.
+# With *k* sines, the CPU takes *k* times what it needs for one, and the GPU takes the transfers and *k* times what it
+# needs for one. The transfers are what they add; a sine is a quarter of the time of four.
 
 # %% tags=["exercise:02-sines"]
 data = explore("nested_sine", lines=["cpu", "with transfers", "without transfers"], source="recorded:h200").data
@@ -28,19 +28,19 @@ cpu, sent, there = (times[line][size] for line in ["cpu", "with transfers", "wit
 check("02-sines", sines=ceil((sent - there) / (cpu / 4 - there / 4)))
 
 # %% [markdown]
-# ## Mend the trips
+# ## Fewer transfers
 #
-# What the next sine needs stays where it is worked on. And since each trip has its fixed cost, the small parts travel
-# together: one trip there, one trip back.
+# What the next sine needs stays in the GPU's memory. And since each transfer has its fixed cost, the small parts travel
+# together: one transfer there, one back.
 
 
-# %% tags=["exercise:02-road"]
-def process(parts, factory):
-    goods = factory.send(np.concatenate(parts))
+# %% tags=["exercise:02-trips"]
+def process(parts, gpu):
+    numbers = gpu.send(np.concatenate(parts))
     for _ in range(4):
-        goods = factory.sin(goods)
+        numbers = gpu.sin(numbers)
     lengths = [len(part) for part in parts]
-    return np.split(factory.fetch(goods), np.cumsum(lengths)[:-1])
+    return np.split(gpu.fetch(numbers), np.cumsum(lengths)[:-1])
 
 
-check("02-road", process=process)
+check("02-trips", process=process)

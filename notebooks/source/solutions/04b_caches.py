@@ -5,9 +5,11 @@
 # ---
 
 # %% [markdown]
-# # 04b · What does the warehouse hand out? The answers
+# # 04b · When does memory keep up? The answers
 
 # %% tags=["setup"]
+from math import ceil
+
 from brrr import check
 
 # %% [markdown]
@@ -24,15 +26,11 @@ def place(thread, step):
 check("04b-mend", place=place)
 
 # %% [markdown]
-# ## Which share is of use?
+# ## How many loads in flight?
 #
-# As long as the stride is narrower than a piece, every piece is touched, and one number in `stride` is of use. With a
-# wider stride, whole pieces are left out, and of each piece that comes, one float is of use.
+# By Little's law the bytes in flight are bandwidth times latency. At full occupancy all multiprocessors together hold
+# 132 × 2048 threads, and each load of each of them asks for 4 bytes.
 
-
-# %% tags=["exercise:04b-share"]
-def share(stride, piece):
-    return max(1 / stride, 4 / piece)
-
-
-check("04b-share", share=share)
+# %% tags=["exercise:04b-little"]
+bytes_in_flight = 4.8e12 * 700e-9
+check("04b-little", bytes_in_flight=bytes_in_flight, loads=ceil(bytes_in_flight / (132 * 2048 * 4)))

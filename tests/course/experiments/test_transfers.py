@@ -17,7 +17,7 @@ from brrr.course.experiments import experiment
 from brrr.course.experiments.transfers import LINK_LINES, both_bytes_per_s, link_bytes_per_s, work
 from brrr.course.experiments.transfers.work import random_bytes, spoilt, wrong_share
 from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises.lesson_02 import LENGTHS, Factory, Goods, as_given, cost_of
+from brrr.course.lessons.exercises.lesson_02 import LENGTHS, Gpu, OnGpu, as_given, cost_of
 from brrr.course.nouns.claim import Verdict
 from brrr.course.nouns.source import Evidence
 from brrr.course.sources.recorded import Recorded
@@ -166,7 +166,7 @@ def test_the_toy_ends_earlier_than_the_rest() -> None:
     assert all(TRANSFERS.has(v.name, {"nbytes": KB}) for v in TRANSFERS.variants)
 
 
-# ---- exercise 02-road ----
+# ---- exercise 02-trips ----
 
 
 @pytest.fixture
@@ -175,77 +175,77 @@ def _no_recording(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setenv("BRRR_SOURCE", "recorded:h200")
 
 
-def mended(parts: list[Any], factory: Factory) -> list[Any]:
-    goods = factory.send(np.concatenate(parts))
+def mended(parts: list[Any], gpu: Gpu) -> list[Any]:
+    there = gpu.send(np.concatenate(parts))
     for _ in range(4):
-        goods = factory.sin(goods)
-    return np.split(factory.fetch(goods), np.cumsum([len(part) for part in parts])[:-1])
+        there = gpu.sin(there)
+    return np.split(gpu.fetch(there), np.cumsum([len(part) for part in parts])[:-1])
 
 
-def each_once(parts: list[Any], factory: Factory) -> list[Any]:
+def each_once(parts: list[Any], gpu: Gpu) -> list[Any]:
     results = []
     for part in parts:
-        goods = factory.send(part)
+        there = gpu.send(part)
         for _ in range(4):
-            goods = factory.sin(goods)
-        results.append(factory.fetch(goods))
+            there = gpu.sin(there)
+        results.append(gpu.fetch(there))
     return results
 
 
-def at_home(parts: list[Any], factory: Factory) -> list[Any]:
+def at_home(parts: list[Any], gpu: Gpu) -> list[Any]:
     return [np.sin(np.sin(np.sin(np.sin(part)))) for part in parts]
 
 
-def too_few(parts: list[Any], factory: Factory) -> list[Any]:
-    goods = factory.sin(factory.send(np.concatenate(parts)))
-    return np.split(factory.fetch(goods), np.cumsum([len(part) for part in parts])[:-1])
+def too_few(parts: list[Any], gpu: Gpu) -> list[Any]:
+    there = gpu.sin(gpu.send(np.concatenate(parts)))
+    return np.split(gpu.fetch(there), np.cumsum([len(part) for part in parts])[:-1])
 
 
-def in_double(parts: list[Any], factory: Factory) -> list[Any]:
-    return mended([part.astype("float64") for part in parts], factory)
+def in_double(parts: list[Any], gpu: Gpu) -> list[Any]:
+    return mended([part.astype("float64") for part in parts], gpu)
 
 
-def not_split(parts: list[Any], factory: Factory) -> Any:
-    return [np.concatenate(mended(parts, factory))]
+def not_split(parts: list[Any], gpu: Gpu) -> Any:
+    return [np.concatenate(mended(parts, gpu))]
 
 
-def left_there(parts: list[Any], factory: Factory) -> list[Any]:
-    return [factory.sin(factory.send(part)) for part in parts]
+def left_there(parts: list[Any], gpu: Gpu) -> list[Any]:
+    return [gpu.sin(gpu.send(part)) for part in parts]
 
 
-def never(parts: list[Any], factory: Factory) -> list[Any]:
+def never(parts: list[Any], gpu: Gpu) -> list[Any]:
     return [np.full(len(part), np.nan) for part in parts]
 
 
-WRONG_ROADS = [
-    (as_given, "64 trips for 8 parts", "fetch only what you want to read"),
-    (each_once, "16 trips for 8 parts", "Join them"),
-    (at_home, "did not compute all", "factory.sin"),
+WRONG_TRIPS = [
+    (as_given, "64 transfers for 8 parts", "fetch only what you want to read"),
+    (each_once, "16 transfers for 8 parts", "Join them"),
+    (at_home, "did not compute all", "gpu.sin"),
     (too_few, "not the sine", "Four sines"),
-    (in_double, "but carries", "4 bytes an element"),
+    (in_double, "but sends", "4 bytes an element"),
     (not_split, "returned 1 results", "np.split"),
-    (left_there, "still in the factory", "Fetch"),
+    (left_there, "still in the GPU's memory", "Fetch"),
     (never, "not the sine", "Four sines"),
-    (lambda parts, factory: None, "NoneType", "np.split"),
-    (lambda parts, factory: factory.send(parts), "TypeError", ""),
-    (lambda parts, factory: factory.sin(parts[0]), "takes what send() or sin() returned", ""),
-    (lambda parts, factory: factory.send(factory.send(parts[0])), "are in the factory already", ""),
+    (lambda parts, gpu: None, "NoneType", "np.split"),
+    (lambda parts, gpu: gpu.send(parts), "TypeError", ""),
+    (lambda parts, gpu: gpu.sin(parts[0]), "takes what send() or sin() returned", ""),
+    (lambda parts, gpu: gpu.send(gpu.send(parts[0])), "lies in the GPU's memory already", ""),
     (7, "not a function", "process=process"),
 ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("_no_recording")
 def test_one_trip_each_way_is_right_without_any_recording() -> None:
-    mark = check("02-road", process=mended)
+    mark = check("02-trips", process=mended)
     assert mark.right, mark
-    assert "2 trips with 48 kB in place of 64 trips" in mark.text
-    assert "on the road" not in mark.text
+    assert "2 transfers with 48 kB in place of 64 transfers" in mark.text
+    assert "of transfers in place" not in mark.text
 
 
 @pytest.mark.usefixtures("_no_recording")
-@pytest.mark.parametrize(("process", "said", "hint"), WRONG_ROADS)
+@pytest.mark.parametrize(("process", "said", "hint"), WRONG_TRIPS)
 def test_each_wrong_way_has_its_own_hint(process: Any, said: str, hint: str) -> None:
-    mark = check("02-road", process=process)
+    mark = check("02-trips", process=process)
     assert mark.status == "wrong"
     assert said in mark.text
     assert hint in mark.hint
@@ -261,9 +261,9 @@ def test_what_the_trips_are_worth_comes_from_measurements() -> None:
         cost_of(Evidence(TRANSFERS, Made({}, SIZES)))  # type: ignore[arg-type]
 
 
-def test_goods_cannot_be_read_in_the_factory() -> None:
-    assert "fetch them" in repr(Factory().send(np.zeros(sum(LENGTHS))))
-    assert isinstance(Factory().send([1.0, 2.0]), Goods)
+def test_there_cannot_be_read_in_the_gpu() -> None:
+    assert "fetch them" in repr(Gpu().send(np.zeros(sum(LENGTHS))))
+    assert isinstance(Gpu().send([1.0, 2.0]), OnGpu)
 
 
 def test_the_recording_keeps_what_was_copied_and_what_it_cost(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Exercises 04b-mend and 04b-share: right answers are taken, each usual mistake gets its own hint."""
+"""Exercises 04b-mend and 04b-little: right answers are taken, each usual mistake gets its own hint."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from brrr.course.lessons.checking import check
 from brrr.course.lessons.exercises import lesson_04b
-from brrr.course.lessons.exercises import lesson_04b as shares
 
 Place = Callable[[int, int], object]
 
@@ -50,38 +49,32 @@ def test_sectors_by_hand() -> None:
     assert lesson_04b.sectors(lambda thread, step: 4 + lesson_04b.coalesced(thread, step)) == 16 * 5, "crooked"
 
 
-@pytest.mark.parametrize("piece", shares.PIECES)
-@pytest.mark.parametrize("stride", shares.STRIDES)
-def test_the_formula_is_what_counting_gives(stride: int, piece: int) -> None:
-    assert shares.share(stride, piece) == pytest.approx(shares.counted(stride, piece), rel=shares.CLOSE)
-
-
-def test_a_right_share() -> None:
-    assert check("04b-share", share=shares.share).right
-    assert check("04b-share", share=lambda stride, piece: 1 / min(stride, piece // 4)).right
-
-
-@pytest.mark.parametrize("number", range(len(shares.KNOWN)))
-def test_each_known_mistake_has_its_hint(number: int) -> None:
-    formula, what, hint = shares.KNOWN[number]
-    mark = check("04b-share", share=formula)
-    assert not mark.right and mark.text == what and mark.hint == hint
+def test_a_right_number_of_loads() -> None:
+    assert check("04b-little", bytes_in_flight=3.36e6, loads=4).right
 
 
 @pytest.mark.parametrize(
-    ("share", "said"),
+    ("bytes_in_flight", "loads", "said"),
     [
-        (lambda stride, piece: 0.5, "counted"),
-        (lambda stride, piece: None, "gave None"),
-        (lambda stride, piece: float("nan"), "gave nan"),
-        (0.125, "not a function"),
-        (lambda stride: 1.0, "TypeError"),
+        (3.36e15, 4, "nanoseconds"),
+        (3.36e-6, 4, "terabytes"),
+        (25454, 4, "one multiprocessor"),
+        (1e6, 4, "is 1e+06"),
+        (3.36e6, 3, "too few"),
+        (3.36e6, 3.107, "too few"),
+        (3.36e6, 8, "`loads` is 8"),
+        ("many", 4, "many"),
+        (3.36e6, -1, "-1"),
     ],
 )
-def test_other_wrong_shares(share: object, said: str) -> None:
-    mark = check("04b-share", share=share)
-    assert not mark.right and said in mark.text
+def test_wrong_loads_in_flight(bytes_in_flight: object, loads: object, said: str) -> None:
+    mark = check("04b-little", bytes_in_flight=bytes_in_flight, loads=loads)
+    assert not mark.right and said in f"{mark.text} {mark.hint}"
 
 
 def test_unanswered() -> None:
-    assert check("04b-mend", place=...).status == check("04b-share", share=...).status == "not answered"
+    assert (
+        check("04b-mend", place=...).status
+        == check("04b-little", bytes_in_flight=..., loads=...).status
+        == "not answered"
+    )

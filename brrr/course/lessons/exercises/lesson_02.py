@@ -1,7 +1,7 @@
-"""Exercise 02-road: mend a function that carries its data back and forth. A pretended factory counts the trips.
+"""Exercise 02-trips: mend a function that sends its data back and forth. A pretended GPU counts the transfers.
 
-The student's function is called as `process(parts, factory)`. The factory computes on the CPU, so the exercise is the
-same everywhere; what its trips would cost is told by measurements of the `transfers` experiment.
+The student's function is called as `process(parts, gpu)`. What it gets computes on the CPU, so the exercise is the
+same everywhere; what its transfers would cost is told by measurements of the `transfers` experiment.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 LENGTHS = (1000, 3, 250, 4096, 17, 1, 600, 33)
 """Elements of the parts: small ones, of different lengths."""
 
-ROAD_SINES, TOLERANCE = 4, 1e-6
+TRIP_SINES, TOLERANCE = 4, 1e-6
 
 
-class Goods:
-    """What lies in the factory: it can be worked on and fetched, not read."""
+class OnGpu:
+    """What lies in the GPU's memory: it can be computed with and fetched, not read."""
 
     __slots__ = ("_values",)
 
@@ -38,87 +38,87 @@ class Goods:
         self._values = values
 
     def __repr__(self) -> str:
-        return f"goods in the factory, {self._values.size} elements: fetch them to read them"
+        return f"{self._values.size} elements in the GPU's memory: fetch them to read them"
 
 
 @dataclass
-class Factory:
-    """What the student's function gets; it notes the bytes of each trip and how many elements it worked on.
+class Gpu:
+    """What the student's function gets; it notes the bytes of each transfer and how many elements it computed.
 
     >>> import numpy as np
-    >>> factory = Factory()
-    >>> factory.fetch(factory.sin(factory.send(np.zeros(3, "float32")))).tolist()
+    >>> gpu = Gpu()
+    >>> gpu.fetch(gpu.sin(gpu.send(np.zeros(3, "float32")))).tolist()
     [0.0, 0.0, 0.0]
-    >>> factory.trips, factory.worked
+    >>> gpu.trips, gpu.worked
     ([12, 12], 3)
     """
 
     trips: list[int] = field(default_factory=list)
     worked: int = 0
 
-    def send(self, array: Any) -> Goods:
-        """Carry an array to the factory."""
+    def send(self, array: Any) -> OnGpu:
+        """Copy an array to the GPU's memory."""
         import numpy as np
 
-        if isinstance(array, Goods):
-            raise TypeError("send() takes an array; these goods are in the factory already")
+        if isinstance(array, OnGpu):
+            raise TypeError("send() takes an array; this lies in the GPU's memory already")
         values = np.array(array)
         if values.dtype == object:
             raise TypeError("send() takes one array of numbers; np.concatenate makes one of several")
         self.trips.append(values.nbytes)
-        return Goods(values)
+        return OnGpu(values)
 
-    def sin(self, goods: Goods) -> Goods:
-        """The sine of every element, in the factory."""
+    def sin(self, values_there: OnGpu) -> OnGpu:
+        """The sine of every element, on the GPU."""
         import numpy as np
 
-        values = self._of(goods, "sin")
+        values = self._of(values_there, "sin")
         self.worked += values.size
-        return Goods(np.sin(values))
+        return OnGpu(np.sin(values))
 
-    def fetch(self, goods: Goods) -> np.ndarray:
-        """Carry the goods back: an array."""
-        values = self._of(goods, "fetch")
+    def fetch(self, values_there: OnGpu) -> np.ndarray:
+        """Copy back: an array."""
+        values = self._of(values_there, "fetch")
         self.trips.append(values.nbytes)
         return values.copy()
 
-    def _of(self, goods: Goods, call: str) -> np.ndarray:
-        if not isinstance(goods, Goods):
-            raise TypeError(f"{call}() takes what send() or sin() returned, not {type(goods).__name__}")
-        return goods._values
+    def _of(self, values_there: OnGpu, call: str) -> np.ndarray:
+        if not isinstance(values_there, OnGpu):
+            raise TypeError(f"{call}() takes what send() or sin() returned, not {type(values_there).__name__}")
+        return values_there._values
 
 
-def as_given(parts: Sequence[Any], factory: Factory) -> list[Any]:
-    """The function as the lesson gives it: every sine of every part makes the way there and back."""
+def as_given(parts: Sequence[Any], gpu: Gpu) -> list[Any]:
+    """The function as the lesson gives it: every sine of every part is sent there and back."""
     results = []
     for part in parts:
-        for _ in range(ROAD_SINES):
-            part = factory.fetch(factory.sin(factory.send(part)))
+        for _ in range(TRIP_SINES):
+            part = gpu.fetch(gpu.sin(gpu.send(part)))
         results.append(part)
     return results
 
 
-def grade_road(process: Any) -> Mark:
-    """Right is one trip there with all parts, four sines, and one trip back."""
+def grade_trips(process: Any) -> Mark:
+    """Right is one transfer there with all parts, four sines, and one back."""
     if not callable(process):
-        hint = 'Pass the function itself: check("02-road", process=process).'
+        hint = 'Pass the function itself: check("02-trips", process=process).'
         return Mark("wrong", f"{process!r} is not a function.", hint)
     import numpy as np
 
     draw = np.random.default_rng()
     parts = [draw.standard_normal(length, dtype="float32") for length in LENGTHS]
-    factory = Factory()
-    results = ask(process, [part.copy() for part in parts], factory)
-    mistake = _wrong_results(parts, results) or _wrong_way(factory)
+    gpu = Gpu()
+    results = ask(process, [part.copy() for part in parts], gpu)
+    mistake = _wrong_results(parts, results) or _wrong_trips(gpu)
     if mistake is not None:
         return Mark("wrong", mistake[0], mistake[1])
-    given = Factory()
+    given = Gpu()
     as_given(parts, given)
-    text = f"{len(factory.trips)} trips with {units.nbytes(sum(factory.trips))} in place of {len(given.trips)} trips"
-    return Mark("right", f"{text} with {units.nbytes(sum(given.trips))}. {_worth(given.trips, factory.trips)}".strip())
+    text = f"{len(gpu.trips)} transfers with {units.nbytes(sum(gpu.trips))} in place of {len(given.trips)} transfers"
+    return Mark("right", f"{text} with {units.nbytes(sum(given.trips))}. {_worth(given.trips, gpu.trips)}".strip())
 
 
-ROAD_EXERCISE = Exercise("02-road", grade_road)
+TRIPS_EXERCISE = Exercise("02-trips", grade_trips)
 
 
 def _wrong_results(parts: Sequence[Any], results: Any) -> tuple[str, str] | None:
@@ -130,10 +130,10 @@ def _wrong_results(parts: Sequence[Any], results: Any) -> tuple[str, str] | None
         return f"your function returned {said}; expected a list of {len(parts)}, one for each part.", SPLIT
     for number, (part, result) in enumerate(zip(parts, results, strict=True)):
         expected = part.astype("float64")
-        for _ in range(ROAD_SINES):
+        for _ in range(TRIP_SINES):
             expected = np.sin(expected)
-        if isinstance(result, Goods):
-            return f"result {number} is still in the factory.", "Fetch it."
+        if isinstance(result, OnGpu):
+            return f"result {number} is still in the GPU's memory.", "Fetch it."
         if np.shape(result) != expected.shape:
             return f"result {number} has the shape {np.shape(result)}; expected {expected.shape}.", SPLIT
         if not np.allclose(np.asarray(result, "float64"), expected, rtol=TOLERANCE, atol=TOLERANCE):
@@ -144,18 +144,18 @@ def _wrong_results(parts: Sequence[Any], results: Any) -> tuple[str, str] | None
 SPLIT = "After np.concatenate, np.split(array, np.cumsum(lengths)[:-1]) makes the parts again."
 
 
-def _wrong_way(factory: Factory) -> tuple[str, str] | None:
-    """What is wrong with the way the goods took, as (what, hint)."""
-    trips, elements = len(factory.trips), sum(LENGTHS)
-    if factory.worked < ROAD_SINES * elements:
-        return "the results are right, but the factory did not compute all of them.", "Use factory.sin for each sine."
-    said = f"your function makes {trips} trips for {len(LENGTHS)} parts."
+def _wrong_trips(gpu: Gpu) -> tuple[str, str] | None:
+    """What is wrong with the transfers, as (what, hint)."""
+    trips, elements = len(gpu.trips), sum(LENGTHS)
+    if gpu.worked < TRIP_SINES * elements:
+        return "the results are right, but the GPU did not compute all of them.", "Use gpu.sin for each sine."
+    said = f"your function makes {trips} transfers for {len(LENGTHS)} parts."
     if trips > 2 * len(LENGTHS):
-        return said, "What the next step needs can stay in the factory: fetch only what you want to read."
+        return said, "What the next step needs can stay in the GPU's memory: fetch only what you want to read."
     if trips > 2:
-        return said, "Each trip has a fixed cost, and the parts are small. Join them with np.concatenate first."
-    if sum(factory.trips) > 2 * 4 * elements:
-        return f"{said[:-1]}, but carries {units.nbytes(sum(factory.trips))}.", "The parts have 4 bytes an element."
+        return said, "Each transfer has a fixed cost, and the parts are small. Join them with np.concatenate first."
+    if sum(gpu.trips) > 2 * 4 * elements:
+        return f"{said[:-1]}, but sends {units.nbytes(sum(gpu.trips))}.", "The parts have 4 bytes an element."
     return None
 
 
@@ -170,12 +170,12 @@ def _worth(before: Sequence[int], after: Sequence[int]) -> str:
         except BrrrError:
             continue
         was, now = (units.seconds(sum(map(way_s, trips))) for trips in (before, after))
-        return f"With the fixed cost and the bandwidth of {badge}, that is {now} on the road in place of {was}."
+        return f"With the fixed cost and the bandwidth of {badge}, that is {now} of transfers in place of {was}."
     return ""
 
 
 def cost_of(evidence: Evidence) -> Callable[[float], float]:
-    """Seconds that a trip takes, by its bytes: a fixed cost, and the bytes over the bandwidth of the largest copy.
+    """Seconds that a transfer takes, by its bytes: a fixed cost, and the bytes over the bandwidth of the largest copy.
 
     NotRecordedError where no copy was measured, or one size only.
     """
@@ -231,7 +231,9 @@ def grade_sines(sines: Any) -> Mark:
     for where, found in told:
         fitting = next((rates for rates in found if rates.fits(sines)), None)
         if fitting is not None:
-            return Mark("right", f"{_why(fitting)} ({where}). Work that reuses what it was sent pays for the way.")
+            return Mark(
+                "right", f"{_why(fitting)} ({where}). Work that reuses what it was sent pays for the transfers."
+            )
     where, found = told[0]
     return Mark("wrong", f"{sines} sines do not fit ({where}).", _hint(float(sines), found[0]))
 
@@ -241,7 +243,7 @@ SINES_EXERCISE = Exercise("02-sines", grade_sines)
 
 def _why(rates: Rates) -> str:
     way, gain = units.seconds(rates.way_s), units.seconds(rates.cpu_s - rates.gpu_s)
-    return f"at {rates.elements} elements the way costs {way}, and each sine is {gain} faster on the GPU"
+    return f"at {rates.elements} elements the transfers cost {way}, and each sine is {gain} faster on the GPU"
 
 
 def _hint(answer: float, rates: Rates) -> str:
@@ -250,8 +252,8 @@ def _hint(answer: float, rates: Rates) -> str:
         and rates.sines > SINES
     ):
         return "The figure's times are those of four sines. What does one cost?"
-    side = "So few do not pay for the way yet." if answer < rates.sines else "Fewer are enough."
-    return f"{side} The way costs what is added by the transfers; a sine gains a quarter of CPU less GPU."
+    side = "So few do not pay for the transfers yet." if answer < rates.sines else "Fewer are enough."
+    return f"{side} The transfers cost what they add; a sine gains a quarter of CPU less GPU."
 
 
 def measured_rates() -> list[tuple[str, list[Rates]]]:
