@@ -11,6 +11,15 @@
 from brrr import check
 
 # %% [markdown]
+# ## Where is the knee?
+#
+# Both limits meet where peak over intensity is the bandwidth. One multiplication an element and step, and eight bytes an
+# element: four read, four written.
+
+# %% tags=["exercise:04-knee"]
+check("04-knee", intensity=33.5e12 / 4.8e12, repeat=33.5e12 / 4.8e12 * 8)
+
+# %% [markdown]
 # ## Two slips
 #
 # A float of 32 bits has 32 / 8 = 4 bytes. And bytes an iteration times iterations a second are bytes a second; divided by

@@ -1,4 +1,4 @@
-"""Exercise 04-slips: the check takes right answers, and says which slip is in a wrong one."""
+"""Exercises 04-knee and 04-slips: the check takes right answers, and says which slip is in a wrong one."""
 
 from __future__ import annotations
 
@@ -65,3 +65,25 @@ def test_not_answered() -> None:
     assert check("04-slips", float_bytes=..., bandwidth=right_bandwidth, flops=...).status == "not answered"
     with pytest.raises(ArgumentError, match="04-slips"):
         check("04-slips", float_bytes=4)
+
+
+def test_the_knee_is_calculated() -> None:
+    assert check("04-knee", intensity=7, repeat=56).right
+
+
+@pytest.mark.parametrize(
+    ("intensity", "repeat", "hint"),
+    [
+        (7e-12, 56, "like by like"),
+        (0.143, 56, "not the other way"),
+        (13.96, 56, "half that of FMAs"),
+        (3, 56, "peak over the bandwidth"),
+        (7, 28, "and it is written"),
+        (7, 7, "so many bytes"),
+        (-7, 56, ""),
+        ("seven", 56, ""),
+    ],
+)
+def test_each_slip_at_the_knee_has_its_hint(intensity: Any, repeat: Any, hint: str) -> None:
+    mark = check("04-knee", intensity=intensity, repeat=repeat)
+    assert mark.status == "wrong" and hint in mark.hint

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from brrr.course.lessons.checking import Exercise, Mark, ask
+from brrr.course.lessons.checking import Exercise, Mark, ask, not_above_zero
 
 FLOAT_BYTES = 4
 TRIALS = 5
@@ -143,3 +143,37 @@ def _worth() -> str:
         f"Its conclusion stands, for a number is also written: {2 * FLOAT_BYTES} bytes, and {crossing:.0f} operations "
         "in the time that they take. And dividing by iterations a second would have made the faster code the worse."
     )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Exercise 04-knee: from how many multiplications on does the loop take longer?
+
+MULTIPLICATIONS_PER_S, BYTES_PER_S = 33.5e12, 4.8e12
+"""What the exercise states."""
+ELEMENT_BYTES = 2 * FLOAT_BYTES
+KNEE = MULTIPLICATIONS_PER_S / BYTES_PER_S * ELEMENT_BYTES
+NEAR = 0.03
+
+
+def grade_knee(intensity: Any, repeat: Any) -> Mark:
+    """The ridge point for multiplications, in FLOP/B, and the `repeat` at which the loop has that intensity."""
+    if mark := not_above_zero(intensity=intensity, repeat=repeat):
+        return mark
+    ridge = KNEE / ELEMENT_BYTES
+    if not math.isclose(intensity, ridge, rel_tol=NEAR):
+        known = {
+            ridge / 1e12: "bytes a second are in TB/s too: divide like by like.",
+            1 / ridge: "FLOP over bytes, not the other way round.",
+            2 * ridge: "a multiplication alone is one FLOP of its own instruction: the peak is half that of FMAs.",
+        }
+        hint = next((text for value, text in known.items() if math.isclose(intensity, value, rel_tol=NEAR)), RIDGE)
+        return Mark("wrong", f"`intensity` is {intensity:g}.", hint)
+    if not math.isclose(repeat, KNEE, rel_tol=NEAR):
+        once = math.isclose(repeat, KNEE / 2, rel_tol=NEAR)
+        hint = "An element is read, and it is written." if once else "One FLOP a step, for so many bytes an element."
+        return Mark("wrong", f"`repeat` is {repeat:g}.", hint)
+    return Mark("right", f"{KNEE:.0f} multiplications are free. In the figure, the line rises from there on.")
+
+
+RIDGE = "The ridge point is the peak over the bandwidth, in FLOP/B."
+KNEE_EXERCISE = Exercise("04-knee", grade_knee)
