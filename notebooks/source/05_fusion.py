@@ -5,10 +5,10 @@
 # ---
 
 # %% [markdown] tags=["question"]
-# # 05 · Why carry it back only to fetch it again?
+# # 05 · What does fusion save?
 #
-# Each operator of torch fetches its numbers from the memory and brings its result back. The next one fetches that result
-# again. **What is gained if the numbers stay in the factory in between?**
+# Each operator of torch reads its numbers from memory and writes its result back. The next one reads that result again. **What
+# is gained if the numbers stay in registers in between?**
 
 # %% tags=["setup", "question"]
 from brrr import array, check, claims, compare_speedup, cost, explore, factory, guess, predict, reachable
@@ -24,15 +24,13 @@ factory("memory")
 #     return x.cos().cos()
 # ```
 #
-# Run as it stands, these are two **kernels**. A compiler can write one kernel for both: this is **fusion**. Count first:
-# how often does each number travel, before and after?
+# Run as it stands, these are two [[kernel|kernels]]. A compiler can write one kernel for both: [[fusion]]. Count first: how often
+# does each number go to memory or come from it, before and after?
 
 # %% tags=["guess"]
 g = guess("As one kernel, x.cos().cos() is faster by a factor of ...", unit="x")
 
 # %% [markdown] tags=["run"]
-# ## Run
-#
 # First the calculator: it counts the bytes and predicts, without running anything. The peaks are the course's H200's.
 
 # %% tags=["run", "nbval-check-output"]
@@ -41,9 +39,9 @@ print(f"one by one {work.eager_bytes:.3g} B, fused {work.bytes:.3g} B")
 print(predict(work), predict(work, how="compiled"), sep="\n")
 
 # %% [markdown] tags=["run"]
-# Then the measurement. There are three ways to one kernel: `torch.compile` writes it, you write it in Triton, or you write
-# one line of CUDA C++. Live on a CPU there is a fourth: both operators on a block of the array that stays in the cache,
-# then on the next. The thin dashes are what is predicted of each line.
+# Then the measurement, of three ways to one kernel: `torch.compile` writes it, you write it in Triton, or you write one line of
+# CUDA C++. (Live on a CPU: both operators on a block of the array that stays in the cache, then on the next.) Dashed is the
+# *roofline prediction*, which knows the arithmetic of a cosine as well as its bytes.
 
 # %% tags=["run"]
 at = reachable("cos_cos", elements=2**28, dtype=["float32"])
@@ -55,16 +53,12 @@ explore("cos_cos", at=at, show={"speedup": fused}, unlock=g)
 compare_speedup(g, "cos_cos", fused, **at)
 
 # %% [markdown] tags=["explain"]
-# Two operators move four arrays: in, out, in, out. One kernel moves two. If trucks set the pace, half the freight takes
-# half the time, and **two cosines should take hardly longer than one**. That is the whole trick: fusion saves no
-# arithmetic at all. It saves the trips of what stands *in between*.
+# Two operators move four arrays: in, out, in, out. One kernel moves two: a *bytes ratio* of two. Both are [[memory-bound]], so
+# two cosines take hardly longer than one. Fusion saves no arithmetic at all: it saves the traffic of what stands in between.
 #
-# Where the measurement stays below the dashes' promise of the bytes alone, the factory has begun to count: an accurate
-# cosine is a long polynomial, and two of them on one delivery are almost too much. Choose *bfloat16*: half the freight,
-# the same cosines.
-#
-# Move to the left. In the middle, what the first kernel brings back may still lie in the **L2 cache** when the second one
-# asks for it: a shorter trip, and less to save. At the end, all that fusion saves is the start of a kernel.
+# Where the gain stays below the bytes ratio, arithmetic has begun to count: an accurate cosine is a long polynomial. Choose
+# *bfloat16*: half the bytes, the same cosines. Move to the left: what the first kernel wrote may still lie in the [[L2]] cache
+# when the second one reads it, and there is less to save. At the end, all that fusion saves is a kernel's start.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: five operators
@@ -91,31 +85,37 @@ explore("fusion", at=there, show={"speedup": gains}, unlock=s)
 # %% tags=["compare"]
 compare_speedup(s, "fusion", gains, **there)
 
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** A linear layer with its ReLU gains next to nothing from fusion, a layer norm a lot. Why? Double-click here
+# and write two sentences.
+
 # %% [markdown] tags=["explain"]
-# A row fits into a multiprocessor. So the kernel fetches it once, finds its maximum, its exponentials and its sum, and
-# brings back the result: pointwise work **fused onto a reduction**. The same holds for a layer norm. Such formulas have
-# many small operators, and so most to gain.
+# <details><summary>Our explanation</summary>
 #
-# A work that gains *more* than its bytes say had an operator slower than its own bytes: torch adds a row to each row of a
-# matrix by a slower kernel than it adds two matrices.
+# A linear layer is [[compute-bound]]: memory waits for its product anyway, and fusing the ReLU saves traffic that nobody waits
+# for. A layer norm written out is many small operators, each memory-bound. A row fits into the registers of one
+# multiprocessor, so one kernel reads it once, finds mean and variance, and writes the result: pointwise operators *fused onto a
+# reduction*.
 #
-# Three gain less:
+# </details>
 #
-# - **Somebody else needs it too.** In *two results* the first cosine is asked for as well. It must be brought back, fused
-#   or not.
-# - **The factory is the slower partner.** A linear layer is a matrix product: the trucks wait anyway. To fuse its ReLU
-#   saves a trip that hardly anybody waits for.
-# - **Tiny arrays.** The figure shows the device's own time. A program that runs tiny kernels in a loop waits for orders,
-#   and a compiled function's order may be the dearer one.
+# The figure's other works:
 #
-# Does it matter who fuses? Lesson 05b has the claim.
+# - **More than its bytes say.** One operator was slower than its own bytes: torch adds a row to each row of a matrix by a slower
+#   kernel than it adds two matrices.
+# - **Two results.** The first cosine is needed elsewhere as well, so it must be written, fused or not.
+# - **Tiny arrays.** The figure shows the GPU's own time. A loop over tiny kernels waits for the host ([[overhead-bound]]), and
+#   calling a compiled function may cost the host more than the operators did.
+#
+# The products of a transformer have nearly all of its FLOP and take two thirds of its time. The rest, a fraction of a percent of
+# the FLOP, takes the other third: it is memory-bound. The exercise below calculates why.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: a longer chain
 #
 # The nested sine of lesson 02 is a chain of four. Its author let `torch.jit.script` fuse them and found *almost half of the
 # time* saved. By the bytes alone, one kernel for k operators takes one k-th. Make the chain longer: how far does each of
-# the three ways follow, and what stops it? (Think of two cosines in *bfloat16*.)
+# the three ways follow, and what stops it?
 
 # %% tags=["explore"]
 ways = dict.fromkeys(["script", "compile", "cuda"], "eager")
@@ -123,13 +123,34 @@ ways = first_available("sines", ways, {"cpu blocks": "cpu eager"})
 explore("sines", at=reachable("sines", sines=4, elements=2**26), show={"speedup": ways})
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: count the bytes
+# ## Your turn: the small part of the FLOP
 #
-# `torch.relu(x + b) * g`, where `x` and `g` have 4096 rows of 1024 float32 and `b` has 1024. How many bytes do the three
-# operators move, one by one, and how many does one fused kernel? Count reads and writes by hand; no machine is needed.
+# A transformer's layer: width 1024, 8192 tokens, bfloat16. Its products: four of tokens × 1024 by 1024 × 1024, one to 4096
+# features and one back (we leave out the attention's scores). Besides: two layer norms, two additions, and a GELU on the 4096
+# features, each a kernel that reads its inputs and writes its result once. *Calculate* the products' FLOP, the bytes of the rest,
+# and the rest's share of the time with 660 TFLOP/s and 4.2 TB/s.
 
-# %% tags=["your-turn", "exercise:05-bytes"]
-check("05-bytes", eager=..., fused=...)
+# %% tags=["your-turn", "exercise:05-transformer", "calculates"]
+check("05-transformer", flop=..., nbytes=..., share=...)
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: three passes as one
+#
+# `gated` computes `relu(x + b) * g` operator by operator. `memory.read(name, i)` and `memory.write(name, i, value)` are counted.
+# Mend it so that "y" is the same with as few of them as possible, then write `gated=gated`.
+
+
+# %% tags=["your-turn", "exercise:05-passes", "makes"]
+def gated(memory, n):
+    for i in range(n):
+        memory.write("sum", i, memory.read("x", i) + memory.read("b", i))
+    for i in range(n):
+        memory.write("relu", i, max(memory.read("sum", i), 0.0))
+    for i in range(n):
+        memory.write("y", i, memory.read("relu", i) * memory.read("g", i))
+
+
+check("05-passes", gated=...)
 
 # %% [markdown] tags=["claims"]
 # ## What held
@@ -139,3 +160,34 @@ check("05-bytes", eager=..., fused=...)
 
 # %% tags=["claims"]
 claims("05")
+
+# %% [markdown] tags=["remember"]
+# ## Remember
+#
+# - Fusion saves the memory traffic of what stands between two operators, and no arithmetic.
+# - Its gain is at most the bytes of all operators over the bytes of the inputs and results.
+# - It gains little behind a matrix product, where an intermediate is needed anyway, and where the host sets the pace.
+#
+# Terms: [[fusion]], [[memory-bound]], [[compute-bound]], [[L2]], [[overhead-bound]].
+
+# %% [markdown] tags=["work"]
+# ## At work
+#
+# Let the compiler fuse, and check both the result and what it launched:
+#
+# ```python
+# import torch
+# def gated(x, b, g):
+#     return torch.relu(x + b) * g
+# x, g = torch.randn(2, 4096, 1024)
+# b, fused = torch.randn(1024), torch.compile(gated)
+# torch.testing.assert_close(fused(x, b, g), gated(x, b, g))
+# ```
+#
+# `TORCH_LOGS=output_code python train.py` prints the kernels that it wrote.
+
+# %% [markdown] tags=["next"]
+# ## Next
+#
+# [06 · How fast can small layers be?](06_killing_overhead.ipynb) removes what is left: the launches. [05b · Who writes the
+# kernel?](05b_codegen.ipynb) is for engineers.
