@@ -8,7 +8,17 @@
 # # 03b · Why is the layer without a matrix product not faster? The answers
 
 # %% tags=["setup"]
-from brrr import check, find_transition, pays
+from brrr import check
+
+# %% [markdown]
+# ## The roofline by hand
+#
+# 2 · width² FLOP over 8 · width bytes are width / 4 FLOP/B: the ridge point at 4 · 13.9. Beyond it `Linear` takes width / 55.6
+# times as long as its bytes, and the fused stand-in takes as long as its bytes.
+
+# %% tags=["exercise:03b-ridge"]
+width = 13.9 * 8 / 2
+check("03b-ridge", width=width, speedup=8192 / width)
 
 # %% [markdown]
 # ## Mend the benchmark
@@ -29,17 +39,3 @@ def benchmark(randn, weight, bias, relu, synchronize, clock):
 
 
 check("03b-mend", benchmark=benchmark)
-
-# %% [markdown]
-# ## Where does it start to pay?
-#
-# Two orders cost what they cost, whatever the width. `Linear` costs one order until its work takes longer than that;
-# from then on its time grows with the square of the width. It is twice as slow where its work takes four orders' time.
-# The recording knows where:
-
-# %% tags=["exercise:03b-width"]
-twice = pays("pseudo eager", over="linear eager", at_least=2)
-few_rows = {"batch": 128, "direction": "forward"}
-found = find_transition("pseudo_linear", "width", twice, at=few_rows, source="recorded:h200")
-print(found)
-check("03b-width", width=found.high)

@@ -17,7 +17,7 @@ from formulas import Made
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brrr.core.errors import ArgumentError, BrrrError, DeviceMemoryError, NotRecordedError, WrongResultError
+from brrr.core.errors import ArgumentError, BrrrError, DeviceMemoryError, WrongResultError
 from brrr.core.measurement import Measurement, Value
 from brrr.counting.cost import Cost
 from brrr.course.experiments import experiment, pseudo_linear_flaws
@@ -529,25 +529,23 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_width_is_marked_by_the_recording(root: Path) -> None:
-    from brrr.course.lessons.exercises.lesson_03b import transition
-
-    found = transition()
-    low, high = int(found.low), int(found.high)
-    for width, status in ((low, "wrong"), (low + 1, "right"), (high, "right"), (high + 1, "wrong"), (1e9, "wrong")):
-        assert check("03b-width", width=width).status == status
-    assert "Too narrow" in check("03b-width", width=1).hint
-    for junk in ("512", None, True, -4, 0, [1], math.nan):
-        assert "Write a width" in check("03b-width", width=junk).hint
-    assert check("03b-width", width=...).status == "not answered"
-
-
-def test_without_a_crossing_the_exercise_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made_up.record(tmp_path, H200, names=["pseudo_linear"], measure=lambda step: gpu(step, peak=1e9, host_s=1e-9))
-    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
-    monkeypatch.setenv("BRRR_SOURCE", "recorded:h200")
-    with pytest.raises(NotRecordedError, match="does not show where it starts to pay"):
-        check("03b-width", width=100)
+@pytest.mark.parametrize(
+    ("width", "speedup", "hint"),
+    [
+        (55.6, 147, ""),
+        (56, 8192 / 56, ""),
+        (27.8, 147, "is written"),
+        (111.2, 147, "two FLOP"),
+        (512, 147, "equal to the ridge"),
+        (56, 8192, "as many times"),
+        (-4, 147, "above 0"),
+        (math.nan, 147, "above 0"),
+        ("56", 147, "above 0"),
+    ],
+)
+def test_the_roofline_by_hand(width: Any, speedup: Any, hint: str) -> None:
+    mark = check("03b-ridge", width=width, speedup=speedup)
+    assert mark.right == (not hint) and hint in mark.hint
 
 
 # ---- compared speed-ups ----

@@ -11,11 +11,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from brrr.core.errors import ArgumentError, NotRecordedError
-from brrr.core.measurement import Value
 from brrr.core.units import seconds
-from brrr.course.lessons.checking import Exercise, Mark, ask
-from brrr.course.sources.transition import Transition, find_transition, pays
+from brrr.course.lessons.checking import Exercise, Mark, ask, not_above_zero
 
 ORDER_S, OPERATION_S, DATA_S = 0.5e-6, 10e-6, 500e-6
 TRUE_S = 2 * OPERATION_S
@@ -138,41 +135,31 @@ def _wrong_number(device: Device) -> tuple[str, str]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Exercise 03b-width: from which width on is the pseudo-linear layer at least twice as fast as the linear one?
+# Exercise 03b-ridge: from which width on is Linear compute-bound, and what does the roofline then promise?
 
-RECORDING = "recorded:h200"
-FACTOR = 2
-TWICE = pays("pseudo eager", over="linear eager", at_least=FACTOR)
-AT: dict[str, Value] = {"batch": 128, "direction": "forward"}
-
-
-def grade_width(width: Any) -> Mark:
-    """The answer must lie above the last width that does not pay, up to the first one that does."""
-    if isinstance(width, bool) or not isinstance(width, int | float) or not width > 0:
-        return Mark("wrong", f"`width` is {width!r}.", "Write a width, as in 300.")
-    found = transition()
-    where = f"{found.badge}: no factor of {FACTOR} at width {found.low}, at least {FACTOR} at {found.high}"
-    if found.holds(width):
-        return Mark("right", f"that is where it starts to pay ({where}). Below, both layers cost their orders.")
-    if width <= float(found.low):
-        hint = "Too narrow: at this width, or a wider one, both layers still cost about what their orders cost."
-    else:
-        hint = "It pays already on narrower layers: the product grows with the square of the width, the orders do not."
-    return Mark("wrong", f"`width={width}` does not fit ({found.badge}).", hint)
+RIDGE, ITEMSIZE, WIDE = 13.9, 4, 8192
+"""FLOP/B, and the width of the second question."""
+KNEE = RIDGE * 2 * ITEMSIZE / 2
+"""Where 2 width^2 FLOP over 2 x 4 x width bytes is the ridge point."""
+NEAR = 0.03
 
 
-WIDTH_EXERCISE = Exercise("03b-width", grade_width)
+def grade_ridge(width: Any, speedup: Any) -> Mark:
+    """The width at which a row's FLOP over its bytes is the ridge point, and WIDE over it."""
+    if mark := not_above_zero(width=width, speedup=speedup):
+        return mark
+    if not math.isclose(width, KNEE, rel_tol=NEAR):
+        once = math.isclose(width, KNEE / 2, rel_tol=NEAR)
+        twice = math.isclose(width, 2 * KNEE, rel_tol=NEAR)
+        hint = "A row is read, and a row is written." if once else "An FMA is two FLOP." if twice else INTENSITY
+        return Mark("wrong", f"`width` is {width:g}.", hint)
+    if not math.isclose(speedup, WIDE / KNEE, rel_tol=2 * NEAR):
+        hint = "`Linear` takes as many times its bytes' time as its width is above that of the ridge point."
+        return Mark("wrong", f"`speedup` is {speedup:g}.", hint)
+    return Mark(
+        "right", f"from width {KNEE:.0f} on, and {WIDE / KNEE:.0f}x, where counting operations promises {WIDE}x."
+    )
 
 
-def transition() -> Transition:
-    """Where the stand-in starts to be twice as fast in the course's recording; NotRecordedError where it has no such.
-
-    One recording for everybody: the place depends on the machine, and a live source would have to measure.
-    """
-    try:
-        found = find_transition("pseudo_linear", "width", TWICE, at=AT, source=RECORDING)
-    except ArgumentError as error:
-        raise NotRecordedError(
-            f"check('03b-width'): {RECORDING} does not show where it starts to pay: {error}"
-        ) from None
-    return found
+INTENSITY = "FLOP a row over bytes a row, set equal to the ridge point."
+RIDGE_EXERCISE = Exercise("03b-ridge", grade_ridge)
