@@ -28,15 +28,13 @@ factory("memory")
 # x.backward(gradient)        # needs the input of each of the eight
 # ```
 #
-# The usual way **saves** those inputs in the memory. The other is **rematerialisation**: save the first one only, and
-# compute the others again on the way back. `torch.compile` fuses both; it is told to save all, or left to choose.
+# The usual way *saves* those inputs in memory. The other is [[rematerialisation]]: save the first one only, and compute the
+# others again in the backward pass. `torch.compile` fuses both; it is told to save all, or left to choose.
 
 # %% tags=["guess"]
 g = guess("Computed again and fused, forward and backward together are faster by a factor of ...", unit="x")
 
 # %% [markdown] tags=["run"]
-# ## Run
-#
 # `torch.utils.checkpoint` computes again too, but operator by operator. Its base is the operators with all inputs saved.
 # On a CPU, only that pair is measured.
 
@@ -51,17 +49,23 @@ ways = ["eager", "checkpoint", "compile saved", "compile"]
 ways = first_available("remat", ways, [f"cpu {way}" for way in ways[:2]])
 display(compare_speedup(g, "remat", again, **at), compare_memory(g, "remat", ways, **at))
 
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** More is computed, and it can still take less time. How? Double-click here and write two sentences.
+
 # %% [markdown] tags=["explain"]
-# Saved inputs travel twice: to the memory, and back when they are needed. What is computed again in a register does not
-# travel. Cheap work costs nothing while the trucks set the pace, so **less memory can be less time, too**. Make the chain
-# longer: from where on does the gain fall behind the dashes, for even cheap work adds up?
+# <details><summary>Our explanation</summary>
 #
-# Move *activation* to the cosine. Now the factory computes accurate cosines, sines, and the cosines again: the memory is
-# saved as before, the time need not be. And without fusion nothing is gained in time: `checkpoint` repeats operators, and
-# each of those travels. It is worth it for the memory alone.
+# A saved input moves twice: to memory, and back when it is needed. What is computed again in a register does not move. As
+# long as the kernel is [[memory-bound]], cheap arithmetic costs nothing: less memory can be less time, too.
 #
-# So whether to save or to compute again is a calculation. `torch.compile` makes it for each value: a minimum cut through
-# the graph of the forward and the backward pass.
+# </details>
+#
+# Make the chain longer: from where on does the gain fall behind the dashes, as even cheap arithmetic adds up? Move *activation* to
+# the cosine: accurate cosines, sines, and the cosines again are so much arithmetic that the memory is saved as before, and the time
+# need not be. Without fusion nothing is gained in time: `checkpoint` repeats operators, and each of those moves its bytes.
+#
+# So whether to save or to compute again is a calculation, which `torch.compile` makes for each value. It cuts the graph of
+# forward and backward pass where the fewest bytes cross from one to the other.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: one line of your own
@@ -81,8 +85,9 @@ over = first_available("cos_cos", {"one": "cuda"}, {"cpu one": "cpu blocks"})
 compare_speedup(w, "cos_cos", over, **there)
 
 # %% [markdown] tags=["explain"]
-# This is what stands around the line. Every thread asks for two words of 16 bytes at once, so that many trucks are on
-# the road; neighbouring threads take neighbouring words. Nothing of it knows what the line computes.
+# This is what stands around the line. Every thread has two loads of 16 bytes in flight, so that many bytes are under way
+# ([[Little's law]]); neighbouring threads take neighbouring words ([[coalesced access]]). Nothing of it knows what the line
+# computes.
 
 # %% tags=["explain"]
 x = torch.randn(2**20, device="cuda" if torch.cuda.is_available() else "cpu")
@@ -108,6 +113,15 @@ except LineError as error:
     print(error)
 
 # %% [markdown] tags=["your-turn"]
+# ## Your turn: count the bytes
+#
+# `torch.relu(x + b) * g`, where `x` and `g` have 4096 rows of 1024 float32 and `b` has 1024. *Calculate* how many bytes the three
+# operators move, one by one, and how many one fused kernel: reads and writes.
+
+# %% tags=["your-turn", "exercise:05-bytes", "calculates"]
+check("05-bytes", eager=..., fused=...)
+
+# %% [markdown] tags=["your-turn"]
 # ## Your turn: fuse three operators in Triton
 #
 # `fused(x, scale, r)` should return `torch.relu(x * scale + r)` for arrays of any size, in one kernel. This one forgets
@@ -115,7 +129,7 @@ except LineError as error:
 # predict; without one, Triton's interpreter checks the result.
 
 
-# %% tags=["your-turn", "exercise:05-fuse"]
+# %% tags=["your-turn", "exercise:05-fuse", "makes"]
 @triton.jit
 def kernel(x, r, y, scale, count, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -137,3 +151,32 @@ check("05-fuse", fused=...)
 
 # %% tags=["claims"]
 claims("05b")
+
+# %% [markdown] tags=["remember"]
+# ## Remember
+#
+# - What is computed again inside a fused kernel costs no traffic, so saving memory can save time.
+# - A good element-wise kernel reads each number once, in wide neighbouring words, with many loads in flight.
+# - Read what the compiler wrote: count its loads and its stores.
+#
+# Terms: [[rematerialisation]], [[memory-bound]], [[Little's law]], [[coalesced access]].
+
+# %% [markdown] tags=["work"]
+# ## At work
+#
+# Compute a block's activations again in the backward pass, and leave the rest to the compiler. `TORCH_LOGS=output_code` prints
+# what it wrote.
+#
+# ```python
+# import torch
+# from torch.utils.checkpoint import checkpoint
+# block = torch.nn.Sequential(torch.nn.Linear(512, 2048), torch.nn.GELU(), torch.nn.Linear(2048, 512))
+# x = torch.randn(64, 512, requires_grad=True)
+# y = checkpoint(block, x, use_reentrant=False)  # saves x alone
+# y.sum().backward()
+# ```
+
+# %% [markdown] tags=["next"]
+# ## Next
+#
+# [06 · How much of the time is PyTorch itself?](06_killing_overhead.ipynb) goes on with small layers.

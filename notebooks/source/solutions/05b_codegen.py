@@ -5,13 +5,29 @@
 # ---
 
 # %% [markdown]
-# # 05b · Who writes the kernel? The answer
+# # 05b · Who writes the kernel? The answers
 
 # %% tags=["setup"]
 import torch
 
 from brrr import check
 from brrr.course import tl, triton
+
+# %% [markdown]
+# ## Count the bytes
+#
+# One large array is 4096 · 1024 · 4 bytes; the bias is a row, a thousandth of a percent of it, and may be left out.
+#
+# | operator | reads | writes |
+# | --- | --- | --- |
+# | `x + b` | one large array, a row | one |
+# | `relu` | one | one |
+# | `* g` | two | one |
+# | all three in one kernel | `x`, `g`, a row | one |
+
+# %% tags=["exercise:05-bytes"]
+large, row = 4096 * 1024 * 4, 1024 * 4
+check("05-bytes", eager=7 * large + row, fused=3 * large + row)
 
 # %% [markdown]
 # ## Fuse three operators in Triton
