@@ -30,15 +30,13 @@ factory("overhead")
 # ```
 #
 # **Three** kernels a layer, driven by Python. One thing in it is clever: the library has several kernels for a product,
-# and the one it takes depends on how much **workspace** it is lent. The rewrite times them once and keeps the fastest.
+# and which one it takes depends on the workspace that it is lent. The rewrite times them once and keeps the fastest.
 # Live without a GPU, NumPy makes the same three calls a layer on the CPU.
 
 # %% tags=["guess"]
 g = guess("8 layers, batch 16, hidden 256: faster than nn.Sequential by a factor of ...", unit="x")
 
 # %% [markdown] tags=["run"]
-# ## Run
-#
 # The source's grid, along x the hidden size. Move *batch* and *layers*: what does each of them do to the gain?
 
 # %% tags=["run"]
@@ -50,22 +48,26 @@ explore("mlp", at=at, sliders=["hidden", "batch", "layers"], values=grid, show={
 # %% tags=["compare"]
 compare_speedup(g, "mlp", rewrites, **at)
 
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** The GPU computes the same sums in both. What does PyTorch do besides, and from which width on does nobody
+# notice? Double-click here and write two sentences.
+
 # %% [markdown] tags=["explain"]
-# The GPU does the same sums in both. What differs is who writes the orders, and how long that takes. PyTorch looks for
-# hooks, dispatches, allocates, asks which kernel fits. The rewrite knows all that beforehand.
+# <details><summary>Our explanation</summary>
 #
-# So *this* gain can only live where the office is slower than the factory: narrow layers, few rows. Beyond a certain
-# width, orders wait for the GPU, and nobody notices how long they took to write. The source found a **divide** there.
-# What is gained or lost beyond it is the kernels' own.
+# Both are driven from the host. For each operator PyTorch looks for hooks, goes through [[dispatch]], allocates the result, and
+# picks a kernel; the rewrite knows all that beforehand, so its [[host overhead]] is lower. That counts while the network is
+# [[overhead-bound]]: few rows, narrow layers. Beyond a certain width the GPU takes longer for a layer than the host needs to
+# issue it, and the host's cost is hidden.
 #
-# Here is the source's GTX 1070, and beside it your source of measurements: two machines, so no ratio across. *Bias and
-# ReLU fused* is the same rewrite with two kernels a layer. The ground is darker from where on the rewrite keeps less
-# than half of its best gain, if it comes to that. Move *batch*: where is the divide in each? If the factory became
-# faster by more than the office since then, wider layers wait for paper, too.
+# </details>
 #
-# Dotted, on a GPU: the fused rewrite against `nn.Sequential`, both in a CUDA Graph. No paper is left there, so this is
-# what its kernels alone gain. Where wide layers gain again, look at the dotted line. Below, both as the source's table.
-# (Live, both grow with what you measure: run the cell again.)
+# The source found a **divide** there. Here is its GTX 1070, and beside it your source of measurements, both for one batch: two
+# machines, so no ratio across. (The claims below take the mean over all batches.) The background is darker from where on the
+# rewrite keeps less than half of its best gain, if it comes to that. On a faster GPU the divide should lie at wider layers.
+#
+# Dotted, on a GPU: the fused rewrite against `nn.Sequential`, both in a [[CUDA Graph]]. No host overhead is left there, so this is
+# what its kernels alone gain: the library's fastest, in place of its first choice. Below, both as the source's table.
 
 # %% tags=["explain"]
 display(drawing("mlp-divide", batch=16, layers=8), mlp_table(layers=8))
@@ -78,7 +80,7 @@ display(drawing("mlp-divide", batch=16, layers=8), mlp_table(layers=8))
 # - **module**: `nn.Sequential`; **functional**: the same functions, without modules
 # - **script**: TorchScript; **compile**: `torch.compile`
 # - **pycuda**: the rewrite, three kernels a layer; **pycuda fused**: two
-# - **graph**: the module captured in a CUDA Graph, replayed as one order
+# - **graph**: the module captured in a CUDA Graph, replayed with one launch
 # - **cpu numpy**: live without a GPU, the rewrite there
 
 # %% tags=["guess"]
@@ -94,28 +96,26 @@ explore("mlp", at=at, sliders=["hidden", "batch"], values=narrow, lines=ways, sh
 compare(r, "mlp", ways, **at)
 
 # %% [markdown] tags=["explain"]
-# Most rungs leave some paper away: functions leave the modules away, a script leaves Python away, the rewrite leaves
-# the dispatcher and the allocator away. A compiler writes kernels of its own, but checks and launches, too: does that
-# pay here? The graph leaves *all* of it away: every order is written once, and then one sheet is handed over. What is
-# left is the GPU's own time, and the small gaps between its kernels. The last rung, all layers in one kernel, is
-# lesson 06b.
+# Each rung skips some host work: functions skip the modules, a script skips Python, the rewrite skips dispatcher and
+# allocator. A compiler writes kernels of its own, but checks its assumptions at each call, and launches too. The graph skips all
+# of it: every [[kernel launch]] was recorded once, and the whole list goes to the GPU in one. What is left is the GPU's own time,
+# and the small gaps between its kernels. All layers in one kernel are lesson 06b.
 #
-# Beside the measured times stand predicted ones. Where one is missing, the predictor has no model of that office. It
+# Beside the measured times stand predicted ones; where one is missing, the predictor has no model of that way's host work. It
 # knows how large a product is, but not which of its kernels the library takes.
 #
-# In the timelines, look at the gaps. Who waits for whom, from rung to rung?
+# In the timelines (hidden 128), look at the gaps. Who waits for whom, from rung to rung?
 
 # %% tags=["explain"]
-timeline("mlp", variants=["module", "pycuda-fused", "graph"], at=at)
+timeline("mlp", variants=["module", "pycuda-fused", "graph"], at=reachable("mlp", layers=8, batch=16, hidden=128))
 
 # %% [markdown] tags=["explore"]
 # ## Explore: where it stops mattering
 #
-# The gain over `nn.Sequential`, further up the ladder. Follow each line to the right: where is nothing left of it? Does
-# a graph still help there? *max-autotune* tries out kernels for minutes and then replays a graph, behind checks of its
-# own (it is measured with 8 layers, with fewer at chosen points). In another process it may take other kernels; on wide
-# layers, a line below one means slow ones. *PyCUDA in a CUDA Graph* differs from the other graph by its kernels alone.
-# Move *batch* to its largest value: which ways are still above one, and what can that be, if it is not paper?
+# The gain over `nn.Sequential`, further up the ladder. Follow each line to the right: where is nothing left of it? *max-autotune*
+# tries out kernels for minutes and then replays a graph, behind checks of its own (it is measured with 8 layers, with fewer at
+# chosen points). In another process it may take other kernels; on wide layers, a line below one means slow ones. *PyCUDA in a CUDA
+# Graph* differs from the other graph by its kernels alone. Move *batch* to its largest value: which ways are still above one?
 
 # %% tags=["explore"]
 gains = ["graph", "pycuda graph", "compile", "max autotune"]
@@ -125,13 +125,14 @@ wider, few = reachable("mlp", layers=8, batch=16, hidden=512), {"batch": (2, 16,
 explore("mlp", at=wider, sliders=["hidden", "batch", "layers"], values=few, show={"speedup": gains})
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: one line less
+# ## Your turn: where is the divide?
 #
-# The rewrite's bias and ReLU are two lines of CUDA C++, and so two kernels: `y = x + b`, then `y = x < 0 ? 0 : x`.
-# Write **one** line that does both. `x` is what the product has left, `b` the bias; it runs once for each element.
+# A layer's calls cost the host 20 µs. On the GPU, a layer with few rows reads its hidden × hidden weights, float32, at 4.2 TB/s,
+# and does nothing else that takes time. *Calculate* the hidden size at which both take equally long; and the one for a host that
+# needs a quarter of that. Then look for the divide above.
 
-# %% tags=["your-turn", "exercise:06-fuse"]
-check("06-fuse", line=...)
+# %% tags=["your-turn", "exercise:06-divide", "calculates"]
+check("06-divide", hidden=..., quarter=...)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: what breaks a capture?
@@ -141,7 +142,7 @@ check("06-fuse", line=...)
 # on a machine without a GPU, in a toy graph that has the same rules. Try your own model too: `brrr.capture(model, x)`.
 
 
-# %% tags=["your-turn", "exercise:06-capture"]
+# %% tags=["your-turn", "exercise:06-capture", "makes"]
 def network(x, layers):
     for w, b in layers:
         x = (x @ w.t() + b).relu()
@@ -161,3 +162,34 @@ check("06-capture", network=...)
 
 # %% tags=["claims"]
 claims("06")
+
+# %% [markdown] tags=["remember"]
+# ## Remember
+#
+# - Host overhead counts as long as the GPU is done before the host has issued the next kernel.
+# - A CUDA Graph removes it all at once, for work whose shapes, addresses and branches do not change.
+# - What is left beyond the divide is the choice of kernels.
+#
+# Terms: [[dispatch]], [[host overhead]], [[overhead-bound]], [[CUDA Graph]], [[kernel launch]].
+
+# %% [markdown] tags=["work"]
+# ## At work
+#
+# `torch.compile(model, mode="reduce-overhead")` captures by itself; by hand it is:
+#
+# ```python
+# import torch
+# model, x = torch.nn.Linear(256, 256).cuda().eval(), torch.randn(16, 256, device="cuda")
+# with torch.no_grad():
+#     model(x)  # warm up: libraries allocate in their first call
+#     graph = torch.cuda.CUDAGraph()
+#     with torch.cuda.graph(graph):
+#         y = model(x)
+#     graph.replay()  # with new numbers in x, by x.copy_(...)
+# ```
+
+# %% [markdown] tags=["next"]
+# ## Next
+#
+# [07 · What does one more column cost?](07_gemm_shapes.ipynb) looks into the products. [06b · Can a whole network be one
+# kernel?](06b_megakernel.ipynb) is for engineers.

@@ -11,12 +11,13 @@
 from brrr import check
 
 # %% [markdown]
-# ## One line less
+# ## Where is the divide?
 #
-# Put one line into the other. `fmaxf(x + b, 0)` is shorter and right for all numbers, but it turns NaN into 0.
+# hidden² · 4 bytes over the bandwidth is the GPU's time, and it is to be the host's.
 
-# %% tags=["exercise:06-fuse"]
-check("06-fuse", line="y = x + b < 0 ? 0 : x + b")
+# %% tags=["exercise:06-divide"]
+hidden = (20e-6 * 4.2e12 / 4) ** 0.5
+check("06-divide", hidden=hidden, quarter=hidden / 2)
 
 # %% [markdown]
 # ## What breaks a capture?

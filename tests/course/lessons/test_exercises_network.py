@@ -122,40 +122,29 @@ def test_what_breaks_a_capture_is_told(network: Any, text: str, hint: str) -> No
 
 def test_not_answered_yet() -> None:
     assert check("06-capture", network=...).status == "not answered"
-    assert check("06-fuse", line=...).status == "not answered"
+    assert check("06-divide", hidden=..., quarter=...).status == "not answered"
     assert check("06b-floor", weight_bytes=..., memory_us=..., barriers_us=...).status == "not answered"
 
 
-# ---- 06-fuse ----
-
-
-@pytest.mark.parametrize("line", ["y = x + b < 0 ? 0 : x + b", "float t = x + b; y = t > 0 ? t : 0"])
-def test_one_line_for_bias_and_relu(line: str) -> None:
-    mark = check("06-fuse", line=line)
-    assert mark.right and "fewer bytes" in mark.text
-
-
-def test_a_line_that_hides_nan_is_told_so() -> None:
-    assert "NaN" in check("06-fuse", line="y = fmaxf(x + b, 0)").text
-    assert "NaN" not in check("06-fuse", line="y = x + b < 0 ? 0 : x + b").text
+# ---- 06-divide ----
 
 
 @pytest.mark.parametrize(
-    ("line", "text", "hint"),
+    ("hidden", "quarter", "hint"),
     [
-        ("y = x + b", "negative sums", "ReLU"),
-        ("y = (x < 0 ? 0 : x) + b", "before the bias", "Add first"),
-        ("y = x + b > 0 ? 0 : x + b", "others cut off", "<"),
-        ("y = x < 0 ? 0 : x + b", "x is negative", "sum"),
-        ("y = x - b < 0 ? 0 : x - b", "not relu(x + b)", "one into the other"),
-        ("y = x < 0 ? 0 : x", "does not fit", "both"),
-        ("y = x + b < 0 ? 0 : x + ", "does not compile", ""),
-        (42, "not a line", "text"),
+        (4583, 2291, ""),
+        (4600, 2300, ""),
+        (21e6, 2291, "hidden x hidden"),
+        (9165, 2291, "four bytes"),
+        (1024, 2291, "over the bandwidth"),
+        (4583, 1146, "square"),
+        (-1, 2291, "above 0"),
+        (4583, "half", "above 0"),
     ],
 )
-def test_lines_that_do_something_else(line: Any, text: str, hint: str) -> None:
-    mark = check("06-fuse", line=line)
-    assert mark.status == "wrong" and text in mark.text and hint in mark.hint
+def test_the_divide_is_calculated(hidden: Any, quarter: Any, hint: str) -> None:
+    mark = check("06-divide", hidden=hidden, quarter=quarter)
+    assert mark.right == (not hint) and hint in mark.hint
 
 
 # ---- 06b-floor ----

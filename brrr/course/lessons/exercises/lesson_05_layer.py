@@ -1,7 +1,7 @@
 """Exercise 05-transformer: how can a fraction of a percent of the FLOP take a good part of the time?
 
-A layer of a transformer with `WIDTH` features on `TOKENS` tokens, its attention's scores left out. In the source's table
-of whole models, products have 99.8 % of the FLOP, and everything else takes a third of the time.
+A layer of a transformer with `WIDTH` features on `TOKENS` tokens, its attention's scores left out. In the source's
+table of whole models, products have 99.8 % of the FLOP, and everything else takes a third of the time.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Exercise 06-fuse: one line of CUDA C++ for bias and ReLU, in place of two.
-
-The student's line names `x`, what the product has left (batch x hidden), and `b`, the bias; it is compiled on a GPU,
-and evaluated through torch on a CPU.
-"""
+"""Exercise 06-divide: from which hidden size on does the GPU, not the host, set the pace?"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,65 +10,41 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from brrr.core import units
-from brrr.core.errors import ArgumentError, CaptureError
-from brrr.course.lessons.checking import Exercise, Mark, StudentError, ask
-from brrr.kernels.elementwise.kernel import Elementwise, elementwise
-from brrr.kernels.elementwise.parse import LineError
+from brrr.core.errors import CaptureError
+from brrr.course.lessons.checking import Exercise, Mark, StudentError, ask, not_above_zero
 
-SHAPES = ((16, 256), (3, 33))
-BIAS, RELU = "y = x + b", "y = x < 0 ? 0 : x"
-"""The two lines that one is to replace."""
-TOLERANCE = 1e-6
+HOST_S, BYTES_PER_S, ITEMSIZE = 20e-6, 4.2e12, 4
+"""What the exercise states."""
+CLOSE = 0.03
 
 
-def grade_bias_relu(line: Any) -> Mark:
-    """Right if the line gives relu(x + b) for random numbers of both signs."""
-    if not isinstance(line, str):
-        return Mark("wrong", f"{line!r} is not a line.", 'Write it as text: check("06-fuse", line="y = ...").')
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    for shape in SHAPES:
-        x, b = torch.randn(shape, device=device), torch.randn(shape[1], device=device)
-        try:
-            kernel = elementwise(line, x=x, b=b)
-        except LineError as error:
-            return Mark("wrong", f"your line does not compile.\n{error}")
-        except ArgumentError as error:
-            return Mark("wrong", f"your line does not fit: {error}.", "It is to use both x and b, and to give y.")
-        if mistake := _mistake(kernel(), x, b):
-            return Mark("wrong", *mistake)
-    return Mark("right", _why(line))
+def divide(host_s: float) -> float:
+    """The hidden size whose weights take as long to read as the host needs for a layer.
+
+    >>> round(divide(20e-6)), round(divide(5e-6))
+    (4583, 2291)
+    """
+    return math.sqrt(host_s * BYTES_PER_S / ITEMSIZE)
 
 
-BIAS_RELU_EXERCISE = Exercise("06-fuse", grade_bias_relu)
-
-
-def _why(line: str) -> str:
-    """What the one line saves, by its bytes; and what it does with NaN."""
-    x, b = torch.zeros(SHAPES[0]), torch.zeros(SHAPES[0][1])
-    two = Elementwise(BIAS, {"x": x, "b": b}).bytes + Elementwise(RELU, {"x": x}).bytes
-    one = Elementwise(line, {"x": x, "b": b}).bytes
-    text = f"one kernel a layer less, and {units.ratio(two / one)} fewer bytes to move in between."
-    kept = bool(elementwise(line, x=x * float("nan"), b=b)().isnan().all())
-    return text if kept else f"{text} (Where x is NaN, this line hides it; torch's ReLU does not.)"
-
-
-def _mistake(found: torch.Tensor, x: torch.Tensor, b: torch.Tensor) -> tuple[str, str] | None:
-    """What is wrong with the result, and a hint for a known mistake; None if it is right."""
-    expected = torch.relu(x.double() + b.double())
-    if torch.allclose(found.double(), expected, rtol=TOLERANCE, atol=TOLERANCE):
-        return None
-    known = (
-        (x + b, "negative sums are left as they are.", "The ReLU is missing: what is y where x + b is below 0?"),
-        (torch.relu(x), "the bias is missing.", "Add b first."),
-        (torch.relu(x) + b, "the ReLU comes before the bias.", "Add first, then cut off."),
-        (-torch.relu(-(x + b)), "the negative sums are kept, and the others cut off.", "Which way does < look?"),
-        (torch.where(x < 0, 0.0, x + b), "it cuts off where x is negative.", "The sum decides, not x alone."),
+def grade_divide(hidden: Any, quarter: Any) -> Mark:
+    """The hidden size with 20 us a layer, and with a quarter of them."""
+    if mark := not_above_zero(hidden=hidden, quarter=quarter):
+        return mark
+    if not math.isclose(hidden, divide(HOST_S), rel_tol=CLOSE):
+        squared = math.isclose(hidden, divide(HOST_S) ** 2, rel_tol=CLOSE)
+        bytewise = math.isclose(hidden, divide(HOST_S) * 2, rel_tol=CLOSE)
+        hint = "That many weights there are: hidden x hidden." if squared else "A float32 has four bytes." if bytewise \
+            else "hidden x hidden x 4 bytes over the bandwidth is the host's time."  # fmt: skip
+        return Mark("wrong", f"`hidden` is {hidden:g}.", hint)
+    if not math.isclose(quarter, divide(HOST_S / 4), rel_tol=CLOSE):
+        return Mark("wrong", f"`quarter` is {quarter:g}.", "The weights grow with the square of the hidden size.")
+    return Mark(
+        "right", "a host four times as fast moves the divide to half the width; so does a GPU a quarter as fast."
     )
-    for other, what, hint in known:
-        if torch.allclose(found, other, rtol=TOLERANCE, atol=TOLERANCE):
-            return what, hint
-    return "the result is not relu(x + b).", f"Put one into the other: `{BIAS}` and `{RELU}`."
+
+
+DIVIDE_EXERCISE = Exercise("06-divide", grade_divide)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
