@@ -7,8 +7,8 @@
 # %% [markdown] tags=["question"]
 # # 06b · Can a whole network be one kernel?
 #
-# A CUDA Graph hands all orders over as one sheet. But on the sheet there still stand many kernels, and from one to the
-# next the GPU empties and fills again. **What if eight layers were a single kernel that never stops?**
+# For engineers. A [[CUDA Graph]] launches all its kernels at once, and still they are many: from one to the next the GPU
+# empties and fills again. **What if eight layers were a single kernel that never stops?**
 
 # %% tags=["setup", "question"]
 from brrr import check, claims, compare_speedup, explore, factory, guess, reachable, timeline
@@ -19,18 +19,16 @@ factory("overhead")
 # %% [markdown] tags=["guess"]
 # ## Guess: one kernel
 #
-# A **megakernel** is launched once. Its blocks stay on the multiprocessors and go through the layers together, the
-# activations in shared memory or in the L2 cache. Between two layers they must wait for one another: each output of a
-# layer needs all of its inputs.
+# A **megakernel** is a [[persistent kernel]]: launched once, its [[thread block|thread blocks]] stay on the
+# [[multiprocessor|multiprocessors]] and go through the layers together, the activations in [[shared memory]] or in [[L2]].
+# Between two layers they must wait for one another: each output of a layer needs all of its inputs.
 
 # %% tags=["guess"]
 g = guess("8 layers, batch 16, hidden 256: faster than the CUDA Graph by a factor of ...", unit="x")
 
 # %% [markdown] tags=["run"]
-# ## Run
-#
 # Each line is a way to have fewer kernels, against the graph of PyTorch's own: bias and ReLU inside the product's
-# kernel, and everything in one. Live without a GPU, the toy accelerator shows one order in place of two a layer.
+# kernel, and everything in one. Live without a GPU, the toy accelerator shows one launch in place of two a layer.
 
 # %% tags=["run"]
 fewer = dict.fromkeys(["megakernel", "megakernel graph", "triton graph"], "graph")
@@ -41,46 +39,43 @@ explore("mlp", at=at, sliders=["hidden", "batch", "layers"], values=grid, show={
 # %% tags=["compare"]
 compare_speedup(g, "mlp", fewer, **at)
 
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** The graph needs no host either. What does one kernel still save? Double-click here and write two
+# sentences.
+
 # %% [markdown] tags=["explain"]
-# Three things become cheaper in one kernel:
+# <details><summary>Our explanation</summary>
 #
-# - **The gaps.** A kernel starts when the last block of the one before is done. Then blocks must be placed, and they
-#   must load their first numbers, while nothing else happens.
-# - **The trips.** A layer's result is written and fetched again. Here it stays on the chip.
-# - **The waiting for weights.** Weights do not depend on what was computed. One kernel can fetch those of the next
-#   layer while it still waits for this one.
+# A kernel starts when the last block of the one before is done. Then blocks must be placed and load their first numbers, while
+# nothing else happens. And each result is written and read again. In one kernel there are no such gaps, results stay on the
+# chip, and the next layer's weights, which depend on nothing, are fetched while blocks still wait for this layer.
 #
-# And one thing becomes harder: the blocks must wait for one another *inside* of it. Four ways, the dearest first:
+# </details>
 #
-# - **A grid barrier.** Every block reports in global memory, and asks there until all have. All blocks must run at once
-#   (a *cooperative launch*), and each barrier is several trips to the L2 cache, which may take longer than a narrow
-#   layer.
-# - **Counting through the L2 cache.** Each warp counts its results in; who needs them waits for this count only.
-# - **A cluster.** Neighbouring multiprocessors can write into one another's shared memory (*distributed shared
-#   memory*). Each result goes straight to all blocks that need it, and its bytes are counted where they arrive. No
-#   barrier is left.
-# - **Nobody.** The rows of a batch never meet. So each cluster takes its own rows through all layers and waits for no
-#   other, and pays by fetching all the weights itself.
+# One thing becomes harder: the blocks must wait for one another *inside* the kernel. Four ways, the most expensive first:
 #
-# Between *few rows, many fetches* and *many blocks, long trips* lies a **plan** for each shape: how many blocks share
-# the columns, how many rows they take, how far they fetch ahead. A model of the kernel, fitted once on an H200,
-# predicts every plan, and only the best is compiled. Where do the clusters end? (The times of *one kernel* follow
-# below: on an H200, hold them against these.)
+# - **A [[grid barrier]].** Every block reports in global memory, and asks there until all have: several trips to L2, which may
+#   take longer than a narrow layer.
+# - **Counting through L2.** Each [[warp]] counts its results in; who needs them waits for this count only.
+# - **A cluster.** Neighbouring multiprocessors can write into one another's shared memory (*distributed shared memory*). Each
+#   result goes straight to the blocks that need it, and its bytes are counted where they arrive.
+# - **No waiting: independent rows.** The rows of a batch never meet. So each cluster takes its own rows through all layers and
+#   waits for no other, and pays by reading all the weights itself.
+#
+# Between these lies a **plan** for each shape: how many blocks share the columns, how many rows they take, how far they fetch
+# ahead. A model of the kernel, fitted once on an H200, predicts every plan, and only the best is compiled.
 
 # %% tags=["explain"]
 for hidden in (128, 256, 512, 1024, 2048, 4096):
     print(megakernel_plan(layers=8, batch=16, hidden=hidden))
 
 # %% [markdown] tags=["explain"]
-# On wide layers with many rows, all this waiting is little beside the product. There it matters whose product is the
-# faster one, and hardly how many kernels it takes.
-#
 # The ladder goes on where lesson 06 left it: the graph, then bias and ReLU in the product's kernel (by cuBLASLt, by
-# Triton), then one kernel. Its predictions know the bytes and the arithmetic of the one kernel, but neither its launch
-# nor the waiting inside. Dashed: the floor, of which more below.
+# Triton), then one kernel. Its predictions know the bytes and the arithmetic of the one kernel, but neither its launch nor the
+# waiting inside, which the plan's model above does: so the two predicted times differ. A graph of the one kernel gains nothing:
+# there is one launch either way.
 #
-# Can a graph still help a single kernel? A launch of clusters may begin while the one in front of it still runs. A
-# replay of a graph may not.
+# In the timelines (hidden 128), look for the gaps between kernels.
 
 # %% tags=["explain"]
 rungs = ["module", "graph", "epilogue graph", "triton graph", "megakernel", "megakernel graph"]
@@ -88,14 +83,15 @@ rungs = first_available("mlp", rungs, ["queue module", "queue pycuda", "queue py
 explore("mlp", at=at, sliders=[], lines=rungs, show="ladder", predict=True)
 
 # %% tags=["explain"]
-timeline("mlp", variants=["module", "graph", "megakernel"], at=at)
+timeline("mlp", variants=["graph", "megakernel"], at=reachable("mlp", layers=8, batch=16, hidden=128))
 
 # %% [markdown] tags=["explain"]
 # ## How far from the floor?
 #
-# The dashed line is what the GPU's datasheet allows: the weights once through the memory, or the arithmetic, whichever
-# takes longer. In a loop, weights may stay in the L2 cache from one call to the next; then a line may even fall below
-# it. On narrow layers the floor is far below: what is left there is neither traffic nor arithmetic, but waiting.
+# The dashed line is what the GPU's datasheet allows: the weights once through memory, or the arithmetic, whichever takes
+# longer. In a loop, weights may stay in L2 from one call to the next; then a line may even fall below it. On narrow layers the
+# floor is far below: they are [[latency-bound]]. On wide layers with many rows the product takes the time, and it matters whose is
+# the faster one.
 
 # %% tags=["explain"]
 lines = first_available("mlp", ["module", "graph", "megakernel", "best"], ["cpu module", "cpu numpy", "cpu best"])
@@ -126,12 +122,27 @@ explore("mlp", at=at, sliders=["hidden", "batch", "layers"], values=grid, lines=
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: the floor, and the barriers on top
 #
-# 8 layers of hidden size 1024 in float32, weights only. How many bytes are they? How many microseconds do they take
-# through a memory of 4.8 TB/s? And how many do the barriers between the layers add, if one across the whole GPU takes
-# 1 µs?
+# 8 layers of hidden size 1024 in float32, weights only. *Calculate* their bytes, the microseconds that they take
+# through a memory of 4.8 TB/s, and how many the barriers between the layers add, if one across the whole GPU takes
+# 1 µs.
 
-# %% tags=["your-turn", "exercise:06b-floor"]
+# %% tags=["your-turn", "exercise:06b-floor", "calculates"]
 check("06b-floor", weight_bytes=..., memory_us=..., barriers_us=...)
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: who waits for whom?
+#
+# Four clusters of eight blocks: cluster 0 has blocks 0 to 7, and so on. Each cluster has rows of its own, its blocks share the
+# columns. `waits_for(block, layer)` says for which blocks a block waits before it computes a layer. This one waits for all, a grid
+# barrier. Mend it so that nobody waits needlessly, then write `waits_for=waits_for`.
+
+
+# %% tags=["your-turn", "exercise:06b-waits", "makes"]
+def waits_for(block, layer):
+    return range(32)
+
+
+check("06b-waits", waits_for=...)
 
 # %% [markdown] tags=["claims"]
 # ## What held
@@ -140,3 +151,32 @@ check("06b-floor", weight_bytes=..., memory_us=..., barriers_us=...)
 
 # %% tags=["claims"]
 claims("06b")
+
+# %% [markdown] tags=["remember"]
+# ## Remember
+#
+# - Between two kernels the GPU empties and fills again, also inside a graph.
+# - Inside one kernel blocks must wait for one another, and the cheapest wait is the one that is not needed.
+# - The floor is the weights' bytes or the arithmetic; what is above it on narrow layers is latency.
+#
+# Terms: [[CUDA Graph]], [[persistent kernel]], [[thread block]], [[multiprocessor]], [[shared memory]], [[L2]],
+# [[grid barrier]], [[latency-bound]].
+
+# %% [markdown] tags=["work"]
+# ## At work
+#
+# How much of a step's time is gaps between kernels? The profiler tells:
+#
+# ```python
+# import torch
+# from torch.profiler import ProfilerActivity, profile
+# model, x = torch.nn.Sequential(*[torch.nn.Linear(256, 256)] * 8).cuda(), torch.randn(16, 256, device="cuda")
+# with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as found:
+#     model(x), torch.cuda.synchronize()
+# print(found.key_averages().table(sort_by="cuda_time_total", row_limit=5))
+# ```
+
+# %% [markdown] tags=["next"]
+# ## Next
+#
+# [07 · What does one more column cost?](07_gemm_shapes.ipynb) looks into the products.

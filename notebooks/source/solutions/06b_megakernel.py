@@ -5,7 +5,7 @@
 # ---
 
 # %% [markdown]
-# # 06b · Can a whole network be one kernel? The answer
+# # 06b · Can a whole network be one kernel? The answers
 
 # %% tags=["setup"]
 from brrr import check
@@ -19,3 +19,17 @@ from brrr import check
 # %% tags=["exercise:06b-floor"]
 weight_bytes = 8 * 1024 * 1024 * 4
 check("06b-floor", weight_bytes=weight_bytes, memory_us=1e6 * weight_bytes / 4.8e12, barriers_us=7)
+
+# %% [markdown]
+# ## Who waits for whom?
+#
+# For the blocks that share its rows, and before the first layer for nobody: its input is there.
+
+
+# %% tags=["exercise:06b-waits"]
+def waits_for(block, layer):
+    first = block // 8 * 8
+    return range(first, first + 8) if layer else []
+
+
+check("06b-waits", waits_for=waits_for)

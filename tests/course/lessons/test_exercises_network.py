@@ -175,3 +175,33 @@ def test_the_floor_and_the_barriers() -> None:
 def test_what_a_wrong_floor_is_told(changed: dict[str, Any], hint: str) -> None:
     mark = check("06b-floor", **{**RIGHT, **changed})
     assert mark.status == "wrong" and hint in mark.hint
+
+
+# ---- 06b-waits ----
+
+
+def own_cluster(block: int, layer: int) -> set[int]:
+    return {each for each in range(32) if each // 8 == block // 8 and each != block} if layer else set()
+
+
+def test_nobody_waits_needlessly() -> None:
+    assert check("06b-waits", waits_for=own_cluster).right
+    assert check("06b-waits", waits_for=lambda block, layer: own_cluster(block, layer) | {block}).right, (
+        "itself is free"
+    )
+
+
+@pytest.mark.parametrize(
+    ("waits_for", "said"),
+    [
+        (lambda block, layer: range(32), "are enough"),
+        (lambda block, layer: own_cluster(block, 1), "are enough"),
+        (lambda block, layer: [], "does not wait for block"),
+        (lambda block, layer: {b for b in own_cluster(block, layer) if b != 3}, "does not wait for block 3"),
+        (lambda block, layer: 7, "gave 7"),
+        (range(32), "not a function"),
+    ],
+)
+def test_other_waits(waits_for: Any, said: str) -> None:
+    mark = check("06b-waits", waits_for=waits_for)
+    assert mark.status == "wrong" and said in mark.text

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from brrr.core import units
-from brrr.course.lessons.checking import Exercise, Mark, not_above_zero
+from brrr.course.lessons.checking import Exercise, Mark, ask, not_above_zero
 
 LAYERS, HIDDEN, ITEMSIZE = 8, 1024, 4
 MEMORY_BYTES_PER_S, BARRIER_S = 4.8e12, 1e-6
@@ -32,7 +33,7 @@ def grade(weight_bytes: Any, memory_us: Any, barriers_us: Any) -> Mark:
     if not _near(barriers_us, BARRIERS_US):
         return Mark("wrong", f"the barriers do not take {barriers_us} µs.", _about_barriers(barriers_us))
     share = units.percent(BARRIERS_US / MEMORY_US, 2)
-    return Mark("right", f"barriers as dear as {share} of the weights' way: a narrower network is nothing but "
+    return Mark("right", f"the barriers cost {share} of what the weights take: a narrower network is nothing but "
                 "barriers, unless fewer multiprocessors share a row of it, or one of them owns it.")  # fmt: skip
 
 
@@ -63,3 +64,46 @@ def _about_barriers(answer: float) -> str:
     if _near(answer, LAYERS):
         return "A barrier stands between two layers: how many such places are there?"
     return "One barrier between each layer and the next."
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Exercise 06b-waits: for which blocks must a block wait, where the rows of a batch never meet?
+
+CLUSTERS, BLOCKS = 4, 8
+"""Clusters, each with rows of its own, and blocks in each, which share the columns."""
+
+
+def needed(block: int, layer: int) -> set[int]:
+    """The blocks whose results of the layer before a block reads.
+
+    >>> needed(9, 0), sorted(needed(9, 1))
+    (set(), [8, 9, 10, 11, 12, 13, 14, 15])
+    """
+    first = block // BLOCKS * BLOCKS
+    return set(range(first, first + BLOCKS)) if layer else set()
+
+
+def grade_waits(waits_for: Any) -> Mark:
+    """Right if each block waits for the blocks of its own cluster and, before the first layer, for none."""
+    if not callable(waits_for):
+        return Mark("wrong", f"{waits_for!r} is not a function.", 'Pass it: check("06b-waits", waits_for=waits_for).')
+    total = 0
+    for block in range(CLUSTERS * BLOCKS):
+        for layer in range(LAYERS):
+            found = ask(waits_for, block, layer)
+            if isinstance(found, str) or not isinstance(found, Iterable):
+                return Mark("wrong", f"`waits_for({block}, {layer})` gave {found!r}.", "Return the numbers of blocks.")
+            given, right = set(found), needed(block, layer) - {block}
+            if missing := right - given:
+                text = f"before layer {layer}, block {block} does not wait for block {min(missing)}"
+                return Mark("wrong", f"{text}, whose columns it needs.", "Each output needs all inputs of its row.")
+            total += len(given - {block})
+    least = CLUSTERS * BLOCKS * (LAYERS - 1) * (BLOCKS - 1)
+    if total > least:
+        hint = "Who has other rows? And who has written the input of the first layer?"
+        return Mark("wrong", f"it is right, with {total} waits; {least} are enough.", hint)
+    return Mark("right", f"{least} waits in place of {CLUSTERS * BLOCKS * LAYERS * (CLUSTERS * BLOCKS - 1)}, and all "
+                "within a cluster, which needs no trip to L2. The price: each cluster reads all the weights.")  # fmt: skip
+
+
+WAITS_EXERCISE = Exercise("06b-waits", grade_waits)
