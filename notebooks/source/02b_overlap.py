@@ -10,7 +10,7 @@
 # Sending, computing and fetching use different parts of a GPU: one copy engine for each direction, and the cores. So
 # somebody put the three on three streams, and saw hardly any benefit. **Can they happen at the same time at all?**
 #
-# This lesson is for engineers. It builds on 01 (the queue) and 02 (the road, and pinned memory).
+# For engineers. It builds on 01 (the queue) and 02 (the link, and pinned memory).
 
 # %% tags=["question"]
 from brrr import check, claims, compare_speedup, compare_values, explore, factory, guess, timeline
@@ -29,8 +29,8 @@ factory()
 # down.synchronize()
 # ```
 #
-# Against it: the same in one stream, without the waits. Sending, computing and fetching take about equally long. Without
-# a GPU, the toy accelerator plays its part: three workers, and a road on which copies take a set time.
+# A [[stream]] is a queue of its own. Against it: the same in one stream, without the waits. Sending, computing and fetching take
+# about equally long. Without a GPU, the toy accelerator plays its part: three workers, and a link on which copies take a set time.
 
 # %% tags=["guess"]
 g = guess("Three streams instead of one make this faster by a factor of ...", unit="x")
@@ -42,14 +42,22 @@ timeline("overlap", variants=["streams", "serial"], at={"elements": 2**24, "sine
 pairs = {"streams": "serial", "source streams": "source serial"}
 compare_speedup(g, "overlap", pairs, elements=2**24, sines=40)
 
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** Three streams, three parts of the GPU, and hardly any gain: what waits for what? Double-click here and write
+# two sentences.
+
 # %% [markdown] tags=["explain"]
-# A stream is a queue of its own, a promise that two things *may* run at the same time. Three things stand in the way:
+# <details><summary>Our explanation</summary>
 #
-# - **The office waits.** `synchronize()` holds back the one who writes the orders. While it waits, nobody issues
-#   anything else. What should wait is the *compute stream*, for an *event* that the upload stream reaches.
-# - **There is nothing to overlap with.** Even with events, the first sine needs the array that is being sent, all of
-#   it. Only a part that has arrived can be worked on while the next one is on the road: **chunks**.
-# - **The goods lie at no ramp.** A copy from or to pageable memory makes the caller wait, whatever `non_blocking` says.
+# Streams only say what *may* run at the same time. Here three things stand in the way:
+#
+# - **The host waits.** `synchronize()` holds back the thread that issues the work ([[synchronisation]]). While it waits, it issues
+#   nothing. What should wait is the *compute stream*, for an [[event]] that the upload stream reaches.
+# - **There is nothing to overlap with.** The first sine needs all of the array that is being sent. Only a part that has arrived
+#   can be worked on while the next one is on its way: **chunks**.
+# - **The memory is pageable.** A copy from or to [[pageable memory]] makes the caller wait, whatever `non_blocking` says.
+#
+# </details>
 
 # %% [markdown] tags=["guess"]
 # ## Guess: a pipeline
@@ -85,19 +93,19 @@ compare_speedup(p, "overlap", pairs, elements=2**26, sines=40)
 # %% [markdown] tags=["explain"]
 # Three equal parts at the same time would be three times as fast. What takes some of it away:
 #
-# - **Filling and emptying.** The first chunk passes three lanes before anything comes out: n chunks take n + 2 steps. In
+# - **Filling and emptying.** The first chunk passes three streams before anything comes out: n chunks take n + 2 steps. In
 #   a loop of calls, the next call's first chunk follows at once.
-# - **The road is shared.** Both directions at once are a little slower than one alone; and the copies and the cores
-#   use the same GPU memory.
-# - **The office.** Each chunk needs its orders. With small chunks of many kernels, writing them takes longer than the
-#   work; with large ones, the filling counts. Three lanes need three buffers: with two, the upload waits for the download.
+# - **The link is shared.** Both directions at once are a little slower than one alone; and copies and kernels use the same GPU
+#   memory.
+# - **[[Host overhead]].** Each chunk needs its launches. With small chunks of many kernels, issuing them takes longer than the
+#   work; with large ones, the filling counts. Three streams need three buffers: with two, the upload waits for the download.
 #
-# The same thing as a tool: `brrr.running.pipeline.Pipeline`. It remembers what is easy to forget: the allocator must know which
-# streams use a buffer, and nobody may allocate in the loop.
+# Read the table with care: each call keeps the GPU busy for longer than the loop takes for a call, because calls overlap.
+# `brrr.running.pipeline.Pipeline` does all this, and remembers that the allocator must know which streams use a buffer.
 #
 # ## And the first call?
 #
-# The source's other lesson is the warm-up: its very first call took far longer. Each part of a process's first call
+# The source's other lesson is the [[warm-up]]: its very first call took far longer. Each part of a process's first call
 # was timed in fresh processes of its own: what must come before it was done outside the clock.
 
 # %% tags=["guess"]
@@ -111,12 +119,12 @@ explore("first_call", lines=["first", "again", "no compiler", "eager"], unlock=f
 compare_values(f, "first_call", ["first", "cpu first"], "part")
 
 # %% [markdown] tags=["explain"]
-# One line is the first day, the other every other day. The *context* is the GPU's side of the process: once a
-# process, and no warm-up in the program can make it shorter. A *kernel* must be loaded before it runs for the first time,
-# a *library* makes its handle, the *allocator* asks the driver for memory that it then keeps.
+# One series is the first call in a fresh process, the other any later call. The *context* is the GPU's side of the process: once a
+# process, and no warm-up in the program can make it shorter. A *kernel* must be loaded before it runs for the first time, a
+# *library* makes its handle, the *allocator* asks the driver for memory that it then keeps.
 #
-# Is anything compiled? Two more lines tell, for the first sine: in one, the driver's compiler was switched off; in the
-# other, all kernels were loaded together with the context. (Without a GPU, you see what a CPU's first day costs.)
+# Is anything compiled? Two more lines tell, for the first sine: in one, the driver's compiler was switched off; in the other, all
+# kernels were loaded together with the context. (Without a GPU, you see what a CPU's first call costs.)
 
 # %% [markdown] tags=["explore"]
 # ## Explore: where does the pipeline pay?
@@ -130,33 +138,33 @@ gains = {**dict.fromkeys(lines, "serial"), "pipeline pageable": "serial pageable
 explore("overlap", at={"elements": 2**26, "sines": 40}, show={"speedup": gains, "x": "sines"})
 
 # %% [markdown] tags=["your-turn"]
+# ## Your turn: how many chunks?
+#
+# Sending, computing and fetching each take 1 s for the whole array, so n chunks take (n + 2) steps of 1/n s. *Calculate* how many
+# are **enough** for a time at most 10 % above that of endlessly many. Now let each chunk cost 0.02 s more in each step. Which number
+# is **best**?
+
+# %% tags=["your-turn", "exercise:02b-chunks", "calculates"]
+check("02b-chunks", enough=..., best=...)
+
+# %% [markdown] tags=["your-turn"]
 # ## Your turn: mend the pipeline
 #
-# This one computes the right result, one chunk after the other. A lane's `submit(chunk, buffer)` issues its work,
-# `record()` returns an event, `wait(event)` lets the lane wait for it (`wait(None)` does nothing), `synchronize()` lets
-# the host wait. It runs on a machine on paper, with lanes of different speeds. A chunk stays in its buffer; a buffer may be
-# filled again when its last download has ended; and when you return, all must be there. Then write `pipeline=pipeline`.
+# This one computes the right result, one chunk after the other. A stream's `submit(chunk, buffer)` issues its work, `record()`
+# returns an event, `wait(event)` lets the stream wait for it (`wait(None)` does nothing), `synchronize()` lets the host wait. It
+# runs on a simulated machine, with streams of different speeds. A chunk stays in its buffer; a buffer may be filled again when
+# its last download has ended; and when you return, all must be there. Then write `pipeline=pipeline`.
 
 
-# %% tags=["your-turn", "exercise:02b-pipeline"]
+# %% tags=["your-turn", "exercise:02b-pipeline", "makes"]
 def pipeline(chunks, buffers, upload, compute, download):
     for chunk in range(chunks):
-        for lane in (upload, compute, download):
-            lane.submit(chunk, chunk % buffers)
-            lane.synchronize()
+        for stream in (upload, compute, download):
+            stream.submit(chunk, chunk % buffers)
+            stream.synchronize()
 
 
 check("02b-pipeline", pipeline=...)
-
-# %% [markdown] tags=["your-turn"]
-# ## Your turn: how many chunks?
-#
-# Sending, computing and fetching each take 1 s for the whole array, so n chunks take (n + 2) steps of 1/n s. How many
-# are **enough** for a time at most 10 % above that of endlessly many? Now let each chunk cost 0.02 s more in each step.
-# Which number is **best**?
-
-# %% tags=["your-turn", "exercise:02b-chunks"]
-check("02b-chunks", enough=..., best=...)
 
 # %% [markdown] tags=["claims"]
 # ## What held
@@ -166,3 +174,32 @@ check("02b-chunks", enough=..., best=...)
 
 # %% tags=["claims"]
 claims("02b")
+
+# %% [markdown] tags=["remember"]
+# ## Remember
+#
+# - Streams overlap only what does not depend on one another, so cut the work into chunks.
+# - Let streams wait for events, and the host for nothing until the end.
+# - The first call pays for the context, for loading kernels and for handles, none of which is the work.
+#
+# Terms: [[stream]], [[synchronisation]], [[event]], [[pageable memory]], [[host overhead]], [[warm-up]].
+
+# %% [markdown] tags=["work"]
+# ## At work
+#
+# Send the next batch on a stream of its own, from pinned memory, while this one is computed:
+#
+# ```python
+# import torch
+# x, up = torch.randn(2**24).pin_memory(), torch.cuda.Stream()
+# with torch.cuda.stream(up):
+#     batch = x.to("cuda", non_blocking=True)
+# torch.cuda.current_stream().wait_stream(up)  # the GPU waits, the host does not
+# batch.record_stream(torch.cuda.current_stream())  # so its memory is not given away too early
+# y = batch.sin()
+# ```
+
+# %% [markdown] tags=["next"]
+# ## Next
+#
+# [03 · When does the GPU wait for the host?](03_overhead.ipynb) looks at what issuing work costs.

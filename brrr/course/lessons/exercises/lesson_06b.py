@@ -86,7 +86,8 @@ def needed(block: int, layer: int) -> set[int]:
 def grade_waits(waits_for: Any) -> Mark:
     """Right if each block waits for the blocks of its own cluster and, before the first layer, for none."""
     if not callable(waits_for):
-        return Mark("wrong", f"{waits_for!r} is not a function.", 'Pass it: check("06b-waits", waits_for=waits_for).')
+        hint = 'Pass it itself: check("06b-waits", waits_for=waits_for).'
+        return Mark("wrong", f"{waits_for!r} is not a function.", hint)
     total = 0
     for block in range(CLUSTERS * BLOCKS):
         for layer in range(LAYERS):
@@ -102,8 +103,7 @@ def grade_waits(waits_for: Any) -> Mark:
     if total > least:
         hint = "Who has other rows? And who has written the input of the first layer?"
         return Mark("wrong", f"it is right, with {total} waits; {least} are enough.", hint)
-    return Mark("right", f"{least} waits in place of {CLUSTERS * BLOCKS * LAYERS * (CLUSTERS * BLOCKS - 1)}, and all "
-                "within a cluster, which needs no trip to L2. The price: each cluster reads all the weights.")  # fmt: skip
+    return Mark("right", f"{least} waits, all within a cluster, with no trip to L2; but each cluster reads all weights.")
 
 
 WAITS_EXERCISE = Exercise("06b-waits", grade_waits)
