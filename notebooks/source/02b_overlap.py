@@ -7,12 +7,15 @@
 # %% [markdown] tags=["question"]
 # # 02b · Why do three streams not help?
 #
-# Sending, computing and fetching use different parts of a GPU: one copy engine for each direction, and the cores. So
-# somebody put the three on three streams, and saw hardly any benefit. **Can they happen at the same time at all?**
+# Sending, computing and fetching use different parts of a GPU: one copy engine for each direction, and the multiprocessors. So
+# somebody put the three on three [[stream|streams]], queues of their own, and saw hardly any benefit. **Can they happen at the
+# same time at all?**
 #
-# For engineers. It builds on 01 (the queue) and 02 (the link, and pinned memory).
+# For engineers. It builds on 01 and 02.
 
 # %% tags=["question"]
+from IPython.display import display
+
 from brrr import check, claims, compare_speedup, compare_values, explore, factory, guess, timeline
 
 factory()
@@ -29,18 +32,18 @@ factory()
 # down.synchronize()
 # ```
 #
-# A [[stream]] is a queue of its own. Against it: the same in one stream, without the waits. Sending, computing and fetching take
-# about equally long. Without a GPU, the toy accelerator plays its part: three workers, and a link on which copies take a set time.
+# Against it: the same in one stream, without the waits. Sending, computing and fetching take about equally long. Without a GPU, the
+# toy accelerator plays its part: three workers, and a link on which copies take a set time.
 
 # %% tags=["guess"]
 g = guess("Three streams instead of one make this faster by a factor of ...", unit="x")
 
 # %% tags=["run"]
-timeline("overlap", variants=["streams", "serial"], at={"elements": 2**24, "sines": 40}, unlock=g)
-
-# %% tags=["compare"]
 pairs = {"streams": "serial", "source streams": "source serial"}
-compare_speedup(g, "overlap", pairs, elements=2**24, sines=40)
+display(
+    timeline("overlap", variants=["streams", "serial"], at={"elements": 2**24, "sines": 40}, unlock=g),
+    compare_speedup(g, "overlap", pairs, elements=2**24, sines=40),
+)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** Three streams, three parts of the GPU, and hardly any gain: what waits for what? Double-click here and write
@@ -55,7 +58,7 @@ compare_speedup(g, "overlap", pairs, elements=2**24, sines=40)
 #   nothing. What should wait is the *compute stream*, for an [[event]] that the upload stream reaches.
 # - **There is nothing to overlap with.** The first sine needs all of the array that is being sent. Only a part that has arrived
 #   can be worked on while the next one is on its way: **chunks**.
-# - **The memory is pageable.** A copy from or to [[pageable memory]] makes the caller wait, whatever `non_blocking` says.
+# - **The wrong memory.** A copy from or to [[pageable memory]] makes the caller wait, whatever `non_blocking` says.
 #
 # </details>
 
@@ -100,13 +103,13 @@ compare_speedup(p, "overlap", pairs, elements=2**26, sines=40)
 # - **[[Host overhead]].** Each chunk needs its launches. With small chunks of many kernels, issuing them takes longer than the
 #   work; with large ones, the filling counts. Three streams need three buffers: with two, the upload waits for the download.
 #
-# Read the table with care: each call keeps the GPU busy for longer than the loop takes for a call, because calls overlap.
-# `brrr.running.pipeline.Pipeline` does all this, and remembers that the allocator must know which streams use a buffer.
+# Calls overlap too: each keeps the GPU busy for longer than the loop takes for a call. `brrr.running.pipeline.Pipeline` does all
+# this.
 #
 # ## And the first call?
 #
-# The source's other lesson is the [[warm-up]]: its very first call took far longer. Each part of a process's first call
-# was timed in fresh processes of its own: what must come before it was done outside the clock.
+# The source's other lesson is the [[warm-up]]: its very first call took far longer. Each part of a first call was timed in fresh
+# processes of its own.
 
 # %% tags=["guess"]
 parts = ["import torch", "CUDA context", "memory", "copy", "first kernel", "matrix product", "convolution"]
@@ -125,8 +128,7 @@ compare_values(f, "first_call", ["first", "cpu first"], "part")
 #
 # Is anything compiled? Two more lines tell, for the first sine: in one, the driver's compiler was switched off; in the other, all
 # kernels were loaded together with the context. (Without a GPU, you see what a CPU's first call costs.)
-
-# %% [markdown] tags=["explore"]
+#
 # ## Explore: where does the pipeline pay?
 #
 # How many times faster than one stream, for more and more sines of each number. Where is the peak, and why there? What

@@ -28,13 +28,12 @@ factory()
 # ```
 #
 # For each row, `linear` multiplies as often as the square of the width, `pseudo` as often as the width.
+#
+# The speed-up as posted, and then with one flaw after the other taken out of the benchmark: the random data made
+# outside, no stray `+ x`, no ReLU. Each line compares the two layers timed in the same way.
 
 # %% tags=["guess"]
 g = guess("At width 1024, timed like this, pseudo is faster than Linear by a factor of ...", unit="x")
-
-# %% [markdown] tags=["run"]
-# The speed-up as posted, and then with one flaw after the other taken out of the benchmark: the random data made
-# outside, no stray `+ x`, no ReLU. Each line compares the two layers timed in the same way.
 
 # %% tags=["run"]
 stages = ["posted", "data out", "data and x out", "clean"]
@@ -58,15 +57,14 @@ compare_speedup(g, "pseudo_linear_flaws", over_linear, **start)
 #
 # Now only the layers are timed, on data that is there already. By counting operations, the speed-up should be the
 # width. Many rows, so that the GPU is full: the batch of the thread.
+#
+# The broken grey lines are theory: by operations alone, and by the [[roofline]], where each layer takes as long as its operations
+# at the peak or its bytes at the memory's bandwidth, whichever is more. Below stand the thread's own tables, from two GPUs that it
+# does not name.
 
 # %% tags=["guess"]
 wide = {"width": 8192, "batch": 32768, "direction": "forward"}
 w = guess("At width 8192, pseudo is faster than Linear by a factor of ...", unit="x")
-
-# %% [markdown] tags=["run"]
-# The broken grey lines are theory: by operations alone, and by the [[roofline]], where each layer takes as long as its operations
-# at the peak or its bytes at the memory's bandwidth, whichever is more. Below stand the thread's own tables, from two GPUs that it
-# does not name.
 
 # %% tags=["run"]
 ways = ["eager", "compile", "graph", "triton"]

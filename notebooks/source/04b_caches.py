@@ -30,7 +30,7 @@ g = guess("132 blocks, which read 132 times as many bytes, take ... times as lon
 
 # %% [markdown] tags=["run"]
 # Along x the blocks, upwards bytes a second. Each line is one way to write the kernel: how many loads a thread has in flight
-# before it waits. Dashed: what Little's law says with an assumed latency.
+# before it waits. Dashed: what [[Little's law]] says with an assumed latency.
 
 # %% tags=["run"]
 at = reachable("occupancy", blocks=132)
@@ -49,7 +49,7 @@ compare_growth(g, "occupancy", lines, blocks=(1, 132))
 # A load takes hundreds of nanoseconds to come back: its [[latency]]. One block asks for a little, waits, asks again. It is
 # [[latency-bound]], and the other multiprocessors have nothing to do: they can serve more blocks in the same time.
 #
-# **[[Little's law]]**: bytes in flight = bandwidth × latency. More bytes are in flight with more warps on a multiprocessor
+# **Little's law**: bytes in flight = bandwidth × latency. More bytes are in flight with more warps on a multiprocessor
 # ([[occupancy]]), or with more loads in each thread. Either fills the memory; full occupancy alone does not, if each thread
 # waits for every load. From some number of bytes on, the memory itself is the limit: [[memory-bound]].
 #

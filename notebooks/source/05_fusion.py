@@ -26,12 +26,11 @@ factory("memory")
 #
 # Run as it stands, these are two [[kernel|kernels]]. A compiler can write one kernel for both: [[fusion]]. Count first: how often
 # does each number go to memory or come from it, before and after?
+#
+# First the calculator: it counts the bytes and predicts, without running anything. The peaks are the course's H200's.
 
 # %% tags=["guess"]
 g = guess("As one kernel, x.cos().cos() is faster by a factor of ...", unit="x")
-
-# %% [markdown] tags=["run"]
-# First the calculator: it counts the bytes and predicts, without running anything. The peaks are the course's H200's.
 
 # %% tags=["run", "nbval-check-output"]
 work = cost(cos_cos, array(2**28, "float32"))

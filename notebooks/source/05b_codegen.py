@@ -30,13 +30,12 @@ factory("memory")
 #
 # The usual way *saves* those inputs in memory. The other is [[rematerialisation]]: save the first one only, and compute the
 # others again in the backward pass. `torch.compile` fuses both; it is told to save all, or left to choose.
+#
+# `torch.utils.checkpoint` computes again too, but operator by operator. Its base is the operators with all inputs saved.
+# On a CPU, only that pair is measured.
 
 # %% tags=["guess"]
 g = guess("Computed again and fused, forward and backward together are faster by a factor of ...", unit="x")
-
-# %% [markdown] tags=["run"]
-# `torch.utils.checkpoint` computes again too, but operator by operator. Its base is the operators with all inputs saved.
-# On a CPU, only that pair is measured.
 
 # %% tags=["run"]
 at = reachable("remat", activation=["hardswish"], depth=8, elements=2**26)
@@ -88,16 +87,13 @@ compare_speedup(w, "cos_cos", over, **there)
 # This is what stands around the line. Every thread has two loads of 16 bytes in flight, so that many bytes are under way
 # ([[Little's law]]); neighbouring threads take neighbouring words ([[coalesced access]]). Nothing of it knows what the line
 # computes.
+#
+# And below it is what `torch.compile` wrote: Triton for a GPU, C++ with vectors for a CPU. Find in the first one load, two
+# cosines, one store. Where in the softmax are the five operators, and how often is a row loaded?
 
 # %% tags=["explain"]
 x = torch.randn(2**20, device="cuda" if torch.cuda.is_available() else "cpu")
 print(elementwise("y = cosf(cosf(x))", x=x).source)
-
-# %% [markdown] tags=["explain"]
-# And this is what `torch.compile` wrote: Triton for a GPU, C++ with vectors for a CPU. Find in the first one load, two
-# cosines, one store. Where in the softmax are the five operators, and how often is a row loaded?
-
-# %% tags=["explain"]
 display(generated("cos_cos"), generated("softmax"))
 
 # %% [markdown] tags=["explore"]

@@ -24,20 +24,18 @@ factory("overhead")
 # ```python
 # for w, b, y in layers:            # memory for each y is there already
 #     cublas_sgemm(x, w, y)         # the product: PyTorch calls the same library
-#     add_bias(y, b)                # a kernel of four lines, launched through PyCUDA
+#     add_bias(y, b)                # a kernel of four lines, through PyCUDA
 #     relu(y)                       # another one
 #     x = y
 # ```
 #
-# **Three** kernels a layer, driven by Python. One thing in it is clever: the library has several kernels for a product,
-# and which one it takes depends on the workspace that it is lent. The rewrite times them once and keeps the fastest.
-# Live without a GPU, NumPy makes the same three calls a layer on the CPU.
+# **Three** kernels a layer, driven by Python. One thing is clever: the library has several kernels for a product, and the rewrite
+# times them once and keeps the fastest. Live without a GPU, NumPy makes the same three calls a layer.
+#
+# The source's grid, along x the hidden size. Move *batch* and *layers*: what does each of them do to the gain?
 
 # %% tags=["guess"]
 g = guess("8 layers, batch 16, hidden 256: faster than nn.Sequential by a factor of ...", unit="x")
-
-# %% [markdown] tags=["run"]
-# The source's grid, along x the hidden size. Move *batch* and *layers*: what does each of them do to the gain?
 
 # %% tags=["run"]
 rewrites = dict.fromkeys(["pycuda", "pycuda fused"], "module")
@@ -80,7 +78,7 @@ display(drawing("mlp-divide", batch=16, layers=8), mlp_table(layers=8))
 # - **module**: `nn.Sequential`; **functional**: the same functions, without modules
 # - **script**: TorchScript; **compile**: `torch.compile`
 # - **pycuda**: the rewrite, three kernels a layer; **pycuda fused**: two
-# - **graph**: the module captured in a CUDA Graph, replayed with one launch
+# - **graph**: the module captured in a CUDA Graph, replayed at once
 # - **cpu numpy**: live without a GPU, the rewrite there
 
 # %% tags=["guess"]
@@ -97,7 +95,7 @@ compare(r, "mlp", ways, **at)
 
 # %% [markdown] tags=["explain"]
 # Each rung skips some host work: functions skip the modules, a script skips Python, the rewrite skips dispatcher and
-# allocator. A compiler writes kernels of its own, but checks its assumptions at each call, and launches too. The graph skips all
+# allocator. A compiler writes kernels of its own, but checks its assumptions at each call, and issues kernels too. The graph skips all
 # of it: every [[kernel launch]] was recorded once, and the whole list goes to the GPU in one. What is left is the GPU's own time,
 # and the small gaps between its kernels. All layers in one kernel are lesson 06b.
 #

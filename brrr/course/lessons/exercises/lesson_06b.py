@@ -103,7 +103,9 @@ def grade_waits(waits_for: Any) -> Mark:
     if total > least:
         hint = "Who has other rows? And who has written the input of the first layer?"
         return Mark("wrong", f"it is right, with {total} waits; {least} are enough.", hint)
-    return Mark("right", f"{least} waits, all within a cluster, with no trip to L2; but each cluster reads all weights.")
+    return Mark(
+        "right", f"{least} waits, all within a cluster, with no trip to L2; but each cluster reads all weights."
+    )
 
 
 WAITS_EXERCISE = Exercise("06b-waits", grade_waits)
