@@ -32,5 +32,5 @@ check("04b-mend", place=place)
 # 132 × 2048 threads, and each load of each of them asks for 4 bytes.
 
 # %% tags=["exercise:04b-little"]
-bytes_in_flight = 4.8e12 * 700e-9
+bytes_in_flight = 4.8e12 * 400e-9
 check("04b-little", bytes_in_flight=bytes_in_flight, loads=ceil(bytes_in_flight / (132 * 2048 * 4)))

@@ -390,6 +390,6 @@ def test_the_kernel_agrees_with_python_on_its_blocks() -> None:
 def test_littles_law_ends_at_the_bandwidth() -> None:
     sheet = hardware("h200")
     few, many = ({"blocks": blocks} for blocks in (1, 8448))
-    assert occupancy_module.by_littles_law(8, sheet, few) == pytest.approx(8192 / 700e-9)
+    assert occupancy_module.by_littles_law(8, sheet, few) == pytest.approx(8192 / occupancy_module.LATENCY_S)
     assert occupancy_module.by_littles_law(8, sheet, many) == sheet.memory_bytes_per_s
     assert occupancy_module.by_littles_law(8, None, few) is None

@@ -37,8 +37,8 @@ BLOCKS = (
 
 WAVE, SEVERAL = 1056, 8448
 
-LATENCY_S = 700e-9
-"""Assumed for the predicted lines: what a load from the memory of a recent GPU takes, as in `strides.cu`."""
+LATENCY_S = 370e-9
+"""For the predicted lines: what a load takes on an H200, the time of one block over its loads in its recording."""
 
 
 def block_bytes() -> int:

@@ -87,7 +87,7 @@ def _mistake(answers: dict[tuple[int, int], Any]) -> tuple[str, str] | None:
 # ---------------------------------------------------------------------------------------------------------------------
 # Exercise 04b-little: how many bytes must be in flight, and how many loads in each thread?
 
-BYTES_PER_S, LATENCY_S, MULTIPROCESSORS, RESIDENT_THREADS, LOAD_BYTES = 4.8e12, 700e-9, 132, 2048, 4
+BYTES_PER_S, LATENCY_S, MULTIPROCESSORS, RESIDENT_THREADS, LOAD_BYTES = 4.8e12, 400e-9, 132, 2048, 4
 """What the exercise states."""
 IN_FLIGHT = BYTES_PER_S * LATENCY_S
 EACH_LOAD = MULTIPROCESSORS * RESIDENT_THREADS * LOAD_BYTES
