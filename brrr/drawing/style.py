@@ -291,7 +291,20 @@ def ticked(values: Sequence[Value], scale: str, most: int = 10) -> list[Value]:
     if scale == "category":
         return chosen
     step = -(-len(chosen) // most)
-    return chosen[::step]
+    return chosen[::step] if scale != "log" else _apart(chosen[::step])
+
+
+def _apart(values: list[Value]) -> list[Value]:
+    """Those of rising values whose labels would not touch on a log axis: a sixteenth of it from one to the next.
+
+    >>> _apart([1, 10, 11, 100])
+    [1, 10, 100]
+    """
+    kept, least = values[:1], (float(values[-1]) / float(values[0])) ** (1 / 16) if values else 1.0
+    for value in values[1:]:
+        if float(value) >= least * float(kept[-1]):
+            kept.append(value)
+    return kept
 
 
 def readable(value: Value) -> str:

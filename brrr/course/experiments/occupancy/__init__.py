@@ -16,7 +16,7 @@ from brrr.counting.cost import Cost
 from brrr.course.experiments.judging import datasheet
 from brrr.course.experiments.predicted import BANDWIDTH
 from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below, weakest
-from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
 from brrr.course.nouns.source import Evidence
 from brrr.gpu.datasheet import Hardware
 
@@ -62,6 +62,11 @@ def in_flight(blocks: int, loads: int, multiprocessors: int) -> int:
 def cost(variant: Variant, point: Point) -> Cost:
     """Every number read once."""
     return Cost(0.0, float(int(point["blocks"]) * block_bytes()))
+
+
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+    """None: the roofline knows bytes and FLOP, and nothing of how many bytes are in flight."""
+    return None
 
 
 def by_littles_law(loads: int, hardware: Hardware | None, point: Point) -> float | None:
@@ -160,9 +165,10 @@ EXPERIMENT = Experiment(
     variants=tuple(
         Variant(f"loads-{n}", f"{name} in flight a thread", "cuda", cache="cold") for n, name in NAMED.items()
     ),
-    lines=tuple(Line(name, f"loads-{n}", "busy_s", f"{name} in flight a thread") for n, name in NAMED.items()),
+    lines=tuple(Line(name, f"loads-{n}", "busy_s", f"{name} in flight") for n, name in NAMED.items()),
     package=__name__,
     cost=cost,
+    predicts=predicted,
     judges=JUDGES,
     anchors=({"blocks": 132}, {"blocks": 8448}),
     rate=Rate("bytes", "B/s", "bytes read a second"),
@@ -170,7 +176,7 @@ EXPERIMENT = Experiment(
         BANDWIDTH,
         *(
             Guide(f"little {n}", f"Little's law, {name}", "PREDICTED", "rate", partial(by_littles_law, n), (name,))
-            for n, name in NAMED.items()
+            for n, name in NAMED.items() if n in (1, 8)
         ),
     ),
 )  # fmt: skip
