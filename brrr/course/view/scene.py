@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 Row = tuple[Value, float, float, float]
 """One point of a line: where it is on the x axis, then median, low and high."""
 
-_ROOM = 1.5  # at least this factor between a point and the end of the y axis, so that its mark is whole
+_FOR_PREDICTIONS = 1.25  # and so much more, since predictions may lie beyond what was measured
+_ROOM = 1.25  # at least this factor between a point and the end of the y axis, so that its mark is whole
 _FEW = 8  # lines for all of which the legend has room, switched on or not
 _PARTS = ("median", "low", "high")
 _EMPTY_LIMITS = {"s": (1e-6, 1.0), "x": (0.1, 10.0)}  # of an axis before anything was measured
@@ -223,8 +224,8 @@ class Scene:
             bounds += self.guides.all_heights(guide)
         bounds += [y for panel in self.published for curve in panel.curves for y in curve.ys]
         positive = [bound for bound in bounds if 0 < bound < math.inf]
-        # Predictions may lie beyond what was measured: room for them.
-        return _round_limits(min(positive) / _ROOM, max(positive) * _ROOM, tens=self.predictions.on)
+        room = _ROOM * (_FOR_PREDICTIONS if self.predictions.on else 1.0)
+        return _round_limits(min(positive) / room, max(positive) * room)
 
 
 def _published(name: str) -> tuple[PublishedPanel, ...]:
@@ -235,13 +236,13 @@ def _published(name: str) -> tuple[PublishedPanel, ...]:
     return published_panels(name)
 
 
-def _round_limits(low: float, high: float, *, tens: bool = False) -> tuple[float, float]:
-    """1, 2 or 5 times a power of ten around two numbers, so that lines fill the axes; with `tens` the powers alone.
+def _round_limits(low: float, high: float) -> tuple[float, float]:
+    """A step times a power of ten around two numbers, so that lines fill the axes.
 
-    >>> _round_limits(3e-7, 2.5), _round_limits(0.7, 1.9), _round_limits(0.7, 1.9, tens=True)
-    ((2e-07, 5.0), (0.5, 2.0), (0.1, 10.0))
+    >>> _round_limits(3.5e-7, 2.5), _round_limits(0.6, 1.9)
+    ((3e-07, 3.0), (0.5, 2.0))
     """
-    steps = (1.0,) if tens else (1.0, 2.0, 5.0)
+    steps = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
     down, up = math.floor(math.log10(low)), math.floor(math.log10(high))
     least = max(step * 10.0**down for step in steps if step * 10.0**down <= low * (1 + 1e-9))
     most = min(

@@ -12,9 +12,9 @@ from functools import partial
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Point
-from brrr.counting.cost import Cost
+from brrr.counting.cost import Cost, OperatorCost
 from brrr.course.experiments.judging import datasheet
-from brrr.course.experiments.predicted import BANDWIDTH
+from brrr.course.experiments.predicted import BANDWIDTH, ONE_KERNEL, alone
 from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below, weakest
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
 from brrr.course.nouns.source import Evidence
@@ -35,7 +35,8 @@ BLOCKS = (
 )  # fmt: skip
 """Up to eight times what the 132 multiprocessors of an H100 or H200 hold at once, and one block more than one wave."""
 
-WAVE, SEVERAL = 1056, 8448
+WAVE, SEVERAL, ENOUGH = 1056, 8448, 4224
+"""A full wave on an H200, eight of them, and the loads in flight (by a block's threads) that fill its memory."""
 
 LATENCY_S = 370e-9
 """For the predicted lines: what a load takes on an H200, the time of one block over its loads in its recording."""
@@ -65,8 +66,12 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
-    """None: the roofline knows bytes and FLOP, and nothing of how many bytes are in flight."""
-    return None
+    """One kernel that reads its bytes; None where too few are in flight, which the roofline ignores."""
+    blocks, loads = int(point["blocks"]), int(variant.name.removeprefix("loads-"))
+    if min(blocks, WAVE) * loads < ENOUGH:
+        return None
+    nbytes = float(blocks * block_bytes())
+    return alone(OperatorCost("read", 0.0, nbytes, 0.0, "float32", (), ONE_KERNEL))
 
 
 def by_littles_law(loads: int, hardware: Hardware | None, point: Point) -> float | None:
@@ -169,6 +174,7 @@ EXPERIMENT = Experiment(
     package=__name__,
     cost=cost,
     predicts=predicted,
+    predict_by_default=False,
     judges=JUDGES,
     anchors=({"blocks": 132}, {"blocks": 8448}),
     rate=Rate("bytes", "B/s", "bytes read a second"),
