@@ -143,7 +143,7 @@ JUDGES: dict[str, Judge] = {
 LEVELS = (0, 1, 2, 3)
 INPUTS = ("normal", "uniform", "symmetric", "integer", "badly scaled rows", "badly scaled inside")
 HARD = ("graded inside", "masked", "outlier channel", "sparse", "uneven rows", "contrary rows")
-"""Both of `brrr.strassen.algebra.scaling`."""
+"""Kinds of inputs, and those that try whether a product notices what it would lose (`inputs.py`)."""
 
 BADLY = "badly scaled"
 SIZES = (256, 1024, 4096, 8192, 12288)

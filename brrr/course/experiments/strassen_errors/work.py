@@ -12,9 +12,10 @@ import torch
 from brrr.core.measurement import Point
 from brrr.course.experiments.checked import Shared, refuse_too_large
 from brrr.course.experiments.strassen_errors import BADLY, DEFAULT, cost
+from brrr.course.experiments.strassen_errors.inputs import random_inputs, relative_error, row_error
 from brrr.course.nouns.experiment import Variant, Workload
 from brrr.gpu.precision import float32_products
-from brrr.strassen.algebra.scaling import Scaling, random_inputs, relative_error, row_error
+from brrr.strassen.algebra.scaling import Scaling
 from brrr.strassen.execution import prepared
 from brrr.strassen.multiply import matmul
 from brrr.strassen.ways import Way
