@@ -122,6 +122,7 @@ EXPERIMENT = Experiment(
             tuple(sorted((*SMALL, *SIZES, *OFF_GRID))),
             label="matrix size n (an n x n by n x n product)",
             quick=(128, 512, 1024),
+            alone=OFF_GRID,
         ),
     ),
     variants=VARIANTS,

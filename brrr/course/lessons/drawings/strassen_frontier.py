@@ -37,13 +37,6 @@ FAMILIES = (
 )  # fmt: skip
 """Groups of inner products, with the colour and the marker of each."""
 
-HOLLOW: dict[str, Any] = {
-    "marker": "o",
-    "linestyle": "",
-    "markersize": 4.5,
-    "markerfacecolor": "white",
-    "markeredgecolor": "#6a737d",
-}
 ONE_RING = 16.0
 """Rings nearer to each other than so many pixels share a name."""
 
@@ -144,7 +137,8 @@ def _legend(on: Axes, places: Sequence[Place], taken: Sequence[Place]) -> None:
     here = {family(place.variant) for place in places}
     signs = [Line2D([], [], linestyle="", marker=style.MARKERS[index], color=style.COLOURS[index], label=title)
              for title, _, index in FAMILIES if index in here]  # fmt: skip
-    signs.append(Line2D([], [], **HOLLOW, label="small and hollow: another is faster and no less accurate"))
+    signs.append(Line2D([], [], linestyle="", marker="o", markersize=4.5, markerfacecolor="none", color=style.FAINT,
+                        label="small and hollow: another is faster and no less accurate"))  # fmt: skip
     if taken:
         signs.append(Line2D([], [], linestyle="", marker="$\\odot$", markersize=11, color=style.INK,
                             label="matmul(accuracy=), measured by itself"))  # fmt: skip
