@@ -241,7 +241,7 @@ def draw(settings: Mapping[str, Value]) -> Picture:
 
     layers = pair(settings)
     made = style.figure(height=310)
-    on = style.axes(made, left=0.16, bottom=0.2, right=0.975, top=0.83)
+    on = style.axes(made, left=0.19, bottom=0.2, right=0.975, top=0.83)
     _frame(on)
     unit = layers[0].time_s
     for layer, top in zip(layers, (0.0, 2.6), strict=True):
@@ -249,7 +249,7 @@ def draw(settings: Mapping[str, Value]) -> Picture:
     handles, labels = on.get_legend_handles_labels()
     named = dict(zip(labels, handles, strict=True))
     on.legend(
-        named.values(), named.keys(), ncols=4, fontsize=8.5, loc="lower left", bbox_to_anchor=(-0.16, 1.0),
+        named.values(), named.keys(), ncols=4, fontsize=8.5, loc="lower left", bbox_to_anchor=(-0.2, 1.0),
         handlelength=1.4, columnspacing=1.6, frameon=False,
     )  # fmt: skip
     return style.picture(made, text(settings))

@@ -219,11 +219,8 @@ def _rings(on: Axes, taken: Sequence[Place]) -> list[tuple[str, Place]]:
 
 def _steps(best: Sequence[Spot]) -> list[Box]:
     """The frontier's line as boxes: across to the next time, then down to its error."""
-    found: list[Box] = []
-    for one, two in pairwise(best):
-        low, high = sorted((one.y, two.y))
-        found += [(one.x, one.y - 1, two.x, one.y + 1), (two.x - 1, low, two.x + 1, high)]
-    return found
+    return [box for one, two in pairwise(best) for box in (
+        (one.x, one.y - 1, two.x, one.y + 1), (two.x - 1, two.y, two.x + 1, one.y))]  # fmt: skip
 
 
 def _spot(on: Axes, name: str, place: Place) -> Spot:
@@ -252,9 +249,15 @@ def placed(spots: Sequence[Spot], frame: Box, lines: Sequence[Box] = ()) -> list
     `lines` are boxes that names keep off where they can. Where no place is free the one that overlaps least is taken.
     """
     full = [(s.x - s.radius, s.y - s.radius, s.x + s.radius, s.y + s.radius) for s in spots]
+
+    def cost(box: Box, away: float) -> float:
+        outside = _overlap(box, box) - _overlap(box, frame)
+        crossed = 0.6 * sum(_overlap(box, line) for line in lines)
+        return away + crossed + 100 * (sum(_overlap(box, other) for other in full) + 4 * outside)
+
     found = []
     for spot in spots:
-        box = min(_tried(spot), key=lambda tried: tried[1] + _cost(tried[0], full, lines, frame))[0]
+        box = min(_tried(spot), key=lambda tried: cost(*tried))[0]
         full.append(box)
         found.append((box[0], (box[1] + box[3]) / 2))
     return found
@@ -269,13 +272,6 @@ def _tried(spot: Spot) -> Iterator[tuple[Box, float]]:
             x = spot.x + (away - 2) * across + (across - 1) / 2 * spot.width
             y = spot.y + away * up - spot.height / 2
             yield (x, y, x + spot.width, y + spot.height), ring + 2 * abs(up) + (1.0 if across < -0.1 else 0.0)
-
-
-def _cost(box: Box, full: Sequence[Box], lines: Sequence[Box], frame: Box) -> float:
-    """Pixels covered that may not be, which no distance outweighs, and lines crossed."""
-    outside = _overlap(box, box) - _overlap(box, frame)
-    crossed = sum(_overlap(box, line) for line in lines)
-    return 100 * (sum(_overlap(box, other) for other in full) + 4 * outside) + 0.6 * crossed
 
 
 def _overlap(one: Box, other: Box) -> float:

@@ -79,21 +79,19 @@ def measured(source: Source, dtype: str, level: int) -> Points:
 
 def text(roofs: Roofs, points: Points) -> str:
     """What the picture shows."""
-    share = units.percent((7 / 8) ** roofs.level)
-    rates = [units.rate(rate, "FLOP/s") for rate in (roofs.ceiling, roofs.effective(LARGE), roofs.effective(512))]
+    share = (7 / 8) ** roofs.level
+    ends, large, small = (units.rate(rate, "FLOP/s") for rate in (
+        roofs.ceiling, roofs.effective(LARGE), roofs.effective(512)))  # fmt: skip
     who = f"{7**roofs.level} products multiply" if roofs.level else "One product multiplies"
     said = (
-        f"the hardware's peak is {units.rate(roofs.peak, 'FLOP/s')}. {who} {share} of the textbook's FLOP, "
-        f"so the effective rate ends at {rates[0]}; the roof is {rates[1]} at size {LARGE}, {rates[2]} at 512."
+        f"the hardware's peak is {units.rate(roofs.peak, 'FLOP/s')}. {who} {units.percent(share)} of the textbook's "
+        f"FLOP, so the effective rate ends at {ends}; the roof is {large} at size {LARGE}, {small} at 512."
     )
-    if not points:
-        return said
-    size, effective = points[-1]
-    actual = effective * (7 / 8) ** roofs.level
-    return (
-        f"{said} Measured at {size}: {units.rate(effective, 'FLOP/s')} effective, "
-        f"{units.rate(actual, 'FLOP/s')} actual, {units.percent(actual / roofs.peak)} of the peak."
-    )
+    for size, effective in points[-1:]:
+        rates = [units.rate(rate, "FLOP/s") for rate in (effective, effective * share)]
+        said += f" Measured at {size}: {rates[0]} effective, {rates[1]} actual, "
+        said += f"{units.percent(effective * share / roofs.peak)} of the peak."
+    return said
 
 
 def draw(settings: Mapping[str, Value], source: Source) -> Picture:
@@ -202,22 +200,16 @@ class Roofs:
         """The way that is counted."""
         return Way(INNERS[self.dtype][0], self.level, "strassen" if self.level else None, bool(self.level))
 
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return self.way.kind.itemsize
-
     def intensity(self, n: int) -> float:
         """FLOP/B of the product as it stands."""
-        return 2 * n / (3 * self.itemsize)
+        return 2 * n / (3 * self.way.kind.itemsize)
 
     def time_s(self, n: int) -> float:
         """The passes over memory, and the products at the peak or at the memory's rate, one after the other."""
-        traffic = Traffic.of(self.way, n, n, n, self.dtype)
-        passes = sum(traffic.left) + sum(traffic.right) + sum(traffic.post_add)
-        block, count = n / 2**self.level, float(7**self.level)
-        arithmetic, carried = 2 * block**3 / self.peak, 3 * block**2 * self.itemsize / self.gpu.memory_bytes_per_s
-        return float(passes / self.gpu.memory_bytes_per_s + count * max(arithmetic, carried))
+        traffic, block = Traffic.of(self.way, n, n, n, self.dtype), n / 2**self.level
+        passes = sum((*traffic.left, *traffic.right, *traffic.post_add)) / self.gpu.memory_bytes_per_s
+        carried = 3 * block**2 * self.way.kind.itemsize / self.gpu.memory_bytes_per_s
+        return float(passes + 7**self.level * max(2 * block**3 / self.peak, carried))
 
     def effective(self, n: int) -> float:
         """FLOP/s of the textbook's count."""

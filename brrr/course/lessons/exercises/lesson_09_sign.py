@@ -79,7 +79,8 @@ def expanded(signs: Any, left: Any = STRASSEN.left, right: Any = STRASSEN.right)
     >>> expanded([0, 0, 1, 0, 1, 0, 0]).tolist()   # C12 = M3 + M5 = A11 B12 + A12 B22
     [[0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0], [0, 0, 0, 0]]
     """
-    return np.einsum("p,pa,pb->ab", *(np.asarray(each, dtype=np.int64) for each in (signs, left, right)))
+    made: Numbers = np.einsum("p,pa,pb->ab", *(np.asarray(each, dtype=np.int64) for each in (signs, left, right)))
+    return made
 
 
 def wanted(block: str) -> Numbers:
