@@ -78,7 +78,7 @@ compare_published(s)
 # what is left?
 #
 # **Heavier weights.** Upwards in the table, a level loses. With few rows the product waits for its weights, and seven
-# buffers of a quarter each are 7/4 of the bytes. Move *batch*: when does the factory become the slower partner?
+# buffers of a quarter each are 7/4 of the bytes. Move *batch*: when does compute become the slower partner?
 
 # %% tags=["explain"]
 drawing("strassen-bytes")
@@ -96,7 +96,8 @@ drawing("strassen-roofline", level=3)
 # ## Explore: where do levels pay?
 #
 # The effective rate over the size. Find the size from which each level wins. Does a level anywhere gain more than 8/7 over
-# *sgemm*? Then think of waves. The source's form took even sizes only: what do the odd ones of the slider cost?
+# *sgemm*? Then think of waves. The source's form took even sizes only: what do the odd ones cost? (Sizes off the grid are
+# single markers.)
 #
 # Below it, the source's table beside ours: one level in each layer of the network, over PyTorch and over fusion; then, over
 # PyTorch, *StrassenMLP*, which chooses levels and products by size. These are times of a loop, orders included. Where one

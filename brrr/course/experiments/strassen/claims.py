@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -89,18 +89,10 @@ class Compared:
         at = ", ".join(f"{line} at {units.quantity(clock, 'Hz')}" for line, clock in each)
         return f"{cycles:x} in cycles, {measured:x} as measured ({at})"
 
-    @property
-    def smaller(self) -> float:
-        """The smaller of the ratios: no more than this is certain."""
-        return min(ratio.median for ratio in self.ratios)
-
-    def at_least(self, bound: float) -> Status:
-        """Whether it reaches a bound: *holds* and *fails* only where both ratios say so."""
-        return agreed(not_below(ratio, bound) for ratio in self.ratios)
-
-    def at_most(self, bound: float) -> Status:
-        """Whether it stays at or below a bound, by both ratios."""
-        return agreed(not_above(ratio, bound) for ratio in self.ratios)
+    def judged(self, judge: Callable[[Estimate, float], Status], bound: float) -> Status:
+        """Whether it keeps a bound: *holds* and *fails* only where both ratios say so."""
+        found = {judge(ratio, bound) for ratio in self.ratios}
+        return found.pop() if len(found) == 1 else "undecided"
 
     def reason(self, status: Status) -> str:
         """Why nothing is decided, if the clocks are why."""
@@ -117,16 +109,6 @@ class Compared:
         return text
 
 
-def agreed(found: Iterable[Status]) -> Status:
-    """The verdict that all share, else *undecided*.
-
-    >>> agreed(["holds", "fails"]), agreed(["holds", "holds"])
-    ('undecided', 'holds')
-    """
-    each = set(found)
-    return each.pop() if len(each) == 1 else "undecided"
-
-
 # ---- speed ----
 
 
@@ -137,7 +119,7 @@ def _gain(base: str, lines: Sequence[str], n: int, bound: float) -> Judge:
 
 def _gained(slow: Timed, found: Iterable[Timed], n: int, bound: float) -> Verdict:
     compared = Compared(slow, fastest(found))
-    status = compared.at_least(bound)
+    status = compared.judged(not_below, bound)
     text = f"{slow.line} over {compared.other.line} at {n} is {compared.told}{compared.reason(status)}"
     return Verdict(status, f"{text}, at least {units.ratio(bound)} was claimed{compared.beside}")
 
@@ -184,7 +166,7 @@ def _below_peak(evidence: Evidence) -> Verdict:
 def _odd_sizes(evidence: Evidence) -> Verdict:
     """The fastest float32 way with levels at 4097 over that at 4096: at most 1.1x."""
     found = Compared(*(fastest(measured(evidence, FP32_READY, n)) for n in (4097, 4096)))
-    status, odd = found.at_most(1.1), found.one
+    status, odd = found.judged(not_above, 1.1), found.one
     text = f"{found.told}{found.reason(status)}, with {odd.line} at 4097 and {found.other.line} at 4096"
     return Verdict(status, text + (f"; relative error {odd.error:.2g} for {odd.line}" if odd.error else ""))
 
@@ -230,11 +212,12 @@ def _chooses_well(evidence: Evidence) -> Verdict:
     for mine, n, best in picks(evidence.source):
         compared = Compared(*(Timed.of(evidence, line_name(each), n) for each in (mine, best)))
         told = f'matmul(accuracy="{accuracy_of(mine)}") at {n} against {short(best)}'
-        found.append((compared.at_most(1.05), compared, told))
+        found.append((compared.judged(not_above, 1.05), compared, told))
     if not found:
         raise NotRecordedError("no choice of matmul was measured beside the ways")
     status: Status = weakest(status for status, *_ in found)
-    worst, told = max(((one, told) for each, one, told in found if each == status), key=lambda each: each[0].smaller)
+    bad = [(min(ratio.median for ratio in one.ratios), one, told) for each, one, told in found if each == status]
+    _, worst, told = max(bad, key=lambda each: each[0])  # by the smaller ratio: no more than this is certain
     text = f"at most {worst.told} of the fastest way's time{worst.reason(status)}: {told}; {len(found)} choices"
     return Verdict(status, text)
 
