@@ -268,9 +268,9 @@ REGION, SOURCE_GRID = At(layers=8, batch=(64, 128), hidden=THERE), At(batch=(2, 
 MEGA, RIVALS = "megakernel megakernel-graph", "module graph max-autotune"
 RIVALS_ALL, WITHOUT = f"{RIVALS} compile", f"graph max-autotune pycuda-graph triton-graph {MEGA}"
 SINE = ("CUDA context", "memory", "copy", "first kernel")
-EXACT, LEVELS = "(sgemm|ffma)", r"-(strassen|winograd)-\d"
-TIMED, READY, ANY = f"{EXACT}{LEVELS}", f"{EXACT}{LEVELS}-prepared", f"{LEVELS}(-prepared)?"
-SPLIT = rf"(torch-)?(fp16x3|bf16x6|tf32x3)(-chunks|{LEVELS})?"
+GONE, LEVELS = "ffma|fp8|tf32x3|bf16x6", r"-(strassen|winograd)-\d"
+TIMED, READY, ANY = f"sgemm{LEVELS}", f"sgemm{LEVELS}-prepared", f"{LEVELS}(-prepared)?"
+SPLIT = f"fp16x3({LEVELS})?"
 A100, A100_40, OLD, NEW = (HARDWARE[name] for name in ("a100", "a100-40gb", "gtx-1070", "h200"))
 TENSOR, PLAIN = A100["dense"]["tensor cores"]["bf16"], A100["dense"]["cuda cores"]["fp32"]
 
@@ -596,13 +596,14 @@ def effective(r: Recording, actual: bool) -> T:
 
 def growth(r: Recording, form: str, bound: float) -> Verdict:
     """The largest growth of the error a level, over SGEMM."""
-    ways = [way for name in r.names if (way := re.fullmatch(rf"{EXACT}-{form}-(\d)(-prepared)?", name))]
-    base, found = r.all("sgemm.error"), [(int(w[2]), p, t) for w in ways for p, t in r.all(f"{w[0]}.error").items()]
+    ways = [way for name in r.names if (way := re.fullmatch(rf"sgemm-{form}-(\d)(-prepared)?", name))]
+    base, found = r.all("sgemm.error"), [(int(w[1]), p, t) for w in ways for p, t in r.all(f"{w[0]}.error").items()]
     return band(max(present([(t.mid / base[p].mid) ** (1 / level) for level, p, t in found])), 0, bound)
 
 def frontier(r: Recording) -> Verdict:
     """Is a way with levels beaten by no other, at the largest size?"""
-    times = {(name, *p): t.mid for name in r.names if "auto" not in name for p, t in r.all(f"{name}.span_s").items()}
+    times = {(name, *p): t.mid for name in r.names if not re.match(f"auto|{GONE}", name)
+             for p, t in r.all(f"{name}.span_s").items()}
     last = max(size for _, size in times)
     places = {name: (t, r(f"{name}.error", size=size).mid) for (name, size), t in times.items() if size == last}
     best = [name for name, (t, e) in places.items()
@@ -614,7 +615,7 @@ def chooses(r: Recording) -> Verdict:
     found = []
     for name in r.names:
         promised = {"fp32": "sgemm"}.get(name[5:], name[5:])
-        inner = "bf16" if promised == "bf16" else "(sgemm|ffma|tf32|fp16x3|bf16x6|tf32x3)"
+        inner = "bf16" if promised == "bf16" else "(sgemm|tf32|fp16x3)"
         for (size,) in r.all(f"{name}.span_s") if name.startswith("auto-") else ():
             error = 1e-5 if promised == "1e-5" else 1.05 * r(f"{promised}.error", size=size).mid
             best = fastest(r, f"{inner}({LEVELS})?", size, error)

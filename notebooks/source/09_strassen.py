@@ -78,7 +78,7 @@ compare_published(s)
 # what is left?
 #
 # **Heavier weights.** Upwards in the table, a level loses. With few rows the product waits for its weights, and seven
-# buffers of a quarter each are 7/4 of the bytes. Move *batch*: when does the factory become the slower partner?
+# buffers of a quarter each are 7/4 of the bytes. Move *batch*: when does compute become the slower partner?
 
 # %% tags=["explain"]
 drawing("strassen-bytes")
@@ -96,7 +96,8 @@ drawing("strassen-roofline", level=3)
 # ## Explore: where do levels pay?
 #
 # The effective rate over the size. Find the size from which each level wins. Does a level anywhere gain more than 8/7 over
-# *sgemm*? Then think of waves. The source's form took even sizes only: what do the odd ones of the slider cost?
+# *sgemm*? Then think of waves. The source's form took even sizes only: what do the odd ones cost? (Sizes off the grid are
+# single markers.)
 #
 # Below it, the source's table beside ours: one level in each layer of the network, over PyTorch and over fusion; then, over
 # PyTorch, *StrassenMLP*, which chooses levels and products by size. These are times of a loop, orders included. Where one
@@ -110,8 +111,10 @@ display(explore("strassen", at=at, lines=rates, show="rate"), strassen_table(lay
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: one sign, one sum, one crossing
 #
-# 1. The seventh product is (A12 ± A22)(B21 + B22). Which sign, +1 or -1? And one of the four sums is broken: which of
-#    the products' parts fails to cancel? Mend it, then write `recombine=recombine`.
+# 1. Exchange rows and columns, and the products are seven others: M1 stays, M4 = (A12 - A11) B22, M5 = A22 (B11 + B21),
+#    M7 = (A12 + A22)(B21 ± B22). In C11 = M1 + M4 - M5 + M7 all but A11 B11 + A12 B21 must cancel: which sign, +1 or -1?
+#    And of the sums below, of the drawing's products, one is broken: which part fails to cancel? Mend it, then write
+#    `recombine=recombine`.
 # 2. T(n) = a n³ + b n²: arithmetic, and what touches each element once. Two sizes give a and b of each line, and both lines
 #    tell from which n on a level pays. `classical` and `strassen` map two sizes to seconds; return n, or `float("inf")` for
 #    never. `sizes` are two of the slider above.

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError
+from brrr.course.experiments.strassen_errors import HARD, INPUTS
+from brrr.course.experiments.strassen_errors.inputs import random_inputs, row_error
 from brrr.running.graphs import capture
-from brrr.strassen.algebra.scaling import HARD, INPUTS, random_inputs, row_error
 from brrr.strassen.multiply import matmul, prepare
 from brrr.strassen.split import product
 from brrr.strassen.split.splits import Part, empty_terms, prepared_splits

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from brrr.strassen.algebra.scaling import HARD, INPUTS, random_inputs, row_error
+from brrr.course.experiments.strassen_errors import HARD, INPUTS
+from brrr.course.experiments.strassen_errors.inputs import random_inputs, row_error
 from brrr.strassen.choosing import plan
 from brrr.strassen.multiply import matmul, prepare
 from brrr.strassen.split.guard import SPREAD, lost_digits

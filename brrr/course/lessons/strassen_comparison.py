@@ -8,8 +8,7 @@ from brrr.core import units
 from brrr.course.experiments.published import mlp_speedups
 from brrr.course.lessons.comparison import judged
 from brrr.course.lessons.drawings.layer_traffic import Layer
-from brrr.course.lessons.drawings.strassen_frontier import Seen, described, kinds_of, sizes_with_errors
-from brrr.course.lessons.drawings.strassen_panel import rows
+from brrr.course.lessons.drawings.strassen_panel import described, kinds_of, rows, sizes_with_errors
 from brrr.course.lessons.guessing import Guess
 from brrr.course.lessons.waiting import UNANSWERED, Comparison, fills_in
 from brrr.course.nouns.source import Source
@@ -18,8 +17,6 @@ from brrr.gpu.datasheet import hardware
 
 if TYPE_CHECKING:
     import torch
-
-Row = tuple[Seen, float, float]
 
 
 @fills_in
@@ -39,24 +36,20 @@ def compare_errors(guess: Guess, *, level: int, source: Source | None = None) ->
         return UNANSWERED
     origin = source or default_source()
     sizes, badge = sizes_with_errors(origin), str(origin.badge(described()))
-    at = [(size, kind, rows(origin, kind, size)) for size in reversed(sizes) for kind in kinds_of(origin)]
-    largest = next((size for size, _, found in at if {0, level} <= set(found)), None)
-    there = [(kind, found) for size, kind, found in at if size == largest and {0, level} <= set(found)]
-    if not there:
+    for size in reversed(sizes):
+        found = {kind: rows(origin, kind, size).get(level) for kind in kinds_of(origin)}
+        there = {kind: row for kind, row in found.items() if row is not None}
+        if there:
+            break
+    else:
         return Comparison(f"{badge} has no error of {level} levels beside that of none.")
-    grown = _grown(there[0][1], level)
-    table = tuple(_row(kind, found, level) for kind, found in there)
+    first, grown = next((kind, row[1]) for kind, row in there.items())
+    table = tuple(
+        (kind, units.ratio(error), units.ratio(error ** (1 / level)), units.ratio(speed))
+        for kind, (speed, error, _) in there.items()
+    )
     header = ("product", f"error, {level} levels over none", "a level", "speed over none")
-    return Comparison(f"At size {largest}, {there[0][0]}: {judged(guess, grown)}.", header, table, badge)
-
-
-def _grown(found: dict[int, Row], level: int) -> float:
-    return found[level][2]
-
-
-def _row(kind: str, found: dict[int, Row], level: int) -> tuple[str, ...]:
-    grown = _grown(found, level)
-    return kind, units.ratio(grown), units.ratio(grown ** (1 / level)), units.ratio(found[level][1])
+    return Comparison(f"At size {size}, {first}: {judged(guess, grown)}.", header, table, badge)
 
 
 def compare_fused(model: torch.nn.Module, fused: torch.nn.Module, x: torch.Tensor) -> Comparison:
@@ -113,8 +106,8 @@ def published_gain(batch: int, hidden: int) -> float:
     >>> round(published_gain(128, 4096), 2)
     1.53
     """
-    found = {row.variant: row.speedup for row in mlp_speedups() if (row.layers, row.batch, row.hidden) ==
-             (LAYERS, batch, hidden)}  # fmt: skip
+    here = (LAYERS, batch, hidden)
+    found = {row.variant: row.speedup for row in mlp_speedups() if (row.layers, row.batch, row.hidden) == here}
     return found["strassen"] / found["fusion"]
 
 
@@ -124,8 +117,8 @@ def counted_gain(batch: int, hidden: int) -> float:
     >>> round(counted_gain(128, 4096), 2), round(counted_gain(2, 4096), 2)
     (1.46, 0.57)
     """
-    gpu = hardware(GPU)
-    return Layer(batch, hidden, False, gpu).time_s / Layer(batch, hidden, True, gpu).time_s
+    plain, level = (Layer(batch, hidden, strassen, hardware(GPU)) for strassen in (False, True))
+    return plain.time_s / level.time_s
 
 
 @fills_in

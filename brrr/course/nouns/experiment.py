@@ -33,7 +33,7 @@ STAND_IN = "queue "
 
 @dataclass(frozen=True)
 class Axis:
-    """One slider: its name, its values in order, and how it reads.
+    """One slider: its name, its values in order, and how it reads; a point at one of `alone` is joined to no other.
 
     >>> Axis("size", (1, 2, 4), label="matrix size n").values
     (1, 2, 4)
@@ -45,6 +45,7 @@ class Axis:
     scale: Literal["log", "linear", "category"] = "log"
     quick: tuple[Value, ...] = ()
     integer: bool = True
+    alone: tuple[Value, ...] = ()
 
     @property
     def title(self) -> str:

@@ -7,6 +7,7 @@ step restores the second, draws the marked points, and encodes with only their n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -119,6 +120,7 @@ class Frame:
     legend_rows: int = 4
     published: tuple[PublishedPanel, ...] = ()
     predicted: bool = False
+    alone: tuple[Value, ...] = ()
 
     @property
     def live_height(self) -> float:
@@ -188,7 +190,9 @@ class Canvas(Blit):
         """The axes, the legend and the badge: all that no slider moves."""
         self.new_figure(frame.height)
         self._scale = frame.scale
-        self._places = style.positions(frame.values, frame.scale)
+        places = style.positions(frame.values, frame.scale)
+        self._alone = [x for x, value in zip(places, frame.values, strict=True) if value in frame.alone]
+        self._places = [x for x in places if x not in self._alone]
         bottom, top = frame.inner
         self._axes = style.axes(self._figure, style.left_margin(frame.limits, frame.unit), bottom, top=top)
         self._axes.set_ylim(*frame.limits)
@@ -239,7 +243,7 @@ class Canvas(Blit):
         if curve.guide or curve.predicted:
             return self._guide_artists(curve)
         line = self._plotted(curve, *_with_gaps(curve, self._places))
-        drawn = [self._interval(curve), line]
+        drawn = [self._interval(curve), line, *self._lone(curve)]
         if self._scale == "category":  # there is nothing between two categories
             line.set_linestyle("")
         elif curve.joined:
@@ -260,10 +264,19 @@ class Canvas(Blit):
             artist.set_animated(True)
         return drawn
 
+    def _lone(self, curve: Curve) -> list[Any]:
+        """The points that are joined to no other."""
+        points = [(x, y) for x, y in zip(curve.xs, curve.ys, strict=True) if x in self._alone]
+        found = [self._plotted(curve, *zip(*points, strict=True))] if points else []
+        for marks in found:
+            marks.set_linestyle("")
+        return found
+
     def _bridge(self, curve: Curve) -> Any:
-        """A thin line through all points, seen where it runs over places that have none."""
-        colour = style.look(curve.index)["color"]
-        return self._axes.plot(curve.xs, curve.ys, color=colour, linewidth=0.7, alpha=0.6, zorder=2)[0]
+        """A thin line through all points that are joined, seen where it runs over places that have none."""
+        colour, points = style.look(curve.index)["color"], zip(curve.xs, curve.ys, strict=True)
+        xs, ys = zip(*[point for point in points if point[0] not in self._alone] or [(math.nan, math.nan)], strict=True)
+        return self._axes.plot(xs, ys, color=colour, linewidth=0.7, alpha=0.6, zorder=2)[0]
 
     def _interval(self, curve: Curve) -> Any:
         """A thin bar from low to high at each point, cut off where an end is not on the axis."""

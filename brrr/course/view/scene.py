@@ -207,7 +207,7 @@ class Scene:
         rows = legend_rows(named + [label(guide) for guide in self.guides.drawn] + dashed)
         return Frame(
             tuple(self.values[axis.name]), axis.scale, axis.title, self.quantity.unit, self.y_label, self._limits,
-            self.source.badge(self.experiment), rows, self.published, self.predicts,
+            self.source.badge(self.experiment), rows, self.published, self.predicts, axis.alone,
         )  # fmt: skip
 
     @property

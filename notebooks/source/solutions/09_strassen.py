@@ -14,8 +14,8 @@ from brrr.course import first_available
 # %% [markdown]
 # ## One sign, one sum
 #
-# C11 is A11 B11 + A12 B21. Of M1 = (A11 + A22)(B11 + B22) it must lose A22 B22, of which M4 = A22 (B21 - B11) and M5 take
-# nothing; M7 does, with a minus before A22. In C22, M1 brings A11 B11 and A22 B11 too much, among others; M2 = (A21 + A22) B11
+# C11 is A11 B11 + A12 B21. M1 = (A11 + A22)(B11 + B22) brings A22 B22 too much, and M4 = (A12 - A11) B22 brings A12 B22: M7 must
+# take both away, so B22 has a minus there. In C22, M1 brings A11 B11 and A22 B11 too much, among others; M2 = (A21 + A22) B11
 # takes A22 B11 and A21 B11 away, if it is subtracted: M6 = (A21 - A11)(B11 + B12) brings A21 B11 and takes A11 B11.
 
 

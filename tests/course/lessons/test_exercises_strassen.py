@@ -38,11 +38,18 @@ def test_the_right_sign_and_sum() -> None:
 def test_the_forms_own_sums_are_what_is_wanted() -> None:
     for block, signs in zip(BLOCKS, STRASSEN.result, strict=True):
         assert np.array_equal(expanded(signs), wanted(block))
+    assert np.array_equal(expanded(STRASSEN.result[0], lesson_09_sign.LEFT, lesson_09_sign.RIGHT), wanted("11"))
+
+
+def test_the_drawing_does_not_show_the_sum_whose_sign_is_asked_for() -> None:
+    asked = abs(lesson_09_sign.RIGHT[lesson_09_sign.SEVENTH])
+    same = [signs for signs in STRASSEN.right if np.array_equal(abs(signs), asked)]
+    assert [signs.tolist() for signs in same] == [[0, 0, 1, 1]], "the drawing's own has the other sign"
 
 
 def test_a_wrong_sign_is_written_out() -> None:
     mark = check("09-sign", sign=1, recombine=recombined)
-    assert not mark.right and "2 A22 B21 + 2 A22 B22 too much" in mark.text
+    assert not mark.right and "2 A12 B22 + 2 A22 B22 too much" in mark.text
     for other in (0, True, "+", None, 2):
         assert "Write +1 or -1" in check("09-sign", sign=other, recombine=recombined).hint
 
@@ -87,7 +94,6 @@ def test_every_single_wrong_sign_is_found() -> None:
 def test_products_of_blocks_in_words() -> None:
     assert in_words(2 * wanted("11") - 3 * wanted("12")) == "2 A11 B11 - 3 A11 B12 + 2 A12 B21 - 3 A12 B22"
     assert in_words(np.zeros((4, 4), dtype=np.int64)) == "nothing"
-    assert lesson_09_sign.SEVENTH == 6
 
 
 # ---- one crossing ----

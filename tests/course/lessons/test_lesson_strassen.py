@@ -19,9 +19,16 @@ from brrr.course.experiments.strassen.frontier import chosen, frontier, sizes
 from brrr.course.lessons.drawings import Dial, Drawing, drawing, drawings
 from brrr.course.lessons.drawings.layer_traffic import Layer, Waves, after, before
 from brrr.course.lessons.drawings.strassen_errors import errors
-from brrr.course.lessons.drawings.strassen_flow import A, B, Walk, result
-from brrr.course.lessons.drawings.strassen_frontier import FIRST, FIRST_ON_CPU, FIRST_ON_GPU, KINDS, kinds_of, seen
-from brrr.course.lessons.drawings.strassen_panel import rows
+from brrr.course.lessons.drawings.strassen_flow import STEPS, A, B, Walk, expanded, result
+from brrr.course.lessons.drawings.strassen_panel import (
+    FIRST,
+    FIRST_ON_CPU,
+    FIRST_ON_GPU,
+    KINDS,
+    kinds_of,
+    levels_of,
+    rows,
+)
 from brrr.course.lessons.drawings.strassen_roofline import Roofs, measured
 from brrr.course.lessons.guessing import guess
 from brrr.course.lessons.strassen_comparison import compare_errors as compare_growth
@@ -29,7 +36,6 @@ from brrr.course.lessons.strassen_comparison import compare_fused, compare_publi
 from brrr.course.sources import source
 from brrr.course.sources.recorded import Recorded
 from brrr.course.view import display
-from brrr.course.view.strassen_frontier_drawing import strassen_frontier
 from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr.gpu.datasheet import hardware
@@ -121,13 +127,13 @@ def test_drawings_load_no_matplotlib_before_they_draw() -> None:
 
 
 def test_the_last_step_is_the_product() -> None:
-    walk = Walk(len(Walk(0).steps))
-    assert np.array_equal(result(walk), A @ B) and walk.made == (18, 7)
+    walk = Walk(len(STEPS))
+    assert np.array_equal(result(), A @ B) and walk.made == (18, 7)
     assert "C equals A times B" in drawing("strassen-flow", source="cpu", step=walk.step).text
 
 
 def test_a_wrong_result_would_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brrr.course.lessons.drawings.strassen_flow.result", lambda walk: A @ B + 1)
+    monkeypatch.setattr("brrr.course.lessons.drawings.strassen_flow.result", lambda: A @ B + 1)
     assert "C is not A times B" in drawing("strassen-flow", source="cpu", step=25).text
 
 
@@ -136,7 +142,7 @@ def test_phases_and_partial_sums() -> None:
     assert phases[0] == "addition 1 of 10 before the products" and phases[-1] == "addition 8 of 8 after the products"
     assert sum("product " in phase for phase in phases) == 7
     assert Walk(18).latest("11") == "U1" and Walk(20).latest("11") == "C11" and Walk(17).latest("11") == ""
-    assert Walk(20).expanded("C11") == "M1 + M4 - M5 + M7"
+    assert expanded("C11") == "M1 + M4 - M5 + M7"
     assert not Walk(3).known("S4") and Walk(4).known("S4") and Walk(0).known("A11")
 
 
@@ -196,8 +202,8 @@ def test_the_effective_roof_passes_the_peak_for_large_sizes_only() -> None:
 
 def test_measured_points_stand_under_their_roof(recorded: Recorded) -> None:
     points = measured(recorded, "float32", 2)
-    assert [point.size for point in points][-1] == 16384
-    assert points[-1].effective == pytest.approx(2 * 16384**3 / time_and_error("sgemm-strassen-2-prepared", 16384)[0])
+    assert [size for size, _ in points][-1] == 16384
+    assert points[-1][1] == pytest.approx(2 * 16384**3 / time_and_error("sgemm-strassen-2-prepared", 16384)[0])
     text = drawing("strassen-roofline", source=recorded, level=2).text
     assert re.search(r"Measured at 16384: .* effective, .* actual, .* % of the peak", text)
     assert "Measured" not in drawing("strassen-roofline", source="cpu", level=2).text
@@ -211,9 +217,10 @@ def test_the_panel_says_what_was_measured(recorded: Recorded) -> None:
     assert f"with {GROWTH['strassen'] ** 2:.3g}x the error" in made.text and "right side prepared" in made.text
     missing = drawing("strassen-panel", source=recorded, size=4096, level=3, kind="bfloat16")
     assert "this was not measured" in missing.text
-    found = seen(recorded, "sgemm", "strassen", 0, 8192)
-    assert found is not None and found.error == ERRORS["sgemm"] and found.workspace == 0
-    assert "bfloat16" in kinds_of(recorded) and seen(recorded, "tf32", "winograd", 2, 8192) is None
+    assert levels_of(recorded, "float32, Strassen", 8192)[0].error == ERRORS["sgemm"]
+    assert rows(recorded, "float32, Strassen", 8192)[0] == (1, 1, 0)
+    assert rows(recorded, "float32, Winograd", 8192)[3][2] == rows(recorded, "float32, Strassen", 8192)[3][2] > 5
+    assert "bfloat16" in kinds_of(recorded) and rows(recorded, "float32, Winograd", 16384).keys() == {0}
 
 
 def test_the_frontier_s_text_is_short_and_right(recorded: Recorded) -> None:
@@ -225,10 +232,10 @@ def test_the_frontier_s_text_is_short_and_right(recorded: Recorded) -> None:
 
 def test_the_panel_compares_a_product_with_itself_without_levels(recorded: Recorded) -> None:
     for kind, (inner, _) in kinds_of(recorded).items():
-        found = rows(recorded, kind, 8192)
+        found, ways = rows(recorded, kind, 8192), levels_of(recorded, kind, 8192)
         plain, _ = time_and_error(inner, 8192)
-        assert found[0][1:] == (1, 1) and found[0][0].time_s == pytest.approx(plain)
-        assert found[1][1] == pytest.approx(plain / found[1][0].time_s)
+        assert found[0][:2] == (1, 1) and ways[0].time_s == pytest.approx(plain)
+        assert found[1][0] == pytest.approx(plain / ways[1].time_s)
     told = drawing("strassen-panel", source=recorded, size=8192, level=0, kind="bfloat16").text
     assert "FLOP/s; the relative error is" in told and "without levels" not in told
 
@@ -249,18 +256,20 @@ def names_on_the_picture(monkeypatch: pytest.MonkeyPatch, source: Recorded, size
         return Picture(PNG, alt, 10)
 
     monkeypatch.setattr(style, "picture", keep)
-    strassen_frontier(source, size=size)
+    made = drawing("strassen-frontier", source=source, size=size)
+    made.picture()
+    assert made.badge in str(seen[0].texts)
     marks = [text for text in seen[0].axes[0].texts if str(text.get_gid()).startswith("label ")]
     return {str(text.get_gid()).removeprefix("label "): text.get_text() for text in marks}
 
 
-def test_only_the_frontier_and_the_plain_product_have_names(
-    monkeypatch: pytest.MonkeyPatch, recorded: Recorded
-) -> None:
+def test_every_marker_has_a_name(monkeypatch: pytest.MonkeyPatch, recorded: Recorded) -> None:
     places = frontier(recorded, 8192)
-    best = {place.variant for place in places if not place.dominated_by}
-    ways = {name for name in names_on_the_picture(monkeypatch, recorded, 8192) if not name.startswith("auto-")}
-    assert ways == best | {"sgemm"} and len(ways) < len(places)
+    names = names_on_the_picture(monkeypatch, recorded, 8192)
+    assert {place.variant for place in places} == {name for name in names if not name.startswith("auto-")}
+    beaten = {place.variant for place in places if place.dominated_by}
+    assert {"sgemm", "sgemm-strassen-1"} <= beaten
+    assert (names["sgemm"], names["sgemm-strassen-1"], names["fp16x3"]) == ("sgemm", "S1", "fp16x3")
 
 
 def test_rings_on_each_other_share_a_name(monkeypatch: pytest.MonkeyPatch, recorded: Recorded) -> None:
@@ -312,7 +321,7 @@ def test_a_fused_network_trains_as_its_model_does() -> None:
 
 
 def test_live_on_a_cpu_a_size_is_measured_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brrr.course.lessons.drawings.strassen_frontier.FIRST", {"cuda": 4096, "cpu": 128})
+    monkeypatch.setattr("brrr.course.lessons.drawings.strassen_panel.FIRST", {"cuda": 4096, "cpu": 128})
     from brrr.course.sources.live import Live
 
     live = Live("cpu", budget_s=0.01)

@@ -41,12 +41,12 @@ MEMORY_BYTES = 60e9
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """Which way is measured at which size."""
+    """Which way is measured at which size; what is retired may have been at any of a GPU's."""
     n = int(point["size"])
     if not variant.on_gpu:
         return n <= CPU_LARGEST
-    if n in SMALL:
-        return False
+    if n in SMALL or variant.retired:
+        return n not in SMALL
     if accuracy := ways.accuracy_of(variant.name):
         return n not in BETWEEN and (n not in OFF_GRID or accuracy != "tf32")
     way = ways.way_of(variant.name)
@@ -66,34 +66,28 @@ def _on_gpu(way: Way, n: int) -> bool:
     smallest = SMALLEST if way.kind.exact_sums else SHORT_SMALLEST
     if n < smallest[way.level] or ways.workspace_bytes(way, n) > MEMORY_BYTES:
         return False
-    if way.form == "winograd" and n > WINOGRAD_LARGEST:
-        return False
-    if n in OFF_GRID:
-        return _off_grid(way)
-    return _between(way) if n in BETWEEN else way not in ways.RIVALS or n in CLAIMED
-
-
-def _off_grid(way: Way) -> bool:
-    """Off the grid it is the handling of blocks that overhang which is of interest, in one form."""
-    return way.inner in ("sgemm", "ffma", "bf16", "fp16x3") and way.form != "winograd"
-
-
-def _between(way: Way) -> bool:
-    """Between the sizes of sentences: no rivals and no second form, and each level once; four of them in every way."""
-    if way.nested:
-        return True
-    if way in ways.RIVALS or way.form == "winograd" or (way.inner == "sgemm" and way.level):
-        return False
-    return way.prepared or not way.level
+    if way.form == "winograd":
+        return n <= WINOGRAD_LARGEST and n not in (*OFF_GRID, *BETWEEN)
+    if n in OFF_GRID:  # how blocks that overhang are handled
+        return way.inner in ("sgemm", "bf16", "fp16x3")
+    if n in BETWEEN:  # each level once; of SGEMM, and four levels, in every way
+        return way.inner == "sgemm" or way.nested or way.prepared or not way.level
+    return True
 
 
 def _variants() -> tuple[Variant, ...]:
-    measured = (Variant(w.name, w.label, "cuda", retired=w.inner in ways.RETIRED) for w in ways.MEASURED)
+    measured = (Variant(way.name, _label(way), "cuda") for way in ways.MEASURED)
+    retired = (Variant(name, label, "cuda", retired=True) for name, label in ways.RETIRED.items())
     rivals = (Variant(name, ways.TORCH_LABELS[name], "cuda") for name in ways.TORCH)
     chosen = (Variant(f"auto-{name}", f"matmul(accuracy={_told(name)})", "cuda") for name in ways.CHOSEN)
-    on_cpu = (Variant(f"{ways.CPU}{way.name}", f"CPU, {way.label}", "cpu") for way in ways.ON_CPU)
+    on_cpu = (Variant(f"{ways.CPU}{way.name}", f"CPU, {_label(way)}", "cpu") for way in ways.ON_CPU)
     auto = Variant(f"{ways.CPU}auto-fp32", 'CPU, matmul(accuracy="fp32")', "cpu")
-    return (*measured, *rivals, *chosen, *on_cpu, auto)
+    return (*measured, *retired, *rivals, *chosen, *on_cpu, auto)
+
+
+def _label(way: Way) -> str:
+    """Of Strassen's form the levels alone: seven names find room above a figure."""
+    return way.label.replace("SGEMM (float32)", "SGEMM").replace(", Strassen,", ",")
 
 
 def _told(accuracy: str) -> str:
@@ -114,9 +108,9 @@ def _line(variant: Variant) -> Line:
     return Line(ways.line_name(variant.name), variant.name, field, variant.label, variant.name in SHOWN)
 
 
-EXACT = tuple(ways.line_name(way.name) for way in ways.MEASURED if ways.exact(way))
-CLASSICAL = ("sgemm", "ffma")
-"""Lines that the peak bounds: a way with levels may have an effective rate above it."""
+EXACT = tuple(ways.line_name(way.name) for way in ways.MEASURED if way.kind.exact_sums)
+CLASSICAL = ("sgemm",)
+"""What the peak bounds: a way with levels may have an effective rate above it."""
 
 EXPERIMENT = Experiment(
     name="strassen",
@@ -128,6 +122,7 @@ EXPERIMENT = Experiment(
             tuple(sorted((*SMALL, *SIZES, *OFF_GRID))),
             label="matrix size n (an n x n by n x n product)",
             quick=(128, 512, 1024),
+            alone=OFF_GRID,
         ),
     ),
     variants=VARIANTS,

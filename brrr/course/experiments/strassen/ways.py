@@ -4,12 +4,10 @@ A variant has the name of its way in `brrr.strassen` (`sgemm-strassen-2-prepared
 `torch-fp16x3` where torch's own calls make a split product; on a CPU with `cpu-` before it.
 
 The FLOP of a `Cost` are those of the textbook's product, 2n^3, for every way: an *effective* rate, FLOP over time, may
-then lie above the peak, because a way with levels multiplies less. What is really multiplied is `multiplied_flop`.
+then lie above the peak, because a way with levels multiplies less. What is really multiplied is a `flop_share` of them.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass, replace
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Matmul, OperatorCost
@@ -17,7 +15,7 @@ from brrr.course.experiments.predicted import flop_of, kernel
 from brrr.course.nouns.experiment import PredictedRun, Variant
 from brrr.gpu.datasheet import Hardware
 from brrr.strassen.algebra.blocks import block_shape
-from brrr.strassen.ways import LEVELS, WAYS, Inner, Way
+from brrr.strassen.ways import LEVELS, WAYS, Way
 from brrr.strassen.workspace import Buffers
 
 TORCH = {"torch-fp16x3": 0, "torch-fp16x3-chunks": 1024}
@@ -33,78 +31,49 @@ CHOSEN = ("fp32", "1e-5", "tf32", "bf16")
 
 CPU = "cpu-"
 
-
-_GONE = (
-    Inner("ffma", "our float32 kernel, retired", "float32", ("float32",), ("cuda",), 24, True),
-    Inner("tf32x3", "two TF32 terms, 3 products, retired", "float32", ("float32",), ("cuda",), 22, False, 2, 3),
-    Inner("bf16x6", "three bfloat16 terms, 6 products, retired", "bfloat16", ("float32",), ("cuda",), 24, False, 3, 6),
-    Inner("fp8", "float8 (e4m3), retired", "float8_e4m3fn", ("float32",), ("cuda",), 4, False),
-)
-RETIRED = {each.name: each for each in _GONE}
-"""Inner products whose code is gone, and whose recorded times are still read."""
-
-
-@dataclass(frozen=True)
-class RetiredWay(Way):
-    """A way that nothing runs any more; nothing is checked, since it was."""
-
-    def __post_init__(self) -> None:
-        pass
-
-    @property
-    def kind(self) -> Inner:
-        """Its inner product."""
-        return RETIRED[self.inner]
-
-
-def _retired(inner: str, *levels: int, form: str = "strassen", prepared: bool = False) -> tuple[Way, ...]:
-    return tuple(RetiredWay(inner, level, form if level else None, prepared) for level in levels)
+_KERNEL = "our float32 kernel, retired"
+_ITS_LEVELS = ("strassen-3", *(f"strassen-{level}-prepared" for level in (1, 2, 3, 4)),
+               *(f"winograd-{level}-prepared" for level in (1, 2, 3)))  # fmt: skip
+RETIRED = {
+    "ffma": _KERNEL,
+    **{f"ffma-{levels}": f"{_KERNEL}, {levels.replace('-', ' ')}" for levels in _ITS_LEVELS},
+    "tf32x3": "two TF32 terms, 3 products, retired",
+    "bf16x6": "three bfloat16 terms, 6 products, retired",
+    "fp8": "float8 (e4m3), retired",
+}
+"""Variants whose code is gone, and whose recorded times are still read, with their labels."""
 
 
 def _levels(inner: str, *levels: int, form: str = "strassen", prepared: bool = False) -> tuple[Way, ...]:
     return tuple(Way(inner, level, form, prepared) for level in levels)
 
 
-FP32 = (
-    *_levels("sgemm", 0, 1, 2, 3, 4),
-    *_levels("sgemm", 1, 2, 3, 4, prepared=True),
-    *_retired("ffma", 0, 3),
-    *_retired("ffma", 1, 2, 3, 4, prepared=True),
-    *_retired("ffma", 1, 2, 3, form="winograd", prepared=True),
-)
-"""Without tensor cores, where Strassen's algorithm is the only way to go faster."""
-
-SHORT = (
+MEASURED = (
+    *_levels("sgemm", 0, 1, 2, 3, 4), *_levels("sgemm", 1, 2, 3, 4, prepared=True),
+    *_levels("sgemm", 1, 2, 3, form="winograd", prepared=True),
     *_levels("tf32", 0, 1, 2), *_levels("tf32", 1, 2, prepared=True),
     *_levels("bf16", 0, 1, 2, 3), *_levels("bf16", 1, 2, 3, prepared=True),
     *_levels("fp16", 0), *_levels("fp16", 1, prepared=True),
-    *_retired("fp8", 0),
+    *_levels("fp16x3", 0, 1, 2), *_levels("fp16x3", 0, 1, 2, prepared=True),
 )  # fmt: skip
-SPLIT = (*_levels("fp16x3", 0, 1, 2), *_levels("fp16x3", 0, 1, 2, prepared=True))
-RIVALS = (*_retired("tf32x3", 0), *_retired("bf16x6", 0))
-MEASURED = (*FP32, *SHORT, *SPLIT, *RIVALS)
-"""Every way of `brrr.strassen` that is measured on a GPU, and those that were, in the figures' order."""
-
-_KNOWN = {**WAYS, **{way.name: way for way in MEASURED}}
+"""Every way of `brrr.strassen` that is measured on a GPU, in the figures' order."""
 
 ON_CPU = (
-    *_levels("sgemm", 0, 1, 2),
-    *_levels("sgemm", 1, 2, prepared=True),
-    *_levels("sgemm", 1, 2, form="winograd"),
+    *_levels("sgemm", 0, 1, 2), *_levels("sgemm", 1, 2, prepared=True), *_levels("sgemm", 1, 2, form="winograd"),
     *_levels("fp16x3", 0),
-)
+)  # fmt: skip
 
 ACCURATE = ("sgemm", "fp16x3")
 """Inner products that are meant to be as accurate as float32."""
 
 
 def way_of(variant: str) -> Way | None:
-    """The way of a variant; None where `matmul` chooses, and for torch's split products.
+    """The way of a variant; None where `matmul` chooses, for torch's split products, and for what is retired.
 
     >>> way_of("cpu-sgemm-winograd-1"), way_of("auto-fp32")
     (Way(inner='sgemm', level=1, form='winograd', prepared=False), None)
     """
-    return _KNOWN.get(variant.removeprefix(CPU))
+    return WAYS.get(variant.removeprefix(CPU))
 
 
 def accuracy_of(variant: str) -> str:
@@ -136,39 +105,28 @@ def line_name(variant: str) -> str:
 
 
 def short(variant: str) -> str:
-    """How a variant reads beside its marker: S or W with the levels, a star for a prepared right side, what is retired.
+    """How a variant reads beside its marker: S or W with the levels, a star for a prepared right side.
 
-    >>> short("sgemm-strassen-2-prepared"), short("ffma-winograd-1-prepared"), short("auto-fp32")
-    ('sgemm S2*', 'ffma W1* (retired)', 'matmul(fp32)')
+    >>> short("sgemm-strassen-2-prepared"), short("sgemm-winograd-1"), short("auto-fp32"), short("torch-fp16x3")
+    ('sgemm S2*', 'sgemm W1', 'matmul(fp32)', 'torch fp16x3')
     """
     accuracy, way = accuracy_of(variant), way_of(variant)
     if accuracy:
         return f"matmul({accuracy})"
     if way is None:
-        return variant.removeprefix(CPU).replace("-", " ")
+        return line_name(variant.removeprefix(CPU))
     level = f" {str(way.form)[0].upper()}{way.level}" if way.level else ""
-    return f"{way.inner}{level}{'*' * way.prepared}{' (retired)' * (way.inner in RETIRED)}"
+    return f"{way.inner}{level}{'*' * way.prepared}"
 
 
-def exact(way: Way) -> bool:
-    """Whether it multiplies without tensor cores, every product and sum in float32."""
-    return way.kind.exact_sums
+def leveled(inner: str, *, prepared: bool) -> tuple[str, ...]:
+    """The GPU's lines of an inner product with levels, their right side prepared or the sums of both in the time.
 
-
-def prepared_lines(*inners: str, cpu: bool = False) -> tuple[str, ...]:
-    """The lines of these inner products with levels, the right side prepared."""
-    return _with_levels(inners, prepared=True, cpu=cpu)
-
-
-def timed_lines(*inners: str, cpu: bool = False) -> tuple[str, ...]:
-    """The lines of these inner products with levels, the sums of both sides in the time."""
-    return _with_levels(inners, prepared=False, cpu=cpu)
-
-
-def _with_levels(inners: tuple[str, ...], *, prepared: bool, cpu: bool) -> tuple[str, ...]:
-    ways = ON_CPU if cpu else MEASURED
-    here = [way for way in ways if way.inner in inners and way.level and way.prepared == prepared]
-    return tuple(line_name(f"{CPU if cpu else ''}{way.name}") for way in here)
+    >>> leveled("tf32", prepared=True)
+    ('tf32 strassen 1 prepared', 'tf32 strassen 2 prepared')
+    """
+    return tuple(line_name(way.name) for way in MEASURED
+                 if way.inner == inner and way.level and way.prepared == prepared)  # fmt: skip
 
 
 # ---- what is counted, and the bounds ----
@@ -202,15 +160,6 @@ def flop_share(way: Way) -> float:
     (0.765625, 3.0)
     """
     return float((7 / 8) ** way.level * way.kind.products)
-
-
-def multiplied_flop(way: Way, n: int) -> float:
-    """The FLOP of the products that a way really makes, its additions left out.
-
-    >>> multiplied_flop(Way("sgemm", 1, "strassen"), 1000) / 2e9
-    0.875
-    """
-    return 2.0 * n**3 * flop_share(way)
 
 
 def buffers(way: Way, n: int) -> tuple[float, float, float]:
@@ -285,11 +234,8 @@ def _sums(read: float, written: float) -> OperatorCost:
 def _products(way: Way, n: int) -> OperatorCost:
     """All inner products as one call; those of a split product as one that is so many times as deep."""
     rows, depth = block_shape(n, n, way.level) if way.level else (n, n)
-    columns = depth
     count, dtype = 7**way.level, TYPES[way.inner]
-    each = Matmul(rows, columns, depth * way.kind.products, count, dtype)
-    size, whole = 4 if dtype == "float32" else 2, float(count)
-    read = size * whole * depth * way.kind.terms * (rows + columns)
-    shapes = ((rows, depth), (depth, columns))
-    made = OperatorCost("aten.bmm", each.flop, read, 4 * whole * rows * columns, dtype, shapes, "matmul", (each,))
-    return made if way.level else replace(made, name="aten.mm")
+    each = Matmul(rows, depth, depth * way.kind.products, count, dtype)
+    read = float(way.kind.itemsize * count * depth * (rows + depth))
+    shapes, name = ((rows, depth), (depth, depth)), "aten.bmm" if way.level else "aten.mm"
+    return OperatorCost(name, each.flop, read, 4.0 * count * rows * depth, dtype, shapes, "matmul", (each,))

@@ -148,9 +148,8 @@ def workload(variant: Variant, point: Point) -> Workload:
     given = Given.of(n, device)
     run = _chosen(variant.name, given) or _torch(variant.name, given) or _way(variant.name, given)
     work, allowed = ways.cost(variant, point), tolerance(variant.name, n)
-    if device == "cpu":
-        return Workload(run, work, given.error, allowed)
-    return Workload(run, work, given.error, allowed, torch.cuda.synchronize)
+    wait = None if device == "cpu" else torch.cuda.synchronize
+    return Workload(run, work, given.error, allowed, wait)
 
 
 def needed_bytes(variant: str, n: int) -> int:
@@ -215,6 +214,4 @@ def _torch(variant: str, given: Given) -> Run | None:
     """A split product of torch's calls."""
     if variant not in ways.TORCH:
         return None
-    a, b = given.matrices("float32")
-    out = given.out("float32")
-    return lambda: split_products(a, b, out, chunk=ways.TORCH[variant])
+    return partial(split_products, *given.matrices("float32"), given.out("float32"), chunk=ways.TORCH[variant])

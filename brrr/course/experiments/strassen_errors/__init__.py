@@ -6,10 +6,8 @@ for the norm of the whole hides what happens to the small ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Field, Point, Value
+from brrr.core.measurement import Field, Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.course.experiments.strassen.frontier import all_known
 from brrr.course.nouns.claim import Judge, Verdict
@@ -29,33 +27,24 @@ Errors = dict[tuple[int, str, int], float]
 def errors(evidence: Evidence, name: str) -> Errors:
     """A variant's errors at every point, on the GPU where they were measured there, else on the CPU."""
     for variant in (name, f"cpu-{name}"):
-        if not any(each.name == variant for each in evidence.experiment.variants):
-            continue
-        known = all_known(evidence.source, evidence.experiment, variant)
-        found = {_key(point): m.error for point, m in known.items() if m.error is not None}
-        if found:
-            return found
+        if any(each.name == variant for each in evidence.experiment.variants):
+            known = all_known(evidence.source, evidence.experiment, variant).items()
+            found = {(int(n), str(on), int(size)): m.error for (n, on, size), m in known if m.error is not None}
+            if found:
+                return found
     raise NotRecordedError(f"no error of {name} was measured")
 
 
-def _key(point: tuple[Value, ...]) -> tuple[int, str, int]:
-    level, inputs, size = point
-    return int(level), str(inputs), int(size)
+def growth(found: Errors) -> tuple[float, tuple[int, str, int], int]:
+    """The largest growth a level over the product without levels on plain inputs, where it is, and of how many points.
 
-
-def growth(found: Errors, inputs: Sequence[str]) -> tuple[float, tuple[int, str, int], int]:
-    """The largest growth a level over the product without levels, where it is, and of how many points.
-
-    >>> growth({(0, "normal", 8): 1e-7, (2, "normal", 8): 4e-7}, ["normal"])
+    >>> growth({(0, "normal", 8): 1e-7, (2, "normal", 8): 4e-7})
     (2.0, (2, 'normal', 8), 1)
     """
-    ratios = {
-        key: (error / base) ** (1 / key[0])
-        for key, error in found.items()
-        if key[0] and key[1] in inputs and (base := found.get((0, *key[1:])))
-    }
-    if not ratios:
-        raise NotRecordedError(f"no error with and without levels was measured on inputs {', '.join(inputs)}")
+    there = {key: base for key in found if key[0] and key[1] in PLAIN and (base := found.get((0, *key[1:])))}
+    if not there:
+        raise NotRecordedError(f"no error with and without levels was measured on inputs {', '.join(PLAIN)}")
+    ratios = {key: (found[key] / base) ** (1 / key[0]) for key, base in there.items()}
     where = max(ratios, key=lambda key: ratios[key])
     return round(ratios[where], 6), where, len(ratios)
 
@@ -65,9 +54,9 @@ def _at(key: tuple[int, str, int]) -> str:
     return f"{level} level{'s' if level > 1 else ''}, {inputs}, size {size}"
 
 
-def _growth(form: str, at_most: float) -> Callable[[Evidence], Verdict]:
+def _growth(form: str, at_most: float) -> Judge:
     def judge(evidence: Evidence) -> Verdict:
-        most, where, count = growth(errors(evidence, form), PLAIN)
+        most, where, count = growth(errors(evidence, form))
         text = f"at most {most:.2f}x a level, at {_at(where)}; {count} points"
         return Verdict("holds" if most <= at_most else "fails", text)
 
@@ -76,8 +65,8 @@ def _growth(form: str, at_most: float) -> Callable[[Evidence], Verdict]:
 
 def _whole_numbers(evidence: Evidence) -> Verdict:
     """Every error on whole numbers is 0, whatever the level and the form."""
-    found = {key: e for form in ("strassen", "winograd") for key, e in errors(evidence, form).items()
-             if key[1] == "integer"}  # fmt: skip
+    every = [item for form in ("strassen", "winograd") for item in errors(evidence, form).items()]
+    found = {key: error for key, error in every if key[1] == "integer"}
     if not any(key[0] for key in found):
         raise NotRecordedError("no product of whole numbers with levels was measured")
     worst = max(found, key=lambda key: found[key])
@@ -85,36 +74,25 @@ def _whole_numbers(evidence: Evidence) -> Verdict:
     return Verdict("holds" if found[worst] == 0 else "fails", text)
 
 
-def _most_levels(found: Errors, inputs: str) -> tuple[int, str, int]:
-    """The point with most levels on these inputs, the largest size of them, that has its classical product beside."""
-    keys = [key for key in found if key[0] and key[1] == inputs and (0, *key[1:]) in found]
-    if not keys:
-        raise NotRecordedError(f"no error with and without levels was measured on inputs {inputs}")
-    return max(keys)
+def _badly(scaled: bool, at_least: float) -> Judge:
+    """The worst row's error with most levels over that of the classical product, or over that with scaling."""
 
+    def judge(evidence: Evidence) -> Verdict:
+        plain = errors(evidence, "strassen")
+        known = errors(evidence, "strassen-scaled") if scaled else plain
+        parts, ratios = [], []
+        for inputs in BADLY_SCALED:
+            keys = {key: (key if scaled else (0, *key[1:])) for key in plain if key[0] and key[1] == inputs}
+            there = [key for key, other in keys.items() if other in known]
+            if not there:
+                raise NotRecordedError(f"no error with and without levels was measured on inputs {inputs}")
+            mine, other = plain[max(there)], known[keys[max(there)]]
+            ratios.append(mine / other if other else float("inf"))
+            beside = f"without, {other:.1e} with it" if scaled else f"{ratios[-1]:.0f}x that of no level"
+            parts.append(f"{mine:.1e}{'' if scaled else ','} {beside}, at {_at(max(there))}")
+        return Verdict("holds" if min(ratios) >= at_least else "fails", "; ".join(parts))
 
-def _scaling_hurts(evidence: Evidence) -> Verdict:
-    """With most levels the worst row's error over that of the classical product: at least 1000x."""
-    found = errors(evidence, "strassen")
-    parts, least = [], float("inf")
-    for inputs in BADLY_SCALED:
-        key = _most_levels(found, inputs)
-        ratio = found[key] / found[0, key[1], key[2]]
-        least = min(least, ratio)
-        parts.append(f"{found[key]:.1e}, {ratio:.0f}x that of no level, at {_at(key)}")
-    return Verdict("holds" if least >= 1000 else "fails", "; ".join(parts))
-
-
-def _scaling_helps(evidence: Evidence) -> Verdict:
-    """With scaling the same error is at least 100 times smaller."""
-    plain, scaled = errors(evidence, "strassen"), errors(evidence, "strassen-scaled")
-    parts, least = [], float("inf")
-    for inputs in BADLY_SCALED:
-        key = _most_levels({k: e for k, e in plain.items() if k in scaled}, inputs)
-        ratio = plain[key] / scaled[key] if scaled[key] else float("inf")
-        least = min(least, ratio)
-        parts.append(f"{plain[key]:.1e} without, {scaled[key]:.1e} with it, at {_at(key)}")
-    return Verdict("holds" if least >= 100 else "fails", "; ".join(parts))
+    return judge
 
 
 def _default_safe(evidence: Evidence) -> Verdict:
@@ -134,8 +112,8 @@ JUDGES: dict[str, Judge] = {
     "growth-strassen": _growth("strassen", 1.6),
     "growth-winograd": _growth("winograd", 1.9),
     "whole-numbers-exact": _whole_numbers,
-    "bad-scaling-hurts": _scaling_hurts,
-    "scaling-helps": _scaling_helps,
+    "bad-scaling-hurts": _badly(False, 1000),
+    "scaling-helps": _badly(True, 100),
     "default-safe": _default_safe,
 }
 
@@ -143,7 +121,7 @@ JUDGES: dict[str, Judge] = {
 LEVELS = (0, 1, 2, 3)
 INPUTS = ("normal", "uniform", "symmetric", "integer", "badly scaled rows", "badly scaled inside")
 HARD = ("graded inside", "masked", "outlier channel", "sparse", "uneven rows", "contrary rows")
-"""Both of `brrr.strassen.algebra.scaling`."""
+"""Kinds of inputs, and those that try whether a product notices what it would lose (`inputs.py`)."""
 
 BADLY = "badly scaled"
 SIZES = (256, 1024, 4096, 8192, 12288)

@@ -12,9 +12,10 @@ import torch
 from brrr.core.measurement import Point
 from brrr.course.experiments.checked import Shared, refuse_too_large
 from brrr.course.experiments.strassen_errors import BADLY, DEFAULT, cost
+from brrr.course.experiments.strassen_errors.inputs import random_inputs, relative_error, row_error
 from brrr.course.nouns.experiment import Variant, Workload
 from brrr.gpu.precision import float32_products
-from brrr.strassen.algebra.scaling import Scaling, random_inputs, relative_error, row_error
+from brrr.strassen.algebra.scaling import Scaling
 from brrr.strassen.execution import prepared
 from brrr.strassen.multiply import matmul
 from brrr.strassen.ways import Way
@@ -29,17 +30,9 @@ class Given(Shared):
     def __init__(self, inputs: str, n: int, device: str) -> None:
         self.a, self.b = (x.to(device) for x in random_inputs(inputs, n, n))
         self.expected = self.a.double() @ self.b.double()
-        self.measure = row_error if inputs.startswith(BADLY) else relative_error
 
-    def error(self, found: Any) -> float:
+    def error(self, measure: Callable[[torch.Tensor, torch.Tensor], float], found: Any) -> float:
         """The relative error of the whole, or of the worst row or column; NaN for what is no such matrix."""
-        return self._by(self.measure, found)
-
-    def of_rows(self, found: Any) -> float:
-        """The relative error of the worst row."""
-        return self._by(partial(row_error, columns=False), found)
-
-    def _by(self, measure: Callable[[torch.Tensor, torch.Tensor], float], found: Any) -> float:
         if not isinstance(found, torch.Tensor) or found.shape != self.expected.shape:
             return math.nan
         return measure(found.to(self.expected.device), self.expected)
@@ -47,19 +40,18 @@ class Given(Shared):
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's product at a point."""
-    n, inputs = int(point["size"]), str(point["inputs"])
-    device = variant.processor
-    refuse_too_large(12 * 8 * n * n, device, f"{variant.label} of size {n}")
-    given = Given.of(inputs, n, device)
+    n, inputs, level = int(point["size"]), str(point["inputs"]), int(point["level"])
+    refuse_too_large(12 * 8 * n * n, variant.processor, f"{variant.label} of size {n}")
+    given = Given.of(inputs, n, variant.processor)
+    measure, badly = relative_error, inputs.startswith(BADLY)
     if variant.name in DEFAULT:
-        ours = variant.name == "default"
-        call = partial(matmul if ours else library, given.a, given.b)
-        return Workload(call, cost(variant, point), given.of_rows, ALLOWED[True], torch.cuda.synchronize)
-    run = _scaled(variant, point, given) if variant.name.endswith("-scaled") else _plain(variant, point, given)
-    allowed = ALLOWED[inputs.startswith(BADLY)]
-    if device == "cpu":
-        return Workload(run, cost(variant, point), given.error, allowed)
-    return Workload(run, cost(variant, point), given.error, allowed, torch.cuda.synchronize)
+        run: Callable[[], torch.Tensor] = partial(matmul if variant.name == "default" else library, given.a, given.b)
+        measure, badly = partial(row_error, columns=False), True
+    else:
+        run = _multiplied(way_of(variant.name, level), given, variant.name.endswith("-scaled"))
+        measure = row_error if badly else relative_error
+    wait = None if variant.device == "cpu" else torch.cuda.synchronize
+    return Workload(run, cost(variant, point), partial(given.error, measure), ALLOWED[badly], wait)
 
 
 @float32_products()
@@ -79,31 +71,20 @@ def way_of(variant: str, level: int) -> Way:
     return Way("sgemm" if name == form else name, level, form)
 
 
-def _plain(variant: Variant, point: Point, given: Given) -> Callable[[], torch.Tensor]:
-    way = way_of(variant.name, int(point["level"]))
+def _multiplied(way: Way, given: Given, scaled: bool) -> Callable[[], torch.Tensor]:
+    """The product; scaled, both operands by powers of two before and the result back after, all of it in the time."""
     dtype = torch.bfloat16 if way.inner == "bf16" else torch.float32
     a, b = given.a.to(dtype), given.b.to(dtype)
+    left, right = (torch.empty_like(x) if scaled else x for x in (a, b))
     out = torch.full_like(a, math.nan)
-    multiply = prepared(way, a, b, out)
+    multiply = prepared(way, left, right, out)
 
     def run() -> torch.Tensor:
+        if scaled:
+            scaling = Scaling.of(a, b, "outer-inner")
+            for buffer, made in zip((left, right), scaling.apply(a, b), strict=True):
+                buffer.copy_(made)
         multiply()
-        return out
-
-    return run
-
-
-def _scaled(variant: Variant, point: Point, given: Given) -> Callable[[], torch.Tensor]:
-    """Both operands scaled by powers of two, the product, and its result scaled back: all of it in the time."""
-    a, b = given.a, given.b
-    left, right, out = torch.empty_like(a), torch.empty_like(b), torch.full_like(a, math.nan)
-    multiply = prepared(way_of(variant.name, int(point["level"])), left, right, out)
-
-    def run() -> torch.Tensor:
-        scaling = Scaling.of(a, b, "outer-inner")
-        for buffer, scaled in zip((left, right), scaling.apply(a, b), strict=True):
-            buffer.copy_(scaled)
-        multiply()
-        return scaling.undo(out)
+        return scaling.undo(out) if scaled else out
 
     return run

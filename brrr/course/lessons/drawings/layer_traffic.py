@@ -173,7 +173,7 @@ class Layer:
 
     @property
     def product_s(self) -> float:
-        """Seconds of the product: trucks or factory, whichever takes longer."""
+        """Seconds of the product: bytes or arithmetic, whichever takes longer."""
         return max(self.arithmetic_s, self.carried_s(self.weights + self.rows))
 
     @property
@@ -228,20 +228,20 @@ def text(settings: Mapping[str, Value]) -> str:
 
 
 def _pace(layer: Layer, who: str) -> str:
-    road = units.seconds(layer.carried_s(layer.weights + layer.rows))
+    carried = units.seconds(layer.carried_s(layer.weights + layer.rows))
     return (
-        f"{who}, bytes take {road}, arithmetic {units.seconds(layer.arithmetic_s)}: "
-        f"{'the road' if layer.pace == 'bytes' else 'the factory'} sets the pace"
+        f"{who}, bytes take {carried}, arithmetic {units.seconds(layer.arithmetic_s)}: "
+        f"{'memory' if layer.pace == 'bytes' else 'compute'} sets the pace"
     )
 
 
 def draw(settings: Mapping[str, Value]) -> Picture:
-    """Two bars for each: the road's time above, the factory's below; what sets the pace is framed."""
+    """Two bars for each: memory's time above, compute's below; the longer one goes on with the pointwise kernel."""
     from brrr.drawing import style
 
     layers = pair(settings)
     made = style.figure(height=310)
-    on = style.axes(made, left=0.16, bottom=0.2, right=0.975, top=0.83)
+    on = style.axes(made, left=0.19, bottom=0.2, right=0.975, top=0.83)
     _frame(on)
     unit = layers[0].time_s
     for layer, top in zip(layers, (0.0, 2.6), strict=True):
@@ -249,7 +249,7 @@ def draw(settings: Mapping[str, Value]) -> Picture:
     handles, labels = on.get_legend_handles_labels()
     named = dict(zip(labels, handles, strict=True))
     on.legend(
-        named.values(), named.keys(), ncols=4, fontsize=8.5, loc="lower left", bbox_to_anchor=(-0.16, 1.0),
+        named.values(), named.keys(), ncols=4, fontsize=8.5, loc="lower left", bbox_to_anchor=(-0.2, 1.0),
         handlelength=1.4, columnspacing=1.6, frameon=False,
     )  # fmt: skip
     return style.picture(made, text(settings))
@@ -258,7 +258,7 @@ def draw(settings: Mapping[str, Value]) -> Picture:
 def _frame(on: Axes) -> None:
     on.set_xlim(0, LONGEST)
     on.set_ylim(4.5, -0.6)
-    on.set_yticks([0, 1, 2.6, 3.6], ["as it stands: road", "factory", "Strassen: road", "factory"], fontsize=8.5)
+    on.set_yticks([0, 1, 2.6, 3.6], ["as it stands: memory", "compute", "Strassen: memory", "compute"], fontsize=8.5)
     on.tick_params(axis="y", length=0)
     on.grid(visible=False, axis="y")
     on.set_xlabel("time, as a share of the layer's time as it stands")

@@ -49,7 +49,7 @@ def errors(inputs: str, scaling: str, form: str) -> tuple[float, ...]:
     >>> len(found), found[0] < 1e-6 < found[3] * 10
     (4, True)
     """
-    from brrr.strassen.algebra.scaling import random_inputs, row_error, scaled_product
+    from brrr.course.experiments.strassen_errors.inputs import random_inputs, row_error, scaled_product
 
     a, b = random_inputs(inputs, INNER, SIZE, SEED)
     wanted = a.double() @ b.double()
@@ -79,18 +79,14 @@ def draw(settings: Mapping[str, Value]) -> Picture:
 
     made = style.figure(height=350)
     on = style.axes(made, left=0.118, bottom=0.16, top=0.87)
-    on.set_yscale("log")
-    on.set_ylim(LIMITS)
-    on.set_xlim(-0.2, LEVELS[-1] + 0.2)
-    on.set_xticks(LEVELS)
-    on.set_xlabel("levels")
+    on.set(yscale="log", ylim=LIMITS, xlim=(-0.2, LEVELS[-1] + 0.2), xticks=LEVELS, xlabel="levels")
     on.set_ylabel("worst row's relative error")
     on.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}".replace("e-0", "e-").replace("1e+00", "1"))
     on.yaxis.set_minor_locator(NullLocator())
-    for index, form in enumerate(FORMS_SHOWN):
-        found = errors(str(settings["inputs"]), str(settings["scaling"]), form)
+    every = [errors(str(settings["inputs"]), str(settings["scaling"]), form) for form in FORMS_SHOWN]
+    for index, (form, found) in enumerate(zip(FORMS_SHOWN, every, strict=True)):
         style.draw_line(on, LEVELS, [each or math.nan for each in found], index, TITLES[form])
-        if not any(found):
-            on.text(1.5, 3e-4, "every result is exact", ha="center", va="center", fontsize=11, color=style.FAINT)
+    if not any(map(any, every)):
+        on.text(1.5, 3e-4, "every result is exact", ha="center", va="center", fontsize=11, color=style.FAINT)
     style.legend(on)
     return style.picture(made, text(settings))

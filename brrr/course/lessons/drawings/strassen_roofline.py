@@ -11,13 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from brrr.core import units
-from brrr.core.errors import BrrrError, NotRecordedError
+from brrr.core.errors import BrrrError
 from brrr.core.measurement import Value
 from brrr.course.experiments import experiment
-from brrr.course.experiments.strassen.claims import fastest
-from brrr.course.experiments.strassen.ways import MEASURED, line_name
+from brrr.course.experiments.strassen.frontier import places, sizes
+from brrr.course.experiments.strassen.ways import way_of
 from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
-from brrr.course.nouns.source import Evidence
 from brrr.course.view.quantities import hardware_of
 from brrr.gpu.datasheet import Hardware, hardware
 from brrr.strassen.ways import Way
@@ -37,12 +36,8 @@ _HEIGHT = 470
 _CHOSEN = "#D55E00"
 
 
-@dataclass(frozen=True)
-class Point:
-    """The fastest measured way with so many levels at a size: its effective rate in FLOP/s."""
-
-    size: int
-    effective: float
+Points = list[tuple[int, float]]
+"""Sizes, with the effective rate of the fastest way with so many levels in FLOP/s."""
 
 
 def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Drawing:
@@ -67,43 +62,36 @@ def gpu_of(source: Source) -> tuple[Hardware, str]:
     return (found, badge) if found is not None else (hardware("h200"), "")
 
 
-def measured(source: Source, dtype: str, level: int) -> list[Point]:
-    """What a source has measured of a number of levels; nothing where it has no GPU with a datasheet."""
-    if not gpu_of(source)[1]:
-        return []
-    evidence = Evidence(experiment("strassen"), source)
-    wanted = [way for way in MEASURED if way.inner == INNERS[dtype][0] and way.level == level]
-    lines = [line_name(way.name) for way in wanted if way.prepared or not level]
+def measured(source: Source, dtype: str, level: int) -> Points:
+    """What a source has measured of a number of levels; nothing where it has no GPU with a datasheet.
+
+    What an odd size costs has reasons of its own, and no roof.
+    """
     found = []
-    for size in evidence.experiment.axis("size").values:
-        if int(size) % 2:  # what an odd size costs has reasons of its own, and no roof
-            continue
-        try:
-            time = fastest(evidence, lines, int(size)).time.median
-        except NotRecordedError:
-            continue
-        found.append(Point(int(size), 2 * int(size) ** 3 / time))
+    for size in sizes(source) if gpu_of(source)[1] else ():
+        ways = [(place.time_s, way) for place in places(source, size) if (way := way_of(place.variant)) is not None]
+        times = [time for time, way in ways if way.inner == INNERS[dtype][0] and way.level == level
+                 and (way.prepared or not level)]  # fmt: skip
+        if times and size % 2 == 0:
+            found.append((size, 2 * size**3 / min(times)))
     return found
 
 
-def text(roofs: Roofs, points: list[Point]) -> str:
+def text(roofs: Roofs, points: Points) -> str:
     """What the picture shows."""
-    share = units.percent((7 / 8) ** roofs.level)
-    rates = [units.rate(rate, "FLOP/s") for rate in (roofs.ceiling, roofs.effective(LARGE), roofs.effective(512))]
+    share = (7 / 8) ** roofs.level
+    ends, large, small = (units.rate(rate, "FLOP/s") for rate in (
+        roofs.ceiling, roofs.effective(LARGE), roofs.effective(512)))  # fmt: skip
     who = f"{7**roofs.level} products multiply" if roofs.level else "One product multiplies"
     said = (
-        f"the hardware's peak is {units.rate(roofs.peak, 'FLOP/s')}. {who} {share} of the textbook's FLOP, "
-        f"so the effective rate ends at {rates[0]}; "
-        f"the roof is {rates[1]} at size {LARGE}, {rates[2]} at 512."
+        f"the hardware's peak is {units.rate(roofs.peak, 'FLOP/s')}. {who} {units.percent(share)} of the textbook's "
+        f"FLOP, so the effective rate ends at {ends}; the roof is {large} at size {LARGE}, {small} at 512."
     )
-    if not points:
-        return said
-    last = points[-1]
-    actual = last.effective * (7 / 8) ** roofs.level
-    return (
-        f"{said} Measured at {last.size}: {units.rate(last.effective, 'FLOP/s')} effective, "
-        f"{units.rate(actual, 'FLOP/s')} actual, {units.percent(actual / roofs.peak)} of the peak."
-    )
+    for size, effective in points[-1:]:
+        rates = [units.rate(rate, "FLOP/s") for rate in (effective, effective * share)]
+        said += f" Measured at {size}: {rates[0]} effective, {rates[1]} actual, "
+        said += f"{units.percent(effective * share / roofs.peak)} of the peak."
+    return said
 
 
 def draw(settings: Mapping[str, Value], source: Source) -> Picture:
@@ -126,24 +114,21 @@ def draw(settings: Mapping[str, Value], source: Source) -> Picture:
 
 
 def _frame(on: Axes, each: list[Roofs]) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import LogLocator, NullLocator
 
     from brrr.drawing import style
 
-    low, high = each[0].intensity(SIZES[0]), each[0].intensity(SIZES[-1])
     on.set_xscale("log")
-    on.set_xlim(low, high)
+    on.set_xlim(each[0].intensity(SIZES[0]), each[0].intensity(SIZES[-1]))
     on.set_ylim(_limits(each))
     style.value_axis(on, "FLOP/s", "effective rate, 2n^3 over the time")
-    on.set_ylim(_limits(each))
     on.xaxis.set_major_locator(LogLocator(10))
     on.xaxis.set_minor_locator(NullLocator())
-    on.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    on.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     on.set_xlabel("arithmetic intensity of the product as it stands, FLOP/B")
     for n in SIZES[2::4]:
-        place, words = (each[0].intensity(n), 1.0), f"n = {n}"
-        on.annotate(words, place, (0, 3), xycoords=("data", "axes fraction"), textcoords="offset points",
-                    fontsize=8, ha="center", color=style.FAINT)  # fmt: skip
+        on.annotate(f"n = {n}", (each[0].intensity(n), 1.0), (0, 3), xycoords=("data", "axes fraction"),
+                    textcoords="offset points", fontsize=8, ha="center", color=style.FAINT)  # fmt: skip
 
 
 def _limits(each: list[Roofs]) -> tuple[float, float]:
@@ -166,17 +151,13 @@ def _roof(on: Axes, roofs: Roofs, *, chosen: bool) -> None:
                    label=f"the peak times (8/7)^{roofs.level}")  # fmt: skip
 
 
-def _points(on: Axes, roofs: Roofs, points: list[Point]) -> None:
+def _points(on: Axes, roofs: Roofs, points: Points) -> None:
     """Measured: filled what counts as the textbook does, hollow what is really multiplied."""
-    if not points:
-        return
-    xs = [roofs.intensity(point.size) for point in points]
-    for share, face, name in (
-        (1.0, "#0072B2", "measured, effective"),
-        ((7 / 8) ** roofs.level, "none", "measured, actual"),
-    ):
-        ys = [point.effective * share for point in points]
-        on.plot(xs, ys, "o", markersize=6, color="#0072B2", markerfacecolor=face, label=name, zorder=4)
+    xs = [roofs.intensity(size) for size, _ in points]
+    actual = ((7 / 8) ** roofs.level, "none", "measured, actual")
+    for share, face, name in ((1.0, "#0072B2", "measured, effective"), actual) if points else ():
+        on.plot(xs, [rate * share for _, rate in points], "o", markersize=6, color="#0072B2", markerfacecolor=face,
+                label=name, zorder=4)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -219,22 +200,16 @@ class Roofs:
         """The way that is counted."""
         return Way(INNERS[self.dtype][0], self.level, "strassen" if self.level else None, bool(self.level))
 
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return self.way.kind.itemsize
-
     def intensity(self, n: int) -> float:
         """FLOP/B of the product as it stands."""
-        return 2 * n / (3 * self.itemsize)
+        return 2 * n / (3 * self.way.kind.itemsize)
 
     def time_s(self, n: int) -> float:
         """The passes over memory, and the products at the peak or at the memory's rate, one after the other."""
-        traffic = Traffic.of(self.way, n, n, n, self.dtype)
-        passes = sum(traffic.left) + sum(traffic.right) + sum(traffic.post_add)
-        block, count = n / 2**self.level, float(7**self.level)
-        arithmetic, carried = 2 * block**3 / self.peak, 3 * block**2 * self.itemsize / self.gpu.memory_bytes_per_s
-        return float(passes / self.gpu.memory_bytes_per_s + count * max(arithmetic, carried))
+        traffic, block = Traffic.of(self.way, n, n, n, self.dtype), n / 2**self.level
+        passes = sum((*traffic.left, *traffic.right, *traffic.post_add)) / self.gpu.memory_bytes_per_s
+        carried = 3 * block**2 * self.way.kind.itemsize / self.gpu.memory_bytes_per_s
+        return float(passes + 7**self.level * max(2 * block**3 / self.peak, carried))
 
     def effective(self, n: int) -> float:
         """FLOP/s of the textbook's count."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
+from brrr.course.experiments.strassen_errors.inputs import random_inputs, row_error
 from brrr.course.lessons.checking import Exercise, Mark, ask
 from brrr.strassen.algebra.reference import product
-from brrr.strassen.algebra.scaling import random_inputs, row_error
 
 SIZE, INNER, LEVEL = 64, 256, 2
 ENOUGH = 30.0
