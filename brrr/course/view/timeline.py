@@ -152,8 +152,15 @@ class TimelineView(Shown):
         return Picture(self.selection.png(), self.selection.alt, WIDTH)
 
     def _outputs(self) -> Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """The pictures of all variants: who reads the edition cannot choose one."""
         self._trace_first()
-        return [] if self.timeline is None else super()._outputs()
+        first = self.selection.variant
+        for variant in self.selection.variants:
+            self.selection.choose(variant)
+            if self.timeline is not None:
+                yield from super()._outputs()
+        if first:
+            self.selection.choose(first)
 
     def _trace_first(self) -> None:
         """Trace the point to begin with, so that the cell shows something; not where that would take long."""
