@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from statistics import fmean, median
 from typing import Any
 
 import pytest
@@ -344,119 +343,66 @@ def test_orders_wrong(wrong: object) -> None:
 
 # ---- the timer ----
 
-Call, Sync, Clock = Callable[[], None], Callable[[], None], Callable[[], float]
 
-
-def _times(
-    call: Call, synchronize: Sync, clock: Clock, *, n: int = 7, before: bool = True, after: bool = True
-) -> list[float]:
-    times = []
-    for _ in range(n):
-        if before:
-            synchronize()
-        start = clock()
+def event_timer(
+    call: Any, synchronize: Any, event: Any, *, n: int = 25, warm: bool = True, wait: bool = True, over: float = 0.0
+) -> float:
+    if warm:
         call()
-        if after:
-            synchronize()
-        times.append(clock() - start)
-    return times
+    start = event()
+    for _ in range(n):
+        call()
+    end = event()
+    if wait:
+        synchronize()
+    return float(start.elapsed(end) / (over or n))
 
 
-def good(call: Call, synchronize: Sync, clock: Clock) -> float:
-    call()
-    return median(_times(call, synchronize, clock))
-
-
-def waits_once_before_the_loop(call: Call, synchronize: Sync, clock: Clock) -> float:
+def waits_first(call: Any, synchronize: Any, event: Any) -> float:
+    synchronize()
     call()
     synchronize()
-    return median(_times(call, synchronize, clock, before=False))
+    return event_timer(call, synchronize, event, n=40)
 
 
-def drops_the_first(call: Call, synchronize: Sync, clock: Clock) -> float:
-    return median(_times(call, synchronize, clock)[1:])
+def several_rounds(call: Any, synchronize: Any, event: Any) -> float:
+    return min(event_timer(call, synchronize, event) for _ in range(3))
 
 
-def even_number_of_times(call: Call, synchronize: Sync, clock: Clock) -> float:
-    call()
-    return sorted(_times(call, synchronize, clock, n=8))[4]
-
-
-@pytest.mark.parametrize("timer", [good, waits_once_before_the_loop, drops_the_first, even_number_of_times])
+@pytest.mark.parametrize("timer", [event_timer, waits_first, several_rounds])
 def test_timer_right(timer: Callable[..., float]) -> None:
     mark = check("01-timer", timer=timer)
     assert mark.right, mark
     assert "LIVE, CPU QUEUE" in mark.text
 
 
-def naive(call: Call, synchronize: Sync, clock: Clock) -> float:
-    start = clock()
-    call()
-    return clock() - start
-
-
-def waits_only_before(call: Call, synchronize: Sync, clock: Clock) -> float:
-    call()
-    return median(_times(call, synchronize, clock, after=False))
-
-
-def no_leading_wait(call: Call, synchronize: Sync, clock: Clock) -> float:
-    call()
-    return median(_times(call, synchronize, clock, before=False))
-
-
-def no_warm_up(call: Call, synchronize: Sync, clock: Clock) -> float:
-    return median(_times(call, synchronize, clock))
-
-
-def one_time(call: Call, synchronize: Sync, clock: Clock) -> float:
-    call()
-    return _times(call, synchronize, clock, n=1)[0]
-
-
-def mean(call: Call, synchronize: Sync, clock: Clock) -> float:
-    call()
-    return fmean(_times(call, synchronize, clock))
-
-
-def smallest(call: Call, synchronize: Sync, clock: Clock) -> float:
-    call()
-    return min(_times(call, synchronize, clock))
-
-
-def total(call: Call, synchronize: Sync, clock: Clock) -> float:
-    call()
-    return sum(_times(call, synchronize, clock))
-
-
-def milliseconds(call: Call, synchronize: Sync, clock: Clock) -> float:
-    return 1e3 * good(call, synchronize, clock)
-
-
-def together(call: Call, synchronize: Sync, clock: Clock) -> float:
+def no_events(call: Any, synchronize: Any, event: Any) -> float:
+    start = time.perf_counter()
     call()
     synchronize()
-    start = clock()
-    for _ in range(7):
-        call()
-    synchronize()
-    return (clock() - start) / 7
+    return time.perf_counter() - start
 
 
-def another_clock(call: Call, synchronize: Sync, clock: Clock) -> float:
+def nothing_between(call: Any, synchronize: Any, event: Any) -> float:
     call()
-    return median(_times(call, synchronize, time.perf_counter))
+    start, end = event(), event()
+    synchronize()
+    return float(start.elapsed(end))
 
 
-def never_calls(call: Call, synchronize: Sync, clock: Clock) -> float:
-    return clock() - clock()
+def milliseconds(call: Any, synchronize: Any, event: Any) -> float:
+    return 1e3 * event_timer(call, synchronize, event)
 
 
-def returns_nothing(call: Call, synchronize: Sync, clock: Clock) -> None:
-    good(call, synchronize, clock)
+def never_calls(call: Any, synchronize: Any, event: Any) -> float:
+    return 1.0
 
 
-def never_ends(call: Call, synchronize: Sync, clock: Clock) -> float:
+def returns_nothing(call: Any, synchronize: Any, event: Any) -> None:
+    event_timer(call, synchronize, event)
+
+
+def never_ends(call: Any, synchronize: Any, event: Any) -> float:
     while True:
         call()
 
@@ -465,26 +411,43 @@ def takes_no_arguments() -> float:
     return 1.0
 
 
-def misspells(call: Call, synchronize: Sync, clock: Clock) -> float:
+def misspells(call: Any, synchronize: Any, event: Any) -> float:
     return clok() - 1  # type: ignore[name-defined]  # noqa: F821
 
 
-def leaves(call: Call, synchronize: Sync, clock: Clock) -> float:
+def leaves(call: Any, synchronize: Any, event: Any) -> float:
     raise SystemExit(3)
 
 
+def no_warm_up(call: Any, synchronize: Any, event: Any) -> float:
+    return event_timer(call, synchronize, event, warm=False)
+
+
+def one_call(call: Any, synchronize: Any, event: Any) -> float:
+    return event_timer(call, synchronize, event, n=1)
+
+
+def five_calls(call: Any, synchronize: Any, event: Any) -> float:
+    return event_timer(call, synchronize, event, n=5)
+
+
+def not_divided(call: Any, synchronize: Any, event: Any) -> float:
+    return event_timer(call, synchronize, event, over=1.0)
+
+
+def does_not_wait(call: Any, synchronize: Any, event: Any) -> float:
+    return event_timer(call, synchronize, event, wait=False)
+
+
 WRONG_TIMERS = {
-    naive: "stops the clock while the work is still running",
-    waits_only_before: "stops the clock while the work is still running",
-    no_leading_wait: "starts the clock while earlier work is still in the queue",
+    no_events: "no two events",
+    nothing_between: "no two events",
     no_warm_up: "The first call",
-    one_time: "takes 1 time",
-    mean: "returns the mean",
-    smallest: "returns the smallest",
-    total: "returns the sum",
-    milliseconds: "in seconds",
-    together: "several calls together",
-    another_clock: "Use the `clock()`",
+    one_call: "One call lies",
+    five_calls: "5 calls lie",
+    not_divided: "the time of 25 calls",
+    does_not_wait: "synchronize() first",
+    milliseconds: "another number",
     never_calls: "never calls",
     returns_nothing: "returned None",
     never_ends: "1000 times",
@@ -505,7 +468,7 @@ def test_an_exception_is_shown_with_its_line() -> None:
     assert "return clok() - 1" in check("01-timer", timer=misspells).text
 
 
-@pytest.mark.parametrize("junk", [None, 3, "timer", [good]])
+@pytest.mark.parametrize("junk", [None, 3, "timer", [event_timer]])
 def test_what_is_no_function_is_said_so(junk: object) -> None:
     assert "is not a function" in check("01-timer", timer=junk).text
 
