@@ -10,12 +10,10 @@
 # Somebody timed matrix products on a GPU, from tiny to huge, with the clock of Python. The curve was almost flat: as if
 # a thousand times the work took no longer. **What did that clock measure?**
 
-# %% tags=["setup"]
-from statistics import median
-
+# %% tags=["setup", "question"]
 from brrr import check, claims, compare, explore, factory, guess, reachable
+from brrr.course import drawing
 
-# %% tags=["question"]
 factory()
 
 # %% [markdown] tags=["guess"]
@@ -27,17 +25,12 @@ factory()
 # seconds = time.perf_counter() - start
 # ```
 #
-# Without a GPU, the toy accelerator plays its part: a queue with a worker thread on your CPU, with
-# `submit(product, a, b)` in place of `a @ b`.
+# Without a GPU, the toy accelerator plays its part: a [[stream|queue]] with a worker thread on your CPU, with `submit(product, a, b)` in
+# place of `a @ b`. Then run: one curve with the clock stopped as above, one with the clock stopped after `synchronize()`, which
+# waits until the queue is empty. If the badge says LIVE, press *Measure all points*.
 
 # %% tags=["guess"]
 g = guess("For 2048 × 2048 matrices, this clock says ...", unit="s")
-
-# %% [markdown] tags=["run"]
-# ## Run
-#
-# Two curves: the clock stopped as above, and the clock stopped after `synchronize()`, which waits until the queue is
-# empty. If the badge says LIVE, press *Measure all points*.
 
 # %% tags=["run"]
 explore("matmul", at={"size": 2048}, lines=["unsynchronized", "synchronized"], unlock=g)
@@ -45,29 +38,40 @@ explore("matmul", at={"size": 2048}, lines=["unsynchronized", "synchronized"], u
 # %% tags=["compare"]
 compare(g, "matmul", ["unsynchronized", "synchronized"], size=2048)
 
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** Why does the first curve hardly rise? Double-click here and write two sentences.
+
 # %% [markdown] tags=["explain"]
-# `a @ b` does not multiply. It writes an **order**, puts it into the queue, and returns; the factory multiplies later.
-# The first clock stops when the order is written, and the order for a large product is no longer than the one for a
-# small product. So the curve is flat: it is the curve of the paper.
+# <details><summary>Our explanation</summary>
 #
-# The work has not gone away. Whoever needs the result next (`print(c)`, `c.cpu()`) waits for it, and is blamed for it.
+# The call is [[asynchronous]]. `a @ b` does not multiply: it puts a [[kernel launch]] into the GPU's queue, its [[stream]], and
+# returns. The first clock stops then, and issuing a large product takes no longer than issuing a small one.
 #
-# To time the work, the office must wait twice: **before** the clock starts, so that nobody else's orders are in the
-# queue, and **before it stops**, so that its own are done.
+# </details>
+#
+# The work has not gone away. Whoever needs the result next (`print(c)`, `c.cpu()`) waits for it ([[synchronisation]]), and is
+# blamed for it. To time the work, wait twice: **before** the clock starts, so that nothing else is in the queue, and
+# **before it stops**.
+#
+# Here is one call's life, to scale. `host_s` is what issuing it costs. `kernel_s` is the GPU's work. In a loop, a call comes out
+# every `period_s`: the longer of the two sets the pace. Who waits for a single result waits for `latency_s`: issue, start, work, and
+# the report of its end. Move the slider: what changes when the work is large?
+
+# %% tags=["explain"]
+drawing("call-life", function="relu-64x1024")
 
 # %% [markdown] tags=["guess"]
-# ## Break the timer
+# ## Guess: which timer is closest?
 #
-# Waiting is not all. Here are timers that people use. One small operation, timed by each of them:
+# Timers that people use, on one small operation. The truth is `kernel_s`.
 #
 # - **no sync**: stops the clock when the call returns
-# - **no warm-up**: times the very first call, and waits for its end
+# - **no [[warm-up]]**: times the very first call, and waits for its end
 # - **sync each call**: warms up, waits after each call, takes the median
-# - **event pair each call**: the same, but the GPU notes the time in front of the operation and behind it
-# - **transfers included**: as *sync each call*, but sends the input to the GPU and fetches the result
+# - **[[event]] pair each call**: the same, but the GPU notes the time at a mark in front of the call and one behind it
+# - **transfers included**: as *sync each call*, but copies the input to the GPU and the result back
 #
-# The truth is how long the device works on it. (The toy accelerator has no events and no transfers; there, the other
-# three count.)
+# (The toy accelerator has neither transfers nor these pairs; there, the other three count.)
 
 # %% tags=["guess"]
 timers = ["no sync", "no warm-up", "sync each call", "event pair each call", "transfers included"]
@@ -87,51 +91,56 @@ compare(r, "timers", timers, truth="measure", **small)
 # %% [markdown] tags=["explain"]
 # Each timer is true of something else:
 #
-# - *no sync* is true of the **paper**: what issuing the order costs;
-# - *no warm-up* is true of the **first day** of the factory: loading, compiling, allocating;
-# - *sync each call* is true of the **caller who waits** for one result: paper, way, work and report;
-# - *event pair each call* is true of the **factory gate**: from one note at the gate to the next, with the time in
-#   between while the order was still on its way;
-# - *transfers included* is true of a caller whose goods lie in **another warehouse**.
+# - *no sync*: of `host_s`;
+# - *no warm-up*: of a process's first call, which loads kernels, makes libraries' handles and allocates. The ReLU pays the most: the
+#   copy came later in the same process, when most of it was there;
+# - *sync each call*: of `latency_s`;
+# - *event pair each call*: of the time from one event to the other. The GPU reaches the first event at once, then **waits for the
+#   host to issue the call**; the pair holds that wait, the kernel's start, and the kernel;
+# - *transfers included*: of a caller whose data are still in the CPU's memory.
 #
-# Is any of them true of the factory alone? Read the last column for this small operation; then move the slider to
-# larger work. Which timers come close there, and which never do?
+# On small work *sync each call* and *event pair* nearly coincide, and both are ten times off. On large work, which come close?
+#
+# The remedy: many calls between *two* events, divided by their number. The wait and the pair are shared by all of them. It is right
+# wherever the GPU, and not the host, sets the pace. `measure` also holds the queue until all is issued, and reads each kernel's own
+# time from the profiler: see [docs/timer.md](../docs/timer.md).
 
 # %% [markdown] tags=["explore"]
 # ## Explore: the whole story
 #
-# Now with the CPU beside it. Look for three things: the size from which on the GPU is ahead, the first call, and the
-# share of the total that goes into sending the data there and back.
+# Now with the CPU beside it. From which size on is the GPU ahead, with the data copied there and back, and without? And look for the
+# first call.
 
 # %% tags=["explore"]
 explore("matmul", at={"size": 1024}, lines=["cpu", "transfers", "synchronized", "first call"])
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: mend the timer
+# ## Your turn: read two events
 #
-# `call()` puts work into a queue, `synchronize()` waits until the queue is empty, `clock()` tells the time in seconds.
-# Mend the timer so that it is true of the work: it should wait, warm up, repeat, and return the median. It runs on the
-# GPU if you have one, else on the CPU queue, live. Then write `timer=timer`.
+# Around 100 calls of a kernel, behind a warm-up, two events are 460 µs apart. Around a single call they are 10.6 µs apart.
+# *Calculate* what a call takes, and what the pair around the single call holds besides.
+
+# %% tags=["your-turn", "exercise:01-events", "calculates"]
+check("01-events", call_us=..., pair_us=...)
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: build the timer
+#
+# `call()` puts work into a queue; its first call also sets things up. `event()` puts an event into the queue and returns it;
+# `start.elapsed(end)` gives the seconds between two events, once the queue has reached them; `synchronize()` waits for that.
+# Return the seconds of a call. It runs on the GPU if you have one, else on the CPU queue, live. Then write `timer=timer`.
 
 
-# %% tags=["your-turn", "exercise:01-timer"]
-def timer(call, synchronize, clock):
-    start = clock()
+# %% tags=["your-turn", "exercise:01-timer", "makes"]
+def timer(call, synchronize, event):
+    start = event()
     call()
-    return clock() - start
+    end = event()
+    synchronize()
+    return start.elapsed(end)
 
 
 check("01-timer", timer=...)
-
-# %% [markdown] tags=["your-turn"]
-# ## Your turn: where do the lines cross?
-#
-# From which matrix size on is the GPU faster than the CPU, and stays faster? Once with the data sent there and back,
-# once with the data already there. Use the figure above, and its data table. (If it shows no GPU, choose the recording
-# as its source.)
-
-# %% tags=["your-turn", "exercise:01-crossover"]
-check("01-crossover", with_transfers=..., without_transfers=...)
 
 # %% [markdown] tags=["claims"]
 # ## What held
@@ -141,3 +150,31 @@ check("01-crossover", with_transfers=..., without_transfers=...)
 
 # %% tags=["claims"]
 claims("01")
+
+# %% [markdown] tags=["remember"]
+# ## Remember
+#
+# - A call returns when its work is queued, so a clock without `synchronize()` times the host.
+# - Warm up, then let many calls share two events.
+# - Say which time you mean: issuing, working, one call of a loop, or waiting for one result.
+#
+# Terms: [[asynchronous]], [[kernel launch]], [[stream]], [[synchronisation]], [[event]], [[warm-up]].
+
+# %% [markdown] tags=["work"]
+# ## At work
+#
+# ```python
+# import torch
+# x = torch.randn(4096, 4096, device="cuda")
+# start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+# x @ x, start.record()
+# for _ in range(100):
+#     x @ x
+# end.record(), torch.cuda.synchronize()
+# print(start.elapsed_time(end) / 100, "ms")
+# ```
+
+# %% [markdown] tags=["next"]
+# ## Next
+#
+# [02 · What does a copy to the GPU cost?](02_transfers.ipynb) looks at the data's way to the GPU.

@@ -5,13 +5,14 @@
 # ---
 
 # %% [markdown] tags=["question"]
-# # 03 · Can the paper take longer than the work?
+# # 03 · When does the GPU wait for the host?
 #
-# A GPU adds millions of numbers while you blink. But somebody must write the order first, and that is a slow CPU
-# running Python. **When does the factory stand still because the office is still writing?**
+# A GPU adds millions of numbers while you blink. But each operation must be issued first, by a CPU that runs Python. **When does
+# the GPU stand still because the host is still issuing work?**
 
 # %% tags=["setup", "question"]
 import torch
+from IPython.display import display
 
 from brrr import check, claims, compare, explore, factory, guess, scaling_test, timeline
 
@@ -26,9 +27,8 @@ factory("overhead")
 # ```
 #
 # Once `a` and `b` are two Python numbers; then two NumPy arrays, two torch tensors on the CPU, two on the GPU, each of
-# **one** element. (Without a GPU, the toy accelerator takes its place.)
-#
-# Below the cover, the figure shows additions a second. Let the slider stand at one element first, then move it.
+# **one** element. (Without a GPU, the toy accelerator takes its place.) The figure shows additions a second. Let the slider
+# stand at one element first, then move it.
 
 # %% tags=["guess"]
 adders = {"Python": "python", "NumPy": "numpy array", "torch on the CPU": "torch cpu", "torch on the GPU": "torch cuda"}
@@ -41,17 +41,14 @@ explore("adds", at={"elements": 1}, lines=list(adders.values()), show="rate", un
 compare(g, "adds", adders, elements=1)
 
 # %% [markdown] tags=["explain"]
-# The times in the table are of a hundred additions. All do the same work; what differs is the **paper**.
+# The times in the table are of a hundred additions. All do the same work; what differs is the [[host overhead]]. Python asks what
+# `a` is, and adds. torch asks far more ([[dispatch]]): which type, which shape, which device, is a gradient wanted, which kernel
+# fits, where is memory for the result? For a GPU it must also launch the kernel. Only then one number is added to one number.
 #
-# Python asks what `a` is, and adds. torch asks far more: what kind of number, which shape, which device, must the
-# result have a gradient, which of a thousand kernels fits, where is memory for the result? For a GPU it must also write
-# the order and carry it over. Only then one number is added to one number.
-#
-# Move the slider to the right: the paper stays the same, and more and more work stands on each sheet. What does not
-# grow with the work is called **overhead**.
+# Move the slider to the right: the overhead stays the same, and more and more work stands behind it.
 
 # %% [markdown] tags=["guess"]
-# ## Guess: which sheet can go?
+# ## Guess: which layer of software costs most?
 #
 # One small ReLU, written in five ways. From the first to the last, something is left out:
 #
@@ -68,67 +65,84 @@ rungs = ["module", "relu", "out", "script", "pycuda"]
 r = guess("One ReLU: which way costs the host least?", options=rungs)
 
 # %% tags=["run"]
-explore("host_cost", at={"elements": 1024, "operators": 1}, lines=rungs, show="ladder", unlock=r)
+parts = {"pycuda": "the launch", "out": "the dispatcher", "relu": "the allocator", "functional": "the function"}
+parts |= {"module": "nn.Module", "module-grad": "autograd"}
+one = {"elements": 1024, "operators": 1}
+display(
+    explore("host_cost", at=one, lines=rungs, show="ladder", unlock=r),
+    explore("host_cost", at=one, show={"stack": parts}, sliders=[], unlock=r),
+)
 
 # %% tags=["compare"]
 compare(r, "host_cost", rungs, elements=1024, operators=1)
 
 # %% [markdown] tags=["explain"]
-# The bars show what the **host** does until the call returns. (A CPU does the work itself meanwhile; here it is little.)
+# The bars show what the **host** does until the call returns. (A CPU does the work itself meanwhile; here it is little.) A way that
+# looks clever may cost more: preparing a script is overhead too, and pays only for a longer chain.
 #
-# - The module looks for hooks and for its own `forward` before anything is computed: Python's part.
-# - torch's dispatcher finds the kernel; the allocator finds the memory.
-# - The launch itself, the bare order to the GPU, remains in all of them.
-#
-# A way that looks clever may cost more: preparing a script is paper too, and pays only for a longer chain. Which order
-# of the bars changes when you move *operators*? Below, the same sheet cut into its parts, with autograd's bookkeeping.
+# The second figure stacks the differences from one program to the next. They are differences, not parts that somebody timed inside: the last
+# one, called the launch, is PyCUDA's whole prepared call, Python included.
 
-# %% tags=["explain"]
-parts = {"pycuda": "the launch", "out": "the dispatcher", "relu": "the allocator", "functional": "the function"}
-parts |= {"module": "nn.Module", "module-grad": "autograd"}
-explore("host_cost", at={"elements": 1024, "operators": 1}, show={"stack": parts}, sliders=[], unlock=r)
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** Overhead need not hurt: the host may issue the next operation while the GPU works on the last. When is it
+# hidden, and when is the GPU idle? Double-click here and write two sentences; then move the slider of the timeline.
 
-# %% [markdown] tags=["explore"]
-# ## Explore: running ahead
+# %% [markdown] tags=["explain"]
+# <details><summary>Our explanation</summary>
 #
-# Overhead need not hurt. The office may write the next order while the factory works on the last. Here are 20
-# multiplications in a row, one order each. Where the factory waits for the office, the gap is shaded. Move the slider:
-# from which size on is the office ahead, and its paper hidden?
+# The slower of the two sets the pace. While a kernel is shorter than issuing the next one, the GPU waits: the program is
+# [[overhead-bound]], and its time does not depend on the size. Once kernels are longer, the host runs ahead, and its work is
+# hidden. A [[CUDA Graph]] issues all 20 at once.
+#
+# </details>
+#
+# Here are 20 multiplications in a row; where the GPU waits for the host, the gap is shaded. (At the largest sizes *issuing* alone
+# seems to take longer than the loop that contains it: there the queue was full, and the host waited in it.)
 
 # %% tags=["explore"]
-timeline("run_ahead", variants=["eager", "graph", "queue"], at={"elements": 65536})
-
-# %% tags=["explore"]
-explore("run_ahead", at={"elements": 65536}, lines=["host", "busy", "period", "graph"])
+display(
+    timeline("run_ahead", variants=["eager", "graph", "queue"], at={"elements": 65536}),
+    explore("run_ahead", at={"elements": 65536}, lines=["host", "busy", "period", "graph"]),
+)
 
 # %% [markdown] tags=["explore"]
-# The loop takes about as long as the slower of the two partners. A **CUDA Graph** hands over all 20 orders as one
-# sheet. Who sets the pace then, at small sizes?
-#
 # ## Explore: double the batch
 #
-# In your own model you need no timeline to find out. Overhead does not grow with the data, work does. So: **double the
-# batch**. If the time hardly grows, it was paper.
+# In your own model: **double the batch**. If the time hardly grows, it is one of three:
 #
-# One trap: a product of few rows with a large square of weights reads all the weights, however few the rows. Its time may
-# hardly grow either, and the factory works all the while. (From one row to two it can grow a lot: a library has a kernel
-# of its own for a single row.) `scaling_test` looks at the bytes, and on a GPU at its idle
-# time, before it judges. It takes your own function too: `scaling_test(make, batch)`, where `make(batch)` returns the
-# function to time.
+# - **overhead-bound**: the GPU is idle between kernels. A graph, compiling, or fewer operators help.
+# - **an under-filled GPU**: kernels follow each other without a gap, but have too few [[thread block|thread blocks]] for all
+#   multiprocessors. In the figure, the *graph* stays flat at small sizes with the host out of the way. More work a kernel helps
+#   (lesson 04b).
+# - **a skinny product**: few rows times a large matrix read all of the weights, however few the rows. The GPU is busy all the while:
+#   more rows are nearly free (lesson 07).
+#
+# `nvidia-smi` cannot tell them apart: it calls a GPU fully utilised when *some* kernel was running, however little it does.
+# `scaling_test` doubles the batch, and looks at the GPU's idle time and at the bytes before it judges. A growth below one, as at one
+# row of the product, means that the library has another kernel for a single row. It takes your own function too:
+# `scaling_test(make, batch)`.
 
 # %% tags=["explore"]
 print(scaling_test("scaling", 1, variant="chain"))
 print(scaling_test("scaling", 16, variant="gemm"))
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: make it quiet
+# ## Your turn: when does it stop waiting?
 #
-# This loop brings each row of `x` to mean 0 and standard deviation 1. It is right, and it chatters: four orders for
-# every row. Rewrite it so that it is at least three times as fast. The result is compared first. Then write
-# `quiet=quiet`.
+# The host needs 5 µs to issue an operator. On the GPU it takes 1 µs to start, and then moves 8 bytes an element at 4.2 TB/s.
+# *Calculate* from how many elements on the GPU no longer waits. Then look at the figure above.
+
+# %% tags=["your-turn", "exercise:03-ahead", "calculates"]
+check("03-ahead", elements=...)
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: fewer kernels
+#
+# This loop brings each row of `x` to mean 0 and standard deviation 1. It is right, but it launches four kernels for every row.
+# Rewrite it so that it is at least three times as fast. The result is compared first. Then write `quiet=quiet`.
 
 
-# %% tags=["your-turn", "exercise:03-chatty"]
+# %% tags=["your-turn", "exercise:03-chatty", "makes"]
 def quiet(x):
     rows = []
     for row in x:
@@ -138,16 +152,6 @@ def quiet(x):
 
 check("03-chatty", quiet=...)
 
-# %% [markdown] tags=["your-turn"]
-# ## Your turn: when does it stop waiting?
-#
-# From which size on is the device idle for less than a tenth of the loop, at this size and all larger ones? Idle is
-# what the *working* line lacks to the *loop* line in the figure above. (If it shows too few points, choose the
-# recording as its source.)
-
-# %% tags=["your-turn", "exercise:03-ahead"]
-check("03-ahead", elements=...)
-
 # %% [markdown] tags=["claims"]
 # ## What held
 #
@@ -156,3 +160,33 @@ check("03-ahead", elements=...)
 
 # %% tags=["claims"]
 claims("03")
+
+# %% [markdown] tags=["remember"]
+# ## Remember
+#
+# - Issuing an operation costs the host the same, however large it is.
+# - The slower of host and GPU sets the pace, and the other one's time is hidden.
+# - A time that is flat with the batch is overhead, an under-filled GPU, or a skinny product.
+#
+# Terms: [[host overhead]], [[dispatch]], [[overhead-bound]], [[CUDA Graph]], [[thread block]].
+
+# %% [markdown] tags=["work"]
+# ## At work
+#
+# Is it overhead? Compare the profiler's two totals: of the host, and of the GPU.
+#
+# ```python
+# import torch
+# from torch.profiler import ProfilerActivity, profile
+# model, x = torch.nn.Linear(64, 64), torch.randn(8, 64)
+# if torch.cuda.is_available():
+#     model, x = model.cuda(), x.cuda()
+# with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as found:
+#     model(x)
+# print(found.key_averages().table(sort_by="cpu_time_total", row_limit=5))
+# ```
+
+# %% [markdown] tags=["next"]
+# ## Next
+#
+# [04 · How much arithmetic is free?](04_memory_bound.ipynb) asks what the GPU waits for when the host is ahead.

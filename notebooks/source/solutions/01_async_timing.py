@@ -8,45 +8,31 @@
 # # 01 · Why does the GPU's time look constant? The answers
 
 # %% tags=["setup"]
-from statistics import median
-
-from brrr import check, explore
+from brrr import check
 
 # %% [markdown]
-# ## Mend the timer
+# ## Read two events
 #
-# The warm-up call is itself an order in the queue, so the first thing in the loop is to wait. One disturbed call does not
-# move a median.
+# A hundred calls share what the events and the start cost; a single one bears it alone.
+
+# %% tags=["exercise:01-events"]
+check("01-events", call_us=460 / 100, pair_us=10.6 - 460 / 100)
+
+# %% [markdown]
+# ## Build the timer
+#
+# One call before the first event sets everything up. Many calls share what surrounds them, and the host waits once, at the end.
 
 
 # %% tags=["exercise:01-timer"]
-def timer(call, synchronize, clock):
+def timer(call, synchronize, event):
     call()
-    times = []
-    for _ in range(9):
-        synchronize()
-        start = clock()
+    start = event()
+    for _ in range(100):
         call()
-        synchronize()
-        times.append(clock() - start)
-    return median(times)
+    end = event()
+    synchronize()
+    return start.elapsed(end) / 100
 
 
 check("01-timer", timer=timer)
-
-# %% [markdown]
-# ## Where do the lines cross?
-#
-# The figure's own data, on the recording: each line is a list of (size, median, low, high). The answer is the size behind
-# the last one at which the GPU is not ahead.
-
-# %% tags=["exercise:01-crossover"]
-lines = ["cpu", "transfers", "synchronized"]
-data = explore("matmul", lines=lines, source="recorded:h200").data
-times = {name: {size: median for size, median, *_ in data[name]} for name in lines}
-crossing = {}
-for name in ["transfers", "synchronized"]:
-    ahead = {size: times[name][size] < times["cpu"][size] for size in sorted(times[name])}
-    behind = max(size for size in ahead if not ahead[size])
-    crossing[name] = min(size for size in ahead if size > behind)
-check("01-crossover", with_transfers=crossing["transfers"], without_transfers=crossing["synchronized"])

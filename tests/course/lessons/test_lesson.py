@@ -14,18 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import Synthetic
 
-from brrr.core.errors import ArgumentError, NotRecordedError
+from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
 from brrr.course.experiments import experiment
 from brrr.course.lessons import comparing
 from brrr.course.lessons.answers import Choice, Quantity, Ranking
-from brrr.course.lessons.checking import Mark, check, exercises
+from brrr.course.lessons.checking import check, exercises
 from brrr.course.lessons.comparison import compare, reachable
-from brrr.course.lessons.exercises.lesson_01_crossover import Bracket, crossing
 from brrr.course.lessons.guessing import Guess, forget, guess
 from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.recorded import Recorded
 
 
 @pytest.fixture(autouse=True)
@@ -473,66 +470,27 @@ def test_what_is_no_function_is_said_so(junk: object) -> None:
     assert "is not a function" in check("01-timer", timer=junk).text
 
 
-# ---- the crossing ----
+# ---- two events ----
 
 
-def test_each_crossing_takes_its_bracket_and_nothing_else() -> None:
-    evidence = Evidence(experiment("matmul"), Recorded("h200"))
-    sent, there = crossing(evidence, "transfers"), crossing(evidence, "synchronized")
-    assert there.wins <= sent.loses, "the made-up recording should tell the two apart"
-    assert _crosses(sent.wins, there.wins).right
-    assert _crosses(sent.loses + 1, there.wins).right
-    wrong = [
-        (sent.loses, there.wins),
-        (sent.wins + 1, there.wins),
-        (sent.wins, there.loses),
-        (sent.wins, there.wins + 1),
-    ]
-    for answer in [*wrong, (there.wins, sent.wins), ("1024", there.wins), (None, None), (True, there.wins)]:
-        mark = _crosses(*answer)
-        assert mark.status == "wrong", answer
-        assert mark.hint
-
-
-def _crosses(with_transfers: Any, without_transfers: Any) -> Mark:
-    return check("01-crossover", with_transfers=with_transfers, without_transfers=without_transfers)
+@pytest.mark.parametrize(
+    ("call_us", "pair_us", "hint"),
+    [
+        (4.6, 6.0, ""),
+        (4.6e-6, 6.0, "microseconds"),
+        (460, 6.0, "over the calls"),
+        (4.6, 10.6, "less one call"),
+        (-1, 6.0, "above 0"),
+        (4.6, "6", "above 0"),
+    ],
+)
+def test_two_events_are_read(call_us: Any, pair_us: Any, hint: str) -> None:
+    mark = check("01-events", call_us=call_us, pair_us=pair_us)
+    assert mark.right == (not hint) and hint in mark.hint
 
 
 def test_half_an_answer_is_not_answered() -> None:
-    mark = _crosses(64, ...)
+    mark = check("01-events", call_us=4.6, pair_us=...)
     assert mark.status == "not answered"
-    assert "`without_transfers=`" in mark.text
-    assert "`with_transfers=`" not in mark.text
-
-
-def test_a_source_without_a_gpu_is_marked_by_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRRR_SOURCE", "recorded:cpu")
-    assert "H200" in _crosses(1, 1).text
-
-
-class Curves(Made):
-    """A source with a curve for the CPU and one for the GPU."""
-
-    def __init__(self, cpu: Mapping[int, float], gpu: Mapping[int, float], spread: float = 0.0) -> None:
-        super().__init__({"size": 1}, cpu=0.0, gpu=0.0)
-        self.curves, self.spread = {"cpu": cpu, "gpu": gpu}, spread
-
-    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
-        curve = self.curves[variant].items()
-        low, high = 1 - self.spread, 1 + self.spread
-        return {(n,): Measurement(latency_s=Estimate(t, t * low, t * high, 9)) for n, t in curve}
-
-
-def test_the_bracket_ends_where_the_intervals_part() -> None:
-    cpu, gpu = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}, {1: 2.0, 2: 1.9, 4: 2.0, 8: 2.0}
-    matmul = experiment("matmul")
-    assert crossing(Evidence(matmul, Curves(cpu, gpu)), "synchronized") == Bracket(1, 2)
-    assert crossing(Evidence(matmul, Curves(cpu, gpu, spread=0.1)), "synchronized") == Bracket(1, 4)
-
-
-def test_no_crossing_among_the_sizes_is_not_guessed() -> None:
-    always = Curves({1: 2.0, 2: 4.0}, {1: 1.0, 2: 1.0})
-    never = Curves({1: 1.0, 2: 1.0}, {1: 2.0, 2: 4.0})
-    for source in (always, never):
-        with pytest.raises(NotRecordedError):
-            crossing(Evidence(experiment("matmul"), source), "synchronized")
+    assert "`pair_us=`" in mark.text
+    assert "`call_us=`" not in mark.text

@@ -5,16 +5,11 @@ The result is compared first, on fresh inputs; then both are measured interleave
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from brrr.core import units
-from brrr.core.errors import BrrrError, NotRecordedError
-from brrr.course.experiments import experiment
-from brrr.course.experiments.judging import curve
-from brrr.course.experiments.run_ahead import HIDDEN, hidden_from, idle_share
-from brrr.course.lessons.checking import Exercise, Mark, ask
-from brrr.course.lessons.exercises.lesson_01_crossover import Bracket
-from brrr.course.nouns.source import Evidence
+from brrr.course.lessons.checking import Exercise, Mark, ask, not_above_zero
 from brrr.course.sources import source
 from brrr.gpu import tensors_on
 
@@ -126,50 +121,32 @@ def _badge(device: str) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 # Exercise 03-ahead: from which operator size on does the GPU no longer wait for the CPU?
 
-RECORDING = "recorded:h200"
+HOST_S, START_S, BYTES_PER_S, ELEMENT_BYTES = 5e-6, 1e-6, 4.2e12, 8
+"""What the exercise states: issuing an operator, starting its kernel, and moving its numbers in and out."""
+ELEMENTS = (HOST_S - START_S) * BYTES_PER_S / ELEMENT_BYTES
+CLOSE = 0.03
 
 
 def grade_ahead(elements: Any) -> Mark:
-    """The answer must lie above the last size at which the device waits, up to the first from which it never does."""
-    if isinstance(elements, bool) or not isinstance(elements, int | float):
-        return Mark("wrong", f"`elements` is {elements!r}.", "Write a number of elements, as in 2**16.")
-    where, bracket = measured_bracket()
-    if bracket.holds(elements):
-        return Mark("right", f"from there on it is idle for less than {_hidden()} of the time ({where}).")
-    text = f"`elements={elements}` does not fit ({where})."
-    if elements <= bracket.loses:
-        return Mark("wrong", text, f"At this size or a larger one it is still idle for {_hidden()} or more.")
-    return Mark("wrong", text, f"It is idle for less than {_hidden()} already below this size.")
+    """The elements with which a kernel takes as long as the host needs to issue the next."""
+    if mark := not_above_zero(elements=elements):
+        return mark
+    known = {
+        1.0: None,
+        HOST_S / (HOST_S - START_S): "The kernel's start takes a part of the host's time.",
+        2.0: "Each number is read, and written: eight bytes.",
+        8.0: "Those are the bytes. How many has an element?",
+    }
+    for factor, hint in known.items():
+        if math.isclose(elements, factor * ELEMENTS, rel_tol=CLOSE):
+            if hint is None:
+                return Mark(
+                    "right", f"from {units.quantity(ELEMENTS, '')} elements on the host is ahead, and its work hidden."
+                )
+            return Mark("wrong", f"`elements` is {elements:g}.", hint)
+    return Mark(
+        "wrong", f"`elements` is {elements:g}.", "Start and bytes together take as long as issuing one operator."
+    )
 
 
 AHEAD_EXERCISE = Exercise("03-ahead", grade_ahead)
-
-
-def _hidden() -> str:
-    return units.percent(HIDDEN, 2)
-
-
-def measured_bracket() -> tuple[str, Bracket]:
-    """The badge and the sizes between which the device stops waiting, from the first source that shows both."""
-    described = experiment("run_ahead")
-    here = source()
-    for found in [here] if here.name == RECORDING else [here, source(RECORDING)]:
-        try:
-            bracket = waiting_ends(Evidence(described, found))
-            return str(found.badge(described)), bracket
-        except BrrrError:
-            continue
-    raise NotRecordedError("check('03-ahead'): no source here holds sizes at which the device waits and does not")
-
-
-def waiting_ends(evidence: Evidence) -> Bracket:
-    """From the last size at which the device is idle for a tenth of the loop or more to the next one measured.
-
-    NotRecordedError where no size was measured on one of the two sides.
-    """
-    busy, period = curve(evidence, "busy", "elements"), curve(evidence, "period", "elements")
-    start = hidden_from(busy, period)
-    waits = [size for size in busy if size in period and idle_share(busy[size], period[size]).median >= HIDDEN]
-    if start is None or not waits:
-        raise NotRecordedError(f"the sizes measured, {sorted(busy)}, do not show where the device stops waiting")
-    return Bracket(max(waits), start)
