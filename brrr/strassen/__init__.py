@@ -8,8 +8,8 @@
 
 | module | what |
 | --- | --- |
-| `multiply.py` | `matmul(a, b, accuracy=...)`, `explain`, `prepare` |
-| `network.py`, `layers.py`, `running.py`, `fastest_layer.py` | chains of layers: `StrassenMLP`, `fuse(model)` |
+| `multiply.py`, `product.py` | `matmul(a, b, accuracy=...)`, `explain`, `prepare` |
+| `network.py`, `layers.py`, `running.py`, `operators.py` | chains of layers: `StrassenMLP`, `fuse(model)` |
 | `ways.py` | every implementation: a base GEMM, and the levels outside it |
 | `choosing.py`, `pareto.py` | `plan(...)`: which implementation, and why; `frontier(...)`: all by time and error |
 | `predicting.py`, `accuracy.py`, `calibration.py` | time and error; their constants; the constraints of a product |

@@ -11,13 +11,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import torch
 
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError
 from brrr.gpu.cublas_lt import Keeping
 from brrr.gpu.precision import float32_products
 from brrr.strassen import steps as aligned
@@ -32,9 +31,6 @@ from brrr.strassen.workspace import Buffers, product_dtype, rounded, workspace_b
 
 ALONG_K_LEVELS = 2
 """Up to so many levels TF32's prepared factors lie along k; the many small products of three are slower that way."""
-
-FEW_ROWS = 64
-"""Up to so many rows a product with a network's weights is looked for among cuBLAS's and cuBLASLt's kernels."""
 
 
 def prepared(way: Way, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> Callable[[], None]:
@@ -144,28 +140,10 @@ def _classical(
     dtype = getattr(torch, way.dtype)
     b = factors[0] if factors else right.source
     if a.dtype == dtype:
-        found = _of_few_rows(way, a, b, out) if right.transposed else None
-        return [*making, found or matrix_step(way.kind, a, b, out, right_transposed=right.transposed)]
+        return [*making, matrix_step(way.kind, a, b, out, right_transposed=right.transposed)]
     left, product = arena.take(tuple(a.shape), dtype), arena.take(tuple(out.shape), dtype)
     multiply = matrix_step(way.kind, left, b, product, right_transposed=right.transposed)
     return [*making, partial(left.copy_, a), multiply, partial(out.copy_, product)]
-
-
-def _of_few_rows(way: Way, a: torch.Tensor, w: torch.Tensor, out: torch.Tensor) -> Run | None:
-    """With Linear's weights (n, k) on a GPU, the fastest of both libraries' kernels, tried once for a shape.
-
-    For few rows cuBLAS's own choice may be several times off the best. None for other operands, or without nvmath.
-    """
-    whole = all(each.is_contiguous() for each in (a, w, out))
-    if way.inner != "sgemm" or not a.is_cuda or not whole or a.shape[0] > FEW_ROWS:
-        return None
-    from brrr.gpu.cublas import blas_on
-    from brrr.gpu.cublas_lt import fastest_product
-
-    index = int(a.device.index)
-    with suppress(UnavailableError):
-        return fastest_product(blas_on(index, int(torch.cuda.current_stream(index).cuda_stream)), a, w, out)
-    return None
 
 
 def _levels(

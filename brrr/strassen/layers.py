@@ -18,6 +18,7 @@ from torch import nn
 
 from brrr.core.errors import ArgumentError
 from brrr.gpu import is_gpu
+from brrr.gpu.precision import float32_products
 from brrr.strassen.accuracy import PLAIN, Inners, checked
 from brrr.strassen.choosing import ProductPlan, plan, plan_of
 from brrr.strassen.execution import prepare_right
@@ -52,8 +53,47 @@ class Layer:
         y = nn.functional.linear(x, self.weight, self.bias)
         return torch.relu(y) if self.relu else y
 
+    def into(self, x: torch.Tensor, out: torch.Tensor, *, tf32: bool = False) -> None:
+        """The same into `out`, in TF32 or not, whatever torch's switch says."""
+        with float32_products(tf32):
+            if self.bias is None:
+                torch.mm(x, self.weight.t(), out=out)
+            else:
+                torch.addmm(self.bias, x, self.weight.t(), out=out)
+        activate(out, None, self.relu)
+
 
 Chain = tuple[Layer, ...]
+
+
+def activate(out: torch.Tensor, bias: torch.Tensor | None, relu: bool) -> None:
+    """Bias and ReLU in place.
+
+    >>> y = torch.tensor([[-1.0, 1.0]])
+    >>> activate(y, torch.tensor([0.5, 0.5]), relu=True)
+    >>> y
+    tensor([[0.0000, 1.5000]])
+    """
+    if bias is not None:
+        out.add_(bias)
+    if relu:
+        out.relu_()
+
+
+def flat(chain: Chain) -> tuple[list[torch.Tensor], str]:
+    """A chain as what an operator takes: weights and biases in order, and a word a layer of "b" (bias) and "r" (ReLU).
+
+    >>> flat((Layer(torch.ones(2, 3), torch.ones(2)), Layer(torch.ones(1, 2), relu=False)))[1]
+    'br '
+    """
+    tensors = [each for layer in chain for each in (layer.weight, layer.bias) if each is not None]
+    return tensors, " ".join("b" * (layer.bias is not None) + "r" * layer.relu for layer in chain)
+
+
+def chain_of(tensors: Iterable[torch.Tensor], layout: str) -> Chain:
+    """The chain again."""
+    given, words = iter(tensors), layout.split(" ")
+    return tuple(Layer(next(given), next(given) if "b" in word else None, "r" in word) for word in words)
 
 
 def layers_of(modules: Iterable[nn.Module]) -> Chain:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from brrr.core.errors import DeviceMemoryError, UnavailableError
-from brrr.strassen import Way, matmul, multiply, prepare, schedules
+from brrr.strassen import Way, matmul, prepare, product, schedules
 from brrr.strassen.accuracy import checked
 from brrr.strassen.execution import run_all, steps
 from brrr.strassen.operands import Arena, Right
@@ -24,7 +24,7 @@ WAYS_KEPT = (LEVEL, Way("sgemm"), Way("fp16x3"), Way("bf16", 1, "winograd"), Way
 @pytest.fixture(autouse=True)
 def on_cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(schedules, "KINDS", ("cpu",))
-    monkeypatch.setattr(multiply, "_HAD", {})
+    monkeypatch.setattr(product, "_HAD", {})
     schedules.forget()
     yield
     schedules.forget()
@@ -134,14 +134,14 @@ def test_memory_that_was_there_and_is_gone(monkeypatch: pytest.MonkeyPatch) -> N
     a, b = whole(300, 300), whole(300, 300)
     options: dict[str, Any] = {"level": 2, "form": "strassen", "inner": "sgemm"}
     needed = workspace_bytes(Way("sgemm", 2, "strassen"), 300, 300, 300)
-    monkeypatch.setattr(multiply, "RESERVED", 0)
-    monkeypatch.setattr(multiply, "free_bytes", lambda device: needed)
-    monkeypatch.setattr(multiply, "_within", lambda limits, free: checked(
+    monkeypatch.setattr(product, "RESERVED", 0)
+    monkeypatch.setattr(product, "free_bytes", lambda device: needed)
+    monkeypatch.setattr(product, "_within", lambda limits, free: checked(
         300, 300, 300, "float32", None, 2, "strassen", "sgemm", None, free_bytes=free, eager=True
     ))  # fmt: skip
     assert torch.equal(matmul(a, b, **options), a @ b)
     least = workspace_bytes(Way("sgemm", 2, "strassen"), 300, 300, 300, depth=2)
-    monkeypatch.setattr(multiply, "free_bytes", lambda device: least)
+    monkeypatch.setattr(product, "free_bytes", lambda device: least)
     taken: list[int] = []
 
     def small(nbytes: int, device: torch.device) -> Arena:
@@ -150,7 +150,7 @@ def test_memory_that_was_there_and_is_gone(monkeypatch: pytest.MonkeyPatch) -> N
             raise DeviceMemoryError("no more")
         return Arena(nbytes, device)
 
-    monkeypatch.setattr(multiply, "Arena", small)
+    monkeypatch.setattr(product, "Arena", small)
     assert torch.equal(matmul(a, b, **options), a @ b)
     assert taken == [needed, least]
 

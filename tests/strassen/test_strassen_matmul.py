@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
 from brrr.gpu.precision import float32_products
-from brrr.strassen import INNERS, WAYS, Way, explain, matmul, multiply, prepare
+from brrr.strassen import INNERS, WAYS, Way, explain, matmul, multiply, prepare, product
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.choosing import plan_of
 from brrr.strassen.execution import prepare_right, prepared, run_all, steps
@@ -169,10 +169,10 @@ def test_a_kernel_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
             raise UnavailableError("no compiler")
         return steps(way, *_)
 
-    monkeypatch.setattr(multiply, "steps", missing)
+    monkeypatch.setattr(product, "steps", missing)
     a, b = normal(40, 40), normal(40, 40)
     split = explain(a, b, inner="fp16x3", level=1)
-    monkeypatch.setattr(multiply, "plan_of", lambda limits, kind: plan_of(limits, kind) if limits.inner else split)
+    monkeypatch.setattr(product, "plan_of", lambda limits, kind: plan_of(limits, kind) if limits.inner else split)
     with pytest.warns(UserWarning, match="no compiler; the library's product is taken"):
         assert torch.equal(matmul(a, b), a @ b)
     with pytest.raises(UnavailableError, match="no compiler"):
@@ -269,9 +269,9 @@ def test_the_formula_for_squares() -> None:
 
 def test_memory_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = normal(64, 64), normal(64, 64)
-    monkeypatch.setattr(multiply, "RESERVED", 0)
-    monkeypatch.setattr(multiply, "free_bytes", lambda device: 0)
-    monkeypatch.setattr(multiply, "_within", lambda request, free: replace(request, free_bytes=free))
+    monkeypatch.setattr(product, "RESERVED", 0)
+    monkeypatch.setattr(product, "free_bytes", lambda device: 0)
+    monkeypatch.setattr(product, "_within", lambda request, free: replace(request, free_bytes=free))
     with pytest.raises(DeviceMemoryError, match=r"it needs a workspace of \d+ bytes, and 0 are free"):
         matmul(a, b, level=1, inner="sgemm")
 
@@ -357,9 +357,8 @@ def test_a_level_that_does_not_pay_is_taken_and_said() -> None:
 
 def test_a_remembered_call_is_torch_s_product_and_others_go_their_way(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b, steps = torch.randn(5, 7), torch.randn(7, 3), []
-    plain = multiply._product
-    monkeypatch.setattr(multiply, "_PLAIN", {})
-    monkeypatch.setattr(multiply, "_product", lambda *given: steps.append(1) or plain(*given))
+    monkeypatch.setattr(multiply, "_TORCHS", product.Torchs())
+    monkeypatch.setattr(multiply, "product", lambda *given: steps.append(1) or product.product(*given))
     for calls in (1, 1, 1):
         torch.testing.assert_close(matmul(a, b), a @ b)
         assert len(steps) == calls
