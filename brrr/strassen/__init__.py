@@ -17,7 +17,7 @@
 | `workspace.py`, `operands.py`, `peeling.py` | memory and operands; odd sizes |
 | `algebra/` | the forms, their sums in whole numbers, and rounding errors |
 | `passes/` | sums of blocks before, between and after the products, each in one pass over memory |
-| `gemm/` | the products of blocks, by library or kernel |
+| `gemm/` | the products of blocks, by cuBLAS or torch |
 | `split/` | products of several short terms |
 
 Importing this loads neither numpy nor torch.

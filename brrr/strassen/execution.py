@@ -26,6 +26,7 @@ from brrr.strassen.operands import Arena, Right, check_operands, check_out, oper
 from brrr.strassen.passes.launch import Run
 from brrr.strassen.passes.steps import post_add_step, pre_add_step
 from brrr.strassen.peeling import Sizes, copied, core_of, right_core, rows_of
+from brrr.strassen.steps import right_terms, split_steps
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import Buffers, product_dtype, rounded, workspace_bytes
 
@@ -98,7 +99,7 @@ def steps(
     if core != sizes:
         return peeled_steps(way, core, a, right, out, arena)
     if way.kind.split:
-        return aligned.split_steps(way, a, right, out, arena)
+        return split_steps(way, a, right, out, arena)
     if way.nested:
         return nested_steps(way, a, right, out, arena)
     if not way.level and (made := _aligned(way, a, right, out, arena)):
@@ -166,7 +167,7 @@ def _right_steps(way: Way, right: Right, arena: Arena) -> tuple[list[Run], tuple
     """What makes the right side's factors, and where they will be; nothing where it is taken as it is."""
     dtype, source = getattr(torch, way.dtype), right.source
     if way.kind.split:
-        return aligned.right_terms(way, right, arena)
+        return right_terms(way, right, arena)
     if way.level:
         rows, columns = source.shape
         shape = buffer_shape(rows, columns, "right", way.level, right.transposed)

@@ -181,18 +181,6 @@ class Arena:
                 "for an order that takes less, or level=0"
             ) from error
 
-    @classmethod
-    def over(cls, memory: torch.Tensor) -> Arena:
-        """Over memory that is there, in bytes."""
-        made = cls.__new__(cls)
-        made.nbytes, made._taken, made._memory = memory.numel(), 0, memory
-        return made
-
-    @property
-    def memory(self) -> torch.Tensor:
-        """All of it, in bytes."""
-        return self._memory
-
     @property
     def left_bytes(self) -> int:
         """What can still be taken."""

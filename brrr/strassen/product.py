@@ -19,7 +19,6 @@ import torch
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
 from brrr.gpu import is_gpu
 from brrr.gpu.precision import in_full_precision
-from brrr.strassen import schedules
 from brrr.strassen.accuracy import PLAIN, Constraints, Inners, checked
 from brrr.strassen.algebra.scaling import STEPS, Scaling
 from brrr.strassen.choosing import ProductPlan, plan_of
@@ -146,12 +145,12 @@ def _run_known(chosen: ProductPlan, a: torch.Tensor, right: Right, out: torch.Te
 def _run(chosen: ProductPlan, a: torch.Tensor, right: Right, out: torch.Tensor) -> None:
     """The plan, its buffers made for it."""
     arena = Arena(chosen.workspace_bytes, a.device)
-    if a.device.type in schedules.KINDS and chosen.workspace_bytes > _HAD.get(a.device, 0):
+    if is_gpu(a.device) and chosen.workspace_bytes > _HAD.get(a.device, 0):
         _HAD[a.device] = chosen.workspace_bytes
     if chosen.depth:
         run_depth_first(chosen.way, chosen.depth, a, right, out, arena)
     else:
-        run_all(schedules.kept_steps(steps, chosen.way, a, right, out, arena))
+        run_all(steps(chosen.way, a, right, out, arena))
 
 
 def _empty(a: torch.Tensor, n: int) -> torch.Tensor:

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
 from brrr.gpu.precision import float32_products
 from brrr.strassen import INNERS, WAYS, Way, explain, matmul, multiply, prepare, product
-from brrr.strassen.accuracy import predicted_error
+from brrr.strassen.accuracy import checked, predicted_error
 from brrr.strassen.choosing import plan_of
 from brrr.strassen.execution import prepare_right, prepared, run_all, steps
 from brrr.strassen.operands import Arena, Right
@@ -378,3 +378,56 @@ def test_nothing_wrong_passes_because_something_like_it_was_right() -> None:
         matmul(a, b.double())
     with pytest.raises(ArgumentError, match="7 rows, as many as a has columns"):
         matmul(a, b.t())
+
+
+# --- again and again --------------------------------------------------------------------------------------------------
+
+
+def _whole(*shape: int) -> torch.Tensor:
+    return torch.randint(-3, 4, shape).float()
+
+
+def test_of_prepared_sums_too_and_other_ones_are_told_apart() -> None:
+    a = _whole(48, 48)
+    rights = [
+        (b, prepare(b, rows=48, level=1, form="strassen", inner="sgemm")) for b in (_whole(48, 48), _whole(48, 48))
+    ]
+    for _ in range(2):
+        for b, right in rights:
+            assert torch.equal(matmul(a, right), a @ b)
+
+
+def test_under_inference_mode_and_outside_of_it() -> None:
+    a, b, out = _whole(48, 48), _whole(48, 48), torch.empty(48, 48)
+    for _ in range(2):
+        with torch.inference_mode():
+            matmul(a, b, level=1, inner="sgemm", out=out)
+        assert torch.equal(matmul(a, b, level=1, inner="sgemm", out=out), a @ b)
+
+
+def test_memory_that_was_there_and_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan is made again for what is free, instead of an error."""
+    a, b = _whole(300, 300), _whole(300, 300)
+    options: dict[str, Any] = {"level": 2, "form": "strassen", "inner": "sgemm"}
+    needed = workspace_bytes(Way("sgemm", 2, "strassen"), 300, 300, 300)
+    monkeypatch.setattr(product, "_HAD", {})
+    monkeypatch.setattr(product, "is_gpu", lambda device: True)
+    monkeypatch.setattr(product, "RESERVED", 0)
+    monkeypatch.setattr(product, "free_bytes", lambda device: needed)
+    monkeypatch.setattr(product, "_within", lambda limits, free: checked(
+        300, 300, 300, "float32", None, 2, "strassen", "sgemm", None, free_bytes=free, eager=True
+    ))  # fmt: skip
+    assert torch.equal(matmul(a, b, **options), a @ b)
+    least = workspace_bytes(Way("sgemm", 2, "strassen"), 300, 300, 300, depth=2)
+    monkeypatch.setattr(product, "free_bytes", lambda device: least)
+    taken: list[int] = []
+
+    def small(nbytes: int, device: torch.device) -> Arena:
+        taken.append(nbytes)
+        if nbytes > least:
+            raise DeviceMemoryError("no more")
+        return Arena(nbytes, device)
+
+    monkeypatch.setattr(product, "Arena", small)
+    assert torch.equal(matmul(a, b, **options), a @ b)
+    assert taken == [needed, least]
