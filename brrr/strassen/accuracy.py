@@ -215,6 +215,10 @@ def _squares(signs: Signs) -> npt.NDArray[np.float64]:
 PLAIN = {"float64": "fp64", "float32": "sgemm", "float16": "fp16", "bfloat16": "bf16"}
 """The library's product of each type."""
 
+FEW_ROWS = 128
+"""With fewer rows no levels and no other product than the type's own are taken by themselves: b is most of the bytes,
+and other ways read more. On an H200 neither gained with 64 rows, and split products did with 128."""
+
 Inners = str | Sequence[str] | None
 
 
@@ -238,6 +242,11 @@ class Constraints:
     free_bytes: int | None = None
     eager: bool = False
     whole: bool = False
+
+    @property
+    def few_rows(self) -> bool:
+        """Whether they are too few for other ways than the simplest."""
+        return self.m < FEW_ROWS
 
     @property
     def limit_bytes(self) -> int | None:

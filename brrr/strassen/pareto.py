@@ -179,6 +179,8 @@ def why(
     said = ["Nothing is predicted, as no peaks of this device are known"] if chosen.seconds is None else []
     if request.level is not None or (request.inner and len(fitting) == 1):
         said.append("As asked for" + (f"; {_paying(chosen, classical_s)}" if request.level else ""))
+    elif request.few_rows and chosen.way.classical:
+        said.append("With so few rows the right operand is most of the bytes, of which other ways read more")
     elif chosen.seconds is not None:
         said.append(f"The fastest of {len(fitting)} with an error of at most {limit:.1e}{_against(chosen, fitting)}")
     return " ".join(f"{each}." for each in [*said, *_notes(chosen, request)])
