@@ -17,18 +17,20 @@ import torch
 from torch.compiler import is_compiling
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen.accuracy import PLAIN, Inners, checked
+from brrr.gpu.cublas_lt import capturing
+from brrr.strassen.accuracy import PLAIN, Inners, accuracy_limit, checked
 from brrr.strassen.choosing import ProductPlan, plan_of
 from brrr.strassen.execution import prepare_right
 from brrr.strassen.operands import Right, check_operands, check_out, in_memory, operand_name
 from brrr.strassen.product import NOTHING, Asked, Torchs, plan_for, product
+from brrr.strassen.verifying import verified
 from brrr.strassen.ways import Way
 
 
 def matmul(
     a: torch.Tensor, b: torch.Tensor | Right, *, accuracy: float | str | None = None, level: int | None = None,
     form: str | None = None, inner: Inners = None, out: torch.Tensor | None = None,
-    workspace_bytes: int | None = None, scaling: str | None = None,
+    workspace_bytes: int | None = None, scaling: str | None = None, verify: bool = False,
 ) -> torch.Tensor:  # fmt: skip
     """a @ b, in the fastest way that is predicted to be as exact as asked for; `explain` says which, and why.
 
@@ -49,6 +51,9 @@ def matmul(
     workspace_bytes: no more memory is taken than that (on a CPU with half types, the sums take more); levels then go
         depth first. None: what is free.
     scaling: a way of `Scaling.of`, for badly scaled matrices; it costs two passes and a copy of each.
+    verify: the result is checked by a few products with vectors in float64 (`verifying.py`). Where a row is wrong by
+        much more than was asked for, a warning says so and the classical product takes its place. It waits for the GPU;
+        under torch.compile, torch.export, torch.func and in a capture it is an ArgumentError.
 
     Where a kernel that was chosen cannot be built here, a warning says so and the library's product is taken; where it
     was asked for, that is an UnavailableError. Gradients flow to both operands, by products of the same kind. Under
@@ -58,10 +63,10 @@ def matmul(
     has too little memory.
     """
     asked = (accuracy, level, form, inner, workspace_bytes)
-    if (kind := _kind(a, b, asked, out is not None, scaling is not None)) and _TORCHS.has(kind, a):
+    if (kind := _kind(a, b, asked, out is not None, scaling is not None, verify)) and _TORCHS.has(kind, a):
         with suppress(torch.OutOfMemoryError):  # said below, with the bytes
             return torch.mm(a, b)  # type: ignore[arg-type]
-    made = _checked(a, b, asked, out, scaling)
+    made = _verified(a, b, asked, out, scaling) if verify else _checked(a, b, asked, out, scaling)
     if kind and kind[2] == kind[3] == made.dtype and _is_torchs(a, Right.of(b)):  # type: ignore[arg-type]
         _TORCHS.note(kind)
     return made
@@ -144,6 +149,22 @@ def _checked(
     run = operator if is_compiling() or (in_memory(a) and in_memory(below)) else _Product.apply
     made: torch.Tensor = run(a, below, repr((*asked, scaling)))  # type: ignore[no-untyped-call]
     return made if out is None else out.copy_(made)
+
+
+def _verified(
+    a: torch.Tensor, b: torch.Tensor | Right, asked: Asked, out: torch.Tensor | None, scaling: str | None
+) -> torch.Tensor:
+    """The product, or the classical one where it is wrong."""
+    made, right = _checked(a, b, asked, out, scaling), b if isinstance(b, Right) else Right.of(b)
+    if is_compiling() or not (in_memory(a) and in_memory(right.source)) or (a.is_cuda and capturing()):
+        raise ArgumentError("matmul", "verify", True, "False where nothing can be looked at, as in a CUDA Graph")
+    if made.dtype != a.dtype or made.dtype != right.source.dtype:  # under autocast
+        a, right = a.to(made.dtype), Right.of(right.matrix.to(made.dtype))
+    limit = accuracy_limit(asked[0], right.k, operand_name(a))
+    limit = max(limit, plan_for(a, right, asked, known=True).predicted_error)
+    plain: Asked = (None, 0, None, PLAIN[operand_name(a)], asked[4])
+    kept = verified(a, right.matrix, made, limit, lambda: _checked(a, right.matrix, plain, None, None))
+    return kept if out is None or kept is out else out.copy_(kept)
 
 
 def _cast(
