@@ -18,10 +18,10 @@ from brrr.core import units
 from brrr.gpu import is_gpu
 from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen.accuracy import Constraints, predicted_error
-from brrr.strassen.peeling import copied, core_of
+from brrr.strassen.peeling import block_sizes, copied, core_of
 from brrr.strassen.predicting import Predictor
 from brrr.strassen.ways import WAYS, Way
-from brrr.strassen.workspace import block_sizes, fits_aligned, least_depth, workspace_bytes
+from brrr.strassen.workspace import fits_aligned, least_depth, workspace_bytes
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """A product in little memory: the outer levels one product after another, each in the same few buffers.
 
+>>> from brrr.strassen.workspace import workspace_bytes
 >>> a, b, out = torch.randn(64, 48), torch.randn(48, 32), torch.empty(64, 32)
 >>> way = Way("sgemm", 2, "winograd")
 >>> run_depth_first(way, 2, a, Right.of(b), out, Arena(workspace_bytes(way, 64, 32, 48, depth=2), "cpu"))
@@ -20,9 +21,8 @@ from brrr.strassen.algebra.forms import Form, form_of
 from brrr.strassen.execution import run_all, steps
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.passes.steps import signed_into
+from brrr.strassen.peeling import halves
 from brrr.strassen.ways import Way
-from brrr.strassen.workspace import halves, inside
-from brrr.strassen.workspace import workspace_bytes as workspace_bytes
 
 Blocks = list[torch.Tensor]
 
@@ -34,7 +34,7 @@ def run_depth_first(way: Way, depth: int, a: torch.Tensor, right: Right, out: to
             run_all(steps(way, a, right, out, arena, whole=True))
         return
     form = form_of(str(way.form))
-    rows, deep, columns = halves(a.shape[0], right.n, right.k)
+    rows, columns, deep = halves(a.shape[0], right.n, right.k)
     with arena.mark():
         factor = arena.take((rows, deep), a.dtype)
         other = arena.take((deep, columns), a.dtype)
@@ -44,7 +44,7 @@ def run_depth_first(way: Way, depth: int, a: torch.Tensor, right: Right, out: to
         for number in range(len(form.left)):
             _sum(factor, form.left[number].tolist(), left)
             _sum(other, form.right[number].tolist(), below)
-            run_depth_first(inside(way), depth - 1, factor, Right(other), product, arena)
+            run_depth_first(way.within, depth - 1, factor, Right(other), product, arena)
             _give(form, number, product, results)
 
 

@@ -14,12 +14,12 @@ from brrr.core.errors import ArgumentError
 from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen import INNERS, WAYS, Way, choosing, frontier, plan
 from brrr.strassen.accuracy import NAMED, Constraints, accuracy_limit, checked, predicted_error
-from brrr.strassen.algebra.scaling import measure
 from brrr.strassen.calibration import CONSTANTS
 from brrr.strassen.choosing import GAIN, _planned, _Where, issuing_s, launches
 from brrr.strassen.pareto import ParetoPoint, marked
 from brrr.strassen.predicting import Predictor, predicted_s
 from brrr.strassen.workspace import Buffers, Traffic, least_depth, workspace_bytes
+from tests.strassen_error_growth import measure
 
 
 def test_choosing_loads_no_torch() -> None:

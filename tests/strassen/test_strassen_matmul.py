@@ -19,8 +19,9 @@ from brrr.strassen.accuracy import checked, predicted_error
 from brrr.strassen.choosing import plan_of
 from brrr.strassen.execution import prepare_right, prepared, run_all, steps
 from brrr.strassen.operands import Arena, Right
+from brrr.strassen.peeling import block_sizes
 from brrr.strassen.schedules import run_depth_first
-from brrr.strassen.workspace import block_sizes, workspace_bytes
+from brrr.strassen.workspace import workspace_bytes
 
 SHAPES = [(1, 1, 1), (2, 3, 5), (16, 16, 16), (33, 70, 41), (64, 8, 100), (101, 203, 77), (1, 64, 9), (65, 1, 300)]
 ON_CPU = [way for way in WAYS.values() if "cpu" in way.kind.devices]

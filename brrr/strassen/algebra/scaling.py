@@ -18,12 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen.algebra.forms import Form, form_of
+from brrr.strassen.algebra.forms import Form
 from brrr.strassen.algebra.reference import post_add, pre_add
 
 STEPS = {
@@ -129,48 +128,9 @@ def _fits(a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Errors and their growth a level, measured on random inputs of several kinds, with sums in a known order.
+# Errors on random inputs of several kinds, with sums in a known order.
 
 Pair = tuple[torch.Tensor, torch.Tensor]
-
-
-@dataclass(frozen=True)
-class Growth:
-    """Relative errors (Frobenius, against float64) at level 0, 1, ... of one form on one kind of input."""
-
-    form: str
-    inputs: str
-    errors: tuple[float, ...]
-
-    @property
-    def growth(self) -> tuple[float, ...]:
-        """Each level's error over that of the level before; infinite where that had none."""
-        return tuple(b / a if a else float("inf") if b else 1.0 for a, b in pairwise(self.errors))
-
-    def __str__(self) -> str:
-        steps = ", ".join(f"{g:.2f}" for g in self.growth)
-        return f"{self.form} on {self.inputs} inputs: error {self.errors[0]:.2e}, then times {steps}"
-
-
-def measure(
-    form: str | Form,
-    inputs: str,
-    *,
-    inner: int = 4096,
-    size: int = 128,
-    levels: int = 3,
-    scaling: str | None = None,
-    seed: int | None = None,
-) -> Growth:
-    """Errors in float32 at levels 0 to `levels`, the result `size` x `size`, its sums `inner` long.
-
-    inputs: one of INPUTS. scaling: a way of `Scaling.of`, or None. seed: None draws fresh numbers.
-    """
-    form = form_of(form, "measure")
-    a, b = random_inputs(inputs, inner, size, seed)
-    wanted = a.double() @ b.double()
-    found = (scaled_product(a, b, form, level, scaling) for level in range(levels + 1))
-    return Growth(form.name, inputs, tuple(relative_error(each, wanted) for each in found))
 
 
 def random_inputs(inputs: str, inner: int, size: int, seed: int | None = None) -> Pair:
