@@ -10,12 +10,10 @@ The kernels stand in `bias_relu.cu`; compiled once, they are kept on the disk. T
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.gpu.launching import PreparedLaunch, packed_launch, pycuda_function, pycuda_stream, raw_stream, typed
-from brrr.gpu.nvrtc import function
+from brrr.core.errors import ArgumentError
+from brrr.gpu.launching import packed_launch, pycuda_function, pycuda_stream
 
 if TYPE_CHECKING:
     import torch
@@ -136,32 +134,3 @@ def _check_tensor(call: str, name: str, tensor: torch.Tensor, axes: int) -> None
 
 def _nothing() -> None:
     """There is nothing to launch."""
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Bias and ReLU in place on whatever stream is torch's current one: by PyCUDA where it may, else by cuda-bindings.
-
-
-def prepared_here(operation: Operation, y: torch.Tensor, b: torch.Tensor | None = None) -> Callable[[], None]:
-    """As `bias_relu.prepared`, on any stream: that which is current now. UnavailableError without either library."""
-    try:
-        return prepared(operation, y, b)
-    except UnavailableError:
-        return by_bindings(operation, y, b)
-
-
-def by_bindings(operation: Operation, y: torch.Tensor, b: torch.Tensor | None = None) -> Callable[[], None]:
-    """By cuda-bindings, on torch's current stream as it is now; UnavailableError without them."""
-    check(operation, y, b)
-    rows, width = y.shape
-    if not y.numel():
-        return lambda: None
-    addresses = y.data_ptr(), 0 if b is None else b.data_ptr()
-    words = int(in_words(width, y.element_size(), *addresses))
-    try:
-        launched = function(SOURCE, kernel_name(operation, y), int(y.device.index))
-    except ImportError as error:
-        raise UnavailableError(f"bias_relu: cuda-bindings is not here ({error}); `pip install cuda-python`") from None
-    (across, down), block = launch_of(rows, width)
-    launch = PreparedLaunch(launched, (across, down, 1), block, typed(ARGUMENTS, (*addresses, rows, width, words)))
-    return partial(launch, raw_stream(y.device.index))

@@ -8,8 +8,8 @@
 
 | module | what |
 | --- | --- |
-| `multiply.py` | `matmul(a, b, accuracy=...)`, `explain`, `prepare` |
-| `network.py`, `layers.py`, `running.py`, `fastest_layer.py` | chains of layers: `StrassenMLP`, `fuse(model)` |
+| `multiply.py`, `product.py`, `verifying.py` | `matmul(a, b, accuracy=...)`, `explain`, `prepare` |
+| `network.py`, `layers.py`, `running.py`, `operators.py` | chains of layers: `StrassenMLP`, `fuse(model)` |
 | `ways.py` | every implementation: a base GEMM, and the levels outside it |
 | `choosing.py`, `pareto.py` | `plan(...)`: which implementation, and why; `frontier(...)`: all by time and error |
 | `predicting.py`, `accuracy.py`, `calibration.py` | time and error; their constants; the constraints of a product |
@@ -17,7 +17,7 @@
 | `workspace.py`, `operands.py`, `peeling.py` | memory and operands; odd sizes |
 | `algebra/` | the forms, their sums in whole numbers, and rounding errors |
 | `passes/` | sums of blocks before, between and after the products, each in one pass over memory |
-| `gemm/` | the products of blocks, by library or kernel |
+| `gemm/` | the products of blocks, by cuBLAS or torch |
 | `split/` | products of several short terms |
 
 Importing this loads neither numpy nor torch.

@@ -3,7 +3,7 @@
 >>> f"{predicted_error(WAYS['sgemm'], 8192):.1e}", f"{predicted_error(WAYS['sgemm-strassen-1'], 8192):.1e}"
 ('1.6e-06', '2.3e-06')
 
-Growth a level and roundings by `error_growth`: random, independent errors; matrices whose entries are independent, of
+Growth a level by `amplification`: random, independent errors; matrices whose entries are independent, of
 mean 0 and alike in size. To them come:
 
 - what tensor cores lose: their sums truncate, so that the error grows with the depth, not with its root (`splitting.py`
@@ -29,7 +29,6 @@ import numpy as np
 import numpy.typing as npt
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen.algebra.blocks import level_of
 from brrr.strassen.algebra.forms import Form, Signs, form_of
 from brrr.strassen.calibration import CONSTANTS
 from brrr.strassen.ways import FORM_NAMES, INNERS, LEVELS, WAYS, Inner, Way
@@ -107,7 +106,7 @@ def accuracy_limit(accuracy: float | str | None, k: int, operand: str = "float32
 
 def _rounded(bits: int) -> float:
     """The root mean square of roundings to so many bits."""
-    return math.sqrt(1 / (8 * math.log(2))) * 2.0**-bits  # error_growth.RMS, without numpy
+    return math.sqrt(1 / (8 * math.log(2))) * 2.0**-bits
 
 
 def _cut_factors(way: Way, inner: Inner, operand: str) -> float:
@@ -141,13 +140,7 @@ def _counted(form: str | None, level: int) -> tuple[float, float]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# How rounding errors grow with every level: what is expected of random inputs, and what cannot be exceeded.
-
-FLOAT32 = 2.0**-24
-"""Half the distance from 1 to the next float32: the largest relative error of rounding to nearest."""
-
-RMS = math.sqrt(1 / (8 * math.log(2)))
-"""The root mean square of such errors over the largest, for numbers whose logarithms are spread evenly."""
+# How rounding errors grow with every level, for random inputs.
 
 
 def amplification(form: str | Form) -> float:
@@ -161,49 +154,6 @@ def amplification(form: str | Form) -> float:
     return math.sqrt(float(sizes.sum()) / 8)
 
 
-def growth(form: str | Form) -> float:
-    """Expected growth of the error a level, where the products are summed from left to right in the result's type."""
-    return amplification(form) / math.sqrt(2)
-
-
-def stability_factor(form: str | Form) -> float:
-    """The largest growth of a block's error bound a level: the largest sum of |l|_1 |r|_1 over a result's products.
-
-    >>> stability_factor("strassen"), stability_factor("winograd")
-    (12.0, 18.0)
-
-    Ballard, Benson, Druinsky, Lipshitz and Schwartz, "Improving the numerical stability of fast matrix multiplication",
-    2016; the two values are Higham's (theorems 23.2 and 23.3).
-    """
-    form = form_of(form, "stability_factor")
-    sizes = abs(form.left).sum(axis=1, dtype=float) * abs(form.right).sum(axis=1, dtype=float)
-    return float((abs(form.result).astype(float) @ sizes).max())
-
-
-def bound(form: str | Form, level: SupportsIndex, inner: int, unit: float = FLOAT32) -> float:
-    """The largest possible error of an element, over the largest element of A times the largest of B; to first order.
-
-    >>> bound("strassen", 0, 1024, unit=2.0**-24) == 1024**2 * 2.0**-24
-    True
-
-    N. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, theorems 23.2 (Strassen) and 23.3
-    (Winograd), with `inner` the matrices' inner size. It holds for every input: weaker than the classical bound, which
-    holds for each element by its own row and column (equation 3.13).
-    """
-    form, level = form_of(form, "bound"), level_of(level, "bound")
-    if form.name not in _ADDITIONS:
-        raise ArgumentError("bound", "form", form.name, f"one of {', '.join(_ADDITIONS)}")
-    part, extra = -(-inner // (1 << level)), _ADDITIONS[form.name]
-    if level == 0:
-        return inner * inner * unit
-    grown = stability_factor(form) ** level * part * (part + extra)
-    return (grown - extra * (part << level)) * unit
-
-
-_ADDITIONS = {"strassen": 5, "winograd": 6}
-"""Each theorem's constant for the additions of blocks."""
-
-
 def _squares(signs: Signs) -> npt.NDArray[np.float64]:
     squares: npt.NDArray[np.float64] = (signs.astype(np.float64) ** 2).sum(axis=1)
     return squares
@@ -214,6 +164,10 @@ def _squares(signs: Signs) -> npt.NDArray[np.float64]:
 
 PLAIN = {"float64": "fp64", "float32": "sgemm", "float16": "fp16", "bfloat16": "bf16"}
 """The library's product of each type."""
+
+FEW_ROWS = 128
+"""With fewer rows no levels and no other product than the type's own are taken by themselves: b is most of the bytes,
+and other ways read more. On an H200 neither gained with 64 rows, and split products did with 128."""
 
 Inners = str | Sequence[str] | None
 
@@ -238,6 +192,11 @@ class Constraints:
     free_bytes: int | None = None
     eager: bool = False
     whole: bool = False
+
+    @property
+    def few_rows(self) -> bool:
+        """Whether they are too few for other ways than the simplest."""
+        return self.m < FEW_ROWS
 
     @property
     def limit_bytes(self) -> int | None:

@@ -74,12 +74,12 @@ def plan(
     up, as in a chain of layers, and nothing is peeled off.
     """
     request = checked(m, n, k, dtype, accuracy, level, form, inner, workspace_bytes, prepared, whole=whole)
+    return plan_of(request, device)
+
+
+def plan_of(request: Constraints, device: object) -> ProductPlan:
+    """The plan for what is asked: of tensors on "cuda" or "cpu", or on a device as `brrr.predict` takes it."""
     return _planned(request, _Where.of(device))
-
-
-def plan_of(request: Constraints, kind: str) -> ProductPlan:
-    """The plan for tensors on a device, "cuda" or "cpu"."""
-    return _planned(request, _Where(kind, None))
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def _exact_enough(each: ParetoPoint, request: Constraints) -> bool:
 
 
 def _chosen(fitting: list[ParetoPoint], request: Constraints, issued: bool) -> ParetoPoint:
-    """The fastest; others than the simpler ones only where they are ahead by more than predictions err.
+    """The fastest; others than the simpler ones only where they are ahead by more than predictions err, and rows many.
 
     issued: the host issues each launch, and a way takes no less than that does.
     """
@@ -176,7 +176,7 @@ def _chosen(fitting: list[ParetoPoint], request: Constraints, issued: bool) -> P
     simpler = [next((each for each in timed if each.way.classical), None)]
     simpler.append(next((each for each in timed if each.way.name in PLAIN.values()), None))
     for each in simpler:
-        if each is not None and taken(chosen) * GAIN > taken(each):
+        if each is not None and (request.few_rows or taken(chosen) * GAIN > taken(each)):
             chosen = each
     return chosen
 

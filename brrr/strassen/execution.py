@@ -11,13 +11,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import torch
 
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError
 from brrr.gpu.cublas_lt import Keeping
 from brrr.gpu.precision import float32_products
 from brrr.strassen import steps as aligned
@@ -27,14 +26,12 @@ from brrr.strassen.operands import Arena, Right, check_operands, check_out, oper
 from brrr.strassen.passes.launch import Run
 from brrr.strassen.passes.steps import post_add_step, pre_add_step
 from brrr.strassen.peeling import Sizes, copied, core_of, right_core, rows_of
+from brrr.strassen.steps import right_terms, split_steps
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import Buffers, product_dtype, rounded, workspace_bytes
 
 ALONG_K_LEVELS = 2
 """Up to so many levels TF32's prepared factors lie along k; the many small products of three are slower that way."""
-
-FEW_ROWS = 64
-"""Up to so many rows a product with a network's weights is looked for among cuBLAS's and cuBLASLt's kernels."""
 
 
 def prepared(way: Way, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> Callable[[], None]:
@@ -102,7 +99,7 @@ def steps(
     if core != sizes:
         return peeled_steps(way, core, a, right, out, arena)
     if way.kind.split:
-        return aligned.split_steps(way, a, right, out, arena)
+        return split_steps(way, a, right, out, arena)
     if way.nested:
         return nested_steps(way, a, right, out, arena)
     if not way.level and (made := _aligned(way, a, right, out, arena)):
@@ -144,28 +141,10 @@ def _classical(
     dtype = getattr(torch, way.dtype)
     b = factors[0] if factors else right.source
     if a.dtype == dtype:
-        found = _of_few_rows(way, a, b, out) if right.transposed else None
-        return [*making, found or matrix_step(way.kind, a, b, out, right_transposed=right.transposed)]
+        return [*making, matrix_step(way.kind, a, b, out, right_transposed=right.transposed)]
     left, product = arena.take(tuple(a.shape), dtype), arena.take(tuple(out.shape), dtype)
     multiply = matrix_step(way.kind, left, b, product, right_transposed=right.transposed)
     return [*making, partial(left.copy_, a), multiply, partial(out.copy_, product)]
-
-
-def _of_few_rows(way: Way, a: torch.Tensor, w: torch.Tensor, out: torch.Tensor) -> Run | None:
-    """With Linear's weights (n, k) on a GPU, the fastest of both libraries' kernels, tried once for a shape.
-
-    For few rows cuBLAS's own choice may be several times off the best. None for other operands, or without nvmath.
-    """
-    whole = all(each.is_contiguous() for each in (a, w, out))
-    if way.inner != "sgemm" or not a.is_cuda or not whole or a.shape[0] > FEW_ROWS:
-        return None
-    from brrr.gpu.cublas import blas_on
-    from brrr.gpu.cublas_lt import fastest_product
-
-    index = int(a.device.index)
-    with suppress(UnavailableError):
-        return fastest_product(blas_on(index, int(torch.cuda.current_stream(index).cuda_stream)), a, w, out)
-    return None
 
 
 def _levels(
@@ -188,7 +167,7 @@ def _right_steps(way: Way, right: Right, arena: Arena) -> tuple[list[Run], tuple
     """What makes the right side's factors, and where they will be; nothing where it is taken as it is."""
     dtype, source = getattr(torch, way.dtype), right.source
     if way.kind.split:
-        return aligned.right_terms(way, right, arena)
+        return right_terms(way, right, arena)
     if way.level:
         rows, columns = source.shape
         shape = buffer_shape(rows, columns, "right", way.level, right.transposed)

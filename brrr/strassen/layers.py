@@ -7,9 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -17,9 +16,9 @@ import torch
 from torch import nn
 
 from brrr.core.errors import ArgumentError
-from brrr.gpu import is_gpu
-from brrr.strassen.accuracy import PLAIN, Inners, checked
-from brrr.strassen.choosing import ProductPlan, plan, plan_of
+from brrr.gpu.precision import float32_products
+from brrr.strassen.accuracy import Inners, checked
+from brrr.strassen.choosing import ProductPlan, plan_of
 from brrr.strassen.execution import prepare_right
 from brrr.strassen.operands import Right
 from brrr.strassen.ways import INNERS, Way
@@ -52,8 +51,47 @@ class Layer:
         y = nn.functional.linear(x, self.weight, self.bias)
         return torch.relu(y) if self.relu else y
 
+    def into(self, x: torch.Tensor, out: torch.Tensor, *, tf32: bool = False) -> None:
+        """The same into `out`, in TF32 or not, whatever torch's switch says."""
+        with float32_products(tf32):
+            if self.bias is None:
+                torch.mm(x, self.weight.t(), out=out)
+            else:
+                torch.addmm(self.bias, x, self.weight.t(), out=out)
+        activate(out, None, self.relu)
+
 
 Chain = tuple[Layer, ...]
+
+
+def activate(out: torch.Tensor, bias: torch.Tensor | None, relu: bool) -> None:
+    """Bias and ReLU in place.
+
+    >>> y = torch.tensor([[-1.0, 1.0]])
+    >>> activate(y, torch.tensor([0.5, 0.5]), relu=True)
+    >>> y
+    tensor([[0.0000, 1.5000]])
+    """
+    if bias is not None:
+        out.add_(bias)
+    if relu:
+        out.relu_()
+
+
+def flat(chain: Chain) -> tuple[list[torch.Tensor], str]:
+    """A chain as what an operator takes: weights and biases in order, and a word a layer of "b" (bias) and "r" (ReLU).
+
+    >>> flat((Layer(torch.ones(2, 3), torch.ones(2)), Layer(torch.ones(1, 2), relu=False)))[1]
+    'br '
+    """
+    tensors = [each for layer in chain for each in (layer.weight, layer.bias) if each is not None]
+    return tensors, " ".join("b" * (layer.bias is not None) + "r" * layer.relu for layer in chain)
+
+
+def chain_of(tensors: Iterable[torch.Tensor], layout: str) -> Chain:
+    """The chain again."""
+    given, words = iter(tensors), layout.split(" ")
+    return tuple(Layer(next(given), next(given) if "b" in word else None, "r" in word) for word in words)
 
 
 def layers_of(modules: Iterable[nn.Module]) -> Chain:
@@ -176,85 +214,13 @@ class Limits:
         return {"accuracy": self.accuracy, "level": self.level, "form": self.form, "inner": self.inner}
 
 
-def plans_of(
-    shapes: Iterable[tuple[int, int]], rows: int, dtype: str, kind: str, limits: Limits, *, prepared: bool = True,
-    eager: bool = False,
-) -> list[ProductPlan]:  # fmt: skip
-    """The plan of each layer, by its weight's shape (n, k), for so many rows on "cuda" or "cpu".
-
-    eager: the host issues each launch, rather than a CUDA Graph.
-    """
-    more: dict[str, Any] = {"workspace_bytes": None, "prepared": prepared, "eager": eager, "whole": True}
-    made = (checked(rows, n, k, dtype, **limits.options, **more) for n, k in shapes)
-    return [plan_of(each, kind) for each in made]
-
-
-def plans_on(
-    shapes: Iterable[tuple[int, int]], rows: int, dtype: str, device: object, limits: Limits
-) -> list[ProductPlan]:
-    """The same on a device as `brrr.predict` takes it."""
-    options: dict[str, Any] = {"prepared": True, "whole": True, **limits.options}
-    return [plan(rows, n, k, dtype=dtype, device=device, **options) for n, k in shapes]
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# With few rows a layer's weights are most of what is moved: there levels and split products are left out.
-
-LEVELS_FROM, SPLITS_FROM = 65, 128
-"""Rows from which a level, and a product split into terms, are considered. On an H200 no level gained with 32 rows or
-fewer, up to 64 the weights' bytes allow none to; split products lost to the library's fastest product with 64 rows or
-fewer (weights of 4096 x 4096), and gained with 128."""
-
-WHY = "With so few rows the weights are most of the bytes, of which other ways read more."
-
-Again = Callable[[Limits], ProductPlan]
-
-
 def planned(
     shapes: Iterable[tuple[int, int]], rows: int, dtype: str, device: object, limits: Limits, *, prepared: bool = True,
     eager: bool = False,
 ) -> list[ProductPlan]:  # fmt: skip
-    """The plan of each layer, by its weight's shape (n, k).
+    """The plan of each layer, by its weight's shape (n, k); device: "cuda" or "cpu", or as `brrr.predict` takes it.
 
-    device: "cuda" or "cpu" for tensors that are there, or as `brrr.predict` takes it (then `prepared`, in a graph).
+    eager: the host issues each launch, rather than a CUDA Graph.
     """
-
-    def plan_one(shape: tuple[int, int], wanted: Limits) -> ProductPlan:
-        if isinstance(device, str) and device in ("cuda", "cpu"):
-            return plans_of([shape], rows, dtype, str(device), wanted, prepared=prepared, eager=eager)[0]
-        return plans_on([shape], rows, dtype, device, wanted)[0]
-
-    on_gpu = _on_gpu(device)
-    made = []
-    for shape in shapes:
-        plan = plan_one(shape, limits)
-        fit = not on_gpu or limits.level or fits(plan.way, rows)
-        made.append(plan if fit else _simpler(plan, limits, dtype, lambda wanted, shape=shape: plan_one(shape, wanted)))  # type: ignore[misc]
-    return made
-
-
-def fits(way: Way, rows: int) -> bool:
-    """Whether a way is one for so many rows.
-
-    >>> fits(Way("fp16x3"), 128), fits(Way("fp16x3", 1, "strassen"), 32), fits(Way("sgemm"), 1)
-    (True, False, True)
-    """
-    return rows >= (LEVELS_FROM if way.level else SPLITS_FROM if way.kind.split else 0)
-
-
-def _simpler(plan: ProductPlan, limits: Limits, dtype: str, again: Again) -> ProductPlan:
-    """The best without levels, else the type's own product, where the limits allows it; the plan itself where not."""
-    names = (limits.inner,) if isinstance(limits.inner, str) else limits.inner or ()
-    inners = [limits.inner, PLAIN[dtype]] if not names or PLAIN[dtype] in names else [limits.inner]
-    for inner in inners:
-        with suppress(ArgumentError):  # not exact enough
-            found = again(Limits(limits.accuracy, 0, None, inner))
-            if fits(found.way, plan.m):
-                return replace(found, why=WHY, estimates=plan.estimates)
-    return plan
-
-
-def _on_gpu(device: object) -> bool:
-    from brrr.roofline.device_model import model_of
-
-    return is_gpu(device) or (device != "cpu" and model_of(device).is_gpu)  # type: ignore[arg-type]
+    more: dict[str, Any] = {"workspace_bytes": None, "prepared": prepared, "eager": eager, "whole": True}
+    return [plan_of(checked(rows, n, k, dtype, **limits.options, **more), device) for n, k in shapes]

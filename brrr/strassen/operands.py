@@ -141,9 +141,25 @@ def check_out(call: str, out: object, a: torch.Tensor, n: int, *others: torch.Te
     if (tuple(out.shape), out.dtype, out.device) != (shape, a.dtype, a.device):
         found, wanted = f"{out.dtype} {tuple(out.shape)} on {out.device}", f"{a.dtype} {shape} on {a.device}"
         raise ArgumentError(call, "out", found, wanted)
+    if not in_memory(out):
+        return
     memory = out.untyped_storage().data_ptr()
     if out.numel() and any(each.untyped_storage().data_ptr() == memory for each in (a, *others) if each.numel()):
         raise ArgumentError(call, "out", "the memory of an operand", "a tensor of its own")
+
+
+def in_memory(x: torch.Tensor) -> bool:
+    """Whether a tensor has numbers of its own to be read by their address; what stands for one while tracing has not.
+
+    >>> in_memory(torch.ones(2)), in_memory(torch.ones(2, device="meta"))
+    (True, False)
+    """
+    if type(x) not in (torch.Tensor, torch.nn.Parameter) or torch.compiler.is_compiling():
+        return False
+    try:
+        return bool(x.data_ptr()) or not x.numel()
+    except RuntimeError:  # inside torch.vmap, torch.func.grad and the like
+        return False
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -164,18 +180,6 @@ class Arena:
                 f"matmul: it needs a workspace of {nbytes} bytes on {device}, and there are less. Give workspace_bytes "
                 "for an order that takes less, or level=0"
             ) from error
-
-    @classmethod
-    def over(cls, memory: torch.Tensor) -> Arena:
-        """Over memory that is there, in bytes."""
-        made = cls.__new__(cls)
-        made.nbytes, made._taken, made._memory = memory.numel(), 0, memory
-        return made
-
-    @property
-    def memory(self) -> torch.Tensor:
-        """All of it, in bytes."""
-        return self._memory
 
     @property
     def left_bytes(self) -> int:

@@ -18,10 +18,10 @@ from brrr.core import units
 from brrr.gpu import is_gpu
 from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen.accuracy import Constraints, predicted_error
-from brrr.strassen.peeling import copied, core_of
+from brrr.strassen.peeling import block_sizes, copied, core_of
 from brrr.strassen.predicting import Predictor
 from brrr.strassen.ways import WAYS, Way
-from brrr.strassen.workspace import block_sizes, fits_aligned, least_depth, workspace_bytes
+from brrr.strassen.workspace import fits_aligned, least_depth, workspace_bytes
 
 
 @dataclass(frozen=True)
@@ -179,6 +179,8 @@ def why(
     said = ["Nothing is predicted, as no peaks of this device are known"] if chosen.seconds is None else []
     if request.level is not None or (request.inner and len(fitting) == 1):
         said.append("As asked for" + (f"; {_paying(chosen, classical_s)}" if request.level else ""))
+    elif request.few_rows and chosen.way.classical:
+        said.append("With so few rows the right operand is most of the bytes, of which other ways read more")
     elif chosen.seconds is not None:
         said.append(f"The fastest of {len(fitting)} with an error of at most {limit:.1e}{_against(chosen, fitting)}")
     return " ".join(f"{each}." for each in [*said, *_notes(chosen, request)])

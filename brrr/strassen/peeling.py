@@ -27,7 +27,7 @@ from functools import lru_cache
 from itertools import product as pairs
 from typing import NamedTuple
 
-from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE, MAX_LEVEL, block_shape
+from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE, block_shape
 from brrr.strassen.calibration import CONSTANTS
 from brrr.strassen.ways import SIZES, Way
 from brrr.strassen.ways import WAYS as WAYS
@@ -132,6 +132,30 @@ def aligned_size(size: int) -> int:
     return -(-size // COLUMN_MULTIPLE) * COLUMN_MULTIPLE
 
 
+def block_sizes(way: Way, m: int, n: int, k: int) -> tuple[int, int, int]:
+    """Rows, depth and columns of a way's block products.
+
+    >>> block_sizes(WAYS["sgemm-strassen-1"], 100, 60, 30), block_sizes(WAYS["sgemm"], 100, 60, 30)
+    ((50, 16, 32), (100, 30, 60))
+    """
+    if not way.level:
+        return m, k, n
+    if way.nested:
+        return block_sizes(way.within, *halves(m, n, k))
+    rows, deep = block_shape(m, k, way.level)
+    return rows, deep, block_shape(k, n, way.level)[1]
+
+
+def halves(m: int, n: int, k: int) -> Sizes:
+    """The sizes (m, n, k) of one level's products.
+
+    >>> halves(101, 30, 60)
+    (51, 16, 32)
+    """
+    rows, deep = block_shape(m, k, 1)
+    return rows, block_shape(k, n, 1)[1], deep
+
+
 def thin_parts(core: Sizes, m: int, n: int, k: int) -> list[Sizes]:
     """The thin products (m, n, k) beside a core: what k, n and m have left over, in this order.
 
@@ -182,20 +206,11 @@ def _below(size: int, units: tuple[int, ...]) -> list[int]:
 
 def _seconds(way: Way, core: Sizes, sizes: Sizes, operand: str) -> float:
     """A core's products in full tiles, and the thin products beside it."""
-    rows, deep, columns = _blocks(way, core)
+    rows, deep, columns = block_sizes(way, *core)
     tiled = min(_up(rows, tile) * _up(columns, tile) / share for tile, share in TILES)
     parts = thin_parts(core, *sizes)
     thin_s = sum(_thin_s(each, each[2] < sizes[2], operand) for each in parts)
     return way.products * 2.0 * tiled * deep / _rate(way) + thin_s
-
-
-def _blocks(way: Way, core: Sizes) -> Sizes:
-    """Rows, depth and columns of the block products."""
-    rows, columns, deep = core
-    for _ in range(way.level - MAX_LEVEL):
-        (rows, deep), columns = block_shape(rows, deep, 1), block_shape(deep, columns, 1)[1]
-    level = min(way.level, MAX_LEVEL)
-    return *block_shape(rows, deep, level), block_shape(deep, columns, level)[1]
 
 
 def _thin_s(part: Sizes, added: bool, operand: str) -> float:

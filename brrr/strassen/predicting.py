@@ -18,9 +18,19 @@ from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.gpu import is_gpu
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS, rate_of
-from brrr.strassen.peeling import NOTHING, Sizes, aligned_size, copied, core_of, thin_bytes, thin_parts
+from brrr.strassen.peeling import (
+    NOTHING,
+    Sizes,
+    aligned_size,
+    block_sizes,
+    copied,
+    core_of,
+    halves,
+    thin_bytes,
+    thin_parts,
+)
 from brrr.strassen.ways import INNERS, SIZES, WAYS, Inner, Way
-from brrr.strassen.workspace import Traffic, block_sizes, blocks_added, halves, inside
+from brrr.strassen.workspace import Traffic, blocks_added
 
 if TYPE_CHECKING:
     from brrr.roofline.device_model import Where
@@ -113,9 +123,8 @@ class Predictor:
 
     def _nested(self, way: Way, sizes: Sizes, operand: str) -> Parts:
         """The outermost level's passes, and seven products of half the sizes one after another."""
-        around, (rows, deep, columns) = self._passes(way.outermost, *sizes, operand), halves(*sizes)
-        each = self._core(way.within, (rows, columns, deep), operand)
-        left_s, right_s, post_add_s = around
+        left_s, right_s, post_add_s = self._passes(way.outermost, *sizes, operand)
+        each = self._core(way.within, halves(*sizes), operand)
         return Parts(
             left_s + 7 * each.left_s,
             right_s + 7 * each.right_s,
@@ -147,11 +156,11 @@ class Predictor:
         """
         if not depth:
             return self.parts(way, m, n, k, operand, whole=whole, aligned=aligned).total_s
-        rows, deep, columns = halves(m, n, k)
+        rows, columns, deep = halves(m, n, k)
         size, (before, behind) = SIZES[operand], blocks_added(str(way.form))
         blocks = before * (rows * deep + deep * columns) + behind * rows * columns
         sums_s = self._pass((2 * size * blocks, size * blocks), 3.0 * size * blocks)
-        return 7 * self.total_s(inside(way), rows, columns, deep, operand, depth - 1, whole=True) + sums_s
+        return 7 * self.total_s(way.within, rows, columns, deep, operand, depth - 1, whole=True) + sums_s
 
     def chain_s(self, way: Way, layers: int, rows: int, hidden: int, operand: str = "float32") -> float:
         """A network of square layers, one pass over memory between the products of two; weights prepared."""

@@ -1,5 +1,6 @@
 """A chain of layers run by Strassen products, the passes between two of them fused: buffers and launches made once.
 
+>>> from brrr.strassen.layers import Layer
 >>> chain = (Layer(torch.randn(16, 16), torch.randn(16)), Layer(torch.randn(8, 16), None, relu=False))
 >>> x, way = torch.randn(4, 16), Way("sgemm", 1, "strassen", prepared=True)
 >>> run = ChainRun(chain, (way, way), [prepare_right(Right(layer.weight, True), way) for layer in chain], x)
@@ -15,18 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from brrr.gpu.cublas_lt import capturing
+from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.execution import prepare_right, run_all, steps
-from brrr.strassen.fastest_layer import activate, one_call
-from brrr.strassen.fastest_layer import layer_step as classical_step
 from brrr.strassen.gemm.products import product_step
-from brrr.strassen.layers import Chain, Layer, Limits
+from brrr.strassen.layers import Chain, Limits, activate
 from brrr.strassen.multiply import matmul
 from brrr.strassen.operands import Arena, Right, operand_name
 from brrr.strassen.passes.launch import Run
@@ -39,15 +37,14 @@ class ChainRun:
     """One chain, ways and number of rows: a call makes the launches that depend on where x and the result lie.
 
     ways: one a layer, prepared; rights: each layer's weights, ready for its way. `kept`: tensors (m, n) that also get
-    each layer's output, for training; None keeps none. eager: the host's time for launches counts.
+    each layer's output, for training; None keeps none.
     """
 
     def __init__(
         self, chain: Chain, ways: Sequence[Way], rights: Sequence[Right], x: torch.Tensor, *,
-        kept: Sequence[torch.Tensor] | None = None, eager: bool = True,
+        kept: Sequence[torch.Tensor] | None = None,
     ) -> None:  # fmt: skip
-        self.chain, self.ways, self.rights, self.eager = chain, tuple(ways), tuple(rights), eager
-        self._classical = [layer for layer, way in zip(chain, self.ways, strict=True) if way.classical]
+        self.chain, self.ways, self.rights = chain, tuple(ways), tuple(rights)
         self.rows, self.dtype = x.shape[0], x.dtype
         self._arena = Arena(self._needed(operand_name(x)), x.device)
         self._left, self._products = self._buffers()
@@ -117,12 +114,11 @@ class ChainRun:
         return [*made, post_add_step(self._products[place], way, target, bias=layer.bias, relu=layer.relu)]
 
     def _library(self, place: int, source: torch.Tensor | None, target: torch.Tensor | None) -> list[Run]:
-        """A product that stands alone; bias and ReLU behind it, or in it, for what the libraries have themselves."""
+        """A product that stands alone; bias and ReLU behind it, or by torch what torch has itself."""
         assert source is not None and target is not None
         layer, way, right = self.chain[place], self.ways[place], self.rights[place]
-        if one_call(way, operand_name(source)):
-            asked = {"tf32": way.inner == "tf32", "among": self._classical, "eager": self.eager}
-            return [classical_step(source, layer, target, **asked)]  # type: ignore[arg-type]
+        if way.classical and way.inner in (PLAIN[operand_name(source)], "tf32"):
+            return [partial(layer.into, source, target, tf32=way.inner == "tf32")]
         with self._arena.mark():
             made = steps(way, source, right, target, self._arena)
         return [*made, partial(activate, target, layer.bias, layer.relu)]
@@ -188,54 +184,27 @@ def _size(shape: tuple[int, ...], dtype: torch.dtype) -> int:
 # A chain's training step: the forward pass keeps each layer's output, the backward pass multiplies in the same ways.
 
 
-def trained(chain: Chain, x: torch.Tensor, ways: Sequence[Way], limits: Limits) -> torch.Tensor:
-    """The chain's result for x, (rows, k), through which gradients flow to x, weights and biases."""
-    relus = tuple(layer.relu for layer in chain)
-    tensors = [tensor for layer in chain for tensor in (layer.weight, layer.bias)]
-    made = _Trained.apply(x, tuple(ways), limits, relus, *tensors)  # type: ignore[no-untyped-call]
-    result: torch.Tensor = made
-    return result
+def outputs_of(chain: Chain, x: torch.Tensor, ways: Sequence[Way]) -> list[torch.Tensor]:
+    """Each layer's output."""
+    outputs = [x.new_empty(x.shape[0], layer.n) for layer in chain]
+    pairs = zip(chain, ways, strict=True)
+    rights = [prepare_right(Right(layer.weight, True), way, once=False) for layer, way in pairs]
+    ChainRun(chain, ways, rights, x, kept=outputs)(x, outputs[-1])
+    return outputs
 
 
-class _Trained(torch.autograd.Function):
-    """All layers as one function of x, weights and biases."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, x: torch.Tensor, ways: tuple[Way, ...], limits: Limits, relus: tuple[bool, ...],
-        *tensors: torch.Tensor | None,
-    ) -> torch.Tensor:  # fmt: skip
-        chain = _chain(tensors, relus)
-        outputs = [x.new_empty(x.shape[0], layer.n) for layer in chain]
-        pairs = zip(chain, ways, strict=True)
-        rights = [prepare_right(Right(layer.weight, True), way, once=False) for layer, way in pairs]
-        ChainRun(chain, ways, rights, x, kept=outputs)(x, outputs[-1])
-        ctx.save_for_backward(x, *outputs, *tensors)
-        ctx.limits, ctx.relus = limits, relus
-        return outputs[-1]
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        count = len(ctx.relus)
-        x, *rest = ctx.saved_tensors
-        outputs, tensors = rest[:count], rest[count:]
-        inputs, options = [x, *outputs[:-1]], ctx.limits.options
-        found: list[torch.Tensor | None] = []
-        for place in reversed(range(count)):
-            weight, bias = tensors[2 * place], tensors[2 * place + 1]
-            wanted = ctx.needs_input_grad[4 + 2 * place], ctx.needs_input_grad[5 + 2 * place]
-            if ctx.relus[place]:
-                gradient = torch.where(outputs[place] > 0, gradient, 0)
-            of_bias = gradient.sum(0) if bias is not None and wanted[1] else None
-            of_weight = matmul(gradient.t(), inputs[place], **options) if wanted[0] else None
-            found = [of_weight, of_bias, *found]
-            if any(ctx.needs_input_grad[4 : 4 + 2 * place]) or ctx.needs_input_grad[0]:
-                gradient = matmul(gradient, weight, **options)
-        return (gradient if ctx.needs_input_grad[0] else None, None, None, None, *found)
-
-
-def _chain(tensors: Sequence[torch.Tensor | None], relus: Sequence[bool]) -> Chain:
-    """Weights and biases in turn, as layers."""
-    pairs = zip(tensors[::2], tensors[1::2], relus, strict=True)
-    return tuple(Layer(weight, bias, relu) for weight, bias, relu in pairs if weight is not None)
+def gradients(
+    chain: Chain, x: torch.Tensor, outputs: Sequence[torch.Tensor], gradient: torch.Tensor, wanted: Sequence[bool],
+    limits: Limits,
+) -> list[torch.Tensor | None]:  # fmt: skip
+    """Of x, and of weights and biases in the order of `flat`; None for what is not wanted."""
+    inputs, left, found = [x, *outputs[:-1]], list(wanted), list[torch.Tensor | None]()
+    for layer, given, output in reversed(list(zip(chain, inputs, outputs, strict=True))):
+        if layer.relu:
+            gradient = torch.where(output > 0, gradient, 0)
+        if layer.bias is not None:
+            found.insert(0, gradient.sum(0) if left.pop() else None)
+        found.insert(0, matmul(gradient.t(), given, **limits.options) if left.pop() else None)
+        if any(left):
+            gradient = matmul(gradient, layer.weight, **limits.options)
+    return [gradient if left[0] else None, *found]

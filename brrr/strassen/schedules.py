@@ -1,5 +1,6 @@
 """A product in little memory: the outer levels one product after another, each in the same few buffers.
 
+>>> from brrr.strassen.workspace import workspace_bytes
 >>> a, b, out = torch.randn(64, 48), torch.randn(48, 32), torch.empty(64, 32)
 >>> way = Way("sgemm", 2, "winograd")
 >>> run_depth_first(way, 2, a, Right.of(b), out, Arena(workspace_bytes(way, 64, 32, 48, depth=2), "cpu"))
@@ -14,21 +15,14 @@ Strassen-Winograd's matrix multiplication algorithm", 2009.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
-
 import torch
 
 from brrr.strassen.algebra.forms import Form, form_of
 from brrr.strassen.execution import run_all, steps
 from brrr.strassen.operands import Arena, Right
-from brrr.strassen.passes.launch import Run
 from brrr.strassen.passes.steps import signed_into
+from brrr.strassen.peeling import halves
 from brrr.strassen.ways import Way
-from brrr.strassen.workspace import halves, inside
-from brrr.strassen.workspace import workspace_bytes as workspace_bytes
 
 Blocks = list[torch.Tensor]
 
@@ -40,7 +34,7 @@ def run_depth_first(way: Way, depth: int, a: torch.Tensor, right: Right, out: to
             run_all(steps(way, a, right, out, arena, whole=True))
         return
     form = form_of(str(way.form))
-    rows, deep, columns = halves(a.shape[0], right.n, right.k)
+    rows, columns, deep = halves(a.shape[0], right.n, right.k)
     with arena.mark():
         factor = arena.take((rows, deep), a.dtype)
         other = arena.take((deep, columns), a.dtype)
@@ -50,7 +44,7 @@ def run_depth_first(way: Way, depth: int, a: torch.Tensor, right: Right, out: to
         for number in range(len(form.left)):
             _sum(factor, form.left[number].tolist(), left)
             _sum(other, form.right[number].tolist(), below)
-            run_depth_first(inside(way), depth - 1, factor, Right(other), product, arena)
+            run_depth_first(way.within, depth - 1, factor, Right(other), product, arena)
             _give(form, number, product, results)
 
 
@@ -77,80 +71,3 @@ def _give(form: Form, number: int, product: torch.Tensor, results: Blocks) -> No
             block.add_(part, alpha=signs[number])
         else:
             signed_into(block, [(signs[number], part)])
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Steps kept for the next call with the same addresses: in a loop, `matmul` makes its launches once.
-
-KINDS = ("cuda",)
-"""Where launches are worth keeping."""
-
-MOST = 64
-"""Products that are kept; the one that was used longest ago goes first."""
-
-_KEPT: OrderedDict[tuple[Any, ...], list[Run]] = OrderedDict()
-
-Make = Callable[[Way, torch.Tensor, Right, torch.Tensor, Arena], list[Run]]
-
-
-def kept_steps(make: Make, way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
-    """What `make` (`execution.steps`) makes of these, or has made of others at the same addresses.
-
-    While a CUDA Graph is captured nothing is kept or taken: what is made then may lie in the graph's own memory. Nor
-    for a nested way that is prepared, whose many parts would have to be compared, nor by a torch that has no tensors
-    over memory they do not own.
-    """
-    if a.device.type not in KINDS or not _can_point() or right.parts or _capturing(a):
-        return make(way, a, right, out, arena)
-    tensors = (a, right.source, out, arena.memory, *right.factors)
-    key = (way, right.transposed, right.made_transposed, right.core, _stream(a), *map(_place, tensors))
-    found = _KEPT.pop(key, None)
-    if found is None:
-        with torch.inference_mode(False), torch.no_grad():
-            left, source, result, memory, *factors = map(pointing, tensors)
-            below = replace(right, source=source, factors=tuple(factors))
-            found = make(way, left, below, result, Arena.over(memory))
-    _KEPT[key] = found
-    while len(_KEPT) > MOST:
-        _KEPT.popitem(last=False)
-    return found
-
-
-def forget() -> None:
-    """Empties the memory."""
-    _KEPT.clear()
-
-
-def _can_point() -> bool:
-    """Whether this torch makes tensors over memory that they don't own; it is no public function of it."""
-    return hasattr(torch._C, "_construct_storage_from_data_pointer")
-
-
-def pointing(x: torch.Tensor) -> torch.Tensor:
-    """A tensor of the same numbers that does not keep them alive.
-
-    >>> x = torch.arange(6.0).view(2, 3).t()
-    >>> torch.equal(pointing(x), x), pointing(x).data_ptr() == x.data_ptr()
-    (True, True)
-    """
-    elements = 1 + sum((size - 1) * step for size, step in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
-    made: torch.Tensor = torch.empty(0, dtype=x.dtype, device=x.device)
-    storage = torch._C._construct_storage_from_data_pointer(x.data_ptr(), x.device, elements * x.element_size())
-    return made.set_(storage, 0, x.shape, x.stride())
-
-
-def _place(x: torch.Tensor) -> tuple[Any, ...]:
-    """All that a launch knows of a tensor."""
-    return x.data_ptr(), x.dtype, x.device, x.shape, x.stride()
-
-
-def _stream(x: torch.Tensor) -> int:
-    if not x.is_cuda:
-        return 0
-    from brrr.gpu.launching import raw_stream
-
-    return raw_stream(x.device.index)
-
-
-def _capturing(x: torch.Tensor) -> bool:
-    return x.is_cuda and torch.cuda.is_current_stream_capturing()

@@ -158,7 +158,7 @@ class Way:
 
     @property
     def within(self) -> Way:
-        """The way of the outermost level's products, prepared if this one is.
+        """The way of the outermost level's products: one level less, prepared if this one is.
 
         >>> Way("sgemm", 4, "strassen", prepared=True).within.name
         'sgemm-strassen-3-prepared'

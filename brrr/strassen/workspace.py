@@ -30,8 +30,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from brrr.strassen.algebra.blocks import block_shape
-from brrr.strassen.peeling import NOTHING, aligned_size, copied
+from brrr.strassen.peeling import NOTHING, aligned_size, block_sizes, copied, halves
 from brrr.strassen.ways import SIZES, Way
 from brrr.strassen.ways import WAYS as WAYS
 
@@ -74,7 +73,7 @@ class Buffers:
         aligned: whether a classical product's operands are copied to aligned rows where that pays.
         """
         if way.nested:
-            around, within = cls.of(way.outermost, m, n, k, operand), cls.of(way.within, *_half(m, n, k), operand)
+            around, within = cls.of(way.outermost, m, n, k, operand), cls.of(way.within, *halves(m, n, k), operand)
             return around.and_also(within)
         inner, made = way.kind, product_dtype(way, operand)
         copies = copied(way, m, n, k, operand) if aligned else NOTHING
@@ -106,20 +105,6 @@ class Buffers:
         return sum(map(rounded, (self.left, self.right, self.products)))
 
 
-def block_sizes(way: Way, m: int, n: int, k: int) -> tuple[int, int, int]:
-    """Rows, depth and columns of a way's block products.
-
-    >>> block_sizes(WAYS["sgemm-strassen-1"], 100, 60, 30), block_sizes(WAYS["sgemm"], 100, 60, 30)
-    ((50, 16, 32), (100, 30, 60))
-    """
-    if not way.level:
-        return m, k, n
-    if way.nested:
-        return block_sizes(way.within, *_half(m, n, k))
-    rows, deep = block_shape(m, k, way.level)
-    return rows, deep, block_shape(k, n, way.level)[1]
-
-
 def product_dtype(way: Way, operand: str) -> str:
     """The type of a way's products: float32, or the factors' own where they are the result as they are.
 
@@ -144,35 +129,10 @@ def workspace_bytes(
     if not depth:
         needed = Buffers.of(way, m, n, k, operand, aligned=aligned)
         return replace(needed, right=0).total if way.prepared else needed.total
-    rows, deep, columns = halves(m, n, k)
+    rows, columns, deep = halves(m, n, k)
     size = SIZES[operand]
     own = sum(rounded(size * each) for each in (rows * deep, deep * columns, rows * columns))
-    return own + workspace_bytes(inside(way), rows, columns, deep, operand, depth - 1)
-
-
-def halves(m: int, n: int, k: int) -> tuple[int, int, int]:
-    """Rows, depth and columns of the blocks of one level.
-
-    >>> halves(101, 60, 30)
-    (51, 16, 32)
-    """
-    rows, deep = block_shape(m, k, 1)
-    return rows, deep, block_shape(k, n, 1)[1]
-
-
-def _half(m: int, n: int, k: int) -> tuple[int, int, int]:
-    """The sizes of one level's products, in the order m, n, k."""
-    rows, deep, columns = halves(m, n, k)
-    return rows, columns, deep
-
-
-def inside(way: Way) -> Way:
-    """The way of a level's products: one level less.
-
-    >>> inside(WAYS["sgemm-winograd-1"]).name
-    'sgemm'
-    """
-    return Way(way.inner, way.level - 1, way.form)
+    return own + workspace_bytes(way.within, rows, columns, deep, operand, depth - 1)
 
 
 def fits_aligned(way: Way, m: int, n: int, k: int, operand: str, limit_bytes: int | None) -> bool:

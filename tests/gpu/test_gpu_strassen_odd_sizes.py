@@ -9,7 +9,7 @@ import torch
 
 from brrr.core.errors import UnavailableError
 from brrr.running.graphs import capture
-from brrr.strassen import WAYS, Way, explain, matmul, prepare, schedules
+from brrr.strassen import WAYS, Way, explain, matmul, prepare
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.execution import peeled_steps, prepare_right, prepared, run_all
 from brrr.strassen.operands import Arena, Right
@@ -157,11 +157,10 @@ def test_never_more_memory_than_stated_at_odd_sizes() -> None:
         assert error(out, a, b) <= ROOM * predicted_error(WAYS["bf16"], n, "bfloat16")
 
 
-# --- steps that are kept ----------------------------------------------------------------------------------------------
+# --- again and again at the same addresses ----------------------------------------------------------------------------
 
 
-def test_kept_steps_are_right_for_new_numbers_and_hold_no_memory() -> None:
-    schedules.forget()
+def test_the_same_addresses_are_right_for_new_numbers_and_no_memory_is_held() -> None:
     for options in ({"inner": "fp16x3", "level": 0}, {"inner": "sgemm", "level": 1}, {"inner": "bf16", "level": 0}, {}):
         a, b, out = normal(1025, 1000), normal(1000, 1031), spoilt(1025, 1031)
         for _ in range(3):
@@ -173,11 +172,9 @@ def test_kept_steps_are_right_for_new_numbers_and_hold_no_memory() -> None:
         size = a.nbytes + b.nbytes + out.nbytes
         del a, b, out
         assert torch.cuda.memory_allocated() <= before - size
-    assert schedules._KEPT
 
 
-def test_kept_steps_on_two_streams_and_in_a_graph() -> None:
-    schedules.forget()
+def test_on_two_streams_and_in_a_graph() -> None:
     a, b, out = normal(512, 512), normal(512, 512), spoilt(512, 512)
     streams = [torch.cuda.Stream(), torch.cuda.Stream(), torch.cuda.default_stream()]
     for stream in streams * 2:

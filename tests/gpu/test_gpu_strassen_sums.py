@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
-from brrr.strassen.passes import launch, steps
+from brrr.strassen.passes import steps
+from tests import strassen_sums_calls as calls
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 SHAPES = [(1, 1), (17, 33), (64, 128), (255, 511), (1000, 1024)]
@@ -31,19 +32,19 @@ def test_all_of_them(level: int, dtype: torch.dtype) -> None:
         other = torch.randn(columns, rows, device="cuda").to(dtype).t()
         for each, side, turned in ((x, "left", False), (other, "right", False), (x[:, 1:], "right", True)):
             if each.numel():
-                made = steps.pre_add(each, side, form, level, transposed=turned, kernels="cuda")
-                wanted = steps.pre_add(each, side, form, level, transposed=turned, kernels="torch")
+                made = calls.pre_add(each, side, form, level, transposed=turned, kernels="cuda")
+                wanted = calls.pre_add(each, side, form, level, transposed=turned, kernels="torch")
                 assert unlike(made, wanted) <= allowed(dtype)
         products = torch.randn(products_shape(rows, columns, level), device="cuda").to(dtype)
         bias = torch.randn(columns, device="cuda").to(dtype)
         made, wanted = (
-            steps.post_add(products, form, level, (rows, columns), bias=bias, relu=True, kernels=each)
+            calls.post_add(products, form, level, (rows, columns), bias=bias, relu=True, kernels=each)
             for each in ("cuda", "torch")
         )
         assert unlike(made, wanted) <= allowed(dtype)
         keeps = [torch.empty(rows, columns, dtype=dtype, device="cuda") for _ in range(2)]
         made, wanted = (
-            steps.step(products, form, level, (rows, columns), bias=bias, keep=keep, kernels=each)
+            calls.step(products, form, level, (rows, columns), bias=bias, keep=keep, kernels=each)
             for each, keep in zip(("cuda", "torch"), keeps, strict=True)
         )
         assert unlike(keeps[0], keeps[1]) <= allowed(dtype) and unlike(made, wanted) <= 2 * allowed(dtype)
@@ -52,8 +53,8 @@ def test_all_of_them(level: int, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_split(level: int) -> None:
     x = torch.randn(1000, 777, device="cuda") * torch.logspace(-9, 9, 1000, device="cuda")[:, None]
-    high, low, exponents = launch.split_pre_add(x, "left", "winograd", level, kernels="cuda")
-    wanted = steps.pre_add(x, "left", "winograd", level, kernels="torch").double()
+    high, low, exponents = calls.split_pre_add(x, "left", "winograd", level, kernels="cuda")
+    wanted = calls.pre_add(x, "left", "winograd", level, kernels="torch").double()
     back = (high.double() + low.double()) * torch.exp2(exponents.double())[:, :, None]
     assert unlike(back, wanted) < 2.0**-22 and bool(high.isfinite().all())
 
@@ -67,12 +68,12 @@ def test_a_graph_and_a_stream_of_ones_own() -> None:
         run()
     x.normal_()
     graph.replay()
-    assert torch.equal(out, steps.pre_add(x, "left", "strassen", 2, kernels="torch"))
+    assert torch.equal(out, calls.pre_add(x, "left", "strassen", 2, kernels="torch"))
     with torch.cuda.stream(torch.cuda.Stream()):
         out.zero_()
         run()
         torch.cuda.current_stream().synchronize()
-    assert torch.equal(out, steps.pre_add(x, "left", "strassen", 2, kernels="torch"))
+    assert torch.equal(out, calls.pre_add(x, "left", "strassen", 2, kernels="torch"))
 
 
 def test_more_than_two_to_the_31_elements() -> None:
@@ -80,13 +81,13 @@ def test_more_than_two_to_the_31_elements() -> None:
         pytest.skip("needs 40 GiB of GPU memory")
     x = torch.zeros(2**16 + 3, 2**15 + 16, dtype=BF16, device="cuda")
     x[-1, -8:] = 1.0
-    out = steps.pre_add(x, "left", "strassen", 1, kernels="cuda")
+    out = calls.pre_add(x, "left", "strassen", 1, kernels="cuda")
     # The ones are in A22, and so in M1, M2, M4 and, taken off, in M7.
     row, last = x.shape[0] - out.shape[1] - 1, x.shape[1] - out.shape[2]
     for product, sign in ((0, 1), (1, 1), (3, 1), (6, -1)):
         assert out[product, row, last - 8 : last].eq(sign).all()
     assert int(out.count_nonzero()) == 4 * 8
-    y = steps.post_add(out, "strassen", 1, (x.shape[0], x.shape[1]), kernels="cuda")
+    y = calls.post_add(out, "strassen", 1, (x.shape[0], x.shape[1]), kernels="cuda")
     assert y[-1, last - 8 : last].eq(2.0).all(), "C21 = M2 + M4"
     assert y[row, last - 8 : last].eq(1.0).all(), "C11 = M1 + M4 - M5 + M7"
     assert int(y.count_nonzero()) == 2 * 8
@@ -98,5 +99,5 @@ def test_more_than_two_to_the_31_elements() -> None:
 def test_exponents_by_one_kernel_are_torchs(shape: tuple[int, int], level: int, form: str) -> None:
     for x in (torch.randn(shape, device="cuda"), torch.randn(shape[0], shape[1] + 3, device="cuda")[:, : shape[1]]):
         x *= torch.exp2(torch.randint(-60, 60, (shape[0], 1), device="cuda").float())
-        found = launch.split_pre_add(x, "left", form, level, kernels="cuda").exponents
-        assert torch.equal(found, launch.split_pre_add(x, "left", form, level, kernels="torch").exponents)
+        found = calls.split_pre_add(x, "left", form, level, kernels="cuda").exponents
+        assert torch.equal(found, calls.split_pre_add(x, "left", form, level, kernels="torch").exponents)

@@ -156,7 +156,7 @@ def test_a_type_that_was_not_measured_has_no_time() -> None:
 
 
 @pytest.mark.parametrize("accuracy", ["fp32", "tf32", "bf16", "fp8", 1e-5, 3e-6, 1e-2, None])
-@pytest.mark.parametrize("n", [64, 1000, 4096, 16384])
+@pytest.mark.parametrize("n", [200, 1000, 4096, 16384])
 def test_the_fastest_that_is_exact_enough(n: int, accuracy: Any) -> None:
     made = plan(n, n, n, accuracy=accuracy, device="h200")
     limit = accuracy_limit(accuracy, n)

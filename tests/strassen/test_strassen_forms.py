@@ -12,9 +12,10 @@ import pytest
 
 from brrr.core.errors import ArgumentError
 from brrr.strassen import FORMS, Form, block_shape, coefficients
-from brrr.strassen.accuracy import amplification, bound, growth
+from brrr.strassen.accuracy import amplification
 from brrr.strassen.algebra.blocks import BLOCKS, Schedule, block_place, buffer_shape, products_shape, transposed_block
 from brrr.strassen.algebra.forms import BALANCED, BASIS, form_of, in_basis
+from tests.strassen_error_growth import bound, growth
 
 BOTH = pytest.mark.parametrize("form", FORMS)
 ALL = pytest.mark.parametrize("form", [*FORMS, "balanced"])

@@ -14,13 +14,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
 from brrr.gpu.precision import float32_products
-from brrr.strassen import INNERS, WAYS, Way, explain, matmul, multiply, prepare
-from brrr.strassen.accuracy import predicted_error
+from brrr.strassen import INNERS, WAYS, Way, explain, matmul, multiply, prepare, product
+from brrr.strassen.accuracy import checked, predicted_error
 from brrr.strassen.choosing import plan_of
 from brrr.strassen.execution import prepare_right, prepared, run_all, steps
 from brrr.strassen.operands import Arena, Right
+from brrr.strassen.peeling import block_sizes
 from brrr.strassen.schedules import run_depth_first
-from brrr.strassen.workspace import block_sizes, workspace_bytes
+from brrr.strassen.workspace import workspace_bytes
 
 SHAPES = [(1, 1, 1), (2, 3, 5), (16, 16, 16), (33, 70, 41), (64, 8, 100), (101, 203, 77), (1, 64, 9), (65, 1, 300)]
 ON_CPU = [way for way in WAYS.values() if "cpu" in way.kind.devices]
@@ -169,10 +170,10 @@ def test_a_kernel_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
             raise UnavailableError("no compiler")
         return steps(way, *_)
 
-    monkeypatch.setattr(multiply, "steps", missing)
+    monkeypatch.setattr(product, "steps", missing)
     a, b = normal(40, 40), normal(40, 40)
     split = explain(a, b, inner="fp16x3", level=1)
-    monkeypatch.setattr(multiply, "plan_of", lambda limits, kind: plan_of(limits, kind) if limits.inner else split)
+    monkeypatch.setattr(product, "plan_of", lambda limits, kind: plan_of(limits, kind) if limits.inner else split)
     with pytest.warns(UserWarning, match="no compiler; the library's product is taken"):
         assert torch.equal(matmul(a, b), a @ b)
     with pytest.raises(UnavailableError, match="no compiler"):
@@ -269,9 +270,9 @@ def test_the_formula_for_squares() -> None:
 
 def test_memory_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = normal(64, 64), normal(64, 64)
-    monkeypatch.setattr(multiply, "RESERVED", 0)
-    monkeypatch.setattr(multiply, "free_bytes", lambda device: 0)
-    monkeypatch.setattr(multiply, "_within", lambda request, free: replace(request, free_bytes=free))
+    monkeypatch.setattr(product, "RESERVED", 0)
+    monkeypatch.setattr(product, "free_bytes", lambda device: 0)
+    monkeypatch.setattr(product, "_within", lambda request, free: replace(request, free_bytes=free))
     with pytest.raises(DeviceMemoryError, match=r"it needs a workspace of \d+ bytes, and 0 are free"):
         matmul(a, b, level=1, inner="sgemm")
 
@@ -357,9 +358,8 @@ def test_a_level_that_does_not_pay_is_taken_and_said() -> None:
 
 def test_a_remembered_call_is_torch_s_product_and_others_go_their_way(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b, steps = torch.randn(5, 7), torch.randn(7, 3), []
-    plain = multiply._product
-    monkeypatch.setattr(multiply, "_PLAIN", {})
-    monkeypatch.setattr(multiply, "_product", lambda *given: steps.append(1) or plain(*given))
+    monkeypatch.setattr(multiply, "_TORCHS", product.Torchs())
+    monkeypatch.setattr(multiply, "product", lambda *given: steps.append(1) or product.product(*given))
     for calls in (1, 1, 1):
         torch.testing.assert_close(matmul(a, b), a @ b)
         assert len(steps) == calls
@@ -379,3 +379,56 @@ def test_nothing_wrong_passes_because_something_like_it_was_right() -> None:
         matmul(a, b.double())
     with pytest.raises(ArgumentError, match="7 rows, as many as a has columns"):
         matmul(a, b.t())
+
+
+# --- again and again --------------------------------------------------------------------------------------------------
+
+
+def _whole(*shape: int) -> torch.Tensor:
+    return torch.randint(-3, 4, shape).float()
+
+
+def test_of_prepared_sums_too_and_other_ones_are_told_apart() -> None:
+    a = _whole(48, 48)
+    rights = [
+        (b, prepare(b, rows=48, level=1, form="strassen", inner="sgemm")) for b in (_whole(48, 48), _whole(48, 48))
+    ]
+    for _ in range(2):
+        for b, right in rights:
+            assert torch.equal(matmul(a, right), a @ b)
+
+
+def test_under_inference_mode_and_outside_of_it() -> None:
+    a, b, out = _whole(48, 48), _whole(48, 48), torch.empty(48, 48)
+    for _ in range(2):
+        with torch.inference_mode():
+            matmul(a, b, level=1, inner="sgemm", out=out)
+        assert torch.equal(matmul(a, b, level=1, inner="sgemm", out=out), a @ b)
+
+
+def test_memory_that_was_there_and_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan is made again for what is free, instead of an error."""
+    a, b = _whole(300, 300), _whole(300, 300)
+    options: dict[str, Any] = {"level": 2, "form": "strassen", "inner": "sgemm"}
+    needed = workspace_bytes(Way("sgemm", 2, "strassen"), 300, 300, 300)
+    monkeypatch.setattr(product, "_HAD", {})
+    monkeypatch.setattr(product, "is_gpu", lambda device: True)
+    monkeypatch.setattr(product, "RESERVED", 0)
+    monkeypatch.setattr(product, "free_bytes", lambda device: needed)
+    monkeypatch.setattr(product, "_within", lambda limits, free: checked(
+        300, 300, 300, "float32", None, 2, "strassen", "sgemm", None, free_bytes=free, eager=True
+    ))  # fmt: skip
+    assert torch.equal(matmul(a, b, **options), a @ b)
+    least = workspace_bytes(Way("sgemm", 2, "strassen"), 300, 300, 300, depth=2)
+    monkeypatch.setattr(product, "free_bytes", lambda device: least)
+    taken: list[int] = []
+
+    def small(nbytes: int, device: torch.device) -> Arena:
+        taken.append(nbytes)
+        if nbytes > least:
+            raise DeviceMemoryError("no more")
+        return Arena(nbytes, device)
+
+    monkeypatch.setattr(product, "Arena", small)
+    assert torch.equal(matmul(a, b, **options), a @ b)
+    assert taken == [needed, least]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import types
 import warnings
 from itertools import pairwise
 from typing import Any
@@ -13,8 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.strassen import StrassenLinear, StrassenMLP, Way, execution, fuse
+from brrr.core.errors import ArgumentError
+from brrr.strassen import StrassenLinear, StrassenMLP, Way, fuse, operators
 from brrr.strassen.execution import prepare_right
 from brrr.strassen.layers import MOST, Formatted, Layer, Limits, layers_of, parts_of, planned
 from brrr.strassen.operands import Right
@@ -271,7 +270,7 @@ def test_four_levels_in_a_network_and_its_gradients() -> None:
         assert torch.allclose(one.grad, two.grad, rtol=1e-8, atol=1e-8)  # type: ignore[arg-type]
 
 
-# --- layers that are one call of torch's ------------------------------------------------------------------------------
+# --- layers that are torch's ------------------------------------------------------------------------------------------
 
 
 def calls_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -287,42 +286,58 @@ def calls_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return call
 
-    for name in ("addmm", "_addmm_activation", "mm"):
+    for name in ("addmm", "mm"):
         monkeypatch.setattr(torch, name, noting(name))
     return seen
 
 
-@pytest.mark.parametrize(("bias", "relu", "wanted"), [
-    (True, True, ["_addmm_activation"]), (True, False, ["addmm"]), (False, True, ["mm"]), (False, False, ["mm"]),
-])  # fmt: skip
-@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 33, 7), (5, 16, 16), (17, 3, 1)])
-def test_a_classical_layer_is_one_call(
-    shape: tuple[int, int, int], bias: bool, relu: bool, wanted: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows, k, n = shape
-    modules: list[nn.Module] = [nn.Linear(k, n, bias=bias)]
-    plain = nn.Sequential(*modules, *([nn.ReLU()] if relu else []))
-    fused, x = fuse(copy.deepcopy(plain), level=0, inner="sgemm", graphs=True), torch.randn(rows, k)
-    with torch.no_grad():
-        expected, given = plain(x), x.clone()
-        seen = calls_of(monkeypatch)
+@pytest.mark.parametrize("precision", ["highest", "medium"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_classical_layer_is_torchs_in_full_precision(bias: bool, precision: str) -> None:
+    plain = nn.Sequential(nn.Linear(33, 7, bias=bias), nn.ReLU(), nn.Linear(7, 5, bias=bias)).requires_grad_(False)
+    fused, x = fuse(copy.deepcopy(plain), level=0, inner="sgemm"), torch.randn(2, 17, 33)
+    expected, given = plain(x), x.clone()
+    torch.set_float32_matmul_precision(precision)
+    try:
         found = fused(x)
-    assert seen == wanted and found.shape == expected.shape and torch.equal(x, given)
-    assert torch.allclose(found, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_one_call_a_layer_with_other_activations_between(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = nn.Sequential(
-        nn.Linear(9, 7), nn.ReLU(), nn.Linear(7, 5, bias=False), nn.GELU(), nn.Linear(5, 3), nn.Tanh(), nn.Linear(3, 2),
-        nn.ReLU(),
-    ).requires_grad_(False)  # fmt: skip
-    fused, x = fuse(copy.deepcopy(plain), level=0), torch.randn(2, 3, 9)
-    expected = plain(x)
-    seen = calls_of(monkeypatch)
-    found = fused(x)  # gradients are on, and nothing wants one
-    assert seen == ["_addmm_activation", "mm", "addmm", "_addmm_activation"]
-    assert torch.allclose(found, expected, atol=1e-6)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert torch.allclose(found, expected, rtol=1e-6, atol=1e-6) and torch.equal(x, given)
     assert found.data_ptr() != fused(x).data_ptr(), "a result is its caller's"
+
+
+def test_what_was_found_to_be_torchs_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    fused, x = fuse(sequential(16, 24, dtype=torch.float32)), torch.randn(4, 16)
+    leveled_, large = fuse(sequential(16, 24, dtype=torch.float32), level=1), torch.randn(9, 16)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for model in (fused, leveled_):
+            model(x)
+    fused(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        fused(large)
+    asked: list[int] = []
+    original = operators.Runner.ways
+    monkeypatch.setattr(operators.Runner, "ways", lambda *given, **more: asked.append(1) or original(*given, **more))
+    fused(x)
+    assert not asked
+    for call in (lambda: fused(large), lambda: leveled_(x), lambda: leveled_(x), lambda: torch.no_grad()(fused)(x)):
+        asked.clear()
+        call()
+        assert asked
+
+
+def test_rows_are_planned_by_powers_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def planning(shapes: Any, rows: int, *given: Any, **options: Any) -> Any:
+        asked.append(rows)
+        return planned(shapes, rows, *given, **options)
+
+    monkeypatch.setattr("brrr.strassen.operators.planned", planning)
+    fused = fuse(sequential(16, 24), level=1, form="strassen")
+    for rows in (17, 18, 31, 32, 63, 1):
+        fused(torch.randn(rows, 16, dtype=torch.float64)).sum().backward()
+    assert asked == [16, 32, 1]
 
 
 def test_gradients_of_classical_layers_are_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,7 +360,7 @@ def test_a_classical_layer_among_others_writes_into_its_buffer(monkeypatch: pyte
     run = ChainRun(layers, ways, rights, x)
     seen = calls_of(monkeypatch)
     assert run(x, out) is out
-    assert seen == ["_addmm_activation", "_addmm_activation"]
+    assert seen == ["addmm", "addmm"]
     assert torch.allclose(out, layers[2].plain(layers[1].plain(layers[0].plain(x))), rtol=1e-4, atol=1e-3)
 
 
@@ -378,34 +393,3 @@ def test_few_rows_where_something_else_was_asked_for() -> None:
     assert name(64, accuracy="fp32") == "sgemm" and name(128, accuracy="fp32") == "fp16x3-prepared", "where it gains"
     assert not name(2, accuracy="tf32").count("strassen")
     assert name(4096, accuracy=1e-5, inner="sgemm").count("strassen")
-
-
-@pytest.mark.parametrize(("rows", "inner", "stride", "wanted"), [
-    (1, "sgemm", 1, True), (64, "sgemm", 1, True), (65, "sgemm", 1, False), (8, "bf16", 1, False),
-    (8, "sgemm", 2, False),
-])  # fmt: skip
-def test_few_rows_by_the_fastest_of_both_libraries(
-    rows: int, inner: str, stride: int, wanted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class OnGpu(torch.Tensor):
-        is_cuda = True
-        device = torch.device("cuda", 0)
-
-    asked: list[tuple[int, ...]] = []
-
-    def fastest(blas: tuple[int, ...], *_: torch.Tensor) -> Any:
-        asked.append(blas)
-        return lambda: None
-
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda index: types.SimpleNamespace(cuda_stream=7))
-    monkeypatch.setattr("brrr.gpu.cublas.blas_on", lambda *place: place)
-    monkeypatch.setattr("brrr.gpu.cublas_lt.fastest_product", fastest)
-    a = torch.ones(rows, 4 * stride)[:, ::stride].as_subclass(OnGpu)
-    found = execution._of_few_rows(Way(inner), a, torch.ones(3, 4), torch.empty(rows, 3))
-    assert (found is not None) == wanted and asked == [(0, 7)] * wanted
-
-    def missing(*_: object) -> None:
-        raise UnavailableError("no nvmath here")
-
-    monkeypatch.setattr("brrr.gpu.cublas.blas_on", missing)
-    assert execution._of_few_rows(Way(inner), a, torch.ones(3, 4), torch.empty(rows, 3)) is None

@@ -15,7 +15,7 @@ from brrr.strassen import steps as aligned
 from brrr.strassen.accuracy import checked
 from brrr.strassen.choosing import plan_of
 from brrr.strassen.execution import peeled_steps, prepare_right, prepared, run_all, steps
-from brrr.strassen.layers import Limits, plans_on
+from brrr.strassen.layers import Limits, planned
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.peeling import Copied, Sizes, copied, core_of, right_core, rows_of, thin_parts
 from brrr.strassen.predicting import Predictor
@@ -159,7 +159,7 @@ def test_the_prediction_and_the_plan_know_of_it(name: str) -> None:
         4097, 4097, 4097, level=way.level, form="strassen", inner="sgemm", prepared=way.prepared, device="h200"
     )
     assert "The levels take 4096 x" in found.why
-    (layer,) = plans_on([(4097, 4097)], 4097, "float32", "h200", Limits(level=3, form="strassen", inner="sgemm"))
+    (layer,) = planned([(4097, 4097)], 4097, "float32", "h200", Limits(level=3, form="strassen", inner="sgemm"))
     assert "The levels take" not in layer.why and "rounding up adds" in layer.why
 
 

@@ -1,113 +1,253 @@
-"""Products and layers as torch's operators: opcheck, torch.compile without a break, export, gradients, autocast."""
+"""`matmul` and fused networks under torch.compile, torch.export, autocast and torch.func, on the CPU."""
 
 from __future__ import annotations
 
+import copy
+import io
+import shutil
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from brrr.strassen import StrassenMLP, fuse, matmul
-from brrr.strassen.multiply import packed, product
-from brrr.strassen.network import layers_operator
+from brrr.core.errors import ArgumentError
+from brrr.strassen import StrassenLinear, fuse, matmul, multiply, operators, prepare
+from brrr.strassen.multiply import operator
 
-LIMITS = [{}, {"inner": "fp16x3", "level": 0}, {"level": 1, "form": "strassen", "inner": "sgemm"}]
-TYPES = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
-
-
-def close(found: torch.Tensor, expected: torch.Tensor) -> None:
-    torch.testing.assert_close(found, expected, rtol=TYPES[found.dtype], atol=TYPES[found.dtype])
+BACKENDS = ["aot_eager", *(["inductor"] if shutil.which("g++") else [])]
+LEVELED: dict[str, Any] = {"level": 1, "form": "winograd"}
 
 
-@pytest.mark.parametrize("gradients", [False, True])
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("dtype", TYPES)
-def test_torch_s_own_check_of_operators(dtype: torch.dtype, turned: bool, gradients: bool) -> None:
-    a, b = torch.randn(7, 13).to(dtype), torch.randn(5, 13).to(dtype).t() if turned else torch.randn(13, 5).to(dtype)
-    torch.library.opcheck(product, (a.requires_grad_(gradients), b.requires_grad_(gradients), packed({})))
-    weights, biases = [torch.randn(6, 13).to(dtype), torch.randn(3, 6).to(dtype)], [torch.randn(6).to(dtype), None]
-    torch.library.opcheck(layers_operator, (a.detach(), weights, biases, "10", packed({}), 0))
+@pytest.fixture(autouse=True)
+def _nothing_compiled() -> None:
+    torch._dynamo.reset()
 
 
-def model() -> nn.Module:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, 17), nn.GELU(), nn.Linear(17, 5))
+def pair(dtype: torch.dtype, transposed: bool, learns: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    a, b = torch.randn(7, 5, dtype=dtype), torch.randn(5, 9, dtype=dtype)
+    if transposed:
+        b = b.t().contiguous().t()
+    return a.requires_grad_(learns), b.requires_grad_(learns)
+
+
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("asked", [(None,) * 6, (None, 1, "strassen", None, None, None), (None,) * 5 + ("outer",)])
+def test_the_product_is_an_operator(asked: tuple[Any, ...], dtype: torch.dtype, transposed: bool, learns: bool) -> None:
+    found = torch.library.opcheck(operator, (*pair(dtype, transposed, learns), repr(asked)))
+    assert set(found.values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("options", [{}, LEVELED, {"accuracy": 1e-4}, {"scaling": "outer"}])
+def test_a_compiled_product_is_the_product(options: dict[str, Any], backend: str) -> None:
+    def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.relu(matmul(a, b, **options))
+
+    a, b = pair(torch.float32, True, True)
+    found, wanted = torch.compile(product, backend=backend, fullgraph=True)(a, b), product(a, b)
+    assert torch.equal(found, wanted)
+    for one, two in zip(*(torch.autograd.grad(y.square().sum(), (a, b)) for y in (found, wanted)), strict=True):
+        assert torch.allclose(one, two, rtol=1e-5, atol=1e-5)
+
+
+def test_numbers_of_rows_that_change() -> None:
+    compiled = torch.compile(lambda a, b: matmul(a, b, **LEVELED), backend="aot_eager", fullgraph=True)
+    counted = torch._dynamo.testing.CompileCounter()
+    also = torch.compile(lambda a, b: matmul(a, b, **LEVELED), backend=counted, fullgraph=True)
+    b = torch.randn(5, 9)
+    for rows in (7, 12, 33):
+        a = torch.randn(rows, 5)
+        torch._dynamo.mark_dynamic(a, 0)
+        assert torch.equal(compiled(a, b), matmul(a, b, **LEVELED)) and also(a, b).shape == (rows, 9)
+    assert counted.frame_count == 1
+
+
+def test_out_and_prepared_operands_are_compiled_too() -> None:
+    a, b, out = torch.randn(7, 5), torch.randn(5, 9), torch.empty(7, 9)
+    right = prepare(b, rows=7, **LEVELED)
+    into = torch.compile(lambda a, out: matmul(a, right, out=out), backend="aot_eager", fullgraph=True)
+    assert into(a, out) is out and torch.allclose(out, a @ b, atol=1e-5)
+    with pytest.raises(ArgumentError, match=r"out is 'torch.float32 \(7, 8\)"):  # outside a whole graph, torch's own is
+        torch.compile(lambda a, out: matmul(a, right, out=out), backend="aot_eager")(a, torch.empty(7, 8))
+
+
+@pytest.mark.parametrize("options", [{"level": 9}, {"inner": "dgemm"}])
+def test_what_is_refused_is_refused_while_compiling(options: dict[str, Any]) -> None:
+    compiled = torch.compile(lambda a, b: matmul(a, b, **options), backend="aot_eager", fullgraph=True)
+    with pytest.raises(Exception, match=f"{next(iter(options))} is "):
+        compiled(torch.ones(4, 6), torch.ones(6, 5))
+
+
+def test_autocast_casts_as_torch_does() -> None:
+    a, b = pair(torch.float32, False, True)
+    compiled = torch.compile(lambda a, b: matmul(a, b), backend="aot_eager", fullgraph=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        wanted = a @ b
+        for found in (matmul(a, b), matmul(a.bfloat16(), b), compiled(a, b)):
+            assert found.dtype == torch.bfloat16 and torch.equal(found, wanted)
+        assert matmul(a, b, inner="sgemm").dtype == torch.float32
+    (gradient,) = torch.autograd.grad(wanted.sum(), a)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(torch.autograd.grad(matmul(a, b, level=0).sum(), a)[0], gradient)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_transforms() -> None:
+    a, b = torch.randn(3, 7, 5), torch.randn(5, 9)
+    assert torch.allclose(torch.vmap(lambda each: matmul(each, b, **LEVELED))(a), a @ b, atol=1e-5)
+    gradient = torch.func.grad(lambda each: matmul(each, b, **LEVELED).sum())
+    wanted = b.sum(1).expand(3, 7, 5)
+    assert torch.allclose(gradient(a[0]), wanted[0], atol=1e-5)
+    assert torch.allclose(torch.vmap(gradient)(a), wanted, atol=1e-5)
+
+
+# --- networks ---------------------------------------------------------------------------------------------------------
 
 
 class Net(nn.Module):
+    """Two chains, a Linear by itself, and what is neither."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.rest = nn.Linear(20, 20), model()
+        self.chains = nn.Sequential(
+            nn.Linear(9, 12), nn.ReLU(), nn.Linear(12, 8, bias=False), nn.GELU(), nn.Linear(8, 8), nn.ReLU()
+        )
+        self.last = nn.Linear(8, 3)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.rest(torch.tanh(self.first(x)))
+    def forward(self, x: torch.Tensor) -> Any:
+        return torch.tanh(self.last(self.chains(x)))
 
 
-@pytest.mark.parametrize("limits", LIMITS, ids=str)
-@pytest.mark.parametrize("make", [model, Net])
-def test_a_fused_model_compiles_without_a_break(make: Any, limits: dict[str, Any]) -> None:
-    plain, x = make(), torch.randn(2, 9, 20)
-    torch.manual_seed(1)
-    fused = fuse(make(), **limits)
-    fused.load_state_dict(plain.state_dict())
-    compiled = torch.compile(fused, backend="aot_eager", fullgraph=True)
-    with torch.no_grad():
-        for rows in (9, 4, 31):
-            each = torch.randn(2, rows, 20)
-            close(compiled(each), plain(each))
+def nets(**options: Any) -> tuple[Any, Any]:
+    """A fused network and the same of torch's modules."""
+    plain = Net()
+    return fuse(copy.deepcopy(plain), **options), plain
+
+
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("level", [0, 1])
+def test_layers_are_operators(level: int, dtype: torch.dtype, learns: bool) -> None:
+    x, *tensors = (torch.randn(size, dtype=dtype).requires_grad_(learns) for size in ((5, 9), (7, 9), (7,), (3, 7)))
+    asked = repr((None, level, "strassen", None, False))
+    for each in (x, torch.randn(9, 5, dtype=dtype).t().requires_grad_(learns)):
+        found = torch.library.opcheck(operators.operator, (each, tensors, "br ", asked, -1, 0, learns))
+        assert set(found.values()) == {"SUCCESS"}
+
+
+def test_gradients_are_an_operator() -> None:
+    x, tensors, outputs = torch.randn(5, 9), [torch.randn(7, 9), torch.randn(7)], [torch.randn(5, 7)]
+    asked = repr((None, 1, "strassen", None, False))
+    for wanted in ([True] * 3, [False, True, False]):
+        given = (x, tensors, outputs, torch.randn(5, 7), "br", asked, wanted)
+        assert set(torch.library.opcheck(operators.backward_operator, given).values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("options", [{}, LEVELED, {"level": 0, "inner": "fp16x3"}])
+def test_a_compiled_network_is_the_network(options: dict[str, Any], backend: str) -> None:
+    fused, plain = nets(**options)
+    assert isinstance(fused.last, StrassenLinear)
+    compiled = torch.compile(fused, backend=backend, fullgraph=True)
+    for rows in (5, 6):
+        x = torch.randn(2, rows, 9)
+        results = []
+        for model in (compiled, fused, plain):
+            y = model(x)
+            y.square().sum().backward()
+            named = model._orig_mod if model is compiled else model
+            results.append([y.detach(), *(each.grad for each in named.parameters())])
+            named.zero_grad()
+        for found, eager, wanted in zip(*results, strict=True):
+            assert torch.allclose(found, eager, atol=1e-6) and torch.allclose(found, wanted, atol=1e-5)
+        with torch.no_grad():
+            assert torch.allclose(compiled(x), plain(x), atol=1e-5)
     assert torch._dynamo.explain(fused)(x).graph_break_count == 0
-    compiled(x).square().sum().backward()
-    plain(x).square().sum().backward()
-    for (name, mine), theirs in zip(fused.named_parameters(), plain.parameters(), strict=True):
-        assert mine.grad is not None, name
-        close(mine.grad, theirs.grad)
+    assert [name.removeprefix("_orig_mod.") for name in compiled.state_dict()] == list(plain.state_dict())
 
 
-def test_weights_that_change_are_seen_and_what_is_kept_goes_with_the_model() -> None:
-    fused = fuse(model(), level=1, form="strassen", inner="sgemm")
-    compiled, x = torch.compile(fused, backend="aot_eager", fullgraph=True), torch.randn(64, 20)
+def test_a_compiled_network_sees_other_weights_and_rows() -> None:
+    fused, plain = nets(level=1, form="strassen")
+    counted = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(fused, backend=counted, fullgraph=True)
     with torch.no_grad():
-        before = compiled(x)
-        for each in fused.parameters():
-            each.mul_(2.0)
-        after = compiled(x)
-    assert not torch.allclose(before, after)
-    close(after, nn.Sequential(*fused.children())(x).detach())
+        for rows in (4, 9, 20):
+            x = torch.randn(rows, 9)
+            torch._dynamo.mark_dynamic(x, 0)
+            assert torch.allclose(compiled(x), plain(x), atol=1e-5)
+        for model in (fused, plain):
+            model.chains[0].weight.copy_(torch.ones(12, 9))
+        assert torch.allclose(compiled(x), plain(x), atol=1e-5)
+    assert counted.frame_count == 1
+    assert len(fused.chains._runners.at(0)._formatted._kept), "weights were made ready where the module keeps them"
 
 
-def test_a_product_compiles_with_any_number_of_rows_and_its_gradients_flow() -> None:
-    compiled = torch.compile(lambda a, b: matmul(a, b, level=1, inner="sgemm") * 2, backend="aot_eager", fullgraph=True)
-    for rows in (3, 8, 21):
-        a, b = torch.randn(rows, 12, requires_grad=True), torch.randn(12, 5, requires_grad=True)
-        torch._dynamo.mark_dynamic(a, 0)
-        found = compiled(a, b)
-        close(found, 2 * a @ b)
-        grads = torch.autograd.grad(found.sum(), (a, b))
-        for mine, theirs in zip(grads, torch.autograd.grad((2 * a @ b).sum(), (a, b)), strict=True):
-            close(mine, theirs)
-    out = torch.empty(3, 5)
-    torch.compile(lambda a, b, out: matmul(a, b, out=out), backend="aot_eager")(torch.ones(3, 4), torch.ones(4, 5), out)
-    assert bool((out == 4).all())
+def test_an_exported_network() -> None:
+    fused, plain = nets(level=1, form="strassen")
+    x = torch.randn(6, 9)
+    program = torch.export.export(fused, (x,), dynamic_shapes=({0: torch.export.Dim("rows", min=2, max=64)},))
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    for found in (program.module(), torch.export.load(file).module()):
+        for rows in (6, 17):
+            x = torch.randn(rows, 9)
+            assert torch.allclose(found(x), plain(x), atol=1e-5)
+    assert list(program.state_dict) == list(plain.state_dict())
 
 
-def test_it_is_exported_and_runs() -> None:
-    torch.backends.cudnn.allow_tf32 = True  # torch.export reads cuDNN's two settings as one: they must not differ
-    plain, x = model(), torch.randn(9, 20)
-    fused = fuse(model())
-    fused.load_state_dict(plain.state_dict())
-    with torch.no_grad():
-        program = torch.export.export(fused, (x,))
-        close(program.module()(x), plain(x))
-    assert "brrr.layers" in str(program.graph)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_compiled_network_under_autocast(backend: str) -> None:
+    fused, plain = nets(level=1, form="strassen")
+    x = torch.randn(5, 9)
+    compiled = torch.compile(fused, backend=backend, fullgraph=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found, eager, wanted = compiled(x), fused(x), plain(x)
+    assert found.dtype == torch.bfloat16 and torch.equal(eager, wanted) and torch.allclose(found, wanted, atol=2e-2)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_autocast_is_torch_s(compiled: bool) -> None:
-    plain, x = model(), torch.randn(9, 20)
-    fused: Any = StrassenMLP(*plain)
-    run = torch.compile(fused, backend="aot_eager", fullgraph=True) if compiled else fused
-    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
-        found, expected = run(x), plain(x)
-    assert found.dtype == expected.dtype == torch.bfloat16
-    close(found, expected)
+# --- short products ---------------------------------------------------------------------------------------------------
+
+
+def test_a_short_product_is_torchs_after_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    multiply._TORCHS.clear()
+    a, b = pair(torch.float32, False, False)
+    matmul(a, b)
+    monkeypatch.setattr(multiply, "_checked", lambda *_: pytest.fail("it is checked once"))
+    assert torch.equal(matmul(a.clone(), b), a @ b)
+
+
+def test_what_is_not_alike_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    multiply._TORCHS.clear()
+    a, b = pair(torch.float32, False, False)
+    for wrong in (b.double(), b.t(), b.to("meta"), [1.0]):
+        for _ in range(2):
+            matmul(a, b)
+            with pytest.raises(ArgumentError):
+                matmul(a, wrong)  # type: ignore[arg-type]
+    seen: list[int] = []
+    original = multiply._checked
+    monkeypatch.setattr(multiply, "_checked", lambda *given: seen.append(1) or original(*given))
+    matmul(a, b)
+    assert not seen
+    for call in (
+        lambda: matmul(a, b, level=1), lambda: matmul(a, b, accuracy=1e-3), lambda: matmul(a, b, out=torch.empty(7, 9)),
+        lambda: matmul(a.requires_grad_(), b),
+    ):  # fmt: skip
+        seen.clear()
+        call()
+        assert seen == [1]
+
+
+def test_a_short_product_is_in_full_precision() -> None:
+    a, b = torch.randn(16, 64), torch.randn(64, 16)
+    wanted = matmul(a, b)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        assert torch.equal(matmul(a, b), wanted)
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -16,9 +16,10 @@ from brrr.gpu.nvrtc import source_text
 from brrr.strassen.algebra import reference
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.algebra.forms import FORMS
-from brrr.strassen.passes import launch, steps
+from brrr.strassen.passes import steps
 from brrr.strassen.passes.launch import SOURCE
 from brrr.strassen.passes.plan import TUNINGS, Job
+from tests import strassen_sums_calls as calls
 
 NVCC = shutil.which("nvcc")
 SHAPES = [(1, 1), (17, 33), (64, 128), (3, 70)]
@@ -32,13 +33,13 @@ SHAPES = [(1, 1), (17, 33), (64, 128), (3, 70)]
 def test_on_the_cpu_it_is_the_reference(form: str, level: int) -> None:
     for m, n in SHAPES:
         x, k = torch.randn(m, n), 20
-        assert torch.equal(steps.pre_add(x, "left", form, level), reference.pre_add(x, "left", form, level))
+        assert torch.equal(calls.pre_add(x, "left", form, level), reference.pre_add(x, "left", form, level))
         a, w, bias = torch.randn(m, k), torch.randn(n, k), torch.randn(n)
         left, right = (
-            steps.pre_add(a, "left", form, level),
-            steps.pre_add(w, "right", form, level, transposed=True),
+            calls.pre_add(a, "left", form, level),
+            calls.pre_add(w, "right", form, level, transposed=True),
         )
-        y = steps.post_add(left @ right.transpose(1, 2), form, level, (m, n), bias=bias, relu=True)
+        y = calls.post_add(left @ right.transpose(1, 2), form, level, (m, n), bias=bias, relu=True)
         torch.testing.assert_close(y, (a @ w.t() + bias).relu(), rtol=1e-4, atol=1e-4)
 
 
@@ -46,12 +47,12 @@ def test_on_the_cpu_it_is_the_reference(form: str, level: int) -> None:
 def test_a_step_is_post_add_and_pre_add(level: int, then: int) -> None:
     for shape in SHAPES:
         products, bias, keep = torch.randn(products_shape(*shape, level)), torch.randn(shape[1]), torch.empty(shape)
-        y = steps.post_add(products, "strassen", level, shape, bias=bias, relu=True)
-        factors = steps.pre_add(y, "left", "winograd", then)
+        y = calls.post_add(products, "strassen", level, shape, bias=bias, relu=True)
+        factors = calls.pre_add(y, "left", "winograd", then)
         options: dict[str, Any] = {"bias": bias, "next_form": "winograd", "next_level": then}
-        assert torch.equal(steps.step(products, "strassen", level, shape, keep=keep, **options), factors)
+        assert torch.equal(calls.step(products, "strassen", level, shape, keep=keep, **options), factors)
         assert torch.equal(keep, y)
-        assert torch.equal(steps.step(products, "strassen", level, shape, **options), factors)
+        assert torch.equal(calls.step(products, "strassen", level, shape, **options), factors)
 
 
 def test_a_prepared_function_reads_what_its_tensors_hold_later() -> None:
@@ -65,8 +66,8 @@ def test_a_prepared_function_reads_what_its_tensors_hold_later() -> None:
 def test_split_terms_hold_22_bits_whatever_the_size_of_a_row() -> None:
     for scale in (1e-30, 1.0, 1e30):
         x = torch.randn(40, 24) * scale
-        high, low, exponents = launch.split_pre_add(x, "left", "strassen", 2)
-        wanted = steps.pre_add(x, "left", "strassen", 2).double()
+        high, low, exponents = calls.split_pre_add(x, "left", "strassen", 2)
+        wanted = calls.pre_add(x, "left", "strassen", 2).double()
         back = (high.double() + low.double()) * torch.exp2(exponents.double())[:, :, None]
         assert float((back - wanted).norm() / wanted.norm()) < 2.0**-22
         assert exponents.shape == high.shape[:2] and bool(high.isfinite().all())
@@ -74,9 +75,9 @@ def test_split_terms_hold_22_bits_whatever_the_size_of_a_row() -> None:
 
 def test_a_row_of_zeros_and_a_matrix_of_zeros_have_an_exponent() -> None:
     x = torch.zeros(4, 16)
-    assert not launch.split_pre_add(x, "left", "strassen", 1).high.any()
+    assert not calls.split_pre_add(x, "left", "strassen", 1).high.any()
     x[0] = 1e-20
-    made = launch.split_pre_add(x, "left", "strassen", 1)
+    made = calls.split_pre_add(x, "left", "strassen", 1)
     back = (made.high.double() + made.low.double()) * torch.exp2(made.exponents.double())[:, :, None]
     torch.testing.assert_close(back[0, 0], torch.full((8,), 1e-20, dtype=torch.float64), rtol=1e-6, atol=0)
 
@@ -164,26 +165,26 @@ P = torch.ones(7, 2, 8)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: steps.pre_add([1.0], "left", "strassen", 1), "x is 'list'"),  # type: ignore[arg-type]
-        (lambda: steps.pre_add(X.int(), "left", "strassen", 1), "x is 'torch.int32'"),
-        (lambda: steps.pre_add(X[0], "left", "strassen", 1), "two dimensions"),
-        (lambda: steps.pre_add(X, "up", "strassen", 1), "side is 'up'"),
-        (lambda: steps.pre_add(X, "left", "naive", 1), "form is 'naive'"),
-        (lambda: steps.pre_add(X, "left", "strassen", 4), "level is 4"),
-        (lambda: steps.pre_add(X, "left", "strassen", 1, out=torch.ones(7, 2, 7)), r"out is \(7, 2, 7\)"),
-        (lambda: steps.pre_add(X, "left", "strassen", 1, out=torch.ones(7, 8, 2).transpose(1, 2)), "contiguous"),
-        (lambda: steps.pre_add(X, "left", "strassen", 1, out=torch.ones(113)[1:].view(7, 2, 8)), "16 bytes"),
-        (lambda: steps.pre_add(X, "left", "strassen", 1, kernels="fast"), "kernels is 'fast'"),  # type: ignore[arg-type]
+        (lambda: calls.pre_add([1.0], "left", "strassen", 1), "x is 'list'"),  # type: ignore[arg-type]
+        (lambda: calls.pre_add(X.int(), "left", "strassen", 1), "x is 'torch.int32'"),
+        (lambda: calls.pre_add(X[0], "left", "strassen", 1), "two dimensions"),
+        (lambda: calls.pre_add(X, "up", "strassen", 1), "side is 'up'"),
+        (lambda: calls.pre_add(X, "left", "naive", 1), "form is 'naive'"),
+        (lambda: calls.pre_add(X, "left", "strassen", 4), "level is 4"),
+        (lambda: calls.pre_add(X, "left", "strassen", 1, out=torch.ones(7, 2, 7)), r"out is \(7, 2, 7\)"),
+        (lambda: calls.pre_add(X, "left", "strassen", 1, out=torch.ones(7, 8, 2).transpose(1, 2)), "contiguous"),
+        (lambda: calls.pre_add(X, "left", "strassen", 1, out=torch.ones(113)[1:].view(7, 2, 8)), "16 bytes"),
+        (lambda: calls.pre_add(X, "left", "strassen", 1, kernels="fast"), "kernels is 'fast'"),  # type: ignore[arg-type]
         (
-            lambda: steps.pre_add(X, "left", "strassen", 1, out=torch.empty(7, 2, 8, device="meta")),
+            lambda: calls.pre_add(X, "left", "strassen", 1, out=torch.empty(7, 2, 8, device="meta")),
             "out is 'meta'",
         ),
-        (lambda: steps.pre_add(X.double(), "left", "strassen", 1, kernels="cuda"), '"torch" for types wider'),
-        (lambda: launch.split_pre_add(X, "right", "strassen", 1), "transposed is False"),
-        (lambda: steps.post_add(P, "strassen", 1, (5, 16)), r"products is \(7, 2, 8\)"),
-        (lambda: steps.post_add(P, "strassen", 1, (4, 16), bias=torch.ones(15)), "bias is"),
-        (lambda: steps.post_add(P, "strassen", 1, (4, 16), out=torch.ones(16).expand(4, 16)), "lie apart"),
-        (lambda: steps.step(P, "strassen", 1, (4, 16), out=torch.ones(7, 2, 16)), r"out is \(7, 2, 16\)"),
+        (lambda: calls.pre_add(X.double(), "left", "strassen", 1, kernels="cuda"), '"torch" for types wider'),
+        (lambda: calls.split_pre_add(X, "right", "strassen", 1), "transposed is False"),
+        (lambda: calls.post_add(P, "strassen", 1, (5, 16)), r"products is \(7, 2, 8\)"),
+        (lambda: calls.post_add(P, "strassen", 1, (4, 16), bias=torch.ones(15)), "bias is"),
+        (lambda: calls.post_add(P, "strassen", 1, (4, 16), out=torch.ones(16).expand(4, 16)), "lie apart"),
+        (lambda: calls.step(P, "strassen", 1, (4, 16), out=torch.ones(7, 2, 16)), r"out is \(7, 2, 16\)"),
     ],
 )
 def test_what_does_not_fit_is_refused(call: Any, message: str) -> None:
@@ -193,12 +194,12 @@ def test_what_does_not_fit_is_refused(call: Any, message: str) -> None:
 
 def test_on_the_cpu_it_says_what_is_missing() -> None:
     with pytest.raises(UnavailableError, match="NVIDIA GPU"):
-        steps.pre_add(X, "left", "strassen", 1, kernels="cuda")
+        calls.pre_add(X, "left", "strassen", 1, kernels="cuda")
 
 
 def test_nothing_in_nothing_out() -> None:
-    assert steps.pre_add(torch.ones(0, 16), "left", "strassen", 1).shape == buffer_shape(0, 16, "left", 1)
-    assert steps.post_add(torch.ones(7, 0, 8), "strassen", 1, (0, 16)).shape == (0, 16)
-    assert not steps.pre_add(torch.ones(3, 0), "left", "winograd", 2).numel()
-    made = launch.split_pre_add(torch.ones(3, 0), "left", "winograd", 2)
+    assert calls.pre_add(torch.ones(0, 16), "left", "strassen", 1).shape == buffer_shape(0, 16, "left", 1)
+    assert calls.post_add(torch.ones(7, 0, 8), "strassen", 1, (0, 16)).shape == (0, 16)
+    assert not calls.pre_add(torch.ones(3, 0), "left", "winograd", 2).numel()
+    made = calls.split_pre_add(torch.ones(3, 0), "left", "winograd", 2)
     assert made.exponents.shape == (49, 1)

@@ -15,11 +15,12 @@ from hosted import hosted, needs_gxx
 from brrr.core.files import PACKAGE
 from brrr.gpu.nvrtc import source_text
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
-from brrr.strassen.passes import launch, steps
 from brrr.strassen.passes import launch as dispatch
+from brrr.strassen.passes import steps
 from brrr.strassen.passes.launch import SOURCE, Arguments, arguments_of
 from brrr.strassen.passes.plan import Tuning, edge_of, launch_size
 from brrr.strassen.passes.work import Work, run_in_torch
+from tests import strassen_sums_calls as calls
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 pytestmark = needs_gxx
@@ -153,12 +154,12 @@ def test_step(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytest.
 def test_split(level: int, folder: Path) -> None:
     for rows, columns in SHAPES:
         x = torch.randn(rows, columns) * torch.logspace(-6, 6, rows)[:, None]
-        made = launch.split_pre_add(x, "right", "winograd", level, transposed=True)
-        out = launch.split_buffers(x, "right", level, transposed=True)
+        made = calls.split_pre_add(x, "right", "winograd", level, transposed=True)
+        out = calls.split_buffers(x, "right", level, transposed=True)
         work = split_work(x, level, made.exponents[0].clone(), out)
         compared(work, folder)
         back = torch.ldexp(out.high.double() + out.low.double(), made.exponents[:, :, None])
-        wanted = steps.pre_add(x, "right", "winograd", level, transposed=True).double()
+        wanted = calls.pre_add(x, "right", "winograd", level, transposed=True).double()
         unit = torch.exp2(made.exponents[:, :, None].double())
         # 22 bits of each number, or half of the smallest float16 there is
         assert bool(((back - wanted).abs() <= 2.0**-22 * wanted.abs() + 2.0**-25 * unit).all())

@@ -15,7 +15,7 @@ C22 = M1 - M2 + M3 + M6
 
 Sources: V. Strassen, "Gaussian elimination is not optimal", 1969; S. Winograd, "On multiplication of 2 x 2 matrices",
 1971, as given by N. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, section 23.1. A third form,
-with halves among its signs and the smallest errors of all, is in `balanced.py`. Only numpy is needed here.
+with halves among its signs and the smallest errors of all, stands below them. Only numpy is needed here.
 """
 
 from __future__ import annotations
@@ -126,15 +126,10 @@ class Coefficients:
 
 def form_of(form: str | Form, call: str = "form_of") -> Form:
     """The form of that name, or the one given; ArgumentError in the name of `call` for any other."""
-    if isinstance(form, Form):
-        return form
-    if form == "balanced":
-        # IMPORT-GONE  # which is made from STRASSEN
-
-        return BALANCED
-    if form not in FORMS:
+    known = form if isinstance(form, Form) else BALANCED if form == "balanced" else FORMS.get(form)
+    if known is None:
         raise ArgumentError(call, "form", form, f"one of {', '.join(FORMS)}, balanced")
-    return FORMS[form]
+    return known
 
 
 def coefficients(form: str | Form, level: int) -> Coefficients:

@@ -19,15 +19,7 @@ from brrr.strassen.algebra.forms import Form, Signs, form_of
 _NARROW = (torch.float16, torch.bfloat16)
 
 
-def pre_add(
-    x: torch.Tensor,
-    side: str,
-    form: str | Form,
-    level: int,
-    *,
-    transposed: bool = False,
-    out: torch.Tensor | None = None,
-) -> torch.Tensor:
+def pre_add(x: torch.Tensor, side: str, form: str | Form, level: int, *, transposed: bool = False) -> torch.Tensor:
     """All products' factors from one operand: the sums of blocks before the products.
 
     >>> pre_add(torch.ones(2, 16), "left", "strassen", 1)[:, 0, 0]  # A11 + A22, A21 + A22, A11, A22, ...
@@ -44,20 +36,13 @@ def pre_add(
     parts = _padded(_wide(x), shape[1] << level, shape[2] << level)[None]
     for _ in range(level):
         parts = _factors(parts, signs)
-    return _given("pre_add", parts.to(x.dtype), out)
+    return parts.to(x.dtype).contiguous()
 
 
 def post_add(
-    products: torch.Tensor,
-    form: str | Form,
-    level: int,
-    shape: tuple[int, int],
-    *,
-    bias: torch.Tensor | None = None,
-    relu: bool = False,
-    out: torch.Tensor | None = None,
-    dtype: torch.dtype | None = None,
-) -> torch.Tensor:
+    products: torch.Tensor, form: str | Form, level: int, shape: tuple[int, int], *,
+    bias: torch.Tensor | None = None, relu: bool = False,
+) -> torch.Tensor:  # fmt: skip
     """The result of size `shape` from all products: their signed sums, and then bias and ReLU.
 
     >>> products = torch.zeros(7, 1, 8)
@@ -66,41 +51,10 @@ def post_add(
     tensor([[1., 0.],
             [0., 1.]])
 
-    products: [7^L, rows, columns] as `products_shape` says. bias: (n,). dtype: of the result, the products' if None.
+    products: [7^L, rows, columns] as `products_shape` says. bias: (n,). The result is of their type.
     """
-    made = _assembled("post_add", products, form, level, shape)
-    made = _activated("post_add", made, bias, relu)
-    return _given("post_add", made.to(dtype or (out.dtype if out is not None else products.dtype)), out)
-
-
-def step(
-    products: torch.Tensor,
-    form: str | Form,
-    level: int,
-    shape: tuple[int, int],
-    *,
-    bias: torch.Tensor | None = None,
-    relu: bool = True,
-    next_form: str | Form | None = None,
-    next_level: int | None = None,
-    keep: torch.Tensor | None = None,
-    out: torch.Tensor | None = None,
-    dtype: torch.dtype | None = None,
-) -> torch.Tensor:
-    """Between two layers of a network: post-additions, bias, ReLU, and the next layer's left pre-additions.
-
-    >>> step(torch.ones(7, 2, 8), "strassen", 1, (4, 16), next_level=2).shape
-    torch.Size([49, 1, 8])
-
-    next_form and next_level: this layer's if None. keep: (m, n), gets the layer's output too (training needs it).
-    dtype: of the factors, `out`'s or the products' if None. The output is not rounded before the next sums.
-    """
-    made = _activated("step", _assembled("step", products, form, level, shape), bias, relu)
-    if keep is not None:
-        _given("step", made.to(keep.dtype), keep, "keep")
-    then_form = form if next_form is None else next_form
-    factors = pre_add(made, "left", then_form, level if next_level is None else next_level)
-    return _given("step", factors.to(dtype or (out.dtype if out is not None else products.dtype)), out)
+    made = _assembled(products, form, level, shape)
+    return _activated(made, bias, relu).to(products.dtype).contiguous()
 
 
 def batched(left: torch.Tensor, right: torch.Tensor, right_transposed: bool = False) -> torch.Tensor:
@@ -116,15 +70,9 @@ def batched(left: torch.Tensor, right: torch.Tensor, right_transposed: bool = Fa
 
 
 def product(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    form: str | Form,
-    level: int,
-    *,
-    right_transposed: bool = False,
-    bias: torch.Tensor | None = None,
-    relu: bool = False,
-) -> torch.Tensor:
+    a: torch.Tensor, b: torch.Tensor, form: str | Form, level: int, *, right_transposed: bool = False,
+    bias: torch.Tensor | None = None, relu: bool = False,
+) -> torch.Tensor:  # fmt: skip
     """a @ b by `form`, `level` times; with `right_transposed` a @ b.t(), as Linear does.
 
     >>> product(torch.ones(1, 3), torch.ones(3, 1), "strassen", 3)
@@ -152,13 +100,13 @@ def _factors(parts: torch.Tensor, signs: Signs) -> torch.Tensor:
     return made.view(count * PRODUCTS, rows // 2, columns // 2)
 
 
-def _assembled(call: str, products: torch.Tensor, form: str | Form, level: int, shape: tuple[int, int]) -> torch.Tensor:
+def _assembled(products: torch.Tensor, form: str | Form, level: int, shape: tuple[int, int]) -> torch.Tensor:
     """All products to the result, in the type that sums are made in."""
-    form, level = form_of(form, call), level_of(level, call)
-    _summable(call, "products", products, form)
+    form, level = form_of(form, "post_add"), level_of(level, "post_add")
+    _summable("post_add", "products", products, form)
     wanted = products_shape(*shape, level)
     if tuple(products.shape) != wanted:
-        raise ArgumentError(call, "products", tuple(products.shape), f"{wanted} for a result of {tuple(shape)}")
+        raise ArgumentError("post_add", "products", tuple(products.shape), f"{wanted} for a result of {tuple(shape)}")
     parts = _wide(products)
     for _ in range(level):
         parts = _results(parts, form.result)
@@ -192,10 +140,10 @@ def _padded(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
     return whole
 
 
-def _activated(call: str, made: torch.Tensor, bias: torch.Tensor | None, relu: bool) -> torch.Tensor:
+def _activated(made: torch.Tensor, bias: torch.Tensor | None, relu: bool) -> torch.Tensor:
     if bias is not None:
         if tuple(bias.shape) != (made.shape[1],):
-            raise ArgumentError(call, "bias", tuple(bias.shape), f"shape ({made.shape[1]},)")
+            raise ArgumentError("post_add", "bias", tuple(bias.shape), f"shape ({made.shape[1]},)")
         made = made + bias.to(made.dtype)
     return made.clamp_min(0) if relu else made
 
@@ -207,15 +155,6 @@ def _summable(call: str, name: str, x: torch.Tensor, form: Form) -> None:
 
 def _wide(x: torch.Tensor) -> torch.Tensor:
     return x.float() if x.dtype in _NARROW else x
-
-
-def _given(call: str, made: torch.Tensor, out: torch.Tensor | None, name: str = "out") -> torch.Tensor:
-    if out is None:
-        return made.contiguous()
-    if tuple(out.shape) != tuple(made.shape) or out.device != made.device or out.dtype != made.dtype:
-        found = f"{out.dtype} {tuple(out.shape)} on {out.device}"
-        raise ArgumentError(call, name, found, f"{made.dtype} {tuple(made.shape)} on {made.device}")
-    return out.copy_(made)
 
 
 def _matrix(call: str, name: str, x: torch.Tensor) -> None:

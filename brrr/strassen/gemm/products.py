@@ -1,5 +1,6 @@
 """The products of blocks, each as a function of no arguments: by the library that its name says.
 
+>>> from brrr.strassen.ways import INNERS
 >>> out = torch.empty(1, 2, 2)
 >>> _ = product_step(INNERS["sgemm"], torch.ones(1, 2, 8), torch.ones(1, 2, 8), out, right_transposed=True)()
 >>> out[0, 0, 0]
@@ -19,7 +20,6 @@ from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu.precision import float32_products
 from brrr.strassen.operands import check_batch
 from brrr.strassen.passes.launch import Run
-from brrr.strassen.ways import INNERS as INNERS
 from brrr.strassen.ways import Inner
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -97,30 +97,6 @@ def _by_cublas(
     index = int(left.device.index)
     blas = blas_on(index, int(torch.cuda.current_stream(index).cuda_stream))
     return blas.batched_product(left, right, out, right_transposed=right_transposed, tf32=tf32)
-
-
-LONG_S = 2e-3
-"""A product that takes so long is timed one launch at a time."""
-
-
-def seconds_of(run: Run, index: int) -> float:
-    """The device's time for a launch on a GPU's current stream, the least of a few tries; the first is not counted."""
-    from brrr.gpu.cublas_lt import seconds
-
-    with torch.cuda.device(index):
-        run()
-        least = min(_once(run), _once(run))
-        stream = int(torch.cuda.current_stream().cuda_stream)
-    return least if least > LONG_S else seconds(run, stream, index)
-
-
-def _once(run: Run) -> float:
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    run()
-    end.record()
-    end.synchronize()
-    return float(begin.elapsed_time(end)) * 1e-3
 
 
 def product_step(

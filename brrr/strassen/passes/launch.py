@@ -27,15 +27,12 @@ from brrr.gpu.launching import (
     typed,
 )
 from brrr.gpu.nvrtc import function as function_of
-from brrr.strassen.algebra.blocks import buffer_shape
 from brrr.strassen.algebra.forms import STRASSEN as STRASSEN
 from brrr.strassen.algebra.forms import Form
 from brrr.strassen.passes.plan import MOST, Job, Tuning, launch_size
 from brrr.strassen.passes.work import (
     DTYPES,
     Work,
-    check_matrix,
-    check_tensors,
     factors_work,
     run_in_torch,
     signs_of,
@@ -190,43 +187,19 @@ class SplitBuffers(NamedTuple):
     exponents: torch.Tensor
 
 
-def split_pre_add(
-    x: torch.Tensor, side: str, form: str | Form, level: int, *,
-    transposed: bool = False, out: SplitBuffers | None = None, kernels: Kernels = "auto",
-) -> SplitBuffers:  # fmt: skip
-    """The factors in two float16 terms, so that a product of split terms under Strassen's needs no pass more.
-
-    >>> high, low, exponents = split_pre_add(torch.full((2, 16), 3.0), "left", "strassen", 1)
-    >>> high[0, 0, 0] * 2.0 ** exponents[0, 0]
-    tensor(6.)
-
-    Each row of a block has one exponent, by the largest number in the rows that it sums: see `split_exponents`.
-    """
-    if out is None:
-        out = split_buffers(x, side, level, transposed)
-    prepared_split_pre_add(x, side, form, level, transposed=transposed, out=out, kernels=kernels)()
-    return out
-
-
 def prepared_split_pre_add(
     x: torch.Tensor, side: str, form: str | Form, level: int, *,
     transposed: bool = False, out: SplitBuffers, kernels: Kernels = "auto",
 ) -> Run:  # fmt: skip
-    """`split_pre_add` as a function of no arguments: it finds the exponents anew each time."""
+    """The factors in two float16 terms, as a function of no arguments: it finds the exponents anew each time.
+
+    Each row of a block has one exponent, by the largest number in the rows that it sums: see `split_exponents`.
+    """
     exponents = out.exponents[0]
     work = factors_work("split_pre_add", x, side, form, level, transposed, out.high, out.low, exponents)
     assert work.spread is not None
     find = _finding(x, work.side, work.spread, level, exponents, kernels)
     return in_turn(find, prepared(work, kernels))
-
-
-def split_buffers(x: torch.Tensor, side: str, level: int, transposed: bool = False) -> SplitBuffers:
-    """What `split_pre_add` writes, empty."""
-    check_tensors("split_pre_add", x=x)
-    check_matrix("split_pre_add", "x", x, None, written=False)
-    shape = buffer_shape(x.shape[0], x.shape[1], side, level, transposed)
-    high, low = (torch.empty(shape, dtype=torch.float16, device=x.device) for _ in range(2))
-    return SplitBuffers(high, low, torch.empty(shape[1], dtype=torch.int32, device=x.device).expand(shape[:2]))
 
 
 def split_exponents(x: torch.Tensor, side: str, form: Form, level: int, out: torch.Tensor) -> torch.Tensor:

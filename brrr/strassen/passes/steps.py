@@ -13,7 +13,6 @@ from functools import partial
 
 import torch
 
-from brrr.strassen.algebra import reference
 from brrr.strassen.algebra.blocks import block_place, buffer_shape, level_of
 from brrr.strassen.algebra.forms import Form, coefficients
 from brrr.strassen.passes.launch import Kernels, Run, in_turn, prepared
@@ -22,7 +21,6 @@ from brrr.strassen.passes.work import (
     Work,
     assembled_work,
     check_buffer,
-    check_matrix,
     check_tensors,
     chosen_form,
     factors_work,
@@ -33,85 +31,29 @@ from brrr.strassen.ways import Way
 # The sums of blocks before and after the products of Strassen's algorithm, all levels in one pass over memory.
 
 
-def pre_add(
+def prepared_pre_add(
     x: torch.Tensor, side: str, form: str | Form, level: int, *,
-    transposed: bool = False, out: torch.Tensor | None = None, kernels: Kernels = "auto",
-) -> torch.Tensor:  # fmt: skip
-    """All products' factors of one operand, into `out` or a new tensor of x's type.
+    transposed: bool = False, out: torch.Tensor, kernels: Kernels = "auto",
+) -> Run:  # fmt: skip
+    """All products' factors of one operand into `out`, as a function of no arguments.
 
     x: (m, k) on the left, (k, n) on the right, or (n, k) `transposed` as Linear's weights; any strides, any sizes.
     out: [7^L, rows, columns] as `buffer_shape` says, contiguous. float32, float16 or bfloat16, not necessarily the same
     (and float64 by torch). ArgumentError for any others; UnavailableError where the kernels asked for cannot run.
     """
-    if out is None:
-        check_tensors("pre_add", x=x)
-        check_matrix("pre_add", "x", x, None, written=False)
-        out = x.new_empty(buffer_shape(x.shape[0], x.shape[1], side, level, transposed))
-    prepared_pre_add(x, side, form, level, transposed=transposed, out=out, kernels=kernels)()
-    return out
-
-
-def prepared_pre_add(
-    x: torch.Tensor, side: str, form: str | Form, level: int, *,
-    transposed: bool = False, out: torch.Tensor, kernels: Kernels = "auto",
-) -> Run:  # fmt: skip
-    """`pre_add` as a function of no arguments."""
     work = factors_work("pre_add", x, side, form, level, transposed, out, None, None)
     return prepared(work, kernels)
-
-
-def post_add(
-    products: torch.Tensor, form: str | Form, level: int, shape: Shape, *,
-    bias: torch.Tensor | None = None, relu: bool = False, out: torch.Tensor | None = None,
-    dtype: torch.dtype | None = None, kernels: Kernels = "auto",
-) -> torch.Tensor:  # fmt: skip
-    """The result of size `shape` from all products, then bias and ReLU; into `out` or a new tensor.
-
-    >>> post_add(torch.ones(7, 1, 8), "strassen", 1, (2, 16))[:, ::8]
-    tensor([[2., 2.],
-            [2., 2.]])
-
-    products: [7^L, rows, columns] as `products_shape` says, contiguous. bias: (n,). out: any strides. dtype: of a new
-    result, the products' if None.
-    """
-    if out is None:
-        check_tensors("post_add", products=products)
-        out = torch.empty(shape, dtype=dtype or products.dtype, device=products.device)
-    prepared_post_add(products, form, level, shape, bias=bias, relu=relu, out=out, kernels=kernels)()
-    return out
 
 
 def prepared_post_add(
     products: torch.Tensor, form: str | Form, level: int, shape: Shape, *,
     bias: torch.Tensor | None = None, relu: bool = False, out: torch.Tensor, kernels: Kernels = "auto",
 ) -> Run:  # fmt: skip
-    """`post_add` as a function of no arguments."""
-    return prepared(assembled_work("post_add", products, form, level, shape, bias, relu, out), kernels)
+    """The result of size `shape` from all products, then bias and ReLU, into `out`, as a function of no arguments.
 
-
-def step(
-    products: torch.Tensor, form: str | Form, level: int, shape: Shape, *,
-    bias: torch.Tensor | None = None, relu: bool = True, next_form: str | Form | None = None,
-    next_level: int | None = None, keep: torch.Tensor | None = None, out: torch.Tensor | None = None,
-    kernels: Kernels = "auto",
-) -> torch.Tensor:  # fmt: skip
-    """Between two layers: post-additions, bias, ReLU, and the next layer's left factors, into `out` or a new tensor.
-
-    >>> step(torch.ones(7, 2, 8), "strassen", 1, (4, 16)).shape
-    torch.Size([7, 2, 8])
-
-    One pass over memory where both layers have one level, or where either has none and nothing is kept; else two.
-    next_form, next_level: this layer's if None. keep: (m, n), any strides, gets the layer's output too.
+    products: [7^L, rows, columns] as `products_shape` says, contiguous. bias: (n,). out: any strides.
     """
-    if out is None:
-        check_tensors("step", products=products)
-        shape_of_out = buffer_shape(*shape, "left", level if next_level is None else next_level)
-        out = torch.empty(shape_of_out, dtype=products.dtype, device=products.device)
-    prepared_step(
-        products, form, level, shape, bias=bias, relu=relu, next_form=next_form, next_level=next_level, keep=keep,
-        out=out, kernels=kernels,
-    )()  # fmt: skip
-    return out
+    return prepared(assembled_work("post_add", products, form, level, shape, bias, relu, out), kernels)
 
 
 def prepared_step(
@@ -119,7 +61,11 @@ def prepared_step(
     bias: torch.Tensor | None = None, relu: bool = True, next_form: str | Form | None = None,
     next_level: int | None = None, keep: torch.Tensor | None = None, out: torch.Tensor, kernels: Kernels = "auto",
 ) -> Run:  # fmt: skip
-    """`step` as a function of no arguments."""
+    """Between two layers: post-additions, bias, ReLU, and the next layer's left factors into `out`.
+
+    One pass over memory where both layers have one level, or where either has none and nothing is kept; else two.
+    next_form, next_level: this layer's if None. keep: (m, n), any strides, gets the layer's output too.
+    """
     work = assembled_work("step", products, form, level, shape, bias, relu, keep)
     check_tensors("step", products=products, out=out)
     then = level if next_level is None else level_of(next_level, "step")
@@ -148,70 +94,43 @@ def passes(work: Work, spread: Form, then: int, out: torch.Tensor) -> list[Work]
     ]
 
 
-_PLAIN = (torch.float32, torch.float64)
-
-
 def pre_add_step(x: torch.Tensor, side: str, way: Way, out: torch.Tensor, *, transposed: bool = False) -> Run:
     """All products' factors of one operand into `out`, in its type, rounded once."""
-    form, level = _form(way), way.level
-    if kernels_here(x, out):
-        return prepared_pre_add(x, side, form, level, transposed=transposed, out=out)
-    if x.dtype == out.dtype and x.dtype in _PLAIN:
-        return partial(pre_add_into, x, side, form, level, transposed, out)
-    return partial(_reference_pre_add, x, side, form, level, transposed, out)
+    if _by_blocks(x, out):
+        return partial(pre_add_into, x, side, _form(way), way.level, transposed, out)
+    return prepared_pre_add(x, side, _form(way), way.level, transposed=transposed, out=out)
 
 
 def post_add_step(
     products: torch.Tensor, way: Way, out: torch.Tensor, *, bias: torch.Tensor | None = None, relu: bool = False
 ) -> Run:
     """The result from all products into `out`, in its type, rounded once; then bias and ReLU."""
-    form, level, (m, n) = _form(way), way.level, out.shape
-    if kernels_here(products, out):
-        return prepared_post_add(products, form, level, (m, n), bias=bias, relu=relu, out=out)
-    if bias is None and not relu and products.dtype == out.dtype and out.dtype in _PLAIN:
-        return partial(post_add_into, products, form, level, out)
-    return partial(_reference_post_add, products, form, level, bias, relu, out)
+    if bias is None and not relu and _by_blocks(products, out):
+        return partial(post_add_into, products, _form(way), way.level, out)
+    return prepared_post_add(
+        products, _form(way), way.level, (out.shape[0], out.shape[1]), bias=bias, relu=relu, out=out
+    )
 
 
 def layer_step(
-    products: torch.Tensor, way: Way, shape: tuple[int, int], out: torch.Tensor, next_way: Way, *,
+    products: torch.Tensor, way: Way, shape: Shape, out: torch.Tensor, next_way: Way, *,
     bias: torch.Tensor | None, relu: bool, keep: torch.Tensor | None = None,
 ) -> Run:  # fmt: skip
     """Post-additions, bias, ReLU and the next layer's left factors in one pass; `keep` also gets the layer's output."""
-    form, level, then = str(way.form), way.level, str(next_way.form)
-    if kernels_here(products, out):
-        return prepared_step(
-            products, form, level, shape, bias=bias, relu=relu, next_form=then, next_level=next_way.level, keep=keep,
-            out=out,
-        )  # fmt: skip
-    return partial(
-        reference.step, products, form, level, shape, bias=bias, relu=relu, next_form=then, next_level=next_way.level,
-        keep=keep, out=out,
+    return prepared_step(
+        products, _form(way), way.level, shape, bias=bias, relu=relu, next_form=_form(next_way),
+        next_level=next_way.level, keep=keep, out=out,
     )  # fmt: skip
 
 
-def kernels_here(*tensors: torch.Tensor) -> bool:
-    """Whether the kernels take these tensors: on a GPU, of no type wider than float32."""
-    return all(each.is_cuda and each.dtype != torch.float64 for each in tensors)
+def _by_blocks(x: torch.Tensor, out: torch.Tensor) -> bool:
+    """Whether torch sums them block by block: where no kernel does, and there is nothing to round."""
+    return x.dtype == out.dtype and (x.dtype == torch.float64 or (x.dtype == torch.float32 and not x.is_cuda))
 
 
 def _form(way: Way) -> str:
     """A way's form; any where there is no level, for none is used."""
     return way.form or "strassen"
-
-
-def _reference_pre_add(x: torch.Tensor, side: str, form: str, level: int, transposed: bool, out: torch.Tensor) -> None:
-    """Summed in the wider of the two types."""
-    wide = x if x.element_size() >= out.element_size() else x.to(out.dtype)
-    wide = wide.float() if wide.dtype in (torch.float16, torch.bfloat16) else wide
-    out.copy_(reference.pre_add(wide, side, form, level, transposed=transposed))
-
-
-def _reference_post_add(
-    products: torch.Tensor, form: str, level: int, bias: torch.Tensor | None, relu: bool, out: torch.Tensor
-) -> None:
-    made = reference.post_add(products, form, level, tuple(out.shape), bias=bias, relu=relu, dtype=out.dtype)  # type: ignore[arg-type]
-    out.copy_(made)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

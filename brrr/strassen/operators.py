@@ -1,0 +1,274 @@
+"""How a module's chains of layers are run: plans, weights made ready, launches kept; and as one operator of torch.
+
+>>> runners = Runners(Limits(level=1, form="strassen", inner="sgemm"))
+>>> runners(0, (Layer(torch.ones(2, 3)),), torch.ones(1, 3))
+tensor([[3., 3.]])
+
+What traces a program (`torch.compile`, `torch.export`) sees one operator a chain. A call that is run at once does
+without: an operator costs the host more.
+"""
+
+from __future__ import annotations
+
+import warnings
+from ast import literal_eval
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+from weakref import WeakValueDictionary
+
+import torch
+
+from brrr.core.errors import UnavailableError
+from brrr.gpu.cublas_lt import capturing
+from brrr.gpu.precision import in_full_precision
+from brrr.strassen.accuracy import PLAIN
+from brrr.strassen.choosing import ProductPlan
+from brrr.strassen.layers import Chain, Formatted, Layer, Limits, chain_of, flat, planned
+from brrr.strassen.operands import in_memory, operand_name
+from brrr.strassen.product import Torchs
+from brrr.strassen.running import ChainRun, gradients, outputs_of
+from brrr.strassen.ways import Way
+
+
+class Runner:
+    """One chain's plans, by powers of two of rows, its weights made ready, and the launches of the last sizes."""
+
+    KEPT = 4
+    """Numbers of rows whose buffers are kept."""
+
+    def __init__(self, limits: Limits, graphs: bool = False) -> None:
+        self.limits, self.graphs = limits, graphs
+        self._formatted, self._plans = Formatted(), dict[tuple[Any, ...], list[ProductPlan]]()
+        self._runs: OrderedDict[tuple[Any, ...], ChainRun] = OrderedDict()
+        self._captured: list[ChainRun] = []  # a graph knows their buffers by address, so they stay
+
+    def plans(self, chain: Chain, rows: int, *, prepared: bool = True) -> list[ProductPlan]:
+        """Each layer's, its weights' part made beforehand or not, for the power of two that is no more than rows."""
+        weight, shapes = chain[0].weight, tuple((layer.n, layer.k) for layer in chain)
+        key = shapes, power_of_two(rows), operand_name(weight), weight.device.type
+        if (found := self._plans.get((*key, prepared))) is None:
+            found = self._plans[(*key, prepared)] = planned(*key, self.limits, prepared=prepared, eager=not self.graphs)
+        return found
+
+    def __call__(self, chain: Chain, x: torch.Tensor, ways: list[Way] | None) -> torch.Tensor:
+        """The chain's result for x, (rows, k), by `ways`."""
+        return self._tried(self._inferred, chain, x, ways)[-1]
+
+    def outputs(self, chain: Chain, x: torch.Tensor) -> list[torch.Tensor]:
+        """Each layer's output, for gradients to be made of."""
+        return self._tried(outputs_of, chain, x, self.ways(chain, x, learning=True))
+
+    def ways(self, chain: Chain, x: torch.Tensor, learning: bool) -> list[Way] | None:
+        """Each layer's; None where all are torch's own."""
+        if not x.numel():
+            return None
+        ways, operand = [plan.way for plan in self.plans(chain, x.shape[0], prepared=not learning)], operand_name(x)
+        exact = learning or operand != "float32" or in_full_precision()
+        return None if exact and all(way == Way(PLAIN[operand]) for way in ways) else ways
+
+    def _tried(
+        self, run: Callable[[Chain, torch.Tensor, list[Way]], list[torch.Tensor]], chain: Chain, x: torch.Tensor,
+        ways: list[Way] | None,
+    ) -> list[torch.Tensor]:  # fmt: skip
+        try:
+            return by_torch(chain, x) if ways is None else run(chain, x, ways)
+        except UnavailableError as missing:
+            if self.limits.inner is not None:
+                raise
+            warnings.warn(f"StrassenMLP: {missing}; torch's own modules run instead", stacklevel=5)
+            return by_torch(chain, x)
+
+    def _inferred(self, chain: Chain, x: torch.Tensor, ways: Sequence[Way]) -> list[torch.Tensor]:
+        with torch.inference_mode(False), torch.no_grad():  # buffers that any later call may write to
+            run = self._run(chain, x, ways)
+        with torch.no_grad():
+            return [run(x)]
+
+    def _run(self, chain: Chain, x: torch.Tensor, ways: Sequence[Way]) -> ChainRun:
+        """The launches for these ways and so many rows; those of the last few sizes are kept."""
+        pairs = zip(chain, ways, strict=True)
+        rights = [self._formatted(place, layer, way) for place, (layer, way) in enumerate(pairs)]
+        key = (x.shape[0], x.dtype, x.device, _stream(x), *ways, *(id(each) for each in rights), *map(_bias, chain))
+        run = self._runs.pop(key, None) or ChainRun(chain, ways, rights, x)
+        self._runs[key] = run
+        if x.is_cuda and capturing() and run not in self._captured:
+            self._captured.append(run)
+        while len(self._runs) > self.KEPT:
+            self._runs.popitem(last=False)
+        return run
+
+
+def power_of_two(rows: int) -> int:
+    """The largest power of two that is no more than rows: plans are made for those.
+
+    >>> power_of_two(1), power_of_two(1500)
+    (1, 1024)
+    """
+    return 1 << max(0, rows.bit_length() - 1)
+
+
+def by_torch(chain: Chain, x: torch.Tensor) -> list[torch.Tensor]:
+    """Each layer's output by torch's own operators."""
+    outputs: list[torch.Tensor] = []
+    for layer in chain:
+        outputs.append(layer.plain(outputs[-1] if outputs else x))
+    return outputs
+
+
+def _bias(layer: Layer) -> int:
+    """Where a layer's bias lies."""
+    return 0 if layer.bias is None else layer.bias.data_ptr()
+
+
+def _stream(x: torch.Tensor) -> int:
+    """Launches are made for one stream."""
+    return int(torch.cuda.current_stream(x.device).cuda_stream) if x.is_cuda else 0
+
+
+class Runners:
+    """A module's, one a chain; a copy of the module begins with none."""
+
+    def __init__(self, limits: Limits, graphs: bool = False) -> None:
+        self.limits, self.graphs, self._made = limits, graphs, dict[int, Runner]()
+        self._torchs, self._all_torchs = Torchs(), False
+        self.asked, self.number = repr((*limits.options.values(), graphs)), next(_NUMBERS)
+        _ALL[self.number] = self
+
+    def at(self, place: int) -> Runner:
+        """That of one chain."""
+        if place not in self._made:
+            self._made[place] = Runner(self.limits, self.graphs)
+        return self._made[place]
+
+    def torchs(self, x: torch.Tensor) -> bool:
+        """Whether each chain was found to be torch's for inputs like x; if not, this call may find it."""
+        if not torch.compiler.is_compiling():
+            self._all_torchs = True
+        return not torch.compiler.is_compiling() and self._torchs.has(_kind(x), x)
+
+    def note(self, x: torch.Tensor) -> None:
+        """Remember what this call found."""
+        if not torch.compiler.is_compiling() and self._all_torchs:
+            self._torchs.note(_kind(x))
+
+    def __call__(self, place: int, chain: Chain, x: torch.Tensor) -> torch.Tensor:
+        """The chain's result for x, (..., k)."""
+        (tensors, layout), y = flat(chain), None
+        if not _fits(chain, x) or torch.is_autocast_enabled(x.device.type):
+            return by_torch(chain, x)[-1]
+        learning = torch.is_grad_enabled() and any(each.requires_grad for each in (x, *tensors))
+        rows, asked = x.reshape(-1, x.shape[-1]), (layout, self.asked, self.number, place, learning)
+        if torch.compiler.is_compiling():
+            y = operator(rows, tensors, *asked)[-1]
+        elif all(map(in_memory, (x, *tensors))):
+            ways = self.at(place).ways(chain, rows, learning)
+            self._all_torchs &= ways is None
+            if ways is not None:
+                y = operator(rows, tensors, *asked)[-1] if learning else self.at(place)(chain, rows, ways)
+        else:  # inside torch.vmap, torch.func.grad and the like
+            self._all_torchs = False
+        return by_torch(chain, x)[-1] if y is None else y.reshape(*x.shape[:-1], chain[-1].n)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Runners:
+        return Runners(self.limits, self.graphs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Runners, (self.limits, self.graphs)
+
+
+def _kind(x: torch.Tensor) -> tuple[Any, ...]:
+    autocast = torch.is_autocast_enabled(x.device.type)
+    return x.shape, x.dtype, x.device, x.requires_grad, torch.is_grad_enabled(), autocast
+
+
+_NUMBERS = count()
+_ALL: WeakValueDictionary[int, Runners] = WeakValueDictionary()
+"""The modules' runners that there are, by number: an operator is given no objects."""
+
+
+def _fits(chain: Chain, x: torch.Tensor) -> bool:
+    """Whether x is of the chain's type and device; where it is not, torch says what is wrong with it."""
+    weight = chain[0].weight
+    alike = x.dim() >= 1 and (x.dtype, x.device, x.shape[-1]) == (weight.dtype, weight.device, chain[0].k)
+    return alike and operand_name(x) in PLAIN
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A chain as an operator of torch, and its gradients as another.
+
+
+def _limits(asked: str) -> Limits:
+    return Limits(*literal_eval(asked)[:-1])
+
+
+@torch.library.custom_op(
+    "brrr::layers",
+    mutates_args=(),
+    schema="(Tensor x, Tensor[] tensors, str layout, str asked, int number, int place, bool learning) -> Tensor[]",
+)
+def operator(
+    x: torch.Tensor, tensors: Sequence[torch.Tensor], layout: str, asked: str, number: int, place: int, learning: bool
+) -> list[torch.Tensor]:
+    """The chain's result for x, (rows, k), with each layer's output before it where `learning`.
+
+    tensors, layout: the chain as `flat` has it. asked: its limits and graphs, as Python writes them. number, place:
+    whose `Runners` keep what was made for it; where there are none with the same limits, as in a program that was
+    exported and loaded, nothing is kept.
+    """
+    chain, found = chain_of(tensors, layout), _ALL.get(number)
+    runner = found.at(place) if found is not None and found.asked == asked else Runner(_limits(asked))
+    with torch.autocast(x.device.type, enabled=False), torch.no_grad():
+        return runner.outputs(chain, x) if learning else [runner(chain, x, runner.ways(chain, x, learning=False))]
+
+
+@operator.register_fake
+def _(
+    x: torch.Tensor, tensors: Sequence[torch.Tensor], layout: str, asked: str, number: int, place: int, learning: bool
+) -> list[torch.Tensor]:
+    chain = chain_of(tensors, layout)
+    return [x.new_empty(x.shape[0], layer.weight.shape[0]) for layer in (chain if learning else chain[-1:])]
+
+
+@torch.library.custom_op(
+    "brrr::layers_backward",
+    mutates_args=(),
+    schema="(Tensor x, Tensor[] tensors, Tensor[] outputs, Tensor gradient, str layout, str asked, bool[] wanted)"
+    " -> Tensor[]",
+)
+def backward_operator(
+    x: torch.Tensor, tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], gradient: torch.Tensor,
+    layout: str, asked: str, wanted: Sequence[bool],
+) -> list[torch.Tensor]:  # fmt: skip
+    """The gradients that are wanted of x and `tensors`, by that of the last output."""
+    with torch.autocast(x.device.type, enabled=False), torch.no_grad():
+        made = gradients(chain_of(tensors, layout), x, outputs, gradient, wanted, _limits(asked))
+    return [each for each in made if each is not None]
+
+
+@backward_operator.register_fake
+def _(
+    x: torch.Tensor, tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], gradient: torch.Tensor,
+    layout: str, asked: str, wanted: Sequence[bool],
+) -> list[torch.Tensor]:  # fmt: skip
+    return [each.new_empty(each.shape) for each, asked_for in zip((x, *tensors), wanted, strict=True) if asked_for]
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: Sequence[torch.Tensor]) -> None:
+    x, tensors, ctx.layout, ctx.asked, *_ = inputs
+    ctx.count = len(tensors)
+    ctx.save_for_backward(x, *tensors, *output)
+
+
+def _gradients(ctx: Any, incoming: Sequence[torch.Tensor]) -> tuple[Any, ...]:
+    """Only the last output is given to anyone, so the others' gradients are zeros."""
+    x, *rest = ctx.saved_tensors
+    tensors, outputs = rest[: ctx.count], rest[ctx.count :]
+    wanted = [ctx.needs_input_grad[0], *ctx.needs_input_grad[1]]
+    found = iter(backward_operator(x, tensors, outputs, incoming[-1], ctx.layout, ctx.asked, wanted))
+    of_x, *of_tensors = [next(found) if each else None for each in wanted]
+    return of_x, of_tensors, None, None, None, None, None
+
+
+operator.register_autograd(_gradients, setup_context=_remember)
