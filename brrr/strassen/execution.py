@@ -19,16 +19,21 @@ import torch
 from brrr.core.errors import ArgumentError
 from brrr.gpu.cublas_lt import Keeping
 from brrr.gpu.precision import float32_products
-from brrr.strassen import steps as aligned
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.gemm.products import matrix_step, product_step
 from brrr.strassen.operands import Arena, Right, check_operands, check_out, operand_name
 from brrr.strassen.passes.launch import Run
 from brrr.strassen.passes.steps import post_add_step, pre_add_step
-from brrr.strassen.peeling import Sizes, copied, core_of, right_core, rows_of
+from brrr.strassen.peeling import NOTHING, Copied, Sizes, copied, core_of, right_core, rows_of
 from brrr.strassen.steps import right_terms, split_steps
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import Buffers, product_dtype, rounded, workspace_bytes
+
+KINDS = ("cuda",)
+"""Where a library's products gain by aligned rows; a CPU's do not."""
+
+STARTS = 16
+"""Bytes at whose multiples what is not copied must start."""
 
 ALONG_K_LEVELS = 2
 """Up to so many levels TF32's prepared factors lie along k; the many small products of three are slower that way."""
@@ -102,11 +107,8 @@ def steps(
         return split_steps(way, a, right, out, arena)
     if way.nested:
         return nested_steps(way, a, right, out, arena)
-    if not way.level and (made := _aligned(way, a, right, out, arena)):
-        return made
-    making, factors = ([], right.factors) if right.factors else _right_steps(way, right, arena)
-    rest = (out, arena, making)
-    return _levels(way, a, right, factors[0], *rest) if way.level else _classical(way, a, right, factors, *rest)
+    copies = Copied(True, True, True) if way.level else _copies(way, a, right, out, arena)
+    return pass_steps(way, a, right, out, arena, copies) if copies.any else _classical(way, a, right, out, arena)
 
 
 def _core(way: Way, sizes: Sizes, right: Right) -> Sizes:
@@ -119,12 +121,17 @@ def _core(way: Way, sizes: Sizes, right: Right) -> Sizes:
     return m if right.source.is_meta else rows_of(way, m, (n, k), core, operand), *core
 
 
-def _aligned(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run] | None:
-    """A classical product on copies with aligned rows, where that pays and can be."""
-    if a.device.type not in aligned.KINDS:
-        return None
-    copies = copied(way, a.shape[0], right.n, right.k, operand_name(a))
-    return aligned.aligned_steps(way, a, right, out, arena, copies) if copies.any else None
+def _copies(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> Copied:
+    """Which matrices of a classical product are copied to aligned rows: none where it does not pay, or cannot be."""
+    sizes, given = (a.shape[0], right.n, right.k, operand_name(a)), (a, right.source, out)
+    copies = copied(way, *sizes)
+    if a.device.type not in KINDS or workspace_bytes(way, *sizes) > arena.left_bytes:
+        return NOTHING
+    return copies if all(copy or _lies(x) for copy, x in zip(copies, given, strict=True)) else NOTHING
+
+
+def _lies(x: torch.Tensor) -> bool:
+    return x.is_contiguous() and x.data_ptr() % STARTS == 0
 
 
 def run_all(made: list[Run]) -> None:
@@ -133,12 +140,10 @@ def run_all(made: list[Run]) -> None:
         step()
 
 
-def _classical(
-    way: Way, a: torch.Tensor, right: Right, factors: tuple[torch.Tensor, ...], out: torch.Tensor, arena: Arena,
-    making: list[Run],
-) -> list[Run]:  # fmt: skip
+def _classical(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
     """The library's product; operands of another type are copied into its own, and its result back."""
     dtype = getattr(torch, way.dtype)
+    making, factors = ([], right.factors) if right.factors else _right_steps(way, right, arena)
     b = factors[0] if factors else right.source
     if a.dtype == dtype:
         return [*making, matrix_step(way.kind, a, b, out, right_transposed=right.transposed)]
@@ -147,28 +152,35 @@ def _classical(
     return [*making, partial(left.copy_, a), multiply, partial(out.copy_, product)]
 
 
-def _levels(
-    way: Way, a: torch.Tensor, right: Right, factors: torch.Tensor, out: torch.Tensor, arena: Arena, making: list[Run]
-) -> list[Run]:
-    """The left side's sums, all products, and the sums of those; the right side's first, where they are not made."""
-    (m, n), operand = out.shape, operand_name(a)
-    transposed = right.made_transposed if right.made else right.transposed
-    left = arena.take(buffer_shape(m, right.k, "left", way.level), getattr(torch, way.dtype))
-    products = arena.take(products_shape(m, n, way.level), getattr(torch, product_dtype(way, operand)))
-    return [
-        *making,
-        pre_add_step(a, "left", way, left),
-        product_step(way.kind, left, factors, products, right_transposed=transposed),
-        post_add_step(products, way, out),
-    ]
+def pass_steps(
+    way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena, copies: Copied
+) -> list[Run]:  # fmt: skip
+    """A pass over memory for each side, all products, and a pass behind them; no pass for what `copies` leaves out.
+
+    With levels the passes sum blocks. Without, they copy to rows that start at 16 bytes, filled up with zeros.
+    """
+    (m, n), made, factors = out.shape, list[Run](), right.factors if way.level else ()
+    transposed = right.made_transposed if factors else right.transposed
+    if not factors and copies.right:
+        made, factors = _right_steps(way, right, arena, padded=True)
+    left, products, below = a[None], out[None], factors[0] if factors else right.source[None]
+    if copies.left:
+        left = arena.take(buffer_shape(m, right.k, "left", way.level), getattr(torch, way.dtype))
+        made.append(pre_add_step(a, "left", way, left))
+    if copies.result:
+        products = arena.take(products_shape(m, n, way.level), getattr(torch, product_dtype(way, operand_name(a))))
+    made.append(product_step(way.kind, left, below, products, right_transposed=transposed))
+    return [*made, post_add_step(products, way, out)] if copies.result else made
 
 
-def _right_steps(way: Way, right: Right, arena: Arena) -> tuple[list[Run], tuple[torch.Tensor, ...]]:
+def _right_steps(
+    way: Way, right: Right, arena: Arena, *, padded: bool = False
+) -> tuple[list[Run], tuple[torch.Tensor, ...]]:
     """What makes the right side's factors, and where they will be; nothing where it is taken as it is."""
     dtype, source = getattr(torch, way.dtype), right.source
     if way.kind.split:
         return right_terms(way, right, arena)
-    if way.level:
+    if way.level or padded:
         rows, columns = source.shape
         shape = buffer_shape(rows, columns, "right", way.level, right.transposed)
         factors = arena.take(shape, dtype)

@@ -11,10 +11,9 @@ from brrr.core.errors import UnavailableError
 from brrr.running.graphs import capture
 from brrr.strassen import WAYS, Way, explain, matmul, prepare
 from brrr.strassen.accuracy import predicted_error
-from brrr.strassen.execution import peeled_steps, prepare_right, prepared, run_all
+from brrr.strassen.execution import pass_steps, peeled_steps, prepare_right, prepared, run_all
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.peeling import Copied, Sizes, copied, core_of
-from brrr.strassen.steps import aligned_steps
 from brrr.strassen.workspace import workspace_bytes
 from tests.strassen_on_gpu import error, normal
 
@@ -123,8 +122,7 @@ def test_copies_to_aligned_rows(inner: str, sizes: Sizes, turned: bool) -> None:
         found = Copied(True, True, True) if way.dtype != operand else Copied(bool(k % 8), True, bool(n % 8))
         arena, out = Arena(3 * 4 * (m + 8) * (n + 8) + 3 * 4 * (k + 8) * (m + n + 16), "cuda"), spoilt(m, n, dtype)
         arena._memory.fill_(255)  # NaN: what lies behind the rows must not count
-        made = aligned_steps(way, a, right, out, arena, found)
-        assert made is not None
+        made = pass_steps(way, a, right, out, arena, found)
         run_all(made)
         assert error(out, a, b) <= ROOM * predicted_error(way, k, operand)
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
 import pytest
 import torch
 
-from brrr.strassen import WAYS, Way, explain, matmul, peeling, plan, prepare
-from brrr.strassen import steps as aligned
+from brrr.strassen import WAYS, Way, execution, explain, matmul, peeling, plan, prepare
 from brrr.strassen.accuracy import checked
 from brrr.strassen.choosing import plan_of
-from brrr.strassen.execution import peeled_steps, prepare_right, prepared, run_all, steps
+from brrr.strassen.execution import pass_steps, peeled_steps, prepare_right, prepared, run_all, steps
 from brrr.strassen.layers import Limits, planned
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.peeling import Copied, Sizes, copied, core_of, right_core, rows_of, thin_parts
 from brrr.strassen.predicting import Predictor
-from brrr.strassen.steps import aligned_steps
 from brrr.strassen.workspace import Buffers, workspace_bytes
 
 ON_CPU = ("fp64", "sgemm", "fp16x3", "fp16", "bf16")
@@ -181,23 +178,22 @@ def test_copies_to_aligned_rows_are_exact(sizes: Sizes, inner: str, turned: bool
                 continue
             arena, out = Arena(2**20, "cpu"), filled(m, n, dtype)
             arena._memory.fill_(255)  # NaN in every type: what lies behind the rows must not count
-            made = aligned_steps(way, a, right, out, arena, copies)
-            assert made is not None
+            made = pass_steps(way, a, right, out, arena, copies)
             run_all(made)
             assert torch.equal(out.double(), a.double() @ b.double())
 
 
-def test_no_copies_without_room_for_them_or_of_what_does_not_lie_as_it_must() -> None:
-    a, b, out = whole(64, 72, dtype=torch.bfloat16), whole(72, 65, dtype=torch.bfloat16), filled(64, 65, torch.bfloat16)
-    copies = Copied(False, True, True)
-    given: Sequence[torch.Tensor]
-    for nbytes, given in ((100, (a, out)), (2**20, (a.t().contiguous().t(), out))):
-        assert aligned_steps(WAYS["bf16"], given[0], Right.of(b), given[1], Arena(nbytes, "cpu"), copies) is None
+def test_no_copies_without_room_for_them_or_of_what_does_not_lie_as_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "KINDS", ("cpu",))
+    a, b, out = (torch.ones(size, dtype=torch.bfloat16) for size in ((1536, 1536), (1536, 1537), (1536, 1537)))
+    assert copied(WAYS["bf16"], 1536, 1537, 1536, "bfloat16") == Copied(False, True, True)
+    for nbytes, left, count in ((2**24, a, 3), (100, a, 1), (2**24, a.t(), 1)):
+        assert len(steps(WAYS["bf16"], left, Right.of(b), out, Arena(nbytes, "cpu"))) == count
 
 
 @pytest.mark.parametrize("inner", ["bf16"])
 def test_the_classical_product_takes_the_copies_that_are_planned(inner: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aligned, "KINDS", ("cpu",))
+    monkeypatch.setattr(execution, "KINDS", ("cpu",))
     for operand, n in ((SHORT[inner], 1537), (torch.float32, 1025)):
         a, b, out = (whole(n, n, dtype=operand, largest=1) for _ in range(3))
         way, name = WAYS[inner], str(operand)[6:]
