@@ -172,7 +172,7 @@ class Arena:
     def __init__(self, nbytes: int, device: torch.device | str) -> None:
         self.nbytes, self._taken = nbytes, 0
         try:
-            self._memory = torch.empty(nbytes, dtype=torch.uint8, device=device)
+            self.memory = torch.empty(nbytes, dtype=torch.uint8, device=device)
         except RuntimeError as error:  # torch's own error for a GPU is one of these too
             if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
                 raise
@@ -180,6 +180,13 @@ class Arena:
                 f"matmul: it needs a workspace of {nbytes} bytes on {device}, and there are less. Give workspace_bytes "
                 "for an order that takes less, or level=0"
             ) from error
+
+    @classmethod
+    def over(cls, memory: torch.Tensor) -> Arena:
+        """Over memory that is there, in bytes."""
+        made = cls.__new__(cls)
+        made.nbytes, made._taken, made.memory = memory.numel(), 0, memory
+        return made
 
     @property
     def left_bytes(self) -> int:
@@ -191,7 +198,7 @@ class Arena:
         size = math.prod(shape) * dtype.itemsize
         if size > self.left_bytes:
             raise DeviceMemoryError(f"Arena.take: {size} bytes asked for, {self.left_bytes} of {self.nbytes} left")
-        taken = self._memory[self._taken : self._taken + size].view(dtype).view(shape)
+        taken = self.memory[self._taken : self._taken + size].view(dtype).view(shape)
         self._taken += rounded(size)
         return taken
 

@@ -23,6 +23,7 @@ from brrr.strassen.accuracy import PLAIN, Constraints, Inners, checked
 from brrr.strassen.algebra.scaling import STEPS, Scaling
 from brrr.strassen.choosing import ProductPlan, plan_of
 from brrr.strassen.execution import run_all, steps
+from brrr.strassen.kept import kept_steps
 from brrr.strassen.operands import Arena, Right, check_out, operand_name
 from brrr.strassen.peeling import Sizes
 from brrr.strassen.schedules import run_depth_first
@@ -150,7 +151,7 @@ def _run(chosen: ProductPlan, a: torch.Tensor, right: Right, out: torch.Tensor) 
     if chosen.depth:
         run_depth_first(chosen.way, chosen.depth, a, right, out, arena)
     else:
-        run_all(steps(chosen.way, a, right, out, arena))
+        run_all(kept_steps(steps, chosen.way, a, right, out, arena))
 
 
 def _empty(a: torch.Tensor, n: int) -> torch.Tensor:

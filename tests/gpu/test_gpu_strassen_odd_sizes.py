@@ -9,7 +9,7 @@ import torch
 
 from brrr.core.errors import UnavailableError
 from brrr.running.graphs import capture
-from brrr.strassen import WAYS, Way, explain, matmul, prepare
+from brrr.strassen import WAYS, Way, explain, kept, matmul, prepare
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.execution import pass_steps, peeled_steps, prepare_right, prepared, run_all
 from brrr.strassen.operands import Arena, Right
@@ -159,6 +159,7 @@ def test_never_more_memory_than_stated_at_odd_sizes() -> None:
 
 
 def test_the_same_addresses_are_right_for_new_numbers_and_no_memory_is_held() -> None:
+    kept.forget()
     for options in ({"inner": "fp16x3", "level": 0}, {"inner": "sgemm", "level": 1}, {"inner": "bf16", "level": 0}, {}):
         a, b, out = normal(1025, 1000), normal(1000, 1031), spoilt(1025, 1031)
         for _ in range(3):
@@ -170,6 +171,7 @@ def test_the_same_addresses_are_right_for_new_numbers_and_no_memory_is_held() ->
         size = a.nbytes + b.nbytes + out.nbytes
         del a, b, out
         assert torch.cuda.memory_allocated() <= before - size
+    assert kept._KEPT, "the launches were made at each call"
 
 
 def test_on_two_streams_and_in_a_graph() -> None:
