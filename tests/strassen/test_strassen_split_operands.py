@@ -22,6 +22,7 @@ from brrr.strassen.split.guard import SPREAD, lost_digits, noted
 from brrr.strassen.split.operands import Operands, Source, operand, operands
 from brrr.strassen.split.splits import Part, Terms, empty_terms, prepared_splits
 from brrr.strassen.split.splitting import split
+from tests import strassen_sums_calls as calls
 
 KERNELS = PACKAGE / "strassen/split"
 NVCC = shutil.which("nvcc")
@@ -135,7 +136,7 @@ def test_the_exponents_of_rows_that_are_summed(kernel: ctypes.CDLL, rows: int, k
 def test_sums_of_rows_scaled_by_their_exponents_fit_float16() -> None:
     for form in FORMS.values():
         x = torch.full((7, 40), 3.4e38) * torch.randint(0, 2, (7, 40)).mul(2).sub(1)
-        made = strassen_sums_split.split_pre_add(x * 2.0**-10, "left", form, 2)
+        made = calls.split_pre_add(x * 2.0**-10, "left", form, 2)
         assert bool(made.high.isfinite().all()) and float(made.high.abs().max()) > 2**8
 
 
