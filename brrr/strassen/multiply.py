@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ast import literal_eval
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -63,9 +64,12 @@ def matmul(
     has too little memory.
     """
     asked = (accuracy, level, form, inner, workspace_bytes)
-    if (kind := _kind(a, b, asked, out is not None, scaling is not None, verify)) and _TORCHS.has(kind, a):
-        with suppress(torch.OutOfMemoryError):  # said below, with the bytes
-            return torch.mm(a, b)  # type: ignore[arg-type]
+    kind, nothing = None, asked == NOTHING and out is None and scaling is None and not verify
+    if nothing and isinstance(b, torch.Tensor) and isinstance(a, torch.Tensor) and not is_compiling():
+        kind = None if _learns(a, b) else (a.shape, b.shape, a.dtype, b.dtype, a.device, b.device)
+        if kind and _TORCHS.has(kind, a):
+            with suppress(torch.OutOfMemoryError):  # said below, with the bytes
+                return torch.mm(a, b)
     made = _verified(a, b, asked, out, scaling) if verify else _checked(a, b, asked, out, scaling)
     if kind and kind[2] == kind[3] == made.dtype and _is_torchs(a, Right.of(b)):  # type: ignore[arg-type]
         _TORCHS.note(kind)
@@ -107,13 +111,6 @@ def explain(
 
 _TORCHS = Torchs()
 """Operands that passed all checks and whose product is torch's own where nothing is asked: shapes, types, devices."""
-
-
-def _kind(a: object, b: object, asked: Asked, *more: object) -> tuple[Any, ...] | None:
-    """What a product that is asked for nothing is decided by; None for any other."""
-    if asked != NOTHING or any(more) or not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
-        return None
-    return None if is_compiling() or _learns(a, b) else (a.shape, b.shape, a.dtype, b.dtype, a.device, b.device)
 
 
 def _learns(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -189,13 +186,19 @@ def _cast(
 @torch.library.custom_op("brrr::matmul", mutates_args=(), schema="(Tensor a, Tensor b, str asked) -> Tensor")
 def operator(a: torch.Tensor, b: torch.Tensor, asked: str) -> torch.Tensor:
     """`matmul` as torch knows it; asked: its other arguments, and scaling, as Python writes them."""
-    *limits, scaling = literal_eval(asked)
+    *limits, scaling = _read(asked)
     return product(a, Right.of(b), (limits[0], *limits[1:]), None, scaling)
+
+
+@lru_cache(maxsize=256)
+def _read(asked: str) -> tuple[Any, ...]:
+    made: tuple[Any, ...] = literal_eval(asked)
+    return made
 
 
 @operator.register_fake
 def _(a: torch.Tensor, b: torch.Tensor, asked: str) -> torch.Tensor:
-    checked(1, 1, 1, operand_name(a), *literal_eval(asked)[:-1])
+    checked(1, 1, 1, operand_name(a), *_read(asked)[:-1])
     return a.new_empty(a.shape[0], b.shape[1])
 
 

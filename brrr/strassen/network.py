@@ -164,11 +164,8 @@ def _fused(module: nn.Module, options: dict[str, Any], seen: dict[int, nn.Module
 def _made(module: nn.Module, options: dict[str, Any], seen: dict[int, nn.Module]) -> nn.Module:
     if is_linear(module):
         assert isinstance(module, nn.Linear)
-        return StrassenLinear.like(
-            module,
-            Limits(*(options[name] for name in ("accuracy", "level", "form", "inner"))),
-            options["graphs"],
-        )
+        *limits, graphs = options.values()
+        return StrassenLinear.like(module, Limits(*limits), graphs)
     if type(module) is nn.Sequential and not hooked(module):
         inside = OrderedDict((name, _inside(child, options, seen)) for name, child in children(module))
         return StrassenMLP(inside, **options).train(module.training)

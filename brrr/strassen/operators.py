@@ -14,6 +14,7 @@ import warnings
 from ast import literal_eval
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import count
 from typing import Any
 from weakref import WeakValueDictionary
@@ -199,6 +200,7 @@ def _fits(chain: Chain, x: torch.Tensor) -> bool:
 # A chain as an operator of torch, and its gradients as another.
 
 
+@lru_cache(maxsize=256)
 def _limits(asked: str) -> Limits:
     return Limits(*literal_eval(asked)[:-1])
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError, UnavailableError
@@ -178,18 +178,15 @@ def prepared(
 ) -> Callable[[], None]:
     """A function of no arguments that launches the product on torch's current stream; it must not outlive the tensors.
 
-    Terms: float16 (batch, rows, k); out: float32 (batch, m, n), its rows contiguous. Exponents: int32 (batch, rows), of
-    any strides, or None for zeros. debug: a wait that lasts for about a second ends the kernel with an error.
+    Terms: float16 (batch, rows, k); out: float32 (batch, m, n), its rows contiguous; none is empty. Exponents: int32
+    (batch, rows), of any strides, or None for zeros. debug: a wait that lasts for about a second ends the kernel with
+    an error.
     ArgumentError for tensors that do not fit; UnavailableError where the GPU is not of compute capability 9.0.
     """
     terms = {"left_hi": left_hi, "left_lo": left_lo, "right_hi": right_hi, "right_lo": right_lo}
     check_operands(terms, {"left": left_exponents, "right": right_exponents}, out)
     batch, m, k = left_hi.shape
     n = right_hi.shape[1]
-    if not out.numel():
-        return _nothing
-    if not k:
-        return partial(_zero, out)
     tiling, device = tiling or chosen(batch, m, n), out.device.index
     nothing = zero_exponent(device)
     exponents = [nothing if each is None else each for each in (left_exponents, right_exponents)]
@@ -318,11 +315,3 @@ def zero_exponent(device: int) -> torch.Tensor:
     import torch
 
     return torch.zeros(1, dtype=torch.int32, device=f"cuda:{device}")
-
-
-def _nothing() -> None:
-    """An empty result."""
-
-
-def _zero(out: torch.Tensor) -> None:
-    out.zero_()

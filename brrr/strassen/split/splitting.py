@@ -141,10 +141,8 @@ def product_way(device: torch.device) -> str:
 
 def _by_cuda(left: Terms, right: Terms, out: torch.Tensor, chunk: int | None, tiling: Any) -> Callable[[], Any]:
     from brrr.strassen.split import product
-    from brrr.strassen.split import product as product_plan
 
-    shape = out.shape
-    tiling = tiling or product_plan.chosen(shape[0], shape[1], shape[2])
+    tiling = tiling or product.chosen(*out.shape)
     tiling = replace(tiling, chunk=chunk) if chunk else tiling
     operands = (left.hi, left.lo, left.exponents, right.hi, right.lo, right.exponents)
     return product.prepared(*operands, out, tiling)
