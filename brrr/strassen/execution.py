@@ -125,7 +125,7 @@ def _copies(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: A
     """Which matrices of a classical product are copied to aligned rows: none where it does not pay, or cannot be."""
     sizes, given = (a.shape[0], right.n, right.k, operand_name(a)), (a, right.source, out)
     copies = copied(way, *sizes)
-    if a.device.type not in KINDS or workspace_bytes(way, *sizes) > arena.left_bytes:
+    if a.device.type not in KINDS or not copies.any or workspace_bytes(way, *sizes) > arena.left_bytes:
         return NOTHING
     return copies if all(copy or _lies(x) for copy, x in zip(copies, given, strict=True)) else NOTHING
 
