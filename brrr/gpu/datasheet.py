@@ -138,6 +138,7 @@ def hardware(name: str) -> Hardware:
     return found
 
 
+@functools.cache
 def find_hardware(name: str) -> Hardware | None:
     """As `hardware`, but None for a device without a datasheet here.
 

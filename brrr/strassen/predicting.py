@@ -33,7 +33,7 @@ from brrr.strassen.ways import INNERS, SIZES, WAYS, Inner, Way
 from brrr.strassen.workspace import Traffic, blocks_added
 
 if TYPE_CHECKING:
-    from brrr.roofline.device_model import Where
+    from brrr.roofline.device_model import DeviceModel, Where
 
 _LIBRARY = {"fp16x3": "fp16"}
 """The library product whose predicted rate an inner product of ours goes by."""
@@ -71,24 +71,23 @@ class Parts:
 
 @dataclass(frozen=True)
 class Predictor:
-    """Times on one device; `where` is what `brrr.predict` takes, `None` in it where nothing is known of the device."""
+    """Times on one device; `where` is what `brrr.predict` takes, `basis` what is known of it, looked up once."""
 
     where: Where = field(hash=False, compare=False)
+    basis: DeviceModel = field(hash=False, compare=False)
 
     @classmethod
     def of(cls, device: object) -> Predictor:
         """For a device as `brrr.predict` takes it; MissingPeakError where nothing is known of it."""
         from brrr.roofline.device_model import model_of
 
-        model_of(device)  # type: ignore[arg-type]
-        return cls(device)  # type: ignore[arg-type]
+        basis = model_of(device)  # type: ignore[arg-type]
+        return cls(basis.peaks or device, basis)  # type: ignore[arg-type]
 
     @property
     def kind(self) -> str:
         """ "cuda" or "cpu"."""
-        from brrr.roofline.device_model import model_of
-
-        return model_of(self.where).kind
+        return self.basis.kind
 
     def parts(
         self, way: Way, m: int, n: int, k: int, operand: str = "float32", *, whole: bool = False, aligned: bool = True
@@ -205,9 +204,7 @@ class Predictor:
 
     def _product_rate(self, inner: str, count: int, size: float) -> float:
         """By what a rate differs from the predictor's; where it was measured, by the size of a cube of as much work."""
-        from brrr.roofline.device_model import model_of
-
-        found, basis = rate_of(inner, batched=count > 1), model_of(self.where)
+        found, basis = rate_of(inner, batched=count > 1), self.basis
         known = basis.peaks is not None and basis.device == BY_SIZE_ON
         return found.at(size) if known else found.value
 
@@ -215,10 +212,9 @@ class Predictor:
         return CONSTANTS[f"rate.{name}"].value
 
     def _device_s(self, cost: Cost, *, tf32: bool = False) -> list[float]:
-        from brrr.roofline.device_model import model_of
         from brrr.roofline.predicting import predict
 
-        how = "graph" if model_of(self.where).is_gpu else "eager"
+        how = "graph" if self.basis.is_gpu else "eager"
         made = predict(cost, device=self.where, how=how, tf32=tf32)  # type: ignore[arg-type]
         return [each.host_s if each.device_s is None else each.device_s for each in made.operators]
 

@@ -121,7 +121,7 @@ def test_copies_to_aligned_rows(inner: str, sizes: Sizes, turned: bool) -> None:
         right = Right.of(b.t().contiguous().t() if turned else b)
         found = Copied(True, True, True) if way.dtype != operand else Copied(bool(k % 8), True, bool(n % 8))
         arena, out = Arena(3 * 4 * (m + 8) * (n + 8) + 3 * 4 * (k + 8) * (m + n + 16), "cuda"), spoilt(m, n, dtype)
-        arena._memory.fill_(255)  # NaN: what lies behind the rows must not count
+        arena.memory.fill_(255)  # NaN: what lies behind the rows must not count
         made = pass_steps(way, a, right, out, arena, found)
         run_all(made)
         assert error(out, a, b) <= ROOM * predicted_error(way, k, operand)

@@ -177,7 +177,7 @@ def test_copies_to_aligned_rows_are_exact(sizes: Sizes, inner: str, turned: bool
             if way.dtype != operand and not all(copies):
                 continue
             arena, out = Arena(2**20, "cpu"), filled(m, n, dtype)
-            arena._memory.fill_(255)  # NaN in every type: what lies behind the rows must not count
+            arena.memory.fill_(255)  # NaN in every type: what lies behind the rows must not count
             made = pass_steps(way, a, right, out, arena, copies)
             run_all(made)
             assert torch.equal(out.double(), a.double() @ b.double())
