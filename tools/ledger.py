@@ -131,7 +131,7 @@ def as_told(by: float) -> tuple[float, float]:
 
 
 class Recording:
-    """One experiment's CSV of one device: the newest row of each variant and point, of a hot cache but for `timers`."""
+    """One experiment's CSV of one device: the newest row of each variant and point, of a hot cache but for `timers` and `occupancy`."""
 
     def __init__(self, device: str, experiment: str) -> None:
         self.device, self.experiment, self.folder = device, experiment, DATA / "recordings" / device
@@ -142,7 +142,7 @@ class Recording:
         self.axes = names[: names.index("variant")]
         self.rows: dict[str, dict[tuple[Any, ...], dict[str, str]]] = {}
         for row in rows:
-            if row["cache"] == "hot" or "cache" in self.axes:
+            if row["cache"] == "hot" or "cache" in self.axes or experiment == "occupancy":
                 point = (int(row[axis]) if row[axis].lstrip("-").isdigit() else row[axis] for axis in self.axes)
                 self.rows.setdefault(row["variant"], {})[tuple(point)] = row
 
