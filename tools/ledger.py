@@ -131,7 +131,7 @@ def as_told(by: float) -> tuple[float, float]:
 
 
 class Recording:
-    """One experiment's CSV of one device: the newest row of each variant and point, of a hot cache but for `timers` and `occupancy`."""
+    """One CSV of one device: the newest row of each variant and point; of a hot cache, but for two experiments."""
 
     def __init__(self, device: str, experiment: str) -> None:
         self.device, self.experiment, self.folder = device, experiment, DATA / "recordings" / device
