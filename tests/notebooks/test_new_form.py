@@ -55,9 +55,9 @@ def test_a_lesson_in_the_new_form_keeps_all_rules() -> None:
 
 
 def test_lessons_in_the_old_form_keep_theirs() -> None:
-    assert new_rules.rules_of("04") == rules.RULES
+    assert new_rules.rules_of("09") == rules.RULES
     old = without("remember")
-    old.cells[0].source = old.cells[0].source.replace("07", "04")
+    old.cells[0].source = old.cells[0].source.replace("07", "09")
     assert "no tag says" in "\n".join(rules.out_of_order(old)), "its other closing parts are none there"
 
 
