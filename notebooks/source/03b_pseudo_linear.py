@@ -38,11 +38,11 @@ g = guess("At width 1024, timed like this, pseudo is faster than Linear by a fac
 # %% tags=["run"]
 stages = ["posted", "data out", "data and x out", "clean"]
 over_linear = {f"pseudo {stage}": f"linear {stage}" for stage in stages}
-start = reachable("pseudo_linear_flaws", width=1024, batch=2048)
-explore("pseudo_linear_flaws", at=start, show={"speedup": over_linear}, unlock=g)
+flawed = reachable("pseudo_linear_flaws", width=1024, batch=2048)
+explore("pseudo_linear_flaws", at=flawed, show={"speedup": over_linear}, unlock=g)
 
 # %% tags=["compare"]
-compare_speedup(g, "pseudo_linear_flaws", over_linear, **start)
+compare_speedup(g, "pseudo_linear_flaws", over_linear, **flawed)
 
 # %% [markdown] tags=["explain"]
 # Whatever is timed with both layers pulls their ratio towards one: a common part that costs as much as both layers
