@@ -145,6 +145,26 @@ def build(source: Path, out: Path, *, empty: bool = False) -> Path:
     return path
 
 
+WORK = re.compile(r'^# %% \[markdown\] tags=\["work"\]\n# ## At work\n(.*?)(?=^# %%)', re.MULTILINE | re.DOTALL)
+CHEATSHEET = HERE.parent / "docs" / "cheatsheet.md"
+
+
+def cheatsheet() -> str:
+    """One page of all lessons' *At work*: what does it without brrr."""
+    parts = [
+        "# Cheat sheet",
+        "What each lesson leaves for work: plain PyTorch, CUDA or shell. `notebooks/build.py` makes this page.",
+    ]
+    for source in sources():
+        text = source.read_text(encoding="utf-8")
+        if found := WORK.search(text):
+            title = re.search(r"^# # (.*)$", text, re.MULTILINE)
+            assert title is not None, source
+            lines = [line.removeprefix("#").removeprefix(" ") for line in found[1].strip().splitlines()]
+            parts += [f"## [{title[1]}](../notebooks/{source.stem}.ipynb)", "\n".join(lines).strip()]
+    return "\n\n".join(parts) + "\n"
+
+
 def main(argv: Sequence[str]) -> int:
     """Build the edition, or a part of it; the exit status."""
     parser = argparse.ArgumentParser(description="Make the executed edition of the lessons.")
@@ -158,6 +178,8 @@ def main(argv: Sequence[str]) -> int:
         return 2
     for source in sources(options.prefix):
         print(build(source, options.out, empty=options.empty))
+    if options.out == HERE:
+        CHEATSHEET.write_text(cheatsheet(), encoding="utf-8")
     return 0
 
 

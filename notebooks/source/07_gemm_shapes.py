@@ -38,8 +38,18 @@ explore("gemm", at=at, lines=["nn", "nt", "tn"], values=values, show="rate", unl
 # %% tags=["compare"]
 compare_growth(g, "gemm", ["nn"], **{**at, "columns": (1, 32)})
 
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** Thirty-two samples take hardly longer than one. What do they share? Double-click here and write two sentences.
+
 # %% [markdown] tags=["explain"]
-# The mini-batch shares the weights, so many samples cost far less than one each. *Two* columns are the worst choice in
+# <details><summary>Our explanation</summary>
+#
+# The mini-batch shares the weights: they are read once, for all its samples, and the product is memory-bound as long as reading
+# them takes longer than the arithmetic.
+#
+# </details>
+#
+# So many samples cost far less than one each. *Two* columns are the worst choice in
 # float32: for one the library has a kernel for a matrix and a vector, for two it takes a kernel made for many, and most of
 # what that computes is thrown away.
 #
@@ -148,14 +158,13 @@ claims("07")
 # Find the slow shape, pad it once where the weights are made, and stack what multiplies the same input:
 #
 # ```python
-# with torch.profiler.profile(record_shapes=True) as p:
-#     model(x)
-#     torch.cuda.synchronize()
-# print(p.key_averages(group_by_input_shape=True).table())
-# words = 8 * math.ceil(50257 / 8)
-# head = nn.Linear(768, words, dtype=torch.bfloat16)
-# logits = head(x)[..., :50257]
-# q, k, v = nn.Linear(768, 3 * 768)(x).chunk(3, dim=-1)
+# import torch
+# x = torch.randn(64, 768, dtype=torch.bfloat16)
+# head = torch.nn.Linear(768, -(-50257 // 8) * 8, dtype=torch.bfloat16)
+# qkv = torch.nn.Linear(768, 3 * 768, dtype=torch.bfloat16)
+# with torch.profiler.profile(record_shapes=True) as found:
+#     logits, (q, k, v) = head(x)[..., :50257], qkv(x).chunk(3, dim=-1)
+# print(found.key_averages(group_by_input_shape=True).table(row_limit=5))
 # ```
 
 # %% [markdown] tags=["next"]

@@ -51,18 +51,25 @@ explore("rnn_ladder", at=at, lines=ways, sliders=["hidden", "layers"], show="lad
 gains = dict.fromkeys(["graph", "inputs", "wavefront", "cudnn", "persistent"], "naive")
 compare_speedup(g, "rnn_ladder", gains, **at)
 
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** The FLOP are the same on every rung. What is gained from one to the next? Double-click here and write two sentences.
+
 # %% [markdown] tags=["explain"]
+# <details><summary>Our explanation</summary>
+#
+# Fewer, larger products fill more of the GPU, and fewer launches leave fewer gaps. No rung removes FLOP, or the chain from step to
+# step.
+#
+# </details>
+#
 # **Parallelism.** A kernel for a product gives each [[thread block]] a [[tile]] of the result. Few samples make few
 # tiles, and most [[multiprocessor|multiprocessors]] stay idle. So stack the gates, put independent products beside
-# each other, and let layers overlap. Combining *all* inputs makes one large product, but nothing of it runs beside
-# the recurrent ones any more.
+# each other, and let layers overlap.
 #
 # **Launches.** The loop issues kernel after kernel from Python. Where that takes longer than the kernels, it sets the
-# pace: a rung with fewer kernels gains, and a rung that only overlaps them gains nothing. Its events even cost more
-# calls. The paper's loop was C++, so its ladder had other steps than yours. A CUDA Graph issues everything at once;
+# pace: a rung with fewer kernels gains, and a rung that only overlaps them gains nothing. A
+# CUDA Graph issues everything at once;
 # only then does overlap count.
-#
-# What no rung removes is the chain: step after step, one recurrent product behind the other.
 #
 # In the timelines, look for gaps, then for kernels beside each other.
 
@@ -101,7 +108,7 @@ compare_growth(w, "rnn_ladder", ["state product", "graph", "cudnn"], **single)
 # ## Explore: without the gaps, and one sample at a time
 #
 # First the ladder again, each loop in a CUDA Graph, by the GPU's own time. Compare it with the one above: which rungs
-# are faster on the GPU, and which only for its queue? Move *hidden size* up, until products fill the GPU by themselves.
+# are faster on the GPU, and which only for its queue?
 #
 # Then cuDNN in float16, one layer. Its fastest kernels take some batches only. *Padded* adds zeros up to the next
 # multiple of 8 ([[padding]]). Where do more samples take less time?
@@ -168,8 +175,10 @@ claims("08")
 # batches of whole eights. Compare with float64 once: cuDNN 9.19 computes some small LSTMs wrongly (docs/rnn.md).
 #
 # ```python
-# rnn = torch.nn.LSTM(1024, 1024, num_layers=4).cuda().half().eval()
+# import torch
 # torch.backends.cudnn.allow_tf32 = False  # for float32 in full precision
+# rnn = torch.nn.LSTM(256, 256, num_layers=2).eval()
+# batch, x = 5, torch.randn(20, 5, 256)
 # x = torch.nn.functional.pad(x, (0, 0, 0, -batch % 8))
 # with torch.inference_mode():
 #     y = rnn(x)[0][:, :batch]

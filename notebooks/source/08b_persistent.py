@@ -36,7 +36,17 @@ explore("rnn", at=at, lines=lines, sliders=["batch", "hidden", "cell"], unlock=g
 # %% tags=["compare"]
 compare_steps(g, "rnn_tanh", "float32")
 
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** The same FLOP, the same weights, one launch: what does a step no longer do? Double-click here and write two sentences.
+
 # %% [markdown] tags=["explain"]
+# <details><summary>Our explanation</summary>
+#
+# It no longer fetches the weights: they stay on the chip. And no kernel starts or ends between two steps; what is left is the product
+# with the state, and handing the new state to all blocks.
+#
+# </details>
+#
 # The table takes a step as a *slope*: what 256 steps take more than 64, by the steps that they have more. The launch, the
 # weights' one journey and other costs that come once a call drop out.
 #
@@ -139,14 +149,11 @@ claims("08b")
 # Use cuDNN's own persistent kernels: half types, and a batch padded to whole eights. For a kernel of yours, launch it so that all
 # blocks run at once:
 #
-# ```python
-# rnn = torch.nn.LSTM(1024, 1024).cuda().half()
-# x = torch.nn.functional.pad(x, (0, 0, 0, -batch % 8))
-# y = rnn(x)[0][:, :batch]
-# # in CUDA C++:
-# # cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, kernel, threads, bytes)
-# # cudaLaunchCooperativeKernel(kernel, blocks, threads, args, bytes, stream)
-# # cooperative_groups::this_grid().sync()
+# ```cuda
+# cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, bytes);
+# cudaLaunchCooperativeKernel(kernel, each * multiprocessors, threads, args, bytes, stream);
+# // and inside the kernel, between two steps:
+# cooperative_groups::this_grid().sync();
 # ```
 
 # %% [markdown] tags=["next"]

@@ -126,7 +126,19 @@ def few_pictures(notebook: Any) -> list[str]:
     return [f"{len(found)} words of the picture: {', '.join(found)}"] if len(found) > MOST_PICTURE else []
 
 
-NEW_RULES: tuple[Callable[[Any], list[str]], ...] = (exercises, sliders, closing, terms_marked, few_pictures)
+def own_explanation(notebook: Any) -> list[str]:
+    """One cell for the student's own explanation, in Markdown so that the notebook keeps it; behind it ours, folded."""
+    places = [place for place, cell in enumerate(notebook.cells) if "yours" in tags(cell)]
+    if len(places) != 1:
+        return [f"{len(places)} cells for the student's own explanation; expected one"]
+    ours = notebook.cells[places[0] + 1].source
+    folded = ours.startswith("<details><summary>Our explanation</summary>\n\n") and "\n\n</details>" in ours
+    return [] if folded else ["ours does not follow it, folded"]
+
+
+NEW_RULES: tuple[Callable[[Any], list[str]], ...] = (
+    exercises, sliders, closing, terms_marked, few_pictures, own_explanation,
+)  # fmt: skip
 
 
 def rules_of(lesson: str) -> tuple[Callable[[Any], list[str]], ...]:

@@ -23,6 +23,7 @@ REMEMBER = """## Remember
 
 Terms: [[tile]], [[tile quantisation]], [[wave]]"""
 WORK = "## At work\n\nPad the width.\n\n```python\nimport torch\nx = torch.nn.functional.pad(x, (0, 3))\n```"
+OURS = "<details><summary>Our explanation</summary>\n\nIt waits.\n\n</details>"
 NEXT = "## Next\n\nGo on with [01 · Why does the GPU's time look constant?](01_async_timing.ipynb)."
 QUESTION = "# 07 · Shapes\n\nIs a [[tile quantisation|partial tile]] free, as `tile`? The [[tile]] comes in a [[wave]]."
 
@@ -37,6 +38,8 @@ def lesson(**other: str) -> Any:
     text = {"question": QUESTION, "explore": 'explore("a", sliders=["b"])', "remember": REMEMBER, "work": WORK,
             "next": NEXT, "calculates": "check(1)", "makes": "check(2)", **other}  # fmt: skip
     cells = [_cell(text.get(stage, stage), stage, code=stage == "explore") for stage in rules.STAGES[:-2]]
+    explain = next(place for place, cell in enumerate(cells) if "explain" in rules.tags(cell))
+    cells[explain:explain] = [_cell("Why?", "explain", "yours"), _cell(text.get("ours", OURS), "explain")]
     cells += [
         _cell(text[kind], "your-turn", f"exercise:07-{kind}", kind, code=True) for kind in ("calculates", "makes")
     ]
@@ -86,6 +89,8 @@ BROKEN = [
     (new_rules.terms_marked, lesson(explain="[["), "not built"),
     (new_rules.terms_marked, lesson(question="# 07 · a [[tile quantisation]] [[tile]]"), "('wave',) is one of"),
     (new_rules.terms_marked, lesson(question=QUESTION.replace("Is a", "Are waves a")), "'waves' stands in the prose"),
+    (new_rules.own_explanation, without("yours"), "0 cells"),
+    (new_rules.own_explanation, lesson(ours="It waits."), "ours does not follow"),
     (new_rules.few_pictures, lesson(explain="Paper on the road, trucks, and a factory."), "4 words of the picture"),
 ]  # fmt: skip
 

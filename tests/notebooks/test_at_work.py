@@ -1,0 +1,40 @@
+"""What a lesson says under *At work* runs as it stands, without brrr; and the cheat sheet holds all of it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from harness import build_script
+from new_rules import FENCED
+
+build = build_script()
+BLOCKS = {
+    source.stem: code
+    for source in build.sources()
+    if (found := build.WORK.search(source.read_text("utf-8")))
+    for language, code in FENCED.findall(re.sub(r"^# ?", "", found[1], flags=re.MULTILINE))
+    if language == "python"
+}
+
+
+def test_most_lessons_have_lines_of_python() -> None:
+    assert len(BLOCKS) >= 12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson", BLOCKS)
+def test_the_lines_run_as_they_stand(lesson: str, tmp_path: Path) -> None:
+    code = BLOCKS[lesson]
+    if re.search("cuda|pin_memory", code) and "is_available" not in code and not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    ran = subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_the_cheat_sheet_is_made_of_the_lessons() -> None:
+    assert build.CHEATSHEET.read_text("utf-8") == build.cheatsheet(), "run: python notebooks/build.py"
