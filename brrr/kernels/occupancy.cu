@@ -4,7 +4,6 @@
 // can give no more. Neighbours in a warp read neighbours, so that nothing else limits the loads.
 
 constexpr int THREADS = 256, NUMBERS = 256;  // numbers that each thread reads
-constexpr int RESIDENT = 8;                  // blocks that fit on a multiprocessor of 2048 threads
 
 template <int LOADS> __device__ __forceinline__ void read(const unsigned *in, unsigned *sums) {
     long long place = blockIdx.x * static_cast<long long>(THREADS * NUMBERS) + threadIdx.x;
@@ -22,13 +21,7 @@ template <int LOADS> __device__ __forceinline__ void read(const unsigned *in, un
     if (threadIdx.x % 32 == 0) sums[(blockIdx.x * THREADS + threadIdx.x) / 32] = sum;
 }
 
-#define KERNEL(LOADS)                                                                                                  \
-    extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)                                                    \
-        brrr_in_flight_##LOADS(const unsigned *in, unsigned *sums) {                                                   \
-        read<LOADS>(in, sums);                                                                                         \
-    }
-
-KERNEL(1)
-KERNEL(2)
-KERNEL(4)
-KERNEL(8)
+extern "C" __global__ void brrr_in_flight_1(const unsigned *in, unsigned *sums) { read<1>(in, sums); }
+extern "C" __global__ void brrr_in_flight_2(const unsigned *in, unsigned *sums) { read<2>(in, sums); }
+extern "C" __global__ void brrr_in_flight_4(const unsigned *in, unsigned *sums) { read<4>(in, sums); }
+extern "C" __global__ void brrr_in_flight_8(const unsigned *in, unsigned *sums) { read<8>(in, sums); }

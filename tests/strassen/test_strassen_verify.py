@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError
+from brrr.course.experiments.strassen_errors.inputs import random_inputs, row_error
 from brrr.strassen import matmul, prepare
-from brrr.strassen.algebra.scaling import random_inputs, row_error
 from brrr.strassen.split import guard
 from brrr.strassen.verifying import row_errors
 
