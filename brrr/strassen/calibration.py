@@ -97,6 +97,7 @@ CONSTANTS: Mapping[str, Constant] = MappingProxyType(
         # What the host takes to issue launches one by one: 9 us for one, 12 for two, 23 for four, 36 for seven.
         "host.launch": Constant(4.8e-6, f"{_H200}: host_s of ways by their launches"),
         "host.call": Constant(4e-6, f"{_H200}: the same, for none"),
+        "host.matmul": Constant(30e-6, f"{_H200}: 47 us of matmul's split product, where torch's takes 10 to 14"),
         # How fast a tensor core's sums lose against float32's: relative error for each step of 16 (TF32: 8).
         "error.tensor_core": Constant(1.85e-8, f"{_H200}: 9.1e-6 to 9.7e-6 after 512 steps, twice that after 1024"),
     }

@@ -216,9 +216,9 @@ def _limit(request: Constraints) -> float:
 
 
 def issuing_s(way: Way, request: Constraints) -> float:
-    """Seconds of the host for all launches of a way."""
-    each, first = (CONSTANTS[f"host.{name}"].value for name in ("launch", "call"))
-    return first + each * launches(way, request)
+    """Seconds of the host for all launches of a way; one that is not torch's own finds its plan and its launches."""
+    each, first, ours = (CONSTANTS[f"host.{name}"].value for name in ("launch", "call", "matmul"))
+    return first + each * launches(way, request) + ours * (way.name != PLAIN[request.operand])
 
 
 def launches(way: Way, request: Constraints) -> int:

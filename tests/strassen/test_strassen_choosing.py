@@ -218,7 +218,7 @@ def test_every_way_has_its_constants() -> None:
 
 
 def test_where_the_host_issues_each_launch_they_count() -> None:
-    """A split product is two launches, hardly more than one; levels are several, and wait for the host."""
+    """What is not torch's own costs the host more than its launches; levels are several, and wait for it."""
 
     def asked(n: int, accuracy: str) -> Constraints:
         return replace(checked(n, n, n, "float32", accuracy, None, None, None, None), eager=True)
@@ -227,9 +227,11 @@ def test_where_the_host_issues_each_launch_they_count() -> None:
         return _planned(asked(n, accuracy), _Where("cuda", "h200")).way.name
 
     assert taken(1024, "tf32") == "tf32" and taken(1024, "fp32") == "fp16x3" and taken(512, "fp32") == "sgemm"
+    wide = replace(checked(128, 4096, 1024, "float32", None, None, None, None, None), eager=True)
+    assert _planned(wide, _Where("cuda", "h200")).way.name == "sgemm", "the GPU is done before the host"
     names = ("sgemm", "fp16x3", "sgemm-strassen-1", "fp16x3-strassen-1", "sgemm-strassen-4")
     times = [issuing_s(WAYS[name], asked(1024, "fp32")) for name in names]
-    assert times == sorted(times) and times[1] < 2 * times[0] and times[-1] > 100e-6
+    assert times == sorted(times) and times[1] > 3 * times[0] and times[-1] > 100e-6
     odd, even = (launches(WAYS["sgemm-strassen-2"], asked(n, "fp32")) for n in (4097, 4096))
     assert even == 4 and odd > even
     assert launches(WAYS["bf16"], replace(asked(4097, "bf16"), operand="bfloat16")) == 4
