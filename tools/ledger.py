@@ -131,7 +131,7 @@ def as_told(by: float) -> tuple[float, float]:
 
 
 class Recording:
-    """One CSV of one device: the newest row of each variant and point; of a hot cache, but for two experiments."""
+    """One CSV of one device: the newest row of each variant and point; of a hot cache, where there are such rows."""
 
     def __init__(self, device: str, experiment: str) -> None:
         self.device, self.experiment, self.folder = device, experiment, DATA / "recordings" / device
@@ -141,8 +141,9 @@ class Recording:
         names = list(read.fieldnames or ())
         self.axes = names[: names.index("variant")]
         self.rows: dict[str, dict[tuple[Any, ...], dict[str, str]]] = {}
+        every = "cache" in self.axes or all(row["cache"] != "hot" for row in rows)
         for row in rows:
-            if row["cache"] == "hot" or "cache" in self.axes or experiment == "occupancy":
+            if every or row["cache"] == "hot":
                 point = (int(row[axis]) if row[axis].lstrip("-").isdigit() else row[axis] for axis in self.axes)
                 self.rows.setdefault(row["variant"], {})[tuple(point)] = row
 

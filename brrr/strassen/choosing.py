@@ -216,9 +216,10 @@ def _limit(request: Constraints) -> float:
 
 
 def issuing_s(way: Way, request: Constraints) -> float:
-    """Seconds of the host for all launches of a way; one that is not torch's own finds its plan and its launches."""
+    """Seconds of the host for all launches of a way; `matmul` also finds those of what is not torch's own product."""
     each, first, ours = (CONSTANTS[f"host.{name}"].value for name in ("launch", "call", "matmul"))
-    return first + each * launches(way, request) + ours * (way.name != PLAIN[request.operand])
+    found = way.name != PLAIN[request.operand] and not request.whole  # a chain of layers keeps its own
+    return first + each * launches(way, request) + ours * found
 
 
 def launches(way: Way, request: Constraints) -> int:

@@ -1,6 +1,6 @@
 """Steps kept for the next call with tensors at the same addresses: in a loop, `matmul` makes its launches once.
 
-On an H200's host the launches of a split product take ten times as long to make as to issue. What is kept does not keep
+Launches take the host several times as long to make as to issue (docs/strassen.md, *Tried*). What is kept does not keep
 the caller's memory alive, so it is only taken where every address, shape and stride is the same.
 """
 

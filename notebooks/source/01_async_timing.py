@@ -92,14 +92,14 @@ compare(r, "timers", timers, truth="measure", **small)
 # Each timer is true of something else:
 #
 # - *no sync*: of `host_s`;
-# - *no warm-up*: of a process's first call, which loads kernels, makes libraries' handles and allocates. The ReLU pays the most: the
-#   copy came later in the same process, when most of it was there;
+# - *no warm-up*: of a first call, which loads kernels, makes libraries' handles and allocates. In the recording the ReLU was the very
+#   first function of its process, and paid for most of that; the copies came later;
 # - *sync each call*: of `latency_s`;
 # - *event pair each call*: of the time from one event to the other. The GPU reaches the first event at once, then **waits for the
 #   host to issue the call**; the pair holds that wait, the kernel's start, and the kernel;
 # - *transfers included*: of a caller whose data are still in the CPU's memory.
 #
-# On small work *sync each call* and *event pair* nearly coincide, and both are ten times off. On large work, which come close?
+# On small work *sync each call* and *event pair* nearly coincide, and both are far off. On large work, which come close?
 #
 # The remedy: many calls between *two* events, divided by their number. The wait and the pair are shared by all of them. It is right
 # wherever the GPU, and not the host, sets the pace. `measure` also holds the queue until all is issued, and reads each kernel's own

@@ -80,7 +80,7 @@ compare(w, "nested_sine", named, elements=2**24)
 # <details><summary>Our explanation</summary>
 #
 # An operating system hands out a new array as a promise. Its pages are mapped, and filled with zeros, when they are first
-# written: a *page fault* for each 4 KiB, on one CPU core, while the copy waits. A kept array has its pages.
+# written: a *page fault* for each, while the copy waits. A kept array has its pages.
 #
 # So read the lines as steps. From *new array* to *kept* you save the page faults; from *kept* to *pinned* the driver's extra
 # copy; from *pinned* to *without transfers* the link itself. At small sizes the steps are fixed costs, at large ones bytes. (The

@@ -96,8 +96,8 @@ compare(r, "host_cost", rungs, elements=1024, operators=1)
 #
 # </details>
 #
-# Here are 20 multiplications in a row; where the GPU waits for the host, the gap is shaded. (At the largest sizes *issuing* alone
-# seems to take longer than the loop that contains it: there the queue was full, and the host waited in it.)
+# Here are 20 multiplications in a row; where the GPU waits for the host, the gap is shaded. (In the middle of
+# the figure *issuing* takes longer than the whole loop: it is timed apart, in short bursts, and is no part of the loop's time.)
 
 # %% tags=["explore"]
 display(
@@ -118,8 +118,8 @@ display(
 #   more rows are nearly free (lesson 07).
 #
 # `nvidia-smi` cannot tell them apart: it calls a GPU fully utilised when *some* kernel was running, however little it does.
-# `scaling_test` doubles the batch, and looks at the GPU's idle time and at the bytes before it judges. A growth below one, as at one
-# row of the product, means that the library has another kernel for a single row. It takes your own function too:
+# `scaling_test` doubles the batch, and looks at the GPU's idle time and at the bytes before it judges. Where twice the
+# rows take less time, the library has changed to another kernel. It takes your own function too:
 # `scaling_test(make, batch)`.
 
 # %% tags=["explore"]

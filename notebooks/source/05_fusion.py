@@ -106,7 +106,7 @@ compare_speedup(s, "fusion", gains, **there)
 # - **Tiny arrays.** The figure shows the GPU's own time. A loop over tiny kernels waits for the host ([[overhead-bound]]), and
 #   calling a compiled function may cost the host more than the operators did.
 #
-# The products of a transformer have nearly all of its FLOP and take two thirds of its time. The rest, a fraction of a percent of
+# In the source's profile of a transformer, products have nearly all of the FLOP and take two thirds of the time. The rest, a fraction of a percent of
 # the FLOP, takes the other third: it is memory-bound. The exercise below calculates why.
 
 # %% [markdown] tags=["explore"]

@@ -24,7 +24,9 @@ def allowed(dtype: torch.dtype) -> float:
     return 0.0 if dtype == F32 else 1e-3 if dtype == F16 else 8e-3
 
 
-@pytest.mark.parametrize(("level", "dtype"), [*((level, F32) for level in range(4)), (1, F16), (3, BF16)], ids=str)
+@pytest.mark.parametrize(
+    ("level", "dtype"), [(level, dtype) for level in range(4) for dtype in (F32, F16, BF16)], ids=str
+)
 def test_all_of_them(level: int, dtype: torch.dtype) -> None:
     for number, (rows, columns) in enumerate(SHAPES):
         form = ("strassen", "winograd")[number % 2]

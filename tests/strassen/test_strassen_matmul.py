@@ -388,24 +388,6 @@ def _whole(*shape: int) -> torch.Tensor:
     return torch.randint(-3, 4, shape).float()
 
 
-def test_of_prepared_sums_too_and_other_ones_are_told_apart() -> None:
-    a = _whole(48, 48)
-    rights = [
-        (b, prepare(b, rows=48, level=1, form="strassen", inner="sgemm")) for b in (_whole(48, 48), _whole(48, 48))
-    ]
-    for _ in range(2):
-        for b, right in rights:
-            assert torch.equal(matmul(a, right), a @ b)
-
-
-def test_under_inference_mode_and_outside_of_it() -> None:
-    a, b, out = _whole(48, 48), _whole(48, 48), torch.empty(48, 48)
-    for _ in range(2):
-        with torch.inference_mode():
-            matmul(a, b, level=1, inner="sgemm", out=out)
-        assert torch.equal(matmul(a, b, level=1, inner="sgemm", out=out), a @ b)
-
-
 def test_memory_that_was_there_and_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan is made again for what is free, instead of an error."""
     a, b = _whole(300, 300), _whole(300, 300)

@@ -123,7 +123,7 @@ def test_not_answered() -> None:
         (2.625e6, "kernel's start"),
         (4.2e6, "read, and written"),
         (16.8e6, "Those are the bytes"),
-        (1024, "tart and bytes"),
+        (1024, "Start and bytes"),
         (0, "above 0"),
         ("many", "above 0"),
     ],

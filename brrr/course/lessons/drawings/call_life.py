@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from brrr.core import units
+from brrr.core.errors import BrrrError, NotRecordedError
 from brrr.core.measurement import Value
 from brrr.course.experiments import experiment
 from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
@@ -52,9 +53,11 @@ def life(source: Source, function: str) -> Life:
     evidence = Evidence(experiment("timers"), source)
     at: dict[str, Value] = {"function": function, "cache": "hot"}
     found = evidence.source.measure(evidence.experiment, "measure", at)
+    times = {name: getattr(found, name) for name in ("host_s", "kernel_s", "period_s", "latency_s")}
+    if missing := [name for name, each in times.items() if each is None]:
+        raise NotRecordedError(f"{function} has no {missing[0]}")
     pair = evidence.get("event pair each call", **at)
-    times = (found.host_s, found.busy_s or found.kernel_s, found.period_s, found.latency_s, pair)
-    return Life(*(each.median if each is not None else 0.0 for each in times))
+    return Life(*(each.median for each in (*times.values(), pair)))
 
 
 def draw(source: Source, at: Mapping[str, Value]) -> Picture:
@@ -137,11 +140,11 @@ def _told(found: Life) -> str:
 
 def make(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Drawing:
     """The drawing, from the course's recording where the source has no such times."""
-    from brrr.core.errors import BrrrError
     from brrr.course.sources import source as source_named
 
     try:
-        life(source, next(iter(FUNCTIONS)))
+        for function in FUNCTIONS:
+            life(source, function)
     except BrrrError:
         source = source_named("recorded:h200")
     dial = Dial("function", "function", tuple(FUNCTIONS), tuple(FUNCTIONS.values()))

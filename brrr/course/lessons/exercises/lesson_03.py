@@ -125,28 +125,25 @@ HOST_S, START_S, BYTES_PER_S, ELEMENT_BYTES = 5e-6, 1e-6, 4.2e12, 8
 """What the exercise states: issuing an operator, starting its kernel, and moving its numbers in and out."""
 ELEMENTS = (HOST_S - START_S) * BYTES_PER_S / ELEMENT_BYTES
 CLOSE = 0.03
+SLIPS = {
+    HOST_S / (HOST_S - START_S): "The kernel's start takes a part of the host's time.",
+    2.0: "Each number is read, and written: eight bytes.",
+    8.0: "Those are the bytes. How many has an element?",
+}
+"""What usual mistakes come to, over the right number."""
 
 
 def grade_ahead(elements: Any) -> Mark:
     """The elements with which a kernel takes as long as the host needs to issue the next."""
     if mark := not_above_zero(elements=elements):
         return mark
-    known = {
-        1.0: None,
-        HOST_S / (HOST_S - START_S): "The kernel's start takes a part of the host's time.",
-        2.0: "Each number is read, and written: eight bytes.",
-        8.0: "Those are the bytes. How many has an element?",
-    }
-    for factor, hint in known.items():
-        if math.isclose(elements, factor * ELEMENTS, rel_tol=CLOSE):
-            if hint is None:
-                return Mark(
-                    "right", f"from {units.quantity(ELEMENTS, '')} elements on the host is ahead, and its work hidden."
-                )
-            return Mark("wrong", f"`elements` is {elements:g}.", hint)
-    return Mark(
-        "wrong", f"`elements` is {elements:g}.", "Start and bytes together take as long as issuing one operator."
+    if math.isclose(elements, ELEMENTS, rel_tol=CLOSE):
+        return Mark("right", f"from {ELEMENTS:.2g} elements on the host is ahead, and its work hidden.")
+    hint = next(
+        (text for factor, text in SLIPS.items() if math.isclose(elements, factor * ELEMENTS, rel_tol=CLOSE)), ""
     )
+    said = "Start and bytes together take the host's time for an operator."
+    return Mark("wrong", f"`elements` is {elements:g}.", hint or said)
 
 
 AHEAD_EXERCISE = Exercise("03-ahead", grade_ahead)
