@@ -58,22 +58,15 @@ def read(source: Path) -> Any:
 
 
 def with_meanings(text: str) -> str:
-    """The text with what its marked terms mean: shown by hovering over the word, or as a table of those named.
+    """The text with what its marked terms mean, shown by hovering: `[[occupancy]]` and `[[occupancy|occupied]]`.
 
-    `[[occupancy]]` and `[[occupancy|occupied]]` mark a word, `[[words: host, device]]` becomes the table's rows.
     SystemExit for a term that is not in data/glossary.toml.
     """
-    text = re.sub(r"\[\[words:([^\[\]]+)\]\]", lambda found: _table(found[1].split(",")), text)
     return re.sub(r"\[\[([^\[\]|]+)(?:\|([^\[\]|]+))?\]\]", lambda found: _hover(found[1], found[2] or found[1]), text)
 
 
 def _hover(term: str, word: str) -> str:
     return f'<abbr title="{escape(_meaning(term))}">{word}</abbr>'
-
-
-def _table(terms: Sequence[str]) -> str:
-    rows = [f"| {term.strip()} | {_meaning(term)} |" for term in terms]
-    return "\n".join(["| word | what it means |", "| --- | --- |", *rows])
 
 
 def _meaning(term: str) -> str:
@@ -146,7 +139,6 @@ def build(source: Path, out: Path, *, empty: bool = False) -> Path:
 
 
 WORK = re.compile(r'^# %% \[markdown\] tags=\["work"\]\n# ## At work\n(.*?)(?=^# %%)', re.MULTILINE | re.DOTALL)
-CHEATSHEET = HERE.parent / "docs" / "cheatsheet.md"
 
 
 def cheatsheet() -> str:
@@ -165,6 +157,17 @@ def cheatsheet() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def glossary() -> str:
+    """All terms of the course, with what they mean and the lesson that needs them first."""
+    head = "# Glossary\n\nThe course's terms. `notebooks/build.py` makes this page of `data/glossary.toml`."
+    rows = [f"| {term['name']} | {term['means']} | {term['lesson']} |" for term in
+            sorted(GLOSSARY, key=lambda term: str(term["name"]).lower())]  # fmt: skip
+    return "\n".join([head, "", "| term | what it means | first in |", "| --- | --- | --- |", *rows, ""])
+
+
+PAGES = {HERE.parent / "docs" / "cheatsheet.md": cheatsheet, HERE.parent / "docs" / "glossary.md": glossary}
+
+
 def main(argv: Sequence[str]) -> int:
     """Build the edition, or a part of it; the exit status."""
     parser = argparse.ArgumentParser(description="Make the executed edition of the lessons.")
@@ -179,7 +182,8 @@ def main(argv: Sequence[str]) -> int:
     for source in sources(options.prefix):
         print(build(source, options.out, empty=options.empty))
     if options.out == HERE:
-        CHEATSHEET.write_text(cheatsheet(), encoding="utf-8")
+        for page, made in PAGES.items():
+            page.write_text(made(), encoding="utf-8")
     return 0
 
 

@@ -9,7 +9,7 @@
 #
 # **A GPU is built to do a lot of arithmetic at once. Is it faster than a CPU at everything?**
 #
-# Five minutes. Click into a cell and press Shift+Enter to run it, one after the other. You cannot break anything: this
+# Ten minutes. Click into a cell and press Shift+Enter to run it, one after the other. You cannot break anything: this
 # is your own copy.
 
 # %% tags=["setup"]
@@ -19,11 +19,17 @@ from brrr import check, claims, compare, doctor, explore, factory, guess
 factory()
 
 # %% [markdown] tags=["question"]
-# The picture of this course. The GPU is a **factory** (compute). Its goods lie in a **warehouse** (memory). Your program
-# is the office: for each operation it writes an **order on paper** (overhead) and puts it into a tray, the **queue**.
-# The factory takes the orders from there, one after the other, while the office writes on.
+# Your program runs on the [[host]], the computer with the CPU. The GPU is the [[device]]. For each operation the host issues a
+# [[kernel]], a function that runs on the GPU: this [[kernel launch|launch]] only puts it at the end of a [[stream]], a queue. The GPU
+# takes one kernel after the other from there, reads numbers from its memory, computes, and writes the results back. The
+# picture tells it as a town, too; the course needs only its real names.
 #
-# So three things can hold you up: the factory, the way to the warehouse, or the paper. Most lessons ask: which is it?
+# So four things can set the pace. Which one does is called the [[regime]], and most lessons ask for it:
+#
+# - **host overhead**: the host takes longer to issue a kernel than the GPU to run it;
+# - **memory bandwidth**: the bytes take longer than the arithmetic;
+# - **compute**: the arithmetic takes longer than the bytes;
+# - **latency**: each step waits for the one before, and too little else is under way to fill the wait.
 
 # %% [markdown] tags=["setup"]
 # ## What is here
@@ -42,6 +48,9 @@ doctor()
 # | LIVE | measured on this computer, now |
 # | LIVE, CPU QUEUE | measured on this computer, on a toy accelerator: a second thread that plays the GPU |
 # | PREDICTED | calculated, not measured; drawn dashed |
+#
+# Point at a word with dots below it, as [[median]], and what it means appears. All of them stand in
+# [the glossary](../docs/glossary.md).
 
 # %% [markdown] tags=["guess"]
 # ## Guess first
@@ -60,41 +69,85 @@ explore("matmul", at={"size": 1}, lines=["cpu", "synchronized"], unlock=g)
 # %% tags=["compare"]
 compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
 
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** At size 1 there is a single multiplication. What takes the GPU's time? Double-click here and write one
+# sentence; Shift+Enter shows it.
+
 # %% [markdown] tags=["explain"]
-# At this size there is hardly any arithmetic to do. What you see is paper: write the order, hand it over, wait until the
-# factory reports back. The CPU does its own work and has no order to write. (The toy accelerator is a CPU that works from
-# a queue: it has the paper of a GPU, but not its factory.)
+# <details><summary>Our explanation</summary>
+#
+# What you see is overhead: find the kernel, launch it, wait until the GPU reports back. The CPU has nothing to launch; it calls a
+# function. (The toy accelerator is a CPU that works from a queue: it has the overhead of a GPU, but not its arithmetic.)
+#
+# </details>
 
 # %% [markdown] tags=["explore"]
 # Now move the slider of the figure above to the right, with the mouse or the arrow keys, and read the line of text
-# above the figure. Where do the lines cross, if they do? Lesson 01 asks you for the size.
+# above the figure. Where do the lines cross, if they do? In which regime is the GPU at the left end, and in which at the right?
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn
+# ## Your turn: a hundred kernels
 #
-# The office needs 10 µs to write an order. The factory needs 2 µs to work one off, and does so while the office writes
-# the next. From the first stroke of the pen to the end of the last of **100 orders**: how many microseconds?
+# The host needs 10 µs to launch a kernel. The GPU needs 2 µs to run it, and runs it while the host launches the next.
+# *Calculate*: from the start of the first launch to the end of the last of **100 kernels**, how many microseconds?
 #
 # Replace the `...` by your number and run the cell. It marks itself; try as often as you like.
 
-# %% tags=["your-turn", "exercise:00-orders"]
-check("00-orders", microseconds=...)
+# %% tags=["your-turn", "exercise:00-launches", "calculates"]
+check("00-launches", microseconds=...)
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: kernels of any length
+#
+# `finished` gets two lists: how long the host takes for each launch, and how long each kernel runs. It should return when the
+# last kernel is done. Now and then its GPU runs a kernel before it is launched. Mend the line, then write `finished=finished`.
+
+
+# %% tags=["your-turn", "exercise:00-queue", "makes"]
+def finished(launches_us, kernels_us):
+    launched = done = 0
+    for number, launch in enumerate(launches_us):
+        launched = launched + launch
+        done = done + kernels_us[number]
+    return done
+
+
+check("00-queue", finished=...)
 
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# Each lesson ends like this: what was claimed, whether the measurements agree, and what follows for you. A claim *holds*,
+# Each lesson shows here what was claimed, whether the measurements agree, and what follows for you. A claim *holds*,
 # it *fails*, or it is *undecided* where the measurements are not sharp enough. *After the data* marks a sentence that was
 # written when its measurements were there. Here are three from lessons ahead, on the course's recording.
 
 # %% tags=["claims"]
 claims("00", source="recorded:h200")
 
-# %% [markdown] tags=["claims"]
-# ## Words
+# %% [markdown] tags=["remember"]
+# ## Remember
 #
-# [[words: host, device, kernel, kernel launch, stream, asynchronous, synchronisation, latency, bandwidth, FLOP,
-# arithmetic intensity, roofline, ridge point, regime, host-bound, warm-up, hot cache, cold cache, median, interval]]
+# - A call on the GPU is a kernel in a queue: the host issues it and goes on.
+# - The slower of the two sets the pace, the host that launches or the GPU that runs.
+# - On the GPU it is the bytes, the arithmetic, or the wait for the step before.
+#
+# Terms: [[host]], [[device]], [[kernel]], [[kernel launch]], [[stream]], [[regime]].
 
-# %% [markdown] tags=["claims"]
-# Next: [01 · Why does the GPU's time look constant?](01_async_timing.ipynb)
+# %% [markdown] tags=["work"]
+# ## At work
+#
+# Which GPU is there, and does PyTorch use it? `nvidia-smi` shows it in a terminal, and this in Python:
+#
+# ```python
+# import torch
+# device = "cuda" if torch.cuda.is_available() else "cpu"
+# if device == "cuda":
+#     print(torch.cuda.get_device_name(), torch.version.cuda)
+# x = torch.randn(1024, 1024, device=device)
+# print((x @ x).device, torch.__version__)
+# ```
+
+# %% [markdown] tags=["next"]
+# ## Next
+#
+# [01 · Why does the GPU's time look constant?](01_async_timing.ipynb) measures that same product, and falls into a trap.

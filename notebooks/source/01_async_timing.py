@@ -54,8 +54,8 @@ compare(g, "matmul", ["unsynchronized", "synchronized"], size=2048)
 # **before it stops**.
 #
 # Here is one call's life, to scale. `host_s` is what issuing it costs. `kernel_s` is the GPU's work. In a loop, a call comes out
-# every `period_s`: the longer of the two sets the pace. Who waits for a single result waits for `latency_s`: issue, start, work, and
-# the report of its end. Move the slider: what changes when the work is large?
+# every `period_s`: the longer of the two sets the pace, the [[throughput]]. Who waits for a single result waits for `latency_s`, its
+# [[latency]]: issue, start, work, and the report of its end. Move the slider: what changes when the work is large?
 
 # %% tags=["explain"]
 drawing("call-life", function="relu-64x1024")

@@ -98,12 +98,12 @@ compare_speedup(p, "overlap", pairs, elements=2**26, sines=40)
 #
 # - **Filling and emptying.** The first chunk passes three streams before anything comes out: n chunks take n + 2 steps. In
 #   a loop of calls, the next call's first chunk follows at once.
-# - **The link is shared.** Both directions at once are a little slower than one alone; and copies and kernels use the same GPU
+# - **[[PCIe]] is shared.** Both directions at once are a little slower than one alone; and copies and kernels use the same GPU
 #   memory.
 # - **[[Host overhead]].** Each chunk needs its launches. With small chunks of many kernels, issuing them takes longer than the
 #   work; with large ones, the filling counts. Three streams need three buffers: with two, the upload waits for the download.
 #
-# Calls overlap too: each keeps the GPU busy for longer than the loop takes for a call. `brrr.running.pipeline.Pipeline` does all
+# Calls overlap too: each keeps the GPU busy for longer than the loop takes for a call: the [[throughput]] rises. `brrr.running.pipeline.Pipeline` does all
 # this.
 #
 # ## And the first call?

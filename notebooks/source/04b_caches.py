@@ -7,7 +7,7 @@
 # %% [markdown] tags=["question"]
 # # 04b · When does memory keep up?
 #
-# For engineers. The datasheet gives one [[DRAM bandwidth|bandwidth]]. One kernel reaches a hundredth of it, the next runs above
+# For engineers. The datasheet gives one [[DRAM bandwidth]]. One kernel reaches a hundredth of it, the next runs above
 # it, and both only read memory. **What decides?**
 
 # %% tags=["setup", "question"]

@@ -53,7 +53,8 @@ compare_speedup(g, "cos_cos", fused, **at)
 
 # %% [markdown] tags=["explain"]
 # Two operators move four arrays: in, out, in, out. One kernel moves two: a *bytes ratio* of two. Both are [[memory-bound]], so
-# two cosines take hardly longer than one. Fusion saves no arithmetic at all: it saves the traffic of what stands in between.
+# two cosines take hardly longer than one. Fusion saves no arithmetic: it saves the traffic of what stands in between,
+# and so raises the [[arithmetic intensity]].
 #
 # Where the gain stays below the bytes ratio, arithmetic has begun to count: an accurate cosine is a long polynomial. Choose
 # *bfloat16*: half the bytes, the same cosines. Move to the left: what the first kernel wrote may still lie in the [[L2]] cache

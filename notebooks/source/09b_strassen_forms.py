@@ -15,27 +15,22 @@ import torch
 
 from brrr import check, claims, compare_speedup, explore, factory, guess, reachable
 from brrr.course import compare_errors, compare_fused, drawing, first_available
-from brrr.strassen import explain, fuse, matmul
+from brrr.strassen import fuse, matmul, plan
 
-factory("compute")
+factory("compute", detail="sm")
 
 # %% [markdown] tags=["guess"]
 # ## Guess: the last digits
 #
-# **Levels** nest: two have 49 products of a quarter of the size, three 343. A level has several **forms**: Strassen's has 18
-# additions; Winograd's 15, by sharing partial sums; the *balanced* one more of them, and products that are more alike in
-# size. A sum of large numbers whose result is small loses digits, so no level is free: it multiplies the relative error
-# (Frobenius, against float64) by some factor.
+# [[Strassen level|Levels]] nest: two have 49 products of a quarter of the size, three 343. A level has several **forms**: Strassen's
+# has 18 additions; Winograd's 15, by sharing partial sums; the *balanced* one more of them, and products that are more alike in
+# size.
+#
+# No level is free of errors. A sum of two blocks of normal numbers is √2 times as large as a block, and so are the rounding errors of
+# what is multiplied by it; the result is no larger than before. How much does that make of the [[relative error]]?
 
 # %% tags=["guess"]
-g = guess(
-    "With two levels of Strassen's form, a float32 product of normal numbers has an error larger by ...", unit="x"
-)
-
-# %% [markdown] tags=["run"]
-# ## Run
-#
-# Speed and error of each number of levels, over those of the same product without levels, and its buffers.
+g = guess("Two levels of Strassen's form in float32, normal numbers: the error is larger by a factor of ...", unit="x")
 
 # %% tags=["run"]
 drawing("strassen-panel", unlock=g, level=2)
@@ -43,21 +38,28 @@ drawing("strassen-panel", unlock=g, level=2)
 # %% tags=["compare"]
 compare_errors(g, level=2)
 
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** In the table, two levels gain most in float32. Where do they gain least, and why? Double-click here and write two sentences.
+
 # %% [markdown] tags=["explain"]
-# Each level takes an eighth of the products away and adds to the passes over memory; each multiplies the buffers of its sums
-# by 7/4. So levels pay until the trucks set the pace. Choose another form: its additions, more or fewer, are made in registers, inside of
-# one pass over memory. There, and in a chained network, additions are as good as free. Then **the form with the smaller error
-# is the better one, not the one with fewer additions**.
+# <details><summary>Our explanation</summary>
 #
-# With *bfloat16* the products take so little time that additions weigh more: levels pay on larger matrices only. And the sums of
-# blocks are rounded to bfloat16 before they are multiplied, so that a level costs more of the digits.
+# A level saves an eighth of the arithmetic and adds passes over memory. In float32 without [[tensor core|tensor cores]] the
+# arithmetic takes long, and the passes are small beside it. TF32 and bfloat16 do it in a fraction of that time; TF32 moves just as
+# many bytes, bfloat16 half. So there a level pays on larger matrices only.
+#
+# </details>
+#
+# Each level also multiplies the buffers of its sums by 7/4, and in short types the sums are rounded before they are multiplied, which costs
+# more of the digits. Choose another form: its additions, more or fewer, are made in registers, inside of one pass over memory. So **the form
+# with the smaller error is the better one, not the one with fewer additions**.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: float32's accuracy through the tensor cores
 #
-# Tensor cores multiply short numbers. **Split** each float32 number into two float16 terms, its upper and its lower digits:
-# three products of terms (upper by upper, upper by lower, lower by upper) are as accurate as float32, if their sums leave the
-# tensor core often enough. Three products, but each many times as fast.
+# Tensor cores multiply short numbers. A [[split product]] writes each float32 number as two float16 terms, its upper and its
+# lower digits: three products of terms (upper by upper, upper by lower, lower by upper) are as accurate as float32, if their sums
+# leave the tensor core often enough. Three products, and to the datasheet float16 has fifteen times float32's rate.
 
 # %% tags=["guess"]
 s = guess("Split into two float16 terms, a float32 product of size 8192 is faster than SGEMM by ...", unit="x")
@@ -72,28 +74,22 @@ explore("strassen", at=at, show={"speedup": splits}, unlock=s)
 compare_speedup(s, "strassen", splits, **at)
 
 # %% [markdown] tags=["explain"]
-# **Why it works.** A float32 number is its upper term plus its lower term, but for digits that float32's own sums lose anyway;
+# **Why it works.** A float32 number is its upper term plus its lower term, except for digits that float32's own rounding would lose;
 # the fourth product, lower by lower, is below them. Tensor cores cut off what they add up: the sums must move to float32
-# registers before that shows. And float16 ends early: the terms are scaled by powers of two first.
+# registers before that shows. And float16's range is short: the terms are scaled by powers of two first.
 #
 # **Badly scaled inputs.** A sum of a large and a small block keeps few digits of the small one. The error of the whole
-# matrix hides that; the worst row's does not. Dividing rows and columns by powers of two beforehand (*outer*), or the inner
-# index (*inner*), rounds nothing and brings the sizes together. Which scaling helps which inputs?
+# matrix hides that; the worst row's does not. Dividing rows and columns by powers of two beforehand (*outer*), or along the
+# sum's index (*inner*), rounds nothing and brings the sizes together. Which scaling helps which inputs?
+#
+# **A mask** of -1e9 in `a` that meets rows of zeros in `b` adds nothing to the result, and takes the digits of all numbers
+# beside it: two terms keep a number to 2^-40 of the largest of its row. So `matmul` notes where rows of `a` are largest and how large
+# `b` is there, and the classical product replaces what may have lost digits: decided on the device, without waiting.
 
 # %% tags=["explain"]
 drawing("strassen-errors", inputs="badly scaled rows")
 
-# %% [markdown] tags=["explain"]
-# **Two terms have an end, too.** They keep a number to 2^-40 of the largest of its row. Below, a mask of -1e9 in `a` meets rows of
-# zeros in `b`: it adds nothing to the result, and takes the digits of all numbers beside it. So `matmul` notes where rows of `a` are
-# largest and how large `b` is there, and the classical product replaces what may have lost digits: decided on the device, without
-# waiting. Strassen's levels it takes only where you ask for one.
-
 # %% tags=["explain"]
-import torch
-
-from brrr.strassen import matmul
-
 a, b = torch.randn(256, 1024), torch.randn(1024, 256)
 a[:, ::8], b[::8] = -1e9, 0.0
 scale = a.abs().amax(1, keepdim=True) / 2**15
@@ -107,32 +103,34 @@ for name, y in {"a in two terms": two @ b, "matmul": matmul(a, b, inner="fp16x3"
 # ## Explore: the frontier
 #
 # Time alone says little: put the error beside it. Each marker is a way of multiplying. A way is **dominated**, small and hollow,
-# if another is faster and no less accurate. The others are the **frontier**: on it you choose, off it you lose. Move *size*,
-# then *right sides*: where are levels on the frontier, and with which inner product?
+# if another is faster and no less accurate. The others are the [[frontier]]: on it you choose, off it you lose. Move *size*,
+# then *right sides*: where are levels on the frontier, and with which inner product? Where the text names two clocks, tensor cores
+# drew so much power that the GPU slowed its clock, for each way as much as that way draws.
 #
-# Where the text names two clocks, tensor cores drew so much power that the GPU slowed its clock, for each way as much as that way draws.
+# **Somebody has to choose.** `matmul` asks how accurate the product must be, predicts time and error of every way, and takes
+# the one that should be the fastest of those accurate enough; `plan` says which, and why. `fuse` makes a chain of linear layers a
+# fused one, with the same parameters. It trains, too: its kernels keep each layer's output for the way back.
 
 # %% tags=["explore"]
 drawing("strassen-frontier")
 
-# %% [markdown] tags=["explore"]
-# **Somebody has to choose.** `matmul` asks how accurate the product must be, predicts time and error of every way, and takes
-# the one that should be the fastest of those accurate enough; `explain` says which, and why (a claim says how near it
-# comes). `fuse` makes a chain of linear layers a fused one, with
-# the same parameters. It trains, too: its kernels keep each layer's output for the way back.
-
 # %% tags=["explore"]
-device = "cuda" if torch.cuda.is_available() else "cpu"
-a, b = torch.randn(1024, 1024, device=device), torch.randn(1024, 1024, device=device)
-wanted = a.double() @ b.double()
 for accuracy in ("fp32", 1e-5, "bf16"):
-    error = (matmul(a, b, accuracy=accuracy) - wanted).norm() / wanted.norm()
-    print(f"{device}, asked for {accuracy}, error {error:.1e}:", explain(a, b, accuracy=accuracy), sep="\n", end="\n\n")
-
-# %% tags=["explore"]
+    print(f"asked for {accuracy}:", plan(8192, 8192, 8192, accuracy=accuracy, device="h200"), sep="\n", end="\n\n")
 layers = [torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256), torch.nn.ReLU()]
+device = "cuda" if torch.cuda.is_available() else "cpu"
 model = torch.nn.Sequential(*layers).to(device)
 compare_fused(model, fuse(model, level=1), torch.randn(128, 256, device=device))
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: with bfloat16 instead
+#
+# A float32 number has 24 significant bits, a bfloat16 number 8, and float32's range. *Calculate* how many bfloat16 terms it needs;
+# how many products of two terms are left, if term i is 2^(-8i) times the first and products of 2^-24 and less are dropped; and how
+# many times as fast as SGEMM with 51 TFLOP/s that can be at most, on tensor cores with 770 TFLOP/s.
+
+# %% tags=["your-turn", "exercise:09b-terms", "calculates"]
+check("09b-terms", terms=..., products=..., faster=...)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: scale, multiply, scale back
@@ -141,7 +139,7 @@ compare_fused(model, fuse(model, level=1), torch.randn(128, 256, device=device))
 # one returns something else, and would help little. Mend it, then write `scaled=scaled`.
 
 
-# %% tags=["your-turn", "exercise:09b-scaling"]
+# %% tags=["your-turn", "exercise:09b-scaling", "makes"]
 def scaled(a, b, multiply):
     rows = a.abs().amax().log2().floor().exp2()
     columns = b.abs().amax(0).log2().floor().exp2()
@@ -157,3 +155,32 @@ check("09b-scaling", scaled=...)
 
 # %% tags=["claims"]
 claims("09b")
+
+# %% [markdown] tags=["remember"]
+# ## Remember
+#
+# - Tensor cores can carry float32's digits: split each number, multiply the terms, and add up in float32.
+# - A level costs digits, more in short types, and pays later where the arithmetic is faster.
+# - Judge a fast product by its worst row and on badly scaled inputs, and choose on the frontier of time and error.
+#
+# Terms: [[Strassen level]], [[relative error]], [[tensor core]], [[split product]], [[frontier]].
+
+# %% [markdown] tags=["work"]
+# ## At work
+#
+# How many digits do you lose? Compare with float64 once, on inputs as yours, row by row:
+#
+# ```python
+# import torch
+# a, b = torch.randn(512, 1024), torch.randn(1024, 512)
+# exact = a.double() @ b.double()
+# for dtype in (torch.float32, torch.bfloat16):
+#     found = (a.to(dtype) @ b.to(dtype)).double()
+#     rows = (found - exact).norm(dim=1) / exact.norm(dim=1)
+#     print(dtype, f"worst row {rows.max():.1e}, all {(found - exact).norm() / exact.norm():.1e}")
+# ```
+
+# %% [markdown] tags=["next"]
+# ## Next
+#
+# Back to your own work: [the cheat sheet](../docs/cheatsheet.md) has every lesson's lines on one page.

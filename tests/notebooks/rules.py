@@ -1,4 +1,4 @@
-"""The rules of a lesson's form, each as a function from a notebook to what breaks it; of the new form: new_rules.py."""
+"""The rules of a lesson's form, each as a function from a notebook to what breaks it; of its parts: parts_rules.py."""
 
 from __future__ import annotations
 
@@ -10,18 +10,14 @@ from typing import Any
 
 from harness import calls
 
-NEW_FORM = frozenset({"01", "02", "02b", "03", "03b", "04", "04b", "05", "05b", "06", "06b", "07", "08", "08b"})
-"""The numbers of the lessons that keep the new form as well: see NEW_RULES."""
-
-STAGES = ("question", "guess", "run", "compare", "explain", "explore", "your-turn", "claims")
-CLOSING = ("remember", "work", "next")
-"""How a lesson in the new form ends, behind its claims."""
+STAGES = ("question", "guess", "run", "compare", "explain", "explore", "your-turn", "claims", "remember",
+          "work", "next")  # fmt: skip
+"""The parts of a lesson, in their order."""
 
 AGAIN = ("guess", "run", "compare", "explain")
 """A lesson may go round these more than once before it moves on."""
 
-MOST_CELLS, MOST_LINES, MOST_WORDS, MOST_EXPLORERS, MOST_EXERCISES = 25, 12, 900, 3, 2
-MOST_WORDS_NEW = 1000
+MOST_CELLS, MOST_LINES, MOST_WORDS, MOST_EXPLORERS, MOST_EXERCISES = 25, 12, 1000, 3, 2
 
 FIGURE = re.compile(r"\d[\d.,]*\s*(?:[nµm]?s|x|%|[kMGT]?B/s|[GT]?FLOP/s|times)(?![\w/])")
 
@@ -43,12 +39,12 @@ def prose(cell: Any) -> str:
 
 def stage(cell: Any) -> str | None:
     """The part of the lesson that a cell belongs to; None for a cell of set-up."""
-    found = [tag for tag in tags(cell) if tag in (*STAGES, *CLOSING)]
+    found = [tag for tag in tags(cell) if tag in STAGES]
     return found[0] if len(found) == 1 else None
 
 
 def too_long(notebook: Any) -> list[str]:
-    """At most 25 cells (not counting `yours`), 12 lines a code cell, 900 or 1000 words, 3 explorers, 2 exercises."""
+    """At most 25 cells (not counting `yours`), 12 lines a code cell, 1000 words, 3 explorers, 2 exercises."""
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     text = [prose(cell) for cell in notebook.cells if cell.cell_type == "markdown"]
     words = sum(len(re.findall(r"\w[\w'’-]*", source)) for source in text)
@@ -56,7 +52,7 @@ def too_long(notebook: Any) -> list[str]:
     counts = [
         (len([cell for cell in notebook.cells if "yours" not in tags(cell)]), MOST_CELLS, "cells"),
         (lines, MOST_LINES, "lines in a code cell"),
-        (words, MOST_WORDS_NEW if number(notebook) in NEW_FORM else MOST_WORDS, "words"),
+        (words, MOST_WORDS, "words"),
         (calls(notebook, "explore") - standing(notebook), MOST_EXPLORERS, "explorers"),
         (calls(notebook, "check"), MOST_EXERCISES, "exercises"),
     ]
@@ -75,22 +71,21 @@ def standing(notebook: Any) -> int:
 
 
 def out_of_order(notebook: Any) -> list[str]:
-    """Question, guess, run, compare, explain, explore, your turn, claims; guess to explain may come again.
+    """Question, guess, run, compare, explain, explore, your turn, claims, remember, work, next.
 
-    In the new form, remember, work and next follow.
+    Guess to explain may come again.
     """
     found: list[str] = []
-    stages = (*STAGES, *CLOSING) if number(notebook) in NEW_FORM else STAGES
     for cell in notebook.cells:
-        if not {"setup", *stages} & set(tags(cell)):
+        if not {"setup", *STAGES} & set(tags(cell)):
             found.append(f"no tag says which part this is: {cell.source[:40]!r}")
     order = [stage(cell) for cell in notebook.cells]
-    order = [each for each in order if each in stages]
+    order = [each for each in order if each in STAGES]
     for before, after in pairwise(order):
         again = before in AGAIN and after == "guess"
-        if stages.index(after) < stages.index(before) and not again:
+        if STAGES.index(after) < STAGES.index(before) and not again:
             found.append(f"{after} comes after {before}")
-    return found + [f"no {each}" for each in stages if each not in order]
+    return found + [f"no {each}" for each in STAGES if each not in order]
 
 
 def helpers(notebook: Any) -> list[str]:

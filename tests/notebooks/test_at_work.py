@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from harness import build_script
-from new_rules import FENCED
+from parts_rules import FENCED
 
 build = build_script()
 BLOCKS = {
@@ -36,5 +36,6 @@ def test_the_lines_run_as_they_stand(lesson: str, tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-def test_the_cheat_sheet_is_made_of_the_lessons() -> None:
-    assert build.CHEATSHEET.read_text("utf-8") == build.cheatsheet(), "run: python notebooks/build.py"
+@pytest.mark.parametrize("page", build.PAGES, ids=lambda page: page.stem)
+def test_the_pages_are_made_of_the_lessons_and_the_glossary(page: Path) -> None:
+    assert page.read_text("utf-8") == build.PAGES[page](), "run: python notebooks/build.py"

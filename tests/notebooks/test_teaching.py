@@ -51,3 +51,20 @@ def test_links_lead_somewhere() -> None:
     links = re.findall(r"\]\(([^)#]+)\)", TEACHING.read_text("utf-8"))
     assert links
     assert [link for link in links if "://" not in link and not (TEACHING.parent / link).exists()] == []
+
+
+def test_the_minutes_of_a_path_add_up_and_no_lesson_takes_longer_than_it_says() -> None:
+    text = TEACHING.read_text("utf-8")
+    whole = {number: int(re.findall(r"\| Minutes \| (\d+)", section)[0]) for number, section in sections(text).items()}
+    paths = re.findall(r"^\*\*[\w ]+\*\* \((\d+) minutes.*?\n\n(.*?)\n\n", text, flags=re.MULTILINE | re.DOTALL)
+    assert len(paths) == 2
+    for minutes, table in paths:
+        rows = re.findall(r"^\| ([^|]+) \| (\d+) \|", table, flags=re.MULTILINE)
+        assert sum(int(taken) for _, taken in rows) == int(minutes)
+        assert all(int(taken) <= whole.get(lesson, 15) for lesson, taken in rows)
+
+
+def test_the_minutes_of_a_lesson_are_those_of_its_parts() -> None:
+    for number, section in sections(TEACHING.read_text("utf-8")).items():
+        whole, parts = re.findall(r"\| Minutes \| (\d+)(.*) \|", section)[0]
+        assert not parts or sum(map(int, re.findall(r"\d+(?= (?:for|to))", parts))) == int(whole), number

@@ -22,7 +22,7 @@ def registered(kind: type[Kind], folder: str, modules: str = "[a-z]*") -> dict[s
     """All of a kind that the modules of a folder hold at their top level, by name: what lies there is registered.
 
     >>> registered(Exercise, "exercises", "lesson_00")    # doctest: +SKIP
-    {'00-orders': Exercise(name='00-orders', ...)}
+    {'00-launches': Exercise(name='00-launches', ...)}
     """
     stems = sorted(path.stem for path in (Path(__file__).parent / folder).glob(f"{modules}.py"))
     held = [vars(import_module(f"{__name__}.{folder}.{stem}")).values() for stem in stems]

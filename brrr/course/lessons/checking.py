@@ -66,7 +66,7 @@ def exercises(lesson: str = "") -> dict[str, Exercise]:
 def check(exercise: str, /, **answers: Any) -> Mark:
     """Mark an exercise; `...` stands for an answer that is not there yet.
 
-    >>> check("00-orders", microseconds=...)
+    >>> check("00-launches", microseconds=...)
     Not answered yet: Replace the ... behind `microseconds=`.
 
     An exception in the student's own code is shown with its line and does not stop the notebook. ArgumentError for an

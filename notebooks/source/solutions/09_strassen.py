@@ -12,26 +12,7 @@ from brrr import check
 from brrr.course import first_available
 
 # %% [markdown]
-# ## One sign, one sum
-#
-# C11 is A11 B11 + A12 B21. M1 = (A11 + A22)(B11 + B22) brings A22 B22 too much, and M4 = (A12 - A11) B22 brings A12 B22: M7 must
-# take both away, so B22 has a minus there. In C22, M1 brings A11 B11 and A22 B11 too much, among others; M2 = (A21 + A22) B11
-# takes A22 B11 and A21 B11 away, if it is subtracted: M6 = (A21 - A11)(B11 + B12) brings A21 B11 and takes A11 B11.
-
-
-# %% tags=["exercise:09-sign"]
-def recombine(m1, m2, m3, m4, m5, m6, m7):
-    c11 = m1 + m4 - m5 + m7
-    c12 = m3 + m5
-    c21 = m2 + m4
-    c22 = m1 - m2 + m3 + m6
-    return c11, c12, c21, c22
-
-
-check("09-sign", sign=-1, recombine=recombine)
-
-# %% [markdown]
-# ## One crossing
+# ## From which size on
 #
 # T(n) / n² = a n + b is a straight line, and two points give it. The level's line has the smaller a and the larger b; they
 # meet where the difference of b is made up for: n = (b' - b) / (a - a'). Where a' is not smaller, they never meet.
@@ -50,3 +31,22 @@ def crossing(classical, strassen):
 
 on_gpu = first_available("strassen", ["sgemm"], ["cpu sgemm"]) == ["sgemm"]
 check("09-crossover", sizes=(1024, 4096) if on_gpu else (512, 1024), crossing=crossing)
+
+# %% [markdown]
+# ## One sign, one sum
+#
+# C11 is A11 B11 + A12 B21. M1 = (A11 + A22)(B11 + B22) brings A22 B22 too much, and M4 = (A12 - A11) B22 brings A12 B22: M7 must
+# take both away, so B22 has a minus there. In C22, M1 brings A11 B11 and A22 B11 too much, among others; M2 = (A21 + A22) B11
+# takes A22 B11 and A21 B11 away, if it is subtracted: M6 = (A21 - A11)(B11 + B12) brings A21 B11 and takes A11 B11.
+
+
+# %% tags=["exercise:09-sign"]
+def recombine(m1, m2, m3, m4, m5, m6, m7):
+    c11 = m1 + m4 - m5 + m7
+    c12 = m3 + m5
+    c21 = m2 + m4
+    c22 = m1 - m2 + m3 + m6
+    return c11, c12, c21, c22
+
+
+check("09-sign", sign=-1, recombine=recombine)

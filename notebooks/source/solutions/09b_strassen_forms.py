@@ -5,10 +5,19 @@
 # ---
 
 # %% [markdown]
-# # 09b · How much accuracy buys how much time? The answer
+# # 09b · How much accuracy buys how much time? The answers
 
 # %% tags=["setup"]
 from brrr import check
+
+# %% [markdown]
+# ## With bfloat16 instead
+#
+# Three terms of 8 bits hold 24. Terms i and j make a product of 2^(-8(i + j)); with i + j up to 2 there are six, and the other three are
+# below the last bit. The bound is 770 / 51 / 6.
+
+# %% tags=["exercise:09b-terms"]
+check("09b-terms", terms=3, products=6, faster=770 / 51 / 6)
 
 # %% [markdown]
 # ## Scale, multiply, scale back

@@ -204,3 +204,29 @@ def _in_place(a: Any, b: Any, multiply: Any) -> Any:
 def test_wrong_scalings(function: Any, said: str) -> None:
     mark = check("09b-scaling", scaled=function)
     assert mark.status == "wrong" and said in (mark.text[0].lower() + mark.text[1:])
+
+
+# ---- 09b-terms ----
+
+
+def test_terms_of_bfloat16() -> None:
+    mark = check("09b-terms", terms=3, products=6, faster=2.5)
+    assert mark.right and "2.5x" in mark.text
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"terms": 2}, "16 bits"),
+        ({"terms": 4}, "32 bits"),
+        ({"products": 9}, "every pair"),
+        ({"products": 3}, "with its like"),
+        ({"products": 5}, "below 3"),
+        ({"faster": 770 / 51}, "for one product"),
+        ({"faster": 0}, "above 0"),
+    ],
+)
+def test_terms_of_bfloat16_wrong(changed: dict[str, float], said: str) -> None:
+    mark = check("09b-terms", **{"terms": 3, "products": 6, "faster": 770 / 51 / 6, **changed})
+    assert mark.status == "wrong"
+    assert said in f"{mark.text} {mark.hint}"

@@ -326,16 +326,50 @@ def test_an_unknown_exercise_or_name_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("right", [1000, 1002, 1002.0])
-def test_orders_right(right: float) -> None:
-    assert check("00-orders", microseconds=right).right
+def test_launches_right(right: float) -> None:
+    assert check("00-launches", microseconds=right).right
 
 
 @pytest.mark.parametrize("wrong", [1200, 200, 12, 0, -1, float("nan"), "1002", None, True, [1002]])
-def test_orders_wrong(wrong: object) -> None:
-    mark = check("00-orders", microseconds=wrong)
+def test_launches_wrong(wrong: object) -> None:
+    mark = check("00-launches", microseconds=wrong)
     assert mark.status == "wrong"
     assert mark.hint
-    assert ("the work alone" in mark.text) == (wrong == 200)
+    assert ("work alone" in mark.text) == (wrong == 200)
+
+
+def queue_of(start: Callable[[int, int], int]) -> Callable[[list[int], list[int]], int]:
+    """When the last kernel is done, if a kernel starts at start(launched, done)."""
+
+    def finished(launches: list[int], kernels: list[int]) -> int:
+        launched = done = 0
+        for launch, kernel in zip(launches, kernels, strict=True):
+            launched += launch
+            done = start(launched, done) + kernel
+        return done
+
+    return finished
+
+
+def test_queue_right() -> None:
+    assert check("00-queue", finished=queue_of(max)).right
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (queue_of(lambda launched, done: done), "cannot start before it is launched"),
+        (lambda launches, kernels: sum(launches) + sum(kernels), "while the GPU runs this one"),
+        (queue_of(lambda launched, done: launched), "the later of two times"),
+        (lambda launches, kernels: None, "as a number"),
+        (lambda launches, kernels: float("nan"), "the later of two times"),
+        (5, "not a function"),
+    ],
+)
+def test_queue_wrong(wrong: Any, said: str) -> None:
+    mark = check("00-queue", finished=wrong)
+    assert mark.status == "wrong"
+    assert said in f"{mark.text} {mark.hint}"
 
 
 # ---- the timer ----

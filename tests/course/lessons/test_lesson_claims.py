@@ -49,7 +49,8 @@ def test_three_or_four_claims_carry_a_lesson_in_few_words(lesson: str) -> None:
     table = claims(lesson, "recorded:h200")
     assert len(table.rows) in (3, 4)
     for claim, verdict in table.rows:
-        assert words(f"{claim.text} {claim.entry.so_what}") <= MOST_WORDS, claim.entry.id
+        shown = (claim.text, verdict.figure, claim.because(table.source, verdict), claim.entry.so_what)
+        assert words(" ".join(shown)) <= MOST_WORDS, claim.entry.id
         assert len(verdict.figure) <= LONGEST, claim.entry.id
 
 

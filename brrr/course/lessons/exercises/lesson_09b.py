@@ -1,17 +1,18 @@
-"""Exercise 09b-scaling: scale rows and columns by powers of two before a fast product, and undo it after.
+"""Exercises 09b-terms and 09b-scaling: what a split product costs; and scaling by powers of two around a fast product.
 
 The student's function is called as `scaled(a, b, multiply)`: it scales, calls `multiply` once, and scales back.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from brrr.course.experiments.strassen_errors.inputs import random_inputs, row_error
-from brrr.course.lessons.checking import Exercise, Mark, ask
+from brrr.course.lessons.checking import Exercise, Mark, ask, not_above_zero
 from brrr.strassen.algebra.reference import product
 
 SIZE, INNER, LEVEL = 64, 256, 2
@@ -95,3 +96,37 @@ def _judged(scaled: Scaled) -> Mark:
 
 def _kind(found: object) -> str:
     return f"a tensor of shape {tuple(found.shape)}" if isinstance(found, torch.Tensor) else repr(found)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Exercise 09b-terms: bfloat16 terms for a float32 number, the products that are left, and the most they can gain.
+
+BITS, TERM_BITS = 24, 8
+SGEMM_FLOPS, BF16_FLOPS = 51e12, 770e12
+TERMS = math.ceil(BITS / TERM_BITS)
+PRODUCTS = sum(TERM_BITS * (i + j) < BITS for i in range(TERMS) for j in range(TERMS))
+FASTER = BF16_FLOPS / SGEMM_FLOPS / PRODUCTS
+
+
+def grade_terms(terms: Any, products: Any, faster: Any) -> Mark:
+    """The terms of a number, the products of two terms above the last bit, and the bound of the gain over SGEMM.
+
+    >>> PRODUCTS, round(FASTER, 1)
+    (6, 2.5)
+    """
+    if mark := not_above_zero(terms=terms, products=products, faster=faster):
+        return mark
+    if terms != TERMS:
+        return Mark("wrong", f"{terms} terms of {TERM_BITS} bits hold {TERM_BITS * terms:g} bits.", "24 are needed.")
+    if products != PRODUCTS:
+        hint = {TERMS**2: "That is every pair. Which are below the last bit?", TERMS: "Not only a term with its like."}
+        usual = "Terms i and j make a product of 2^(-8(i + j)): count the pairs with i + j below 3, from 0 on."
+        return Mark("wrong", f"not {products} products.", hint.get(products, usual))
+    if not math.isclose(faster, FASTER, rel_tol=0.02):
+        hint = "The ratio of the rates is for one product; here there are several."
+        return Mark("wrong", f"`faster` is {faster:g}.", hint)
+    return Mark("right", f"{PRODUCTS} products leave {FASTER:.1f}x at most. float16 has longer terms: three products do, but "
+                "its range is short, so the terms must be scaled first.")  # fmt: skip
+
+
+TERMS_EXERCISE = Exercise("09b-terms", grade_terms)

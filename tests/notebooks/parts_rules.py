@@ -1,4 +1,4 @@
-"""The rules of the new form, beside those of rules.py: what a lesson exercises, how it closes, and its words."""
+"""The rules of a lesson's parts, beside those of rules.py: what it exercises, how it closes, and its words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from html import unescape
 from typing import Any
 
 from harness import NOTEBOOKS, REPOSITORY, calls
-from rules import NEW_FORM, RULES, prose, stage, tags
+from rules import RULES, prose, stage, tags
 
 GLOSSARY = tomllib.loads((REPOSITORY / "data" / "glossary.toml").read_text("utf-8"))["term"]
 SPELLINGS = {term["means"]: (term["name"], *term.get("also", ())) for term in GLOSSARY}
@@ -136,11 +136,6 @@ def own_explanation(notebook: Any) -> list[str]:
     return [] if folded else ["ours does not follow it, folded"]
 
 
-NEW_RULES: tuple[Callable[[Any], list[str]], ...] = (
-    exercises, sliders, closing, terms_marked, few_pictures, own_explanation,
+ALL_RULES: tuple[Callable[[Any], list[str]], ...] = (
+    *RULES, exercises, sliders, closing, terms_marked, few_pictures, own_explanation,
 )  # fmt: skip
-
-
-def rules_of(lesson: str) -> tuple[Callable[[Any], list[str]], ...]:
-    """All rules of the lesson of that number."""
-    return (*RULES, *NEW_RULES) if lesson in NEW_FORM else RULES

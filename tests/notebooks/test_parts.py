@@ -1,0 +1,119 @@
+"""The parts of a lesson: a made-up one keeps all rules, and each of them can be broken."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import nbformat
+import parts_rules
+import pytest
+import rules
+from harness import build_script
+
+build = build_script()
+
+REMEMBER = """## Remember
+
+- A [[tile]] is calculated whole.
+- The last [[wave]] costs as much as a full one,
+  however few blocks are in it.
+- Choose sizes that are multiples of the tile.
+
+Terms: [[tile]], [[tile quantisation]], [[wave]]"""
+WORK = "## At work\n\nPad the width.\n\n```python\nimport torch\nx = torch.nn.functional.pad(x, (0, 3))\n```"
+OURS = "<details><summary>Our explanation</summary>\n\nIt waits.\n\n</details>"
+NEXT = "## Next\n\nGo on with [01 · Why does the GPU's time look constant?](01_async_timing.ipynb)."
+QUESTION = "# 07 · Shapes\n\nIs a [[tile quantisation|partial tile]] free, as `tile`? The [[tile]] comes in a [[wave]]."
+
+
+def _cell(source: str, *tags: str, code: bool = False) -> Any:
+    made = nbformat.v4.new_code_cell if code else nbformat.v4.new_markdown_cell
+    return made(source if code else build.with_meanings(source), metadata={"tags": list(tags)})
+
+
+def lesson(**other: str) -> Any:
+    """A lesson whose parts may be given otherwise."""
+    text = {"question": QUESTION, "explore": 'explore("a", sliders=["b"])', "remember": REMEMBER, "work": WORK,
+            "next": NEXT, "calculates": "check(1)", "makes": "check(2)", **other}  # fmt: skip
+    cells = [_cell(text.get(stage, stage), stage, code=stage == "explore") for stage in rules.STAGES[:-5]]
+    explain = next(place for place, cell in enumerate(cells) if "explain" in rules.tags(cell))
+    cells[explain:explain] = [_cell("Why?", "explain", "yours"), _cell(text.get("ours", OURS), "explain")]
+    cells += [
+        _cell(text[kind], "your-turn", f"exercise:07-{kind}", kind, code=True) for kind in ("calculates", "makes")
+    ]
+    cells += [_cell("## What held", "claims"), _cell('claims("07")', "claims", code=True)]
+    return nbformat.v4.new_notebook(cells=[*cells, *(_cell(text[stage], stage) for stage in rules.STAGES[-3:])])
+
+
+def without(stage: str) -> Any:
+    made = lesson()
+    made.cells = [cell for cell in made.cells if stage not in rules.tags(cell)]
+    return made
+
+
+def test_a_lesson_keeps_all_rules() -> None:
+    assert [wrong for rule in parts_rules.ALL_RULES for wrong in rule(lesson())] == []
+
+
+BROKEN = [
+    (rules.too_long, lesson(explain="word " * 1001), "words; at most 1000"),
+    (rules.out_of_order, without("remember"), "no remember"),
+    (rules.out_of_order, without("work"), "no work"),
+    (parts_rules.exercises, without("makes"), "tagged calculates"),
+    (parts_rules.exercises, lesson(makes="1"), "1 checks"),
+    (parts_rules.sliders, lesson(explore='explore("a", sliders=["b", "c", "d", "e"])'), "4 sliders"),
+    (parts_rules.closing, without("next"), "next: 0 cells"),
+    (parts_rules.closing, lesson(work="Work"), "begins with '## At work'"),
+    (parts_rules.closing, lesson(remember=REMEMBER.replace("- Choose", "Choose")), "list of three sentences"),
+    (parts_rules.closing, lesson(remember=REMEMBER.replace("whole.", "whole. So it is.")), "list of three sentences"),
+    (parts_rules.closing, lesson(remember=REMEMBER.replace("Terms: ", "Terms: grid, ")), "of marked terms"),
+    (parts_rules.closing, lesson(remember=REMEMBER.partition("Terms")[0]), "of marked terms"),
+    (parts_rules.closing, lesson(work=WORK.replace("import torch", "import brrr")), "brrr is in the block"),
+    (parts_rules.closing, lesson(work=WORK.replace("import torch", "1\n" * 8)), "10 lines"),
+    (parts_rules.closing, lesson(work=WORK.replace("python", "")), "no language"),
+    (parts_rules.closing, lesson(work=WORK.replace("Pad", "pad " * 61)), "words; at most 60"),
+    (parts_rules.closing, lesson(work=WORK + "\n\n```bash\nncu\n```"), "2 fenced blocks"),
+    (parts_rules.closing, lesson(next="## Next\n\nGo on."), "no link"),
+    (parts_rules.closing, lesson(next=NEXT.replace("01_", "77_")), "no 77_async_timing.ipynb"),
+    (parts_rules.closing, lesson(next=NEXT + " So. It. Is."), "4 sentences"),
+    (parts_rules.terms_marked, lesson(explain='<abbr title="mine">x</abbr>'), "'x' has no meaning"),
+    (parts_rules.terms_marked, lesson(explain="[["), "not built"),
+    (parts_rules.terms_marked, lesson(question="# 07 · a [[tile quantisation]] [[tile]]"), "('wave',) is one of"),
+    (parts_rules.terms_marked, lesson(question=QUESTION.replace("Is a", "Are waves a")), "'waves' stands in the prose"),
+    (parts_rules.own_explanation, without("yours"), "0 cells"),
+    (parts_rules.own_explanation, lesson(ours="It waits."), "ours does not follow"),
+    (parts_rules.few_pictures, lesson(explain="Paper on the road, trucks, and a factory."), "4 words of the picture"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "notebook", "found"), BROKEN)
+def test_each_rule_of_a_part_can_be_broken(rule: Callable[[Any], list[str]], notebook: Any, found: str) -> None:
+    assert found in "\n".join(rule(notebook))
+
+
+# ---- the glossary, and what the build makes of a mark ----
+
+
+def test_each_term_has_one_sentence_and_no_spelling_means_two_things() -> None:
+    lessons = {source.stem.split("_")[0] for source in build.sources()}
+    for term in build.GLOSSARY:
+        assert set(term) <= {"name", "lesson", "means", "also"} and term["lesson"] in lessons, term
+        assert term["means"].endswith(".") and len(term["means"].split()) <= 30, term
+        assert not set('|"`[]') & set(term["means"]), f"{term}: it stands in a table and in an attribute"
+    spellings = Counter(each.lower() for term in build.GLOSSARY for each in {term["name"], *term.get("also", ())})
+    assert [each for each, times in spellings.items() if times > 1] == []
+    assert len(parts_rules.SPELLINGS) == len(build.GLOSSARY), "two terms have the same meaning"
+
+
+def test_a_mark_becomes_what_hovering_shows() -> None:
+    means = build.MEANING["occupancy"]
+    assert build.with_meanings("an [[occupancy|occupied]] SM") == f'an <abbr title="{means}">occupied</abbr> SM'
+    assert build.with_meanings("[[thread\nblocks]]").endswith(">thread\nblocks</abbr>")
+    assert build.with_meanings("x[[0, 1][0]]") == "x[[0, 1][0]]"
+
+
+def test_a_term_that_the_glossary_lacks_ends_the_build() -> None:
+    with pytest.raises(SystemExit, match=r"warp drive"):
+        build.with_meanings("[[warp drive]]")
