@@ -15,7 +15,7 @@ import numpy as np
 
 from brrr import check, claims, compare, explore, factory, guess, timeline
 
-factory()
+factory(detail="link")
 
 # %% [markdown] tags=["guess"]
 # ## Guess: how long does a copy to the GPU take?

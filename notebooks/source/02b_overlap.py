@@ -18,7 +18,7 @@ from IPython.display import display
 
 from brrr import check, claims, compare_speedup, compare_values, explore, factory, guess, timeline
 
-factory()
+factory(detail="link")
 
 # %% [markdown] tags=["guess"]
 # ## Guess: three streams

@@ -13,7 +13,7 @@
 # %% tags=["setup", "question"]
 from brrr import check, claims, compare_speedup, explore, factory, find_transition, guess, pays, reachable
 
-factory()
+factory(detail="dram")
 
 # %% [markdown] tags=["guess"]
 # ## Guess: the benchmark as it was posted

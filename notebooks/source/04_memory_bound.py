@@ -17,7 +17,7 @@ from IPython.display import display
 from brrr import array, check, claims, compare_speedup, cost, explore, factory, guess, predict, reachable
 from brrr.course import compare_growth, ridge_by_generation, roofline_of
 
-factory("memory")
+factory("memory", detail="dram")
 
 # %% [markdown] tags=["guess"]
 # ## Guess: more of the same

@@ -14,7 +14,7 @@
 from brrr import check, claims, explore, factory, guess, reachable
 from brrr.course import compare_growth
 
-factory("memory")
+factory("memory", detail="sm")
 
 # %% [markdown] tags=["guess"]
 # ## Guess: one block, or one for each multiprocessor

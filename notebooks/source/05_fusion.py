@@ -14,7 +14,7 @@
 from brrr import array, check, claims, compare_speedup, cost, explore, factory, guess, predict, reachable
 from brrr.course import cos_cos, first_available
 
-factory("memory")
+factory("memory", detail="l2")
 
 # %% [markdown] tags=["guess"]
 # ## Guess: two operators as one

@@ -17,7 +17,7 @@ from IPython.display import display
 from brrr import LineError, check, claims, compare_speedup, elementwise, explore, factory, guess, reachable
 from brrr.course import against_copy, compare_memory, first_available, generated, tl, triton
 
-factory("memory")
+factory("memory", detail="sm")
 
 # %% [markdown] tags=["guess"]
 # ## Guess: do it twice?

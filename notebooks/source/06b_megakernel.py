@@ -14,7 +14,7 @@
 from brrr import check, claims, compare_speedup, explore, factory, guess, reachable, timeline
 from brrr.course import first_available, megakernel_plan
 
-factory("overhead")
+factory("overhead", detail="sm")
 
 # %% [markdown] tags=["guess"]
 # ## Guess: one kernel

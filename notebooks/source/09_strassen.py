@@ -52,11 +52,10 @@ compare_speedup(g, "strassen", levels, **at)
 #
 # 8/7 a level is the bound if the additions cost nothing and the library is as good at half the size. The additions are pointwise
 # kernels: [[memory-bound]]. They grow with n², the arithmetic with n³: the smaller the matrices, the lower the
-# [[arithmetic intensity]], and the more of the gain they take. What exceeds the
-# bound has fuller waves of tiles (below).
+# [[arithmetic intensity]], and the more of the gain they take. What exceeds the bound fills the GPU better (below).
 #
-# For the same reason a level pays later **with tensor cores**. In TF32 the arithmetic takes a fraction of the time and the additions
-# move the same bytes, so they weigh several times as much.
+# For the same reason a level pays later **with tensor cores**. In TF32 the arithmetic takes a fraction of the time, and the additions
+# move the same bytes.
 #
 # </details>
 #
@@ -84,17 +83,16 @@ compare_published(s)
 # %% [markdown] tags=["explain"]
 # **Fuller waves.** A product is cut into [[tile|tiles]] of 128 × 128, one for each [[thread block]], and these run in
 # [[wave|waves]]. A last wave with two tiles lasts as long as a full one ([[wave quantisation]]). Seven products of half the size make more and smaller tiles,
-# which fill the waves better. So part of that gain was never Strassen's: a better choice of tiles has it too. Choose the H200, or
-# larger sizes: what is left?
+# which fill the waves better. So part of that gain was never Strassen's: a better choice of tiles has it too. Choose the H200: what
+# is left?
 #
 # **Heavier weights.** Upwards in the table, a level loses. With few rows the product waits for its weights, and seven
 # buffers of a quarter each are 7/4 of the bytes. In the first drawing below, move *batch*: when does arithmetic take longer than
 # the bytes?
 #
 # **Faster than the peak?** No multiplier works faster than it can. The *actual* rate counts what was multiplied: 7/8 of the
-# FLOP a level. The [[effective rate]] counts what you asked for, 2n³, and this one may pass the peak: the answer is there
-# earlier than any machine of that peak could have it by the textbook. Both are honest if they say which they are. In the
-# second drawing, move *levels*: the roof rises at the right, and falls at the left, where additions weigh most.
+# FLOP a level. The [[effective rate]] counts what you asked for, 2n³, and may pass the peak. Both are honest if they say which
+# they are. In the second drawing, move *levels*: the roof rises at the right, and falls at the left, where additions weigh most.
 
 # %% tags=["explain"]
 display(drawing("strassen-bytes"), drawing("strassen-roofline", level=3))
@@ -103,12 +101,10 @@ display(drawing("strassen-bytes"), drawing("strassen-roofline", level=3))
 # ## Explore: where do levels pay?
 #
 # The effective rate over the size. Find the size from which each level wins. Does a level anywhere gain more than 8/7 over
-# *sgemm*? Then think of waves, and of [[tile quantisation]]. The source's form took even sizes only: what do the odd ones cost? (Sizes off the grid are
-# single markers.)
+# *sgemm*? Then think of waves, and of [[tile quantisation]]. What do odd sizes cost? (They are single markers.)
 #
 # Below it, the source's table beside ours: one level in each layer of the network, over PyTorch and over fusion; then, over
 # PyTorch, *StrassenMLP*, which chooses levels and products by size. These are times of a loop, [[host overhead]] included.
-# Where one level loses, ask first what is compared: the algorithm, the kernels, or the launches.
 
 # %% tags=["explore"]
 rates = [f"sgemm strassen {level} prepared" for level in (1, 2, 3, 4)]

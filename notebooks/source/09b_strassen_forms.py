@@ -7,11 +7,12 @@
 # %% [markdown] tags=["question"]
 # # 09b · How much accuracy buys how much time?
 #
-# For engineers. Levels, forms, short types, split products: each trades digits for time, and some memory besides.
+# For engineers. [[Strassen level|Levels]], forms, short types, [[split product|split products]]: each trades digits for time, and some memory besides.
 # **Which trades are worth it, and which are beaten by another?**
 
 # %% tags=["setup", "question"]
 import torch
+from IPython.display import display
 
 from brrr import check, claims, compare_speedup, explore, factory, guess, reachable
 from brrr.course import compare_errors, compare_fused, drawing, first_available
@@ -22,12 +23,12 @@ factory("compute", detail="sm")
 # %% [markdown] tags=["guess"]
 # ## Guess: the last digits
 #
-# [[Strassen level|Levels]] nest: two have 49 products of a quarter of the size, three 343. A level has several **forms**: Strassen's
+# Levels nest: two have 49 products of a quarter of the size, three 343. A level has several **forms**: Strassen's
 # has 18 additions; Winograd's 15, by sharing partial sums; the *balanced* one more of them, and products that are more alike in
 # size.
 #
-# No level is free of errors. A sum of two blocks of normal numbers is √2 times as large as a block, and so are the rounding errors of
-# what is multiplied by it; the result is no larger than before. How much does that make of the [[relative error]]?
+# No level is free of errors. A sum of two blocks of normal numbers is larger than a block by √2, and so are the rounding errors of what is
+# multiplied by it; the result is no larger than before. What does that make of the [[relative error]]?
 
 # %% tags=["guess"]
 g = guess("Two levels of Strassen's form in float32, normal numbers: the error is larger by a factor of ...", unit="x")
@@ -57,7 +58,7 @@ compare_errors(g, level=2)
 # %% [markdown] tags=["guess"]
 # ## Guess: float32's accuracy through the tensor cores
 #
-# Tensor cores multiply short numbers. A [[split product]] writes each float32 number as two float16 terms, its upper and its
+# Tensor cores multiply short numbers. A split product writes each float32 number as two float16 terms, its upper and its
 # lower digits: three products of terms (upper by upper, upper by lower, lower by upper) are as accurate as float32, if their sums
 # leave the tensor core often enough. Three products, and to the datasheet float16 has fifteen times float32's rate.
 
@@ -112,9 +113,7 @@ for name, y in {"a in two terms": two @ b, "matmul": matmul(a, b, inner="fp16x3"
 # fused one, with the same parameters. It trains, too: its kernels keep each layer's output for the way back.
 
 # %% tags=["explore"]
-drawing("strassen-frontier")
-
-# %% tags=["explore"]
+display(drawing("strassen-frontier"))
 for accuracy in ("fp32", 1e-5, "bf16"):
     print(f"asked for {accuracy}:", plan(8192, 8192, 8192, accuracy=accuracy, device="h200"), sep="\n", end="\n\n")
 layers = [torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256), torch.nn.ReLU()]

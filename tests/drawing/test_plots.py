@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from io import BytesIO
-from itertools import product
+from itertools import combinations, product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from PIL import Image
 
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Badge
-from brrr.course.view.factory import DESCRIPTION, TITLES, factory
+from brrr.course.view.factory import DETAILS, TITLES, TOLD, Detail, Part, factory
 from brrr.drawing import style
 
 BADGE = Badge("RECORDED", "a made-up device", "2000-01-01", "torch 0")
@@ -103,42 +104,46 @@ def test_categories_stand_side_by_side(values: list[str]) -> None:
     assert style.positions(values, "category") == [float(n) for n in range(len(values))]
 
 
-@pytest.mark.parametrize("part", TITLES)
-def test_the_factory_says_what_it_shows(part: str | None) -> None:
-    made = factory(part)  # type: ignore[arg-type]
-    assert made.alt == f"{TITLES[part]}. {DESCRIPTION}"  # type: ignore[index]
+STAGES = list(product(TITLES, DETAILS))
+
+
+@pytest.mark.parametrize(("part", "detail"), STAGES)
+def test_the_factory_says_what_it_shows(part: Part | None, detail: Detail) -> None:
+    made = factory(part, detail=detail)
+    shown = DETAILS[: DETAILS.index(detail) + 1]
+    assert made.alt == " ".join([f"{TITLES[part]}.", *(TOLD[each] for each in shown)])
     assert Image.open(BytesIO(made.png)).size[0] == style.WIDTH * style.SHARP
 
 
-def test_the_factory_brings_out_one_part_each() -> None:
-    pictures = [factory(part).png for part in TITLES]  # type: ignore[arg-type]
-    assert all(a != b for (i, a), (j, b) in product(enumerate(pictures), repeat=2) if i != j)
+def test_the_factory_grows_and_brings_out_one_part_each() -> None:
+    pictures = {factory(part, detail=detail).png for part, detail in STAGES}
+    assert len(pictures) == len(STAGES)
 
 
 def test_an_unknown_part_of_the_factory_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="'bandwith'; expected 'overhead', 'memory', 'compute' or None"):
+    with pytest.raises(ArgumentError, match="'bandwith'; expected None or one of overhead, memory, compute, latency"):
         factory("bandwith")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="'warp'; expected one of gpu, link, dram, l2, sm"):
+        factory(detail="warp")  # type: ignore[arg-type]
 
 
-def test_text_fits_into_the_factory_picture() -> None:
-    """Every word of the drawing lies inside it, whatever part is brought out."""
-    from brrr.course.view import factory as factory_drawing
-
-    seen = []
+def test_text_fits_into_the_factory_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every word of the drawing lies inside it and on no other, and small words lie inside of their box."""
+    seen: list[tuple[str, Any, Any]] = []
 
     def keep(drawn: style.Figure, alt: str) -> style.Picture:
         drawn.canvas.draw()
-        seen.extend((text.get_text(), text.get_window_extent(), drawn.bbox) for text in drawn.axes[0].texts)
+        seen[:] = [(text.get_text(), text.get_window_extent(), drawn.bbox) for text in drawn.axes[0].texts]
         return style.Picture(b"", alt, 1)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(style, "picture", keep)
-        for part in TITLES:
-            factory_drawing.factory(part)
-    assert len(seen) > 20
-    for words, box, whole in seen:
-        assert whole.x0 <= box.x0, words
-        assert box.x1 <= whole.x1, words
+    monkeypatch.setattr(style, "picture", keep)
+    for part, detail in STAGES:
+        factory(part, detail=detail)
+        assert len(seen) >= 13
+        for words, box, whole in seen:
+            assert whole.x0 <= box.x0 and box.x1 <= whole.x1, words
+        for (words, box, _), (others, other, _) in combinations([each for each in seen if each[0]], 2):
+            assert not box.overlaps(other), f"{words} lies on {others}"
 
 
 def test_the_explorer_s_module_loads_no_matplotlib() -> None:

@@ -1,8 +1,8 @@
-"""The factory picture: compute is the factory, memory the warehouse, bandwidth the road, overhead the paperwork."""
+"""The course's one picture of a GPU, which grows by lessons: host and stream, memories, cache, multiprocessors."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from brrr.core.errors import ArgumentError
 
@@ -11,33 +11,52 @@ if TYPE_CHECKING:
 
     from brrr.drawing.style import Picture
 
-Part = Literal["overhead", "memory", "compute"]
+Part = Literal["overhead", "memory", "compute", "latency"]
+Detail = Literal["gpu", "link", "dram", "l2", "sm"]
+DETAILS: tuple[Detail, ...] = get_args(Detail)
+"""Each shows what those before it show, and one thing more."""
 
-TITLES = {
-    None: "A GPU as a factory town",
-    "overhead": "Overhead-bound: the factory stands still until the next order arrives",
-    "memory": "Memory-bound: the factory stands still until the next truck arrives",
-    "compute": "Compute-bound: orders and goods wait, the factory is busy",
+TITLES: dict[Part | None, str] = {
+    None: "A GPU and its host",
+    "overhead": "Overhead-bound: the GPU waits for the next kernel launch",
+    "memory": "Memory-bound: arithmetic waits for the next bytes",
+    "compute": "Compute-bound: kernels and bytes wait for arithmetic",
+    "latency": "Latency-bound: too little is under way to fill each wait",
 }
 
-DESCRIPTION = (
-    "A drawing of a town. In an office, orders are written on paper, one sheet for each operation, and carried to the "
-    "factory: that is overhead. The factory does the work: that is compute. The goods lie in a warehouse: that is "
-    "memory. Trucks bring them to the factory over a road, and the results back: how much the road carries in a second "
-    "is the bandwidth. Whichever of the three is slowest decides how long the whole takes."
-)
+TOLD: dict[Detail, str] = {
+    "gpu": "The host, a computer with a CPU, runs your program and puts kernel launches into a stream, a queue: what "
+    "that costs is host overhead. The GPU takes one kernel after the other from it. Its memory keeps the numbers, and "
+    "how many bytes a second come from there to where they are computed is the bandwidth. As a town: an office writes "
+    "orders on paper, a road leads from a warehouse to a factory.",
+    "link": "The host has a memory of its own, pageable or pinned. Between it and the GPU's memory lies PCIe, a link "
+    "much narrower than the way from the GPU's memory to its arithmetic.",
+    "dram": "The GPU's memory is DRAM, and how many bytes a second it hands out is the DRAM bandwidth.",
+    "l2": "Between DRAM and arithmetic lies the L2 cache, smaller and faster.",
+    "sm": "What computes is a row of multiprocessors (SM). Each holds some thread blocks, made of warps of 32 threads, "
+    "of which some wait; shared memory; and tensor cores.",
+}
 
-_BLUE, _ORANGE, _GREEN, _INK, _PAPER = "#0072B2", "#D55E00", "#009E73", "#24292f", "#ffffff"
+_BLUE, _ORANGE, _GREEN, _INK, _FAINT, _PAPER = "#0072B2", "#D55E00", "#009E73", "#24292f", "#6a737d", "#ffffff"
+_LIGHT = {_BLUE: "#e3eff7", _ORANGE: "#fbe9de", _GREEN: "#d9efe6"}
+_FADED = 0.3
 
 
-def factory(highlight: Part | None = None) -> Picture:
-    """The factory picture; `highlight` brings out what is slow when work is overhead-, memory- or compute-bound.
+def factory(highlight: Part | None = None, *, detail: Detail = "gpu") -> Picture:
+    """The picture of a GPU; `highlight` brings out what is slow: "overhead", "memory", "compute" or "latency".
 
-    >>> factory("memory").alt[:55]
-    'Memory-bound: the factory stands still until the next t'
+    >>> factory("memory").alt[:49]
+    'Memory-bound: arithmetic waits for the next bytes'
+    >>> "PCIe" in factory().alt, "PCIe" in factory(detail="link").alt
+    (False, True)
+
+    `detail` says how much is drawn: "gpu", then also the "link" to the host's memory, "dram", the "l2" cache, and
+    "sm", the multiprocessors. ArgumentError for any other of either.
     """
     if highlight not in TITLES:
-        raise ArgumentError("factory", "highlight", highlight, "'overhead', 'memory', 'compute' or None")
+        raise ArgumentError("factory", "highlight", highlight, f"None or one of {', '.join(get_args(Part))}")
+    if detail not in DETAILS:
+        raise ArgumentError("factory", "detail", detail, f"one of {', '.join(DETAILS)}")
     from brrr.drawing import style
 
     drawn = style.figure(height=400)
@@ -45,116 +64,141 @@ def factory(highlight: Part | None = None) -> Picture:
     on.set_xlim(0, 19)
     on.set_ylim(0, 10)
     on.axis("off")
-    strength: dict[Part, float] = {
-        part: 1.0 if highlight in (None, part) else 0.28 for part in ("overhead", "memory", "compute")
-    }
-    _draw_ground(on)
-    _draw_office(on, strength["overhead"])
-    _draw_warehouse(on, strength["memory"])
-    _draw_road(on, strength["memory"])
-    _draw_factory(on, strength["compute"])
-    _write(on, 9.5, 9.35, TITLES[highlight], 12.5, _INK, 1.0, bold=True)
-    return style.picture(drawn, f"{TITLES[highlight]}. {DESCRIPTION}")
+    shown = DETAILS[: DETAILS.index(detail) + 1]
+    town = Town(on, highlight, shown)
+    town.draw()
+    _write(on, 9.5, 9.5, TITLES[highlight], 12.5, _INK, bold=True)
+    return style.picture(drawn, " ".join([f"{TITLES[highlight]}.", *(TOLD[each] for each in shown)]))
 
 
-def _draw_ground(on: Axes) -> None:
-    on.plot([0.4, 18.6], [1.75, 1.75], color="#9aa4ae", linewidth=1.2, zorder=1)
+class Town:
+    """The parts of the picture, each as strong as it is meant to be seen."""
+
+    def __init__(self, on: Axes, highlight: Part | None, shown: tuple[Detail, ...]) -> None:
+        self.on, self.shown = on, shown
+        lit = "compute" if highlight == "latency" and "sm" not in shown else highlight
+        self.overhead, self.memory, self.compute, self.latency = (
+            1.0 if lit in (None, part) else _FADED for part in get_args(Part)
+        )
+
+    def draw(self) -> None:
+        """Everything that is shown."""
+        _box(self.on, 7.9, 0.5, 10.7, 8.3, "#f6f8fa", _FAINT, 1.0, 0)
+        _write(self.on, 13.25, 8.42, "GPU (device)", 10.5, _INK, bold=True)
+        self.host()
+        self.stream()
+        self.own_memory()
+        if "link" in self.shown:
+            self.link()
+        if "l2" in self.shown:
+            self.cache()
+        if "sm" in self.shown:
+            self.multiprocessors()
+        else:
+            self.arithmetic()
+
+    def host(self) -> None:
+        """The CPU, which issues the work."""
+        _box(self.on, 0.4, 5.6, 3.7, 2.6, _LIGHT[_ORANGE], _ORANGE, self.overhead)
+        self.name(2.25, 7.55, "HOST (CPU)", "runs your program", _ORANGE, self.overhead, "an office")
+
+    def stream(self) -> None:
+        """Launches that wait in the queue."""
+        _arrow(self.on, (4.1, 6.9), (8.6, 6.9), _ORANGE, self.overhead)
+        for x in (4.75, 5.65, 6.55):
+            _box(self.on, x, 6.55, 0.6, 0.7, _PAPER, _ORANGE, self.overhead, 5)
+        self.name(5.95, 8.05, "STREAM", "kernel launches", _ORANGE, self.overhead, "")
+        _write(self.on, 5.95, 6.05, "orders on paper", 9.5, _FAINT, self.overhead, italic=True)
+
+    def own_memory(self) -> None:
+        """The GPU's memory, and its bandwidth as the width of an arrow."""
+        name = "DRAM" if "dram" in self.shown else "MEMORY"
+        _box(self.on, 8.6, 0.75, 9.3, 1.75, _LIGHT[_BLUE], _BLUE, self.memory)
+        self.name(13.25, 2.1, name, "keeps the numbers", _BLUE, self.memory, "a warehouse")
+        top = 3.35 if "l2" in self.shown else 4.9
+        self.way(2.5, top, 0.22)
+        named = "DRAM BANDWIDTH" if "dram" in self.shown else "BANDWIDTH"
+        middle = (2.5 + top) / 2
+        _write(self.on, 13.75, middle, named, 9.5, _BLUE, self.memory, bold=True, left=True)
+        _write(self.on, 12.75, middle, "a road", 9.5, _FAINT, self.memory, italic=True, right=True)
+
+    def link(self) -> None:
+        """The host's own memory, and the narrow way from it to the GPU's."""
+        _box(self.on, 0.4, 0.8, 3.7, 2.6, _LIGHT[_BLUE], _BLUE, self.memory)
+        self.name(2.25, 2.9, "HOST MEMORY", "pageable, or pinned", _BLUE, self.memory, "another warehouse")
+        _arrow(self.on, (4.1, 1.65), (8.6, 1.65), _BLUE, self.memory, both=True)
+        self.name(6.0, 2.75, "PCIe", "the link", _BLUE, self.memory, "")
+
+    def cache(self) -> None:
+        """L2, which all of what computes shares."""
+        _box(self.on, 8.6, 3.35, 9.3, 0.7, _LIGHT[_BLUE], _BLUE, self.memory)
+        _write(self.on, 13.25, 3.7, "L2 CACHE", 10, _BLUE, self.memory, bold=True)
+        self.way(4.05, 4.9, 0.4)
+
+    def way(self, bottom: float, top: float, half: float) -> None:
+        """An arrow up and down; its width stands for the bytes a second that pass."""
+        from matplotlib.patches import Polygon
+
+        x, head = 13.25, min(0.35, (top - bottom) / 3)
+        right = [(half + 0.2, bottom + head), (half, bottom + head), (half, top - head), (half + 0.2, top - head)]
+        edge = [(0.0, bottom), *right, (0.0, top), *[(-across, y) for across, y in reversed(right)]]
+        self.on.add_patch(Polygon([(x + across, y) for across, y in edge], color=_BLUE, alpha=self.memory, zorder=3))
+
+    def arithmetic(self) -> None:
+        """What computes, as one box."""
+        _box(self.on, 8.6, 4.9, 9.3, 3.2, _LIGHT[_GREEN], _GREEN, self.compute)
+        self.name(13.25, 7.0, "COMPUTE", "runs one kernel after the other", _GREEN, self.compute, "a factory")
+
+    def multiprocessors(self) -> None:
+        """What computes, as a row of multiprocessors, the first of them with what is in it."""
+        strong = max(self.compute, self.latency)
+        _box(self.on, 8.6, 4.9, 6.2, 3.2, _LIGHT[_GREEN], _GREEN, strong)
+        _write(self.on, 11.7, 7.83, "MULTIPROCESSOR (SM)", 9.5, _GREEN, strong, bold=True)
+        for x, waits, has in ((8.8, True, "shared memory"), (11.8, False, "tensor cores")):
+            self.block(x, waits, strong)
+            _box(self.on, x, 5.02, 2.8, 0.55, _PAPER, _GREEN, self.compute)
+            _write(self.on, x + 1.4, 5.29, has, 9.5, _INK, self.compute)
+        for x in (15.0, 16.05, 17.1):
+            _box(self.on, x, 4.9, 0.85, 3.2, _LIGHT[_GREEN], _GREEN, strong)
+            _write(self.on, x + 0.425, 6.5, "SM", 9.5, _GREEN, strong, bold=True)
+        _write(self.on, 18.27, 6.5, "...", 11, _GREEN, strong, bold=True)
+
+    def block(self, x: float, waits: bool, alpha: float) -> None:
+        """A thread block of three warps, of which some wait."""
+        _box(self.on, x, 5.68, 2.8, 1.93, _PAPER, _GREEN, alpha)
+        _write(self.on, x + 1.4, 7.3, "thread block", 9.5, _INK, alpha)
+        for row in range(3):
+            y, still = 6.92 - 0.3 * row, waits and row > 0
+            self.on.plot([x + 0.35, x + 2.45], [y, y], color=_FAINT if still else _GREEN, alpha=alpha, linewidth=2.2,
+                         linestyle=":" if still else "-", zorder=6)  # fmt: skip
+        _write(self.on, x + 1.4, 5.95, "warps, two wait" if waits else "warps", 9.5, _INK, alpha)
+
+    def name(self, x: float, y: float, name: str, does: str, colour: str, alpha: float, picture: str) -> None:
+        """A part's name, what it does, and what it is in the picture of the town."""
+        _write(self.on, x, y, name, 10.5, colour, alpha, bold=True)
+        _write(self.on, x, y - 0.55, does, 9.5, _INK, alpha)
+        if picture:
+            _write(self.on, x, y - 1.05, picture, 9.5, _FAINT, alpha, italic=True)
 
 
-def _draw_office(on: Axes, alpha: float) -> None:
-    """An office with windows, and sheets of paper on their way from it to the factory."""
-    on.plot([7.6, 11.4], [5.75, 5.75], color="#9aa4ae", linewidth=1.2, zorder=1)
-    _box(on, 8.0, 5.75, 3.0, 2.2, "#fbe9de", _ORANGE, alpha)
-    for column in range(3):
-        _box(on, 8.35 + 0.85 * column, 6.75, 0.55, 0.7, _PAPER, _ORANGE, alpha)
-    _box(on, 9.2, 5.75, 0.6, 0.75, _PAPER, _ORANGE, alpha)
-    _write(on, 6.0, 7.15, "OVERHEAD", 11, _ORANGE, alpha, bold=True)
-    _write(on, 6.0, 6.45, "an office writes\norders on paper", 9.5, _INK, alpha)
-    on.annotate(
-        "", xy=(14.6, 5.6), xytext=(11.2, 7.1),
-        arrowprops={"arrowstyle": "-|>", "color": _ORANGE, "alpha": alpha, "linewidth": 1.6},
-    )  # fmt: skip
-    for x, y in ((11.75, 6.95), (12.75, 6.5), (13.75, 6.05)):
-        _draw_sheet(on, x, y, alpha)
-
-
-def _draw_sheet(on: Axes, x: float, y: float, alpha: float) -> None:
-    """One order: a sheet of paper with three lines of writing."""
-    _box(on, x, y, 0.55, 0.75, _PAPER, _ORANGE, alpha, 5)
-    for row in range(3):
-        height = y + 0.55 - 0.18 * row
-        on.plot([x + 0.1, x + 0.44], [height, height], color=_ORANGE, alpha=alpha, linewidth=0.9, zorder=6)
-
-
-def _draw_warehouse(on: Axes, alpha: float) -> None:
-    """A wide hall with boxes on three shelves."""
-    from matplotlib.patches import Polygon
-
-    _box(on, 0.7, 1.75, 4.6, 2.6, "#e3eff7", _BLUE, alpha)
-    roof = Polygon([(0.5, 4.35), (3.0, 5.25), (5.5, 4.35)], facecolor="#cfe3f1", edgecolor=_BLUE, alpha=alpha)
-    on.add_patch(roof)
-    for row in range(3):
-        for column in range(6):
-            if (row, column) not in ((2, 4), (1, 2), (2, 5)):
-                _box(on, 0.98 + 0.69 * column, 1.85 + 0.78 * row, 0.56, 0.52, "#c9ad7f", "#8a6d3b", alpha)
-    _write(on, 3.0, 1.12, "MEMORY", 11, _BLUE, alpha, bold=True)
-    _write(on, 3.0, 0.5, "a warehouse keeps the goods", 9.5, _INK, alpha)
-
-
-def _draw_road(on: Axes, alpha: float) -> None:
-    """A road with a truck each way: its width is the bandwidth."""
-    _box(on, 5.3, 1.75, 7.9, 1.0, "#d5d9de", "#d5d9de", alpha)
-    on.plot([5.5, 13.1], [2.25, 2.25], color=_PAPER, linestyle=(0, (7, 6)), linewidth=2, alpha=alpha, zorder=3)
-    _draw_truck(on, 6.4, 2.3, alpha, right=True)
-    _draw_truck(on, 9.9, 1.85, alpha, right=False)
-    _write(on, 9.25, 1.12, "BANDWIDTH", 11, _BLUE, alpha, bold=True)
-    _write(on, 9.25, 0.5, "trucks bring goods, and take results back", 9.5, _INK, alpha)
-
-
-def _draw_truck(on: Axes, x: float, y: float, alpha: float, *, right: bool) -> None:
-    """A truck with its load: the cab is in front."""
-    from matplotlib.patches import Circle
-
-    cab, load = (x + 1.55, x) if right else (x, x + 0.65)
-    _box(on, load, y + 0.22, 1.5, 0.85, "#c9ad7f" if right else "#bfe3d4", _INK, alpha, 5)
-    _box(on, cab, y + 0.22, 0.6, 0.62, _BLUE, _INK, alpha, 5)
-    for wheel in (x + 0.4, x + 1.75):
-        on.add_patch(Circle((wheel, y + 0.17), 0.19, facecolor=_INK, edgecolor=_PAPER, alpha=alpha, zorder=6))
-
-
-def _draw_factory(on: Axes, alpha: float) -> None:
-    """A hall with a saw-tooth roof and a smoking chimney."""
-    from matplotlib.patches import Ellipse, Polygon
-
-    chimney = [(17.2, 4.9), (17.85, 4.38), (17.85, 6.8), (17.2, 6.8)]
-    on.add_patch(Polygon(chimney, facecolor="#d9efe6", edgecolor=_GREEN, linewidth=1.2, alpha=alpha))
-    for x, y, width in ((17.75, 7.15, 0.8), (18.1, 7.6, 0.9), (17.9, 8.1, 0.7)):
-        on.add_patch(Ellipse((x, y), width, 0.5, facecolor="#dfe3e7", edgecolor="none", alpha=alpha))
-    teeth = [(13.2, 1.75), (13.2, 4.1)]
-    for tooth in range(4):
-        left = 13.2 + 1.25 * tooth
-        teeth += [(left, 5.1), (left + 1.25, 4.1)]
-    on.add_patch(Polygon([*teeth, (18.2, 1.75)], facecolor="#d9efe6", edgecolor=_GREEN, linewidth=1.4, alpha=alpha))
-    for column in range(3):
-        _box(on, 14.75 + 1.1 * column, 2.55, 0.75, 0.85, _PAPER, _GREEN, alpha)
-    _box(on, 13.4, 1.75, 1.0, 1.6, _PAPER, _GREEN, alpha)
-    _write(on, 15.75, 1.12, "COMPUTE", 11, _GREEN, alpha, bold=True)
-    _write(on, 15.75, 0.5, "a factory does the work", 9.5, _INK, alpha)
-
-
-def _box(
-    on: Axes, x: float, y: float, width: float, height: float, face: str, edge: str, alpha: float, order: float = 2
-) -> None:
+def _box(on: Axes, x: float, y: float, width: float, height: float, face: str, edge: str, alpha: float,
+         order: float = 2) -> None:  # fmt: skip
     from matplotlib.patches import Rectangle
 
     box = Rectangle((x, y), width, height, facecolor=face, edgecolor=edge, linewidth=1.2, alpha=alpha, zorder=order)
     on.add_patch(box)
 
 
-def _write(
-    on: Axes, x: float, y: float, text: str, size: float, colour: str, alpha: float, *, bold: bool = False
-) -> None:
-    weight = "bold" if bold else "normal"
+def _arrow(on: Axes, start: tuple[float, float], end: tuple[float, float], colour: str, alpha: float, *,
+           both: bool = False) -> None:  # fmt: skip
+    style = {"arrowstyle": "<|-|>" if both else "-|>", "color": colour, "alpha": alpha, "linewidth": 1.8}
+    on.annotate("", xy=end, xytext=start, zorder=3, arrowprops={**style, "shrinkA": 0, "shrinkB": 0})
+
+
+def _write(on: Axes, x: float, y: float, text: str, size: float, colour: str, alpha: float = 1.0, *,
+           bold: bool = False, italic: bool = False, left: bool = False, right: bool = False) -> None:  # fmt: skip
+    across = "left" if left else "right" if right else "center"
     on.text(
-        x, y, text, ha="center", va="center", fontsize=size, color=colour, alpha=max(alpha, 0.45), fontweight=weight
-    )
+        x, y, text, ha=across, va="center", fontsize=size, color=colour, alpha=max(alpha, 0.45), zorder=7,
+        fontweight="bold" if bold else "normal", fontstyle="italic" if italic else "normal",
+    )  # fmt: skip

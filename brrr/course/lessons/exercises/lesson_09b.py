@@ -125,8 +125,8 @@ def grade_terms(terms: Any, products: Any, faster: Any) -> Mark:
     if not math.isclose(faster, FASTER, rel_tol=0.02):
         hint = "The ratio of the rates is for one product; here there are several."
         return Mark("wrong", f"`faster` is {faster:g}.", hint)
-    return Mark("right", f"{PRODUCTS} products leave {FASTER:.1f}x at most. float16 has longer terms: three products do, but "
-                "its range is short, so the terms must be scaled first.")  # fmt: skip
+    text = f"{PRODUCTS} products leave {FASTER:.1f}x at most. float16 has longer terms: three products do,"
+    return Mark("right", f"{text} but its range is short, so the terms must be scaled first.")
 
 
 TERMS_EXERCISE = Exercise("09b-terms", grade_terms)
