@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -173,3 +173,21 @@ def _halves() -> dict[str, Half]:
 def half_of(case: OperatorCase) -> Half:
     """Whether models may learn from a case, or are only held against it."""
     return _halves()[case.name]
+
+
+# ---- what is measured of a case beside it ----
+
+NOT_CAPTURED = ("adam",)
+"""Adam counts its steps on the host unless it is told not to: no CUDA Graph can hold that."""
+TWINNED = ("norm", "softmax", "image", "movement", "dropout")
+"""Families that compute in float32 whatever the data type: the other type moves other bytes for the same FLOP."""
+OTHER = {"float32": "bfloat16", "bfloat16": "float32"}
+
+
+def twin(case: OperatorCase) -> OperatorCase | None:
+    """The case with only its bytes changed; None where there is no clean one.
+
+    >>> twin(by_name()["pad 9x47x51x53 float32"]).name
+    'pad 9x47x51x53 bfloat16'
+    """
+    return replace(case, dtype=OTHER[case.dtype]) if case.kind in TWINNED else None
