@@ -3,6 +3,9 @@
 python -m tools.prediction claims --source recorded:h200   # each claim with its verdict
 python -m tools.prediction record --device cuda            # measure the cases, with the options of `brrr record`
 python -m tools.prediction rows recorded:h200              # every row as CSV: measured, predicted, the other estimates
+python -m tools.prediction rows operators recorded:h200    # the same of operators and blocks; their errors on stderr
+
+`claims` and `record` take the experiments' names, too: `record operators`, say; without one they take both.
 """
 
 from __future__ import annotations
@@ -15,20 +18,20 @@ from brrr.core.errors import BrrrError
 from brrr.course.lessons import claims_table
 from brrr.course.sources import record, source
 from tools.prediction.experiment import EXPERIMENT
+from tools.prediction.operators.experiment import EXPERIMENT as OPERATORS
 
 
 def main(argv: Sequence[str]) -> int:
     """Run one of the commands; 2 for a call that cannot be understood, and where there is nothing to show."""
     command, *rest = argv or [""]
     if command in ("claims", "record"):
-        return {"claims": claims_table, "record": record}[command].main(rest, (EXPERIMENT,))
+        return {"claims": claims_table, "record": record}[command].main(rest, (EXPERIMENT, OPERATORS))
     if command != "rows":
         print(__doc__, file=sys.stderr)
         return 2
-    from tools.prediction.rows import rows_of
-
+    named = rest.pop(0) if rest and rest[0] in (EXPERIMENT.name, OPERATORS.name) else EXPERIMENT.name
     try:
-        found = [row.record for row in rows_of(EXPERIMENT, source(*rest))]
+        found = _of_operators(rest) if named == OPERATORS.name else _of_prediction(rest)
     except BrrrError as error:
         print(error, file=sys.stderr)
         return 2
@@ -36,6 +39,22 @@ def main(argv: Sequence[str]) -> int:
     writer.writeheader()
     writer.writerows(found)
     return 0
+
+
+def _of_prediction(rest: Sequence[str]) -> list[dict[str, str | float]]:
+    from tools.prediction.rows import rows_of
+
+    return [row.record for row in rows_of(EXPERIMENT, source(*rest))]
+
+
+def _of_operators(rest: Sequence[str]) -> list[dict[str, str | float]]:
+    """A record of each case; their errors by half and family go to stderr."""
+    from tools.prediction.operators.rows import operator_rows, records, summary
+    from tools.prediction.rows import rows_of
+
+    found = records(rows_of(OPERATORS, source(*rest), operator_rows))
+    print(summary(found), file=sys.stderr)
+    return found
 
 
 if __name__ == "__main__":

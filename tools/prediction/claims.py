@@ -65,32 +65,35 @@ def errors_text(found: Sequence[PredictedRow]) -> str:
 def _within(kind: Kind, field: Field, median: float, high: float) -> Callable[[Evidence], Verdict]:
     """Whether the errors of a class stay within both limits."""
 
-    def judge(evidence: Evidence) -> Verdict:
-        found = rows(evidence, kind, field)
-        errors = [abs(row.error) for row in found]
-        right = percentile(errors, 0.5) <= median and percentile(errors, 0.9) <= high
-        return _enough(len(found), ENOUGH[kind], right, errors_text(found))
+    return lambda evidence: within(rows(evidence, kind, field), median, high, ENOUGH[kind])
 
-    return judge
+
+def within(found: Sequence[PredictedRow], median: float, high: float, needed: int) -> Verdict:
+    """Whether the errors of some rows stay within both limits."""
+    errors = [abs(row.error) for row in found]
+    right = percentile(errors, 0.5) <= median and percentile(errors, 0.9) <= high
+    return enough(len(found), needed, right, errors_text(found))
 
 
 def _anchored(kind: Kind, median: float, high: float) -> Callable[[Evidence], Verdict]:
     """The same for a host as fast as a reference beside each case found it."""
 
-    def judge(evidence: Evidence) -> Verdict:
-        found = [row for row in rows(evidence, kind, "period_s") if row.anchored_s is not None]
-        if not found:
-            raise NotRecordedError("no reference for the host's speed was measured beside the cases")
-        errors = [abs(row.error_of(row.anchored_s) or 0.0) for row in found]
-        middle, far = percentile(errors, 0.5), percentile(errors, 0.9)
-        plain = errors_text(found).split(";")[0]
-        text = f"median {units.percent(middle, 2)}, 90th percentile {units.percent(far, 2)}; without it {plain}"
-        return _enough(len(found), ENOUGH[kind], middle <= median and far <= high, text)
-
-    return judge
+    return lambda evidence: anchored(rows(evidence, kind, "period_s"), median, high, ENOUGH[kind])
 
 
-def _enough(count: int, needed: int, right: bool, text: str) -> Verdict:
+def anchored(every: Sequence[PredictedRow], median: float, high: float, needed: int) -> Verdict:
+    """The same of some rows."""
+    found = [row for row in every if row.anchored_s is not None]
+    if not found:
+        raise NotRecordedError("no reference for the host's speed was measured beside the cases")
+    errors = [abs(row.error_of(row.anchored_s) or 0.0) for row in found]
+    middle, far = percentile(errors, 0.5), percentile(errors, 0.9)
+    plain = errors_text(found).split(";")[0]
+    text = f"median {units.percent(middle, 2)}, 90th percentile {units.percent(far, 2)}; without it {plain}"
+    return enough(len(found), needed, middle <= median and far <= high, text)
+
+
+def enough(count: int, needed: int, right: bool, text: str) -> Verdict:
     """Too few rows decide nothing."""
     if count < needed:
         return Verdict("undecided", f"{text}; a verdict needs {needed} rows")
@@ -98,8 +101,12 @@ def _enough(count: int, needed: int, right: bool, text: str) -> Verdict:
 
 
 def _bounds(evidence: Evidence) -> Verdict:
+    return bounds_right(rows(evidence, field="period_s"), BOUNDS_ENOUGH)
+
+
+def bounds_right(every: Sequence[PredictedRow], needed: int) -> Verdict:
     """The predicted bound against what the interventions allow, where they decide."""
-    tried = [row for row in rows(evidence, field="period_s") if row.truth is not None]
+    tried = [row for row in every if row.truth is not None]
     told = [row for row in tried if row.truth is not None and row.truth.bounds]
     if not told:
         raise NotRecordedError("no bound was found out by intervention: that needs CUDA Graphs and twins")
@@ -107,7 +114,7 @@ def _bounds(evidence: Evidence) -> Verdict:
     share = 1 - len(wrong) / len(told)
     named = ", ".join(f"{row.case.name} (not {row.bound})" for row in wrong[:NAMED])
     text = f"right for {units.percent(share, 3)} of {len(told)} cases; {len(tried) - len(told)} more tell no truth"
-    return _enough(len(told), BOUNDS_ENOUGH, share >= 0.95, f"{text}; wrong: {named}" if named else text)
+    return enough(len(told), needed, share >= 0.95, f"{text}; wrong: {named}" if named else text)
 
 
 def _better_than(name: str, other: str) -> Callable[[Evidence], Verdict]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import functools
 import io
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import WeakKeyDictionary
 
 import torch
@@ -37,16 +37,29 @@ How = Literal["eager", "graph", "compiled"]
 HOWS: tuple[How, ...] = ("eager", "graph", "compiled")
 
 
+class Named(Protocol):
+    """A case of any experiment: its class, and its name."""
+
+    @property
+    def kind(self) -> str:
+        """What is judged together."""
+
+    @property
+    def name(self) -> str:
+        """As the axis and the table show it."""
+
+
 @dataclass(frozen=True)
 class PredictedRow:
-    """One time of one case: `field` is the device's own time (`busy_s`), or that of a loop (`period_s`).
+    """One time of one case: `field` is the device's own time (`busy_s`, `span_s`), or that of a loop (`period_s`).
 
     `datasheet_s` is the plain roofline on the datasheet's figures, `torch_s` what torch's own estimator said on the
     machine; None where there is neither. `anchored_s` is the prediction for a host as fast as a reference beside the
-    case found it; None where there is none. `truth` says what the interventions allow, where some were made.
+    case found it; None where there is none. `truth` says what the interventions allow, where some were made. `unknown`
+    names what nobody knows the cost of: the prediction is then a lower bound.
     """
 
-    case: Case
+    case: Named
     how: How
     field: Field
     measured: Estimate
@@ -56,6 +69,7 @@ class PredictedRow:
     torch_s: float | None = None
     truth: Truth | None = None
     anchored_s: float | None = None
+    unknown: tuple[str, ...] = ()
 
     @property
     def error(self) -> float:
@@ -80,10 +94,20 @@ class PredictedRow:
         return {name: "" if value is None else value for name, value in found.items()}
 
 
-_kept: WeakKeyDictionary[Any, tuple[int, tuple[PredictedRow, ...]]] = WeakKeyDictionary()
+Measured = Mapping[str, Mapping[str, Measurement]]
+"""What a source has measured, by variant and case."""
+RowsFrom = Callable[[Measured, "Peaks", str], Iterator[PredictedRow]]
+"""The rows from what was measured, the machine's peaks, and the device's name."""
+
+_kept: WeakKeyDictionary[Any, dict[str, tuple[int, tuple[PredictedRow, ...]]]] = WeakKeyDictionary()
 
 
-def rows_of(experiment: Experiment, source: Source) -> tuple[PredictedRow, ...]:
+def prediction_rows(measured: Measured, peaks: Peaks, device: str) -> Iterator[PredictedRow]:
+    """Those of the experiment `prediction`."""
+    return _Rows(measured, peaks, device).all()
+
+
+def rows_of(experiment: Experiment, source: Source, rows_from: RowsFrom = prediction_rows) -> tuple[PredictedRow, ...]:
     """Every row of what a source has measured; kept until it has more.
 
     Raises NotRecordedError where nothing is measured, or no peaks of that machine are known: predictions are made from
@@ -96,10 +120,11 @@ def rows_of(experiment: Experiment, source: Source) -> tuple[PredictedRow, ...]:
     count = sum(map(len, measured.values()))
     if not count:
         raise NotRecordedError(f"no case of {experiment.name} was measured")
-    if source not in _kept or _kept[source][0] != count:
-        made = _Rows(measured, _peaks_of(source), source.badge(experiment).device)
-        _kept[source] = (count, tuple(made.all()))
-    return _kept[source][1]
+    kept = _kept.setdefault(source, {})
+    if kept.get(experiment.name, (0, ()))[0] != count:
+        found = rows_from(measured, _peaks_of(source), source.badge(experiment).device)
+        kept[experiment.name] = (count, tuple(found))
+    return kept[experiment.name][1]
 
 
 def _peaks_of(source: Source) -> Peaks:
@@ -123,7 +148,7 @@ def _peaks_of(source: Source) -> Peaks:
 class _Rows:
     """All rows from the measurements of one source, by variant and case."""
 
-    measured: Mapping[str, Mapping[str, Measurement]]
+    measured: Measured
     peaks: Peaks
     device: str
 

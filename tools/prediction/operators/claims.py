@@ -1,0 +1,54 @@
+"""What is claimed of operators that nothing was fitted to, judged on the reported half: nobody learns from it.
+
+What is predicted as unknown is a lower bound: it counts apart, and no error is computed of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Field
+from brrr.course.nouns.claim import Judge, Verdict
+from brrr.course.nouns.source import Evidence
+from tools.prediction.claims import NAMED, anchored, bounds_right, enough, within
+from tools.prediction.operators.cases import by_name, half_of
+
+if TYPE_CHECKING:
+    from tools.prediction.rows import PredictedRow
+
+ENOUGH, BOUNDS_ENOUGH = 45, 20
+"""A verdict needs so many of the 60 cases that are reported, and so many whose bound the interventions tell."""
+UNKNOWN_SHARE = 0.1
+
+
+def reported(evidence: Evidence, field: Field, *, known: bool | None = True) -> list[PredictedRow]:
+    """The reported half's rows of a field; those with a prediction, the unknown ones, or (None) both."""
+    from tools.prediction.operators.rows import operator_rows
+    from tools.prediction.rows import rows_of
+
+    every = rows_of(evidence.experiment, evidence.source, operator_rows)
+    mine = [row for row in every if row.field == field and half_of(by_name()[row.case.name]) == "report"]
+    found = [row for row in mine if known in (None, not row.unknown)]
+    if not mine:
+        raise NotRecordedError(f"{field} of no reported case was measured")
+    return found
+
+
+def _unknown(evidence: Evidence) -> Verdict:
+    """Few are unknown, and what is said of them is a lower bound."""
+    every, missing = (reported(evidence, "span_s", known=known) for known in (None, False))
+    loops = reported(evidence, "period_s", known=False)
+    above = [row for row in (*missing, *loops) if row.predicted_s > row.measured.high]
+    named = ", ".join(row.case.name for row in above[:NAMED])
+    text = f"{len(missing)} of {len(every)} cases are unknown; {len(above)} lower bounds lie above what was measured"
+    right = len(missing) <= UNKNOWN_SHARE * len(every) and not above
+    return enough(len(every), ENOUGH, right, f"{text}: {named}" if named else text)
+
+
+JUDGES: dict[str, Judge] = {
+    "device": lambda evidence: within(reported(evidence, "span_s"), 0.06, 0.25, ENOUGH),
+    "loops": lambda evidence: anchored(reported(evidence, "period_s"), 0.10, 0.30, ENOUGH),
+    "bounds": lambda evidence: bounds_right(reported(evidence, "period_s"), BOUNDS_ENOUGH),
+    "unknown": _unknown,
+}
