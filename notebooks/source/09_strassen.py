@@ -81,8 +81,8 @@ drawing("strassen-tiles", unlock=s)
 compare_published(s)
 
 # %% [markdown] tags=["explain"]
-# **Fuller waves.** A product is cut into [[tile|tiles]] of 128 × 128, one for each [[thread block]], and these run in
-# [[wave|waves]]. A last wave with two tiles lasts as long as a full one ([[wave quantisation]]). Seven products of half the size make more and smaller tiles,
+# **Fuller [[wave|waves]].** A product is cut into [[tile|tiles]] of 128 × 128, one for each [[thread block]], and these run in
+# waves. A last wave with two tiles lasts as long as a full one ([[wave quantisation]]). Seven products of half the size make more and smaller tiles,
 # which fill the waves better. So part of that gain was never Strassen's: a better choice of tiles has it too. Choose the H200: what
 # is left?
 #
