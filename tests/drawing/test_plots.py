@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 from io import BytesIO
-from itertools import combinations, product
-from typing import Any
+from itertools import combinations, pairwise, product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from PIL import Image
 
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Badge
-from brrr.course.view.factory import DETAILS, TITLES, TOLD, Detail, Part, factory
+from brrr.course.view.factory import BROUGHT_OUT, STAGES, TITLES, Detail, Highlight, factory
 from brrr.drawing import style
 
 BADGE = Badge("RECORDED", "a made-up device", "2000-01-01", "torch 0")
@@ -104,46 +105,103 @@ def test_categories_stand_side_by_side(values: list[str]) -> None:
     assert style.positions(values, "category") == [float(n) for n in range(len(values))]
 
 
-STAGES = list(product(TITLES, DETAILS))
+every_factory = pytest.mark.parametrize(("part", "stage"), list(product(TITLES, STAGES)))
+TERMS = {
+    "gpu": ("host", "CPU", "kernel launch", "host overhead", "stream", "GPU", "compute", "memory", "bandwidth"),
+    "link": ("pageable", "pinned", "PCIe"),
+    "dram": ("DRAM (HBM)", "DRAM bandwidth"),
+    "l2": ("L2 cache", "L2 bandwidth"),
+    "sm": (
+        "multiprocessor (SM)", "thread block", "warp", "registers", "shared memory", "arithmetic units", "tensor core",
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("part", "detail"), STAGES)
-def test_the_factory_says_what_it_shows(part: Part | None, detail: Detail) -> None:
-    made = factory(part, detail=detail)
-    shown = DETAILS[: DETAILS.index(detail) + 1]
-    assert made.alt == " ".join([f"{TITLES[part]}.", *(TOLD[each] for each in shown)])
+@cache
+def picture(part: Highlight | None, stage: Detail) -> style.Picture:
+    """Each picture is drawn once for all tests that only look at it."""
+    return factory(part, detail=stage)
+
+
+@every_factory
+def test_the_factory_says_what_it_shows(part: Highlight | None, stage: Detail) -> None:
+    """The title first, then the field's words for what this stage draws, and none for what it does not draw yet."""
+    made = picture(part, stage)
+    assert made.alt.startswith(f"{TITLES[part]}. ")
+    says = made.alt.removeprefix(TITLES[part])
+    drawn = list(STAGES).index(stage)
+    for place, terms in enumerate(TERMS[name] for name in STAGES):
+        assert all((term in says) == (place <= drawn) for term in terms), (terms, says)
+    brought = "compute" if part == "latency" and stage != "sm" else part
+    assert made.alt.endswith(BROUGHT_OUT[brought])
     assert Image.open(BytesIO(made.png)).size[0] == style.WIDTH * style.SHARP
 
 
-def test_the_factory_grows_and_brings_out_one_part_each() -> None:
-    pictures = {factory(part, detail=detail).png for part, detail in STAGES}
-    assert len(pictures) == len(STAGES)
+def test_each_stage_adds_to_the_one_before() -> None:
+    said = [picture(None, stage).alt for stage in STAGES]
+    assert tuple(STAGES) == ("gpu", "link", "dram", "l2", "sm")
+    assert all(longer.startswith(shorter) and longer != shorter for shorter, longer in pairwise(said))
+
+
+def test_no_two_factories_look_alike() -> None:
+    assert len({picture(part, stage).png for part, stage in product(TITLES, STAGES)}) == len(TITLES) * len(STAGES)
 
 
 def test_an_unknown_part_of_the_factory_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="'bandwith'; expected None or one of overhead, memory, compute, latency"):
+    with pytest.raises(ArgumentError, match="'bandwith'; expected 'overhead', 'memory', 'compute', 'latency' or None"):
         factory("bandwith")  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="'warp'; expected one of gpu, link, dram, l2, sm"):
-        factory(detail="warp")  # type: ignore[arg-type]
 
 
-def test_text_fits_into_the_factory_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every word of the drawing lies inside it and on no other, and small words lie inside of their box."""
-    seen: list[tuple[str, Any, Any]] = []
+def test_an_unknown_detail_of_the_factory_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="detail is 'L3'; expected 'gpu', 'link', 'dram', 'l2' or 'sm'"):
+        factory(detail="L3")  # type: ignore[arg-type]
 
-    def keep(drawn: style.Figure, alt: str) -> style.Picture:
+
+@every_factory
+def test_the_factory_s_text_can_be_read(part: Highlight | None, stage: Detail, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stage's terms are written in it, large enough; no text touches another, a box's edge or the picture's."""
+    kept: list[Figure] = []
+
+    def keep(drawn: Figure, alt: str) -> style.Picture:
         drawn.canvas.draw()
-        seen[:] = [(text.get_text(), text.get_window_extent(), drawn.bbox) for text in drawn.axes[0].texts]
+        kept.append(drawn)
         return style.Picture(b"", alt, 1)
 
     monkeypatch.setattr(style, "picture", keep)
-    for part, detail in STAGES:
-        factory(part, detail=detail)
-        assert len(seen) >= 13
-        for words, box, whole in seen:
-            assert whole.x0 <= box.x0 and box.x1 <= whole.x1, words
-        for (words, box, _), (others, other, _) in combinations([each for each in seen if each[0]], 2):
-            assert not box.overlaps(other), f"{words} lies on {others}"
+    factory(part, detail=stage)
+    (drawn,) = kept
+    texts = [text for text in drawn.axes[0].texts if text.get_text()]
+    places = [(text.get_text(), text.get_window_extent()) for text in texts]
+    written = " ".join(words for words, _ in places).replace("\n", " ").lower()
+    for name in STAGES:
+        there = list(STAGES).index(name) <= list(STAGES).index(stage)
+        untitled = written.replace(TITLES[part].lower(), "")
+        assert all((term.lower() in untitled) == there for term in TERMS[name]), (name, written)
+    assert all(float(text.get_fontsize()) >= 9.5 for text in texts)
+    for words, box in places:
+        assert drawn.bbox.x0 <= box.x0 and box.x1 <= drawn.bbox.x1, words
+        assert drawn.bbox.y0 <= box.y0 and box.y1 <= drawn.bbox.y1, words
+    for (words, box), (others, other) in combinations(places, 2):
+        assert not box.overlaps(other), (words, others)
+    for words, box in places:
+        for edge in (patch.get_window_extent() for patch in drawn.axes[0].patches):
+            apart = not box.overlaps(edge)
+            inside = edge.x0 <= box.x0 and box.x1 <= edge.x1 and edge.y0 <= box.y0 and box.y1 <= edge.y1
+            assert apart or inside, words
+
+
+def test_the_latency_bound_factory_has_few_warps() -> None:
+    """Where multiprocessors are drawn, one warp stands where the others have eight; before, compute is brought out."""
+
+    def warps(part: Highlight | None) -> int:
+        seen: list[str] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(style, "picture", lambda drawn, alt: seen.extend(t.get_text() for t in drawn.axes[0].texts))
+            factory(part, detail="sm")
+        return seen.count("warp")
+
+    assert warps("latency") == 1
+    assert {warps(part) for part in TITLES if part != "latency"} == {8}
 
 
 def test_the_explorer_s_module_loads_no_matplotlib() -> None:

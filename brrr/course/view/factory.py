@@ -1,8 +1,8 @@
-"""The course's one picture of a GPU, which grows by lessons: host and stream, memories, cache, multiprocessors."""
+"""The course's picture: the host issues launches, memory sends bytes, compute works; later lessons see more of it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from brrr.core.errors import ArgumentError
 
@@ -11,194 +11,228 @@ if TYPE_CHECKING:
 
     from brrr.drawing.style import Picture
 
-Part = Literal["overhead", "memory", "compute", "latency"]
+Highlight = Literal["overhead", "memory", "compute", "latency"]
 Detail = Literal["gpu", "link", "dram", "l2", "sm"]
-DETAILS: tuple[Detail, ...] = get_args(Detail)
-"""Each shows what those before it show, and one thing more."""
 
-TITLES: dict[Part | None, str] = {
-    None: "A GPU and its host",
-    "overhead": "Overhead-bound: the GPU waits for the next kernel launch",
-    "memory": "Memory-bound: arithmetic waits for the next bytes",
-    "compute": "Compute-bound: kernels and bytes wait for arithmetic",
-    "latency": "Latency-bound: too little is under way to fill each wait",
+TITLES: dict[Highlight | None, str] = {
+    None: "Host and GPU: what a program can wait for",
+    "overhead": "Overhead-bound: the GPU waits for the next launch",
+    "memory": "Memory-bound: the multiprocessors wait for the next bytes",
+    "compute": "Compute-bound: launches and bytes wait, compute is busy",
+    "latency": "Latency-bound: too few warps to hide the waits",
+}
+STAGES: dict[Detail, str] = {
+    "gpu": "On the left is the host: its CPU runs your Python and issues kernels. Each kernel launch costs host "
+    "overhead. An arrow with launches on it leads to the GPU: the stream, a queue of kernel launches. On the right is "
+    "the GPU: compute does the arithmetic, memory holds your tensors. A wide arrow joins the two, the bandwidth in "
+    "bytes per second. Small writing says what they are like: an office that writes orders on paper, a factory, a "
+    "warehouse, a road with trucks.",
+    "link": "The host has memory too, pageable and pinned. The PCIe link joins it to the GPU's memory: a thin arrow, "
+    "with far less bandwidth than the wide one.",
+    "dram": "The GPU's memory is DRAM (HBM), and the wide arrow is the DRAM bandwidth.",
+    "l2": "Between DRAM and compute lies the L2 cache, which keeps what was used last. The arrow between L2 and "
+    "compute, the L2 bandwidth, is wider still.",
+    "sm": "Compute is a row of multiprocessors. One multiprocessor (SM) is drawn large, and the others are alike: it "
+    "has thread blocks, each thread block made of warps; registers and shared memory; arithmetic units and tensor "
+    "cores.",
+}
+"""What each stage adds, in order."""
+BROUGHT_OUT: dict[Highlight | None, str] = {
+    None: "",
+    "overhead": " Brought out: the CPU and the stream, with only one launch in it.",
+    "memory": " Brought out: the GPU's memory, and the way from it to compute.",
+    "compute": " Brought out: compute.",
+    "latency": " Brought out: the thread blocks; each SM has only one, with one warp, and the other places are empty.",
 }
 
-TOLD: dict[Detail, str] = {
-    "gpu": "The host, a computer with a CPU, runs your program and puts kernel launches into a stream, a queue: what "
-    "that costs is host overhead. The GPU takes one kernel after the other from it. Its memory keeps the numbers, and "
-    "how many bytes a second come from there to where they are computed is the bandwidth. As a town: an office writes "
-    "orders on paper, a road leads from a warehouse to a factory.",
-    "link": "The host has a memory of its own, pageable or pinned. Between it and the GPU's memory lies PCIe, a link "
-    "much narrower than the way from the GPU's memory to its arithmetic.",
-    "dram": "The GPU's memory is DRAM, and how many bytes a second it hands out is the DRAM bandwidth.",
-    "l2": "Between DRAM and arithmetic lies the L2 cache, smaller and faster.",
-    "sm": "What computes is a row of multiprocessors (SM). Each holds some thread blocks, made of warps of 32 threads, "
-    "of which some wait; shared memory; and tensor cores.",
-}
-
-_BLUE, _ORANGE, _GREEN, _INK, _FAINT, _PAPER = "#0072B2", "#D55E00", "#009E73", "#24292f", "#6a737d", "#ffffff"
-_LIGHT = {_BLUE: "#e3eff7", _ORANGE: "#fbe9de", _GREEN: "#d9efe6"}
-_FADED = 0.3
+WIDE, HIGH = 760, 496  # places in the drawing are CSS pixels from its lower left corner
+Pair = tuple[str, str]  # the colour of a face, and of its edge
+_ORANGE, _BLUE, _GREEN = ("#fbe9de", "#D55E00"), ("#e3eff7", "#0072B2"), ("#d9efe6", "#009E73")
+_PURPLE, _GREY = ("#f7e9f1", "#CC79A7"), ("#f6f7f9", "#9aa4ae")
+_INK, _FAINT, _PAPER = "#24292f", "#57606a", "#ffffff"
 
 
-def factory(highlight: Part | None = None, *, detail: Detail = "gpu") -> Picture:
-    """The picture of a GPU; `highlight` brings out what is slow: "overhead", "memory", "compute" or "latency".
+def factory(highlight: Highlight | None = None, *, detail: Detail = "gpu") -> Picture:
+    """A host and its GPU, as far as a lesson needs them; `highlight` brings out what the work waits for.
 
-    >>> factory("memory").alt[:49]
-    'Memory-bound: arithmetic waits for the next bytes'
-    >>> "PCIe" in factory().alt, "PCIe" in factory(detail="link").alt
-    (False, True)
+    >>> factory("memory", detail="dram").alt[:57]
+    'Memory-bound: the multiprocessors wait for the next bytes'
 
-    `detail` says how much is drawn: "gpu", then also the "link" to the host's memory, "dram", the "l2" cache, and
-    "sm", the multiprocessors. ArgumentError for any other of either.
+    `detail` is "gpu", "link", "dram", "l2" or "sm": each adds to the one before. Latency shows in the warps; where no
+    multiprocessors are drawn yet, "latency" brings out compute.
     """
     if highlight not in TITLES:
-        raise ArgumentError("factory", "highlight", highlight, f"None or one of {', '.join(get_args(Part))}")
-    if detail not in DETAILS:
-        raise ArgumentError("factory", "detail", detail, f"one of {', '.join(DETAILS)}")
+        raise ArgumentError("factory", "highlight", highlight, "'overhead', 'memory', 'compute', 'latency' or None")
+    if detail not in STAGES:
+        raise ArgumentError("factory", "detail", detail, "'gpu', 'link', 'dram', 'l2' or 'sm'")
     from brrr.drawing import style
 
-    drawn = style.figure(height=400)
+    shown = list(STAGES)[: list(STAGES).index(detail) + 1]
+    part = "compute" if highlight == "latency" and "sm" not in shown else highlight
+    lit = {name: 1.0 if part in (None, name) else 0.35 for name in ("overhead", "link", "memory", "compute", "latency")}
+    drawn = style.figure(WIDE, HIGH)
     on = style.axes(drawn, left=0.0, bottom=0.0, right=1.0, top=1.0)
-    on.set_xlim(0, 19)
-    on.set_ylim(0, 10)
+    on.set_xlim(0, WIDE)
+    on.set_ylim(0, HIGH)
     on.axis("off")
-    shown = DETAILS[: DETAILS.index(detail) + 1]
-    town = Town(on, highlight, shown)
-    town.draw()
-    _write(on, 9.5, 9.5, TITLES[highlight], 12.5, _INK, bold=True)
-    return style.picture(drawn, " ".join([f"{TITLES[highlight]}.", *(TOLD[each] for each in shown)]))
+    _write(on, WIDE / 2, 474, TITLES[highlight], size=12.5, bold=True, at="center")
+    _draw_gpu(on, lit["compute"], lit["memory"], shown)
+    if "sm" in shown:
+        blocks = max(lit["compute"], lit["latency"])
+        _draw_multiprocessors(on, lit["compute"], blocks, (1, 0) if highlight == "latency" else (4, 4))
+    _draw_host(on, lit["overhead"], foot=14 if "link" in shown else 236)
+    # Where the GPU waits for the next launch, no other stands in the queue.
+    _draw_stream(on, lit["overhead"], launches=1 if highlight == "overhead" else 3)
+    if "link" in shown:
+        _draw_link(on, lit["link"])
+    says = " ".join(STAGES[stage] for stage in shown)
+    return style.picture(drawn, f"{TITLES[highlight]}. {says}{BROUGHT_OUT[part]}")
 
 
-class Town:
-    """The parts of the picture, each as strong as it is meant to be seen."""
-
-    def __init__(self, on: Axes, highlight: Part | None, shown: tuple[Detail, ...]) -> None:
-        self.on, self.shown = on, shown
-        lit = "compute" if highlight == "latency" and "sm" not in shown else highlight
-        self.overhead, self.memory, self.compute, self.latency = (
-            1.0 if lit in (None, part) else _FADED for part in get_args(Part)
-        )
-
-    def draw(self) -> None:
-        """Everything that is shown."""
-        _box(self.on, 7.9, 0.5, 10.7, 8.3, "#f6f8fa", _FAINT, 1.0, 0)
-        _write(self.on, 13.25, 8.42, "GPU (device)", 10.5, _INK, bold=True)
-        self.host()
-        self.stream()
-        self.own_memory()
-        if "link" in self.shown:
-            self.link()
-        if "l2" in self.shown:
-            self.cache()
-        if "sm" in self.shown:
-            self.multiprocessors()
-        else:
-            self.arithmetic()
-
-    def host(self) -> None:
-        """The CPU, which issues the work."""
-        _box(self.on, 0.4, 5.6, 3.7, 2.6, _LIGHT[_ORANGE], _ORANGE, self.overhead)
-        self.name(2.25, 7.55, "HOST (CPU)", "runs your program", _ORANGE, self.overhead, "an office")
-
-    def stream(self) -> None:
-        """Launches that wait in the queue."""
-        _arrow(self.on, (4.1, 6.9), (8.6, 6.9), _ORANGE, self.overhead)
-        for x in (4.75, 5.65, 6.55):
-            _box(self.on, x, 6.55, 0.6, 0.7, _PAPER, _ORANGE, self.overhead, 5)
-        self.name(5.95, 8.05, "STREAM", "kernel launches", _ORANGE, self.overhead, "")
-        _write(self.on, 5.95, 6.05, "orders on paper", 9.5, _FAINT, self.overhead, italic=True)
-
-    def own_memory(self) -> None:
-        """The GPU's memory, and its bandwidth as the width of an arrow."""
-        name = "DRAM" if "dram" in self.shown else "MEMORY"
-        _box(self.on, 8.6, 0.75, 9.3, 1.75, _LIGHT[_BLUE], _BLUE, self.memory)
-        self.name(13.25, 2.1, name, "keeps the numbers", _BLUE, self.memory, "a warehouse")
-        top = 3.35 if "l2" in self.shown else 4.9
-        self.way(2.5, top, 0.22)
-        named = "DRAM BANDWIDTH" if "dram" in self.shown else "BANDWIDTH"
-        middle = (2.5 + top) / 2
-        _write(self.on, 13.75, middle, named, 9.5, _BLUE, self.memory, bold=True, left=True)
-        _write(self.on, 12.75, middle, "a road", 9.5, _FAINT, self.memory, italic=True, right=True)
-
-    def link(self) -> None:
-        """The host's own memory, and the narrow way from it to the GPU's."""
-        _box(self.on, 0.4, 0.8, 3.7, 2.6, _LIGHT[_BLUE], _BLUE, self.memory)
-        self.name(2.25, 2.9, "HOST MEMORY", "pageable, or pinned", _BLUE, self.memory, "another warehouse")
-        _arrow(self.on, (4.1, 1.65), (8.6, 1.65), _BLUE, self.memory, both=True)
-        self.name(6.0, 2.75, "PCIe", "the link", _BLUE, self.memory, "")
-
-    def cache(self) -> None:
-        """L2, which all of what computes shares."""
-        _box(self.on, 8.6, 3.35, 9.3, 0.7, _LIGHT[_BLUE], _BLUE, self.memory)
-        _write(self.on, 13.25, 3.7, "L2 CACHE", 10, _BLUE, self.memory, bold=True)
-        self.way(4.05, 4.9, 0.4)
-
-    def way(self, bottom: float, top: float, half: float) -> None:
-        """An arrow up and down; its width stands for the bytes a second that pass."""
-        from matplotlib.patches import Polygon
-
-        x, head = 13.25, min(0.35, (top - bottom) / 3)
-        right = [(half + 0.2, bottom + head), (half, bottom + head), (half, top - head), (half + 0.2, top - head)]
-        edge = [(0.0, bottom), *right, (0.0, top), *[(-across, y) for across, y in reversed(right)]]
-        self.on.add_patch(Polygon([(x + across, y) for across, y in edge], color=_BLUE, alpha=self.memory, zorder=3))
-
-    def arithmetic(self) -> None:
-        """What computes, as one box."""
-        _box(self.on, 8.6, 4.9, 9.3, 3.2, _LIGHT[_GREEN], _GREEN, self.compute)
-        self.name(13.25, 7.0, "COMPUTE", "runs one kernel after the other", _GREEN, self.compute, "a factory")
-
-    def multiprocessors(self) -> None:
-        """What computes, as a row of multiprocessors, the first of them with what is in it."""
-        strong = max(self.compute, self.latency)
-        _box(self.on, 8.6, 4.9, 6.2, 3.2, _LIGHT[_GREEN], _GREEN, strong)
-        _write(self.on, 11.7, 7.83, "MULTIPROCESSOR (SM)", 9.5, _GREEN, strong, bold=True)
-        for x, waits, has in ((8.8, True, "shared memory"), (11.8, False, "tensor cores")):
-            self.block(x, waits, strong)
-            _box(self.on, x, 5.02, 2.8, 0.55, _PAPER, _GREEN, self.compute)
-            _write(self.on, x + 1.4, 5.29, has, 9.5, _INK, self.compute)
-        for x in (15.0, 16.05, 17.1):
-            _box(self.on, x, 4.9, 0.85, 3.2, _LIGHT[_GREEN], _GREEN, strong)
-            _write(self.on, x + 0.425, 6.5, "SM", 9.5, _GREEN, strong, bold=True)
-        _write(self.on, 18.27, 6.5, "...", 11, _GREEN, strong, bold=True)
-
-    def block(self, x: float, waits: bool, alpha: float) -> None:
-        """A thread block of three warps, of which some wait."""
-        _box(self.on, x, 5.68, 2.8, 1.93, _PAPER, _GREEN, alpha)
-        _write(self.on, x + 1.4, 7.3, "thread block", 9.5, _INK, alpha)
-        for row in range(3):
-            y, still = 6.92 - 0.3 * row, waits and row > 0
-            self.on.plot([x + 0.35, x + 2.45], [y, y], color=_FAINT if still else _GREEN, alpha=alpha, linewidth=2.2,
-                         linestyle=":" if still else "-", zorder=6)  # fmt: skip
-        _write(self.on, x + 1.4, 5.95, "warps, two wait" if waits else "warps", 9.5, _INK, alpha)
-
-    def name(self, x: float, y: float, name: str, does: str, colour: str, alpha: float, picture: str) -> None:
-        """A part's name, what it does, and what it is in the picture of the town."""
-        _write(self.on, x, y, name, 10.5, colour, alpha, bold=True)
-        _write(self.on, x, y - 0.55, does, 9.5, _INK, alpha)
-        if picture:
-            _write(self.on, x, y - 1.05, picture, 9.5, _FAINT, alpha, italic=True)
+def _draw_host(on: Axes, lit: float, foot: float) -> None:
+    """The CPU, and what it pays for each launch."""
+    _box(on, 12, foot, 178, 449 - foot, _GREY)
+    _write(on, 24, 433, "Host", size=12, bold=True)
+    _box(on, 24, 248, 154, 172, _ORANGE, lit)
+    _lines(on, 34, 403, lit, "CPU", "runs your Python,", "issues kernels", like="an office that\nwrites orders")
+    _lines(on, 34, 300, lit, "Host overhead", "what each launch", "costs the CPU")
 
 
-def _box(on: Axes, x: float, y: float, width: float, height: float, face: str, edge: str, alpha: float,
-         order: float = 2) -> None:  # fmt: skip
+def _draw_stream(on: Axes, lit: float, launches: int) -> None:
+    """The queue between host and GPU: launches on an arrow."""
+    _arrow(on, 178, 374, 334, "-|>", _ORANGE[1], lit)
+    for n in range(launches):
+        _box(on, 300 - 51 * n, 321, 47, 26, (_PAPER, _ORANGE[1]), lit, "launch")
+    _write(on, 276, 403, "Stream", lit, bold=True, at="center")
+    _write(on, 276, 377, "a queue of\nkernel launches", lit, at="center")
+    _write(on, 276, 303, "orders on paper", lit, like=True, at="center")
+
+
+def _draw_link(on: Axes, lit: float) -> None:
+    """The host's memory, and the thin arrow from there to the GPU's."""
+    _box(on, 24, 26, 154, 88, _PURPLE, lit)
+    _write(on, 34, 98, "Host memory", lit, bold=True)
+    _box(on, 33, 36, 74, 46, (_PAPER, _PURPLE[1]), lit, "pageable")
+    _box(on, 111, 36, 58, 46, (_PAPER, _PURPLE[1]), lit, "pinned")
+    _arrow(on, 178, 374, 59, "<|-|>", _PURPLE[1], lit)
+    _write(on, 276, 98, "PCIe link", lit, bold=True, at="center")
+    _write(on, 276, 80, "far less bandwidth", lit, at="center")
+    _write(on, 276, 38, "a narrow road", lit, like=True, at="center")
+
+
+def _draw_gpu(on: Axes, compute: float, memory: float, shown: list[Detail]) -> None:
+    """Compute above, memory below, and the way between them."""
+    _box(on, 362, 14, 386, 435, _GREY)
+    _write(on, 374, 433, "GPU", size=12, bold=True)
+    _box(on, 374, 236, 362, 184, _GREEN, compute)
+    _write(on, 384, 406, "Compute", compute, bold=True)
+    _write(on, 726, 406, "a factory", compute, like=True, at="right")
+    _write(on, 470, 406, "does the arithmetic", compute)
+    if "sm" not in shown:
+        _cells(on, 386, 249, 15, 6, _GREEN[1], compute)
+    name, road = ("DRAM (HBM)", "DRAM bandwidth") if "dram" in shown else ("GPU memory", "Bandwidth")
+    _box(on, 374, 26, 362, 66, _BLUE, memory)
+    _lines(on, 384, 76, memory, name, "holds your tensors", like="a warehouse")
+    _cells(on, 570, 38, 7, 2, _BLUE[1], memory)
+    _lines(on, 470, 144, memory, road, "bytes per second", like="a road with trucks")
+    _draw_way(on, 92, 162 if "l2" in shown else 236, 40, memory)
+    if "l2" in shown:
+        _box(on, 374, 162, 362, 32, _BLUE, memory)
+        _write(on, 384, 178, "L2 cache", memory, bold=True)
+        _write(on, 470, 178, "keeps what was used last", memory)
+        _draw_way(on, 194, 236, 60, memory)
+        _write(on, 470, 215, "L2 bandwidth", memory, bold=True)
+
+
+def _draw_way(on: Axes, foot: float, top: float, width: float, lit: float) -> None:
+    """A thick upright arrow with two heads: bytes go both ways."""
+    from matplotlib.patches import Polygon
+
+    half, shaft, head = width / 2, 0.3 * width, 12
+    right = [(half, top - head), (shaft, top - head), (shaft, foot + head), (half, foot + head)]
+    around = [(0, top), *right, (0, foot), *((-across, up) for across, up in reversed(right))]
+    corners = [(430 + across, up) for across, up in around]
+    on.add_patch(Polygon(corners, facecolor=_faded(_BLUE[1], lit), edgecolor="none", zorder=3))
+
+
+def _draw_multiprocessors(on: Axes, lit: float, blocks: float, warps: tuple[int, int]) -> None:
+    """A row of four: the first large, with names and two thread blocks; the others narrow, with the same in them."""
+    plain = (_PAPER, _GREEN[1])
+    _box(on, 381, 243, 222, 150, plain, lit)
+    _write(on, 492, 382, "multiprocessor (SM)", lit, at="center")
+    for x, count in zip((388, 495), warps, strict=True):
+        _draw_block(on, x, 101, blocks, count, ("thread block", "warp"))
+    _box(on, 388, 275, 84, 22, plain, lit, "registers")
+    _box(on, 478, 275, 118, 22, plain, lit, "shared memory")
+    _box(on, 388, 248, 110, 22, _GREEN, lit, "arithmetic units")
+    _box(on, 503, 248, 93, 22, _GREEN, lit, "tensor cores")
+    for x in (610, 653, 696):
+        _box(on, x, 243, 34, 150, plain, lit)
+        _write(on, x + 17, 382, "SM", lit, at="center")
+        _draw_block(on, x + 4, 26, blocks, warps[0])
+        _box(on, x + 4, 275, 26, 22, plain, lit)
+        _box(on, x + 4, 248, 26, 22, _GREEN, lit)
+
+
+def _draw_block(on: Axes, x: float, width: float, lit: float, warps: int, names: Pair = ("", "")) -> None:
+    """A thread block with up to four warps, and empty places for the rest; without a warp, the block's empty place."""
+    _box(on, x, 302, width, 69, _GREEN, lit, empty=not warps)
+    if not warps:
+        return
+    _write(on, x + width / 2, 359, names[0], lit, at="center")
+    gap = max(3, width / 17)
+    wide = (width - 3 * gap) / 2
+    for n in range(4):
+        left, up, there = x + gap + (wide + gap) * (n % 2), 328 - 22 * (n // 2), n < warps
+        _box(on, left, up, wide, 18, (_PAPER, _GREEN[1]), lit, names[1] if there else "", empty=not there)
+
+
+def _cells(on: Axes, x: float, y: float, columns: int, rows: int, edge: str, lit: float) -> None:
+    """Many alike, side by side."""
+    for n in range(columns * rows):
+        _box(on, x + 23 * (n % columns), y + 23 * (n // columns), 18, 18, (_PAPER, edge), lit)
+
+
+def _arrow(on: Axes, left: float, right: float, y: float, shape: str, colour: str, lit: float) -> None:
+    line = {"arrowstyle": shape, "color": _faded(colour, lit), "linewidth": 2, "shrinkA": 0, "shrinkB": 0}
+    on.annotate("", xy=(right, y), xytext=(left, y), arrowprops={**line, "mutation_scale": 13}, zorder=3)
+
+
+def _box(
+    on: Axes, x: float, y: float, width: float, height: float, colours: Pair, lit: float = 1.0, name: str = "",
+    *, empty: bool = False,
+) -> None:  # fmt: skip
+    """A box with its name in the middle; an empty place has no face, and a dotted edge."""
     from matplotlib.patches import Rectangle
 
-    box = Rectangle((x, y), width, height, facecolor=face, edgecolor=edge, linewidth=1.2, alpha=alpha, zorder=order)
-    on.add_patch(box)
+    face, edge = (_faded(colour, lit) for colour in colours)
+    line = {"facecolor": "none", "linestyle": ":"} if empty else {"facecolor": face}
+    on.add_patch(Rectangle((x, y), width, height, edgecolor=edge, linewidth=1.2, zorder=3, **line))
+    _write(on, x + width / 2, y + height / 2, name, lit, at="center")
 
 
-def _arrow(on: Axes, start: tuple[float, float], end: tuple[float, float], colour: str, alpha: float, *,
-           both: bool = False) -> None:  # fmt: skip
-    style = {"arrowstyle": "<|-|>" if both else "-|>", "color": colour, "alpha": alpha, "linewidth": 1.8}
-    on.annotate("", xy=end, xytext=start, zorder=3, arrowprops={**style, "shrinkA": 0, "shrinkB": 0})
+def _lines(on: Axes, x: float, y: float, lit: float, term: str, *says: str, like: str = "") -> None:
+    """A term, what it does, and in small writing what it is like, from `y` down."""
+    _write(on, x, y, term, lit, bold=True)
+    for n, line in enumerate((*says, *like.split("\n")), 1):
+        _write(on, x, y - 17 * n, line, lit, like=n > len(says))
 
 
-def _write(on: Axes, x: float, y: float, text: str, size: float, colour: str, alpha: float = 1.0, *,
-           bold: bool = False, italic: bool = False, left: bool = False, right: bool = False) -> None:  # fmt: skip
-    across = "left" if left else "right" if right else "center"
-    on.text(
-        x, y, text, ha=across, va="center", fontsize=size, color=colour, alpha=max(alpha, 0.45), zorder=7,
-        fontweight="bold" if bold else "normal", fontstyle="italic" if italic else "normal",
-    )  # fmt: skip
+def _write(
+    on: Axes, x: float, y: float, text: str, lit: float = 1.0, *,
+    size: float = 9.5, bold: bool = False, like: bool = False, at: Literal["left", "center", "right"] = "left",
+) -> None:  # fmt: skip
+    """Text; a term is bold, what it is like slanted and grey. Faded text stays readable."""
+    if text:
+        on.text(
+            x, y, text, ha=at, va="center", fontsize=max(size, 10.5 if bold else 0), zorder=5,
+            color=_faded(_FAINT if like else _INK, max(lit, 0.75)),
+            fontweight="bold" if bold else "normal", fontstyle="italic" if like else "normal",
+        )  # fmt: skip
+
+
+def _faded(colour: str, lit: float) -> tuple[float, ...]:
+    """A colour mixed with the paper's white: unlike a transparent one, it hides what lies below."""
+    from matplotlib.colors import to_rgb
+
+    return tuple(1 - lit * (1 - share) for share in to_rgb(colour))
