@@ -136,18 +136,63 @@ def free(kind: str, names: str) -> dict[str, Formula]:
 
 _TWO = {"add", "sub", "mul", "div", "rsub", "pow", "maximum", "minimum"}
 _ALONG = {"reduction", "softmax", "scan"}
-_TRAILING = ("native_layer_norm", "_fused_rms_norm")
+_TRAILING = ("native_layer_norm", "_fused_rms_norm", "native_layer_norm_backward", "_fused_rms_norm_backward")
+_COUNTED = {"index_add": "source", "scatter_add": "index", "embedding_dense_backward": "grad_output"}
+"""Of what indexes into a tensor, the argument whose elements are gone through; of any other it is the result."""
 
 
 def form_of(call: Call, kind: str) -> Form:
     """The form of a call of an operator of this kind; the empty one where there is nothing to tell."""
-    if kind in _ALONG and isinstance(call.args.get("self"), torch.Tensor):
-        return _along(call.tensor("self"), call.args.get("dim"))
+    if kind in _ALONG and (x := call.args.get("self", call.args.get("grad_output"))) is not None:
+        return _along(x, call.args.get("dim")) if isinstance(x, torch.Tensor) else Form()
     if kind == "norm" and isinstance(call.args.get("input"), torch.Tensor):
         return _normed(call, call.tensor("input"))
     if kind in ("pointwise", "copy") and call.outputs:
         return _elementwise(call)
+    if kind in _SPECIAL and call.outputs:
+        return _SPECIAL[kind](call)
     return Form()
+
+
+def _indexed(call: Call) -> Form:
+    named = _COUNTED.get(call.name.removeprefix("aten.").rstrip("_"))
+    x = call.tensor(named) if named else call.output
+    return Form("rows", x.numel() // max(x.shape[-1], 1), x.shape[-1]) if x.dim() else Form()
+
+
+def _convolved(call: Call) -> Form:
+    """Positions of the result, and the numbers that each of its elements is summed over."""
+    weight, groups = call.tensor("weight"), int(call.args["groups"])
+    above = call.args.get("grad_output")
+    result = above if isinstance(above, torch.Tensor) else call.output
+    lines, length = result.numel() // max(result.shape[1], 1), weight[0].numel()
+    single = all(size == 1 for size in weight.shape[2:])
+    if groups > 1:
+        return Form("depthwise" if weight.shape[1] == 1 else "grouped", lines, length)
+    return Form("single" if single else "window", lines, length)
+
+
+def _attended(call: Call) -> Form:
+    """Rows of all queries, and the width of a head."""
+    query = call.tensor("query")
+    return Form("causal" if call.args.get("is_causal") else "all", query.numel() // query.shape[-1], query.shape[-1])
+
+
+def _pooled(call: Call) -> Form:
+    above = call.args.get("grad_output")
+    x = above if isinstance(above, torch.Tensor) else call.output
+    size = call.args.get("kernel_size", (1,))
+    return Form("window", x.numel(), math.prod(size) if len(size) > 1 else size[0] ** 2)
+
+
+def _lost(call: Call) -> Form:
+    x = call.args.get("self")
+    return Form("rows", x.shape[0], x.numel() // x.shape[0]) if isinstance(x, torch.Tensor) and x.dim() > 1 else Form()
+
+
+_SPECIAL: dict[str, Callable[[Call], Form]] = {
+    "index": _indexed, "convolution": _convolved, "attention": _attended, "pooling": _pooled, "loss": _lost,
+}  # fmt: skip
 
 
 def _along(x: torch.Tensor, dim: object) -> Form:
@@ -166,7 +211,7 @@ def _normed(call: Call, x: torch.Tensor) -> Form:
     if name in _TRAILING:
         length = math.prod(call.args["normalized_shape"])
         return Form("rows", x.numel() // max(length, 1), length)
-    if name == "native_group_norm":
+    if name.startswith("native_group_norm"):
         lines = call.args["N"] * call.args["group"]
         return Form("rows", lines, x.numel() // max(lines, 1))
     if "batch_norm" in name and x.dim() > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from brrr.core import units
@@ -55,6 +55,7 @@ class OperatorCost:
     `kind` is the operator's class: view (or an allocation: nothing runs on the device), copy, pointwise, reduction,
     scan, softmax, norm, loss, pooling, index, random, matmul, convolution, attention, recurrent or unknown. `flop` is
     None where no formula is known. `shapes` are those of the tensors it takes, of those it makes where it takes none.
+    `backward`: whether autograd called it for a gradient; two calls that differ in nothing else are equal.
     """
 
     name: str
@@ -66,6 +67,7 @@ class OperatorCost:
     kind: str = "pointwise"
     matmuls: tuple[Matmul, ...] = ()
     form: Form = Form()
+    backward: bool = field(default=False, compare=False)
 
     @property
     def bytes(self) -> float:

@@ -38,6 +38,7 @@ class CostMode(TorchDispatchMode):
     def __init__(self, resident: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.operators: list[OperatorCost] = []
+        self.backward = False  # whether what runs now is for gradients
         self.leaves: dict[int, tuple[torch.Tensor, torch.Tensor | None]] = {}
         self._resident = resident
         self._ledger = Ledger()
@@ -93,8 +94,11 @@ class CostMode(TorchDispatchMode):
         read, written = amount(traffic.reads) + traffic.again_bytes, amount(traffic.writes)
         shapes = tuple(tuple(tensor.shape) for tensor in taken or call.outputs)
         form = form_of(call, kind)
-        entry = OperatorCost(call.full_name, flop, read, written, dtype_of(call), shapes, kind, matmuls, form)
-        self.operators.append(entry)
+        self.operators.append(
+            OperatorCost(
+                call.full_name, flop, read, written, dtype_of(call), shapes, kind, matmuls, form, self.backward
+            )
+        )
 
 
 def _is_composite(func: Any) -> bool:

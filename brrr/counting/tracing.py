@@ -89,6 +89,7 @@ def _backward(counting: CostMode, inputs: list[Any], results: Any) -> Any:
         hint = "Describe an input with array(..., requires_grad=True), or pass a module with parameters."
         raise ArgumentError("cost", "backward", True, "a callable with a result that requires a gradient", hint)
     upstream = [torch.ones_like(out) for out in outputs]
+    counting.backward = True
     with counting:
         return torch.autograd.grad(outputs, list(wanted.values()), upstream, allow_unused=True)
 
@@ -156,6 +157,7 @@ class _Fake:
         both = ExitStack()
         both.enter_context(_silenced(logging.getLogger("torch._subclasses.fake_tensor")))
         both.enter_context(_without_onednn())
+        both.enter_context(_without_fast_path())
         both.enter_context(self._mode)
         return both
 
@@ -174,6 +176,17 @@ def _without_onednn() -> Iterator[None]:
         yield
     finally:
         torch._C._set_mkldnn_enabled(before)
+
+
+@contextmanager
+def _without_fast_path() -> Iterator[None]:
+    """A transformer's encoder layer in inference is one operator, which tells nothing; its parts are seen without."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def _present(device: str) -> torch.device:

@@ -31,6 +31,7 @@ CLASS: Mapping[str, str] = {
 OWN: Mapping[str, str] = {
     "aten.relu": "relu", "aten.clamp": "relu", "aten.clamp_min": "relu", "aten.addmm": "addmm", "aten.clone": "clone",
     "aten.t": "transpose", "aten.transpose": "transpose", "aten.select": "select", "aten.slice": "select",
+    "aten.native_group_norm": "group-norm", "aten.cat": "cat", "aten.constant_pad_nd": "pad",
     "aten._to_copy": "cast", "aten.native_batch_norm": "batch-norm", "aten._fused_rms_norm": "rms-norm",
 }  # fmt: skip
 """Operators whose own host cost is measured; a bound of relu is a number, which Python hands over at a price."""
@@ -59,6 +60,16 @@ def behind_transpose_s(each: OperatorCost, before: str, model: DeviceModel) -> f
     return max(0.0, linear - module - transpose)
 
 
+def of_backward(model: DeviceModel) -> tuple[float, float]:
+    """What autograd costs the host: at once for the whole backward, and how many times an operator's own call each.
+
+    Nothing, and once, where it was not measured.
+    """
+    if not (model.has("host.backward") and model.has("host.backward-operator")):
+        return 0.0, 1.0
+    return model.value("host.backward"), model.value("host.backward-operator") / model.value(REFERENCE)
+
+
 def _nearest(each: OperatorCost) -> Iterator[str]:
     """Figures nearer to a call than that of its class: a number in place of a tensor, in place, one tensor alone."""
     if each.name in OWN:
@@ -72,6 +83,8 @@ def _nearest(each: OperatorCost) -> Iterator[str]:
         yield "unary"
     if each.kind == "reduction" and each.form.name in ("rows", "columns"):
         yield "reduction-rows"
+    if each.kind in ("convolution", "attention", "pooling", "index", "loss", "random"):
+        yield each.kind
     if each.name == "aten.view" and each.shapes and len(each.shapes[0]) == 1:
         yield "view-shape"
 

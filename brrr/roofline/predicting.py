@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.roofline.device_model import DeviceModel, Where, model_of
-from brrr.roofline.figures import WHOLE, behind_transpose_s
+from brrr.roofline.figures import WHOLE, behind_transpose_s, host_class, of_backward
 from brrr.roofline.lowering import as_on_gpu, fused, is_special, operations
 from brrr.roofline.peaks import DTYPES, short
 from brrr.roofline.prediction import How, Prediction, bound_of
@@ -102,8 +102,13 @@ def operator_times(
 
 def _host_costs(kernels: Sequence[OperatorCost], model: DeviceModel, how: How) -> Iterator[float | None]:
     """What replaces the host cost of each kernel's class."""
+    begun, (at_once, times) = False, of_backward(model) if how == "eager" else (0.0, 1.0)
     for place, each in enumerate(kernels):
-        if how == "graph":
+        if each.backward and how == "eager" and model.is_gpu:
+            own = model.value(f"host.{host_class(each, model)}")
+            yield own * times + (0.0 if begun else at_once)
+            begun = True
+        elif how == "graph":
             yield 0.0
         elif how == "compiled" and place == 0:
             yield model.value("host.compiled")

@@ -159,7 +159,7 @@ class Corrections:
         group = self.operators.get((each.kind, each.form.name))
         if group is None:
             return None
-        name = each.name if each.name in group.names else _out_of_place(each.name)
+        name = each.name if each.name in group.names else name_on_gpu(each)
         found = group.factor(_call(each), operator_point(each), name)
         return None if found is None else (found, name in group.names)
 
@@ -170,12 +170,20 @@ def group_name(product: Matmul) -> str:
     return f"{name}, float16" if product.dtype == "float16" else name
 
 
-def _out_of_place(name: str) -> str:
-    return name[:-1] if name.endswith("_") and not name.endswith("__") else name
+def name_on_gpu(each: OperatorCost) -> str:
+    """One name for the same operator in place, on a CPU, and in the kernel that a GPU chooses by data type.
+
+    >>> name_on_gpu(OperatorCost("aten.add_", 0, 0, 0, "float32", ()))
+    'aten.add'
+    """
+    name = each.name[:-1] if each.name.endswith("_") and not each.name.endswith("__") else each.name
+    if each.kind == "attention":
+        return "attention backward" if name.endswith("backward") else "attention"
+    return name.replace("cudnn_batch_norm", "native_batch_norm")
 
 
 def _call(each: OperatorCost) -> tuple[object, ...]:
-    return each.name, each.form, each.dtype, each.read_bytes, each.written_bytes
+    return name_on_gpu(each), each.form, each.dtype, each.read_bytes, each.written_bytes
 
 
 def product_point(product: Matmul, speeds: Speeds) -> Features:
@@ -213,7 +221,7 @@ def made_of(peaks: Peaks, product_s: ProductModel, operator_s: Callable[[Operato
     for each, time_s in swept_operators(peaks.sweeps.get("operators")):
         group = operators.setdefault((each.kind, each.form.name), Group(CLASSES, OPERATORS))
         residual = math.log(time_s / operator_s(each))
-        group.add(_call(each), operator_point(each), residual, name=each.name)
+        group.add(_call(each), operator_point(each), residual, name=name_on_gpu(each))
     return Corrections(products, operators)
 
 
@@ -230,11 +238,12 @@ def swept_products(sweep: Sweep | None) -> list[tuple[Matmul, float]]:
 
 
 def swept_operators(sweep: Sweep | None) -> list[tuple[OperatorCost, float]]:
-    """The operators of a sweep with their seconds; their FLOP are not in it, for they hardly count."""
+    """The operators of a sweep with their seconds; a sweep without FLOP has only such as they hardly count for."""
     return [
         (
-            OperatorCost(str(row["operator"]), 0.0, float(row["read"]), float(row["written"]), str(row["dtype"]), (),
-                         str(row["kind"]), (), Form(str(row["form"]), int(row["lines"]), int(row["length"]))),
+            OperatorCost(str(row["operator"]), float(row.get("flop", 0)), float(row["read"]), float(row["written"]),
+                         str(row["dtype"]), (), str(row["kind"]), (),
+                         Form(str(row["form"]), int(row["lines"]), int(row["length"]))),
             time_s,
         )
         for row, time_s in sweep or ()

@@ -22,6 +22,8 @@ STEP_S = 1e-6
 """A step down a column, three times read and once written, where nothing hides the memory's answer; assumed."""
 FEW_COLUMNS, MOST_THREADS = 64, 1024
 """Of so few columns, torch's softmax gives each to several threads of a block."""
+BY_FLOP = ("convolution", "attention")
+"""Kernels with tiles of their own: they count by bytes, and by FLOP at the best rate, where a sweep corrects that."""
 CACHED = 8e6
 """A working set that every data-centre GPU since 2020 holds in its cache."""
 
@@ -78,7 +80,7 @@ def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks, tf32: bool) ->
         if found is not None:
             model.note(f"products corrected by a measured sweep of {len(peaks.sweeps['products'])}")
         return found
-    if each.matmuls or each.kind in (WHOLE, "fused"):
+    if (each.matmuls and each.kind not in BY_FLOP) or each.kind in (WHOLE, "fused"):
         return None
     answer = corrections.of_operator(each)
     if answer is None:
@@ -117,13 +119,17 @@ def modelled_time(
     host = model.value(f"host.{host_class(each, model)}") if host_s is None else host_s
     if each.kind == "view":
         return OperatorTime(each.name, host, 0.0, 0.0, None if model.is_gpu else host)
-    if each.matmuls and model.is_gpu and model.sm_count is not None:
+    by_flop = each.kind in BY_FLOP and each.kind in model.swept_kinds
+    if each.matmuls and model.is_gpu and model.sm_count is not None and not by_flop:
         return _tiled(each, model, working_set, tf32, host)
     start = _start_s(each, model) if model.is_gpu else host
     moving = memory_s(
         model, each.read_bytes, each.written_bytes, working_set, _stream_start_s(model), in_place=_in_place(each)
     )
-    computing = compute_s(operations(each) if model.is_gpu else each, model, tf32)
+    if by_flop:
+        computing = (each.flop or 0.0) / model.value(f"matmul.{matrix_dtype(each.dtype, tf32)}")
+    else:
+        computing = compute_s(operations(each) if model.is_gpu else each, model, tf32)
     waiting = serial_s(each, model) if model.is_gpu else 0.0
     device = start + max(moving, computing, waiting)
     return OperatorTime(each.name, host, moving, computing, device, each.flop is not None)

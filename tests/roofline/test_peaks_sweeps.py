@@ -18,7 +18,7 @@ from brrr.core.errors import ArgumentError, RecordingError, WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
-from brrr.roofline.calibrate import gpu_operators, gpu_products, gpu_times
+from brrr.roofline.calibrate import gpu_layers, gpu_operators, gpu_products, gpu_times
 from brrr.roofline.calibrate import gpu_operators as operator_forms
 from brrr.roofline.calibrate.part import Findings
 from brrr.roofline.peak import Sweep, whole_nanoseconds
@@ -43,6 +43,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(gpu_operators, "SHARE_S", 600.0)
     monkeypatch.setattr(gpu_operators, "MANY", 3)
     monkeypatch.setattr(gpu_operators, "FEW", 2)
+    monkeypatch.setattr(gpu_layers, "SIZES", 3)
     monkeypatch.setattr(gpu_products, "COUNTS", {"bfloat16": 40, "float32": 30, "tf32": 20, "float64": 20})
     with OnTheCpu():
         yield

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from brrr.counting.cost import OperatorCost
 from brrr.counting.mode import CostMode
-from brrr.roofline.calibrate import part
+from brrr.roofline.calibrate import gpu_layers, part
 from brrr.roofline.calibrate.gpu_products import log_uniform
 from brrr.roofline.calibrate.gpu_times import Prepare, Row, measure_sweep, pool, taken
 from brrr.roofline.calibrate.part import Findings
@@ -117,8 +117,8 @@ def dropped_is_right(found: Tensor, x: Tensor) -> bool:
     return bool((found[kept] == 2 * x[kept]).all() and (kept.any() or kept.numel() < 64))
 
 
-COLUMNS = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written")
-SHARE_S = 9.0
+COLUMNS = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written", "flop")
+SHARE_S = 18.0
 QUICK_S = 0.3
 MOST_BYTES = 5e8
 MEMORY_SHARE = 16
@@ -135,11 +135,11 @@ def sweep_operators(found: Findings) -> None:
     free, _ = torch.cuda.mem_get_info()
     most = min(MOST_BYTES, free / MEMORY_SHARE) / (100 if found.quick else 1)
     pools = {dtype: pool(int(2.1 * most) + 4096, getattr(torch, dtype)) for dtype in DTYPES}
-    calls = list(_calls(pools, most))
+    calls = [*_calls(pools, most), *gpu_layers.calls(pools, 0.01 if found.quick else 1.0)]
     random.Random(0).shuffle(calls)  # where time runs out, some of each are there
     share_s = QUICK_S if found.quick else min(SHARE_S, 0.9 * found.left_s)
     with torch.no_grad():
-        measure_sweep("operators", COLUMNS, calls, share_s, found, "torch's operators on a matrix")
+        measure_sweep("operators", COLUMNS, calls, share_s, found, "torch's operators")
     del pools, calls
     torch.cuda.empty_cache()
 
@@ -165,19 +165,13 @@ def _made(
     what = f"{name} of {sizes[0]} x {sizes[1]} {each.dtype}"
     own_check = OWN_CHECKS.get(name)
     part.require(own_check(result, x) if own_check else _near(result, run, x, y, each.dtype), what)
-    return _row(each), lambda: run(x, y)
+    return gpu_layers.row_of(each), lambda: run(x, y)
 
 
 def _only(counted: list[OperatorCost]) -> OperatorCost | None:
     """The operator that runs on the device, if it is one: a choice has its comparison beside it, and tells nothing."""
     running = [each for each in counted if each.kind != "view"]
     return running[0] if len(running) == 1 else None
-
-
-def _row(each: OperatorCost) -> Row:
-    form = each.form
-    return (each.name, each.kind, form.name, each.dtype, form.lines, form.length,
-            int(each.read_bytes), int(each.written_bytes))  # fmt: skip
 
 
 def _near(result: torch.Tensor, run: MatrixCall, x: torch.Tensor, y: torch.Tensor, dtype: str) -> bool:

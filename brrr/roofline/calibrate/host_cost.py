@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -21,6 +22,9 @@ SIDE = 8
 
 PRODUCT_SIDE = 128
 """Products on a GPU are larger: up to 16 x 16 the library has a way of its own, which costs the host a quarter less."""
+
+CHAINS = 1, 33
+"""Relus in a chain, whose difference tells what autograd costs for each."""
 
 LIMIT = 1e-2
 """Relative error allowed of a result; TF32 or fast exponentials stay below, a wrong operator does not."""
@@ -88,6 +92,7 @@ def operators(device: str) -> list[Operator]:
         Operator("select", lambda: y[0], b[0], "y[0]"),
         Operator("transpose", lambda: x.t(), a.T, "x.t()"),
         Operator("view-shape", lambda: x.view(x.shape), a, "x.view(x.shape)"),
+        *_larger(device),
         Operator("module", lambda: unchanged(x), a, "a module whose forward returns x"),
     ]  # fmt: skip
 
@@ -106,6 +111,51 @@ def _products(device: str) -> list[Operator]:
         Operator("addmm", lambda: torch.addmm(row, x, y), added, "torch.addmm(row, x, y)", side=side),
         Operator("linear", lambda: linear(x), a @ b.T, "nn.Linear without bias", side=side),
     ]
+
+
+def _larger(device: str) -> list[Operator]:
+    """The classes of operators that take more than matrices of SIDE x SIDE: images, tables, heads of attention."""
+    f, image = nn.functional, torch.rand(2, 8, SIDE, SIDE, device=device) + 0.5
+    weight, table = torch.rand(8, 8, 3, 3, device=device), torch.rand(SIDE, SIDE, device=device)
+    places = torch.arange(SIDE, device=device)
+    heads, none = torch.rand(2, 2, SIDE, 16, device=device), torch.zeros_like(table)
+    wide, deep, attended = image.double(), weight.double(), heads.double()
+    return [
+        Operator("convolution", lambda: f.conv2d(image, weight), f.conv2d(wide, deep), "conv2d(x, w)"),
+        Operator("attention", lambda: f.scaled_dot_product_attention(heads, heads, heads),
+                 f.scaled_dot_product_attention(attended, attended, attended), "scaled_dot_product_attention"),
+        Operator("pooling", lambda: f.max_pool2d(image, 2), f.max_pool2d(wide, 2), "max_pool2d(x, 2)"),
+        Operator("index", lambda: table.index_select(0, places), table.double(), "x.index_select(0, places)"),
+        Operator("loss", lambda: f.nll_loss(table, places), -table.double().diag().mean(), "nll_loss(x, target)"),
+        Operator("random", lambda: f.dropout(none, 0.5), none.double(), "dropout(x, 0.5)"),
+        Operator("group-norm", lambda: f.group_norm(image, 2), f.group_norm(wide, 2), "group_norm(x, 2)"),
+        Operator("cat", lambda: torch.cat([table, table]), torch.cat([table, table]).double(), "cat([x, y])"),
+        Operator("pad", lambda: f.pad(table, (1, 1)), f.pad(table, (1, 1)).double(), "pad(x, (1, 1))"),
+    ]  # fmt: skip
+
+
+def measure_backward(device: str, found: Findings) -> None:
+    """What autograd costs the host: `host.backward` at once, `host.backward-operator` for each operator.
+
+    By chains of one and of many relus whose graphs are kept, with a relu by turns, as in `measure_host`.
+    """
+    reference, seconds, costs, beside = reference_call(device), min(0.25, found.left_s / 6), [], []
+    for length in CHAINS:
+        x = torch.rand(SIDE, SIDE, device=device, requires_grad=True)
+        with torch.enable_grad():
+            y = reduce(lambda y, _: torch.relu(y), range(length), x)
+        above = torch.ones_like(y)
+        call = partial(torch.autograd.grad, y, x, above, retain_graph=True)
+        part.close(call()[0], above.double(), LIMIT, "the gradient of relus")
+        cost, relu = issue_estimates([call, reference], waiting(device), seconds)
+        costs.append(cost)
+        beside.append(relu.median)
+    short, long = (cost * (found.measured[REFERENCE].value / relu) for cost, relu in zip(costs, beside, strict=True))
+    each = (long - short) * (1 / (CHAINS[1] - CHAINS[0]))
+    if each.median > 0:
+        found.measured["host.backward-operator"] = Peak.time(each, operator="relu's gradient, by autograd")
+    if (once := short - each).median > 0:
+        found.measured["host.backward"] = Peak.time(once, operator="torch.autograd.grad")
 
 
 def reference_call(device: str) -> Callable[[], Any]:

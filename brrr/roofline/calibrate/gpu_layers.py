@@ -1,0 +1,237 @@
+"""The part of the sweep of operators whose calls take more than matrices: images, heads, tables, and gradients."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch.nn import functional as f
+
+from brrr.counting.cost import OperatorCost
+from brrr.counting.mode import CostMode
+from brrr.roofline.calibrate import part
+from brrr.roofline.calibrate.gpu_products import log_uniform
+from brrr.roofline.calibrate.gpu_times import Prepare, Row, taken
+
+Tensor = torch.Tensor
+Shape = tuple[int, ...]
+Shapes = Callable[[random.Random, float], Sequence[Shape]]
+"""Draws the shapes of a call's operands; the number says about how many elements the first has."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One operator: its call, its operands' shapes, and up to how many elements it is swept.
+
+    `places`: its last operand holds places along that axis of the first one. `gradient`: what is timed is autograd's
+    operator for the gradients of so many operands at most.
+    """
+
+    run: Callable[..., Tensor]
+    shapes: Shapes
+    most: float = 4e7
+    places: int | None = None
+    gradient: int = 0
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Shapes: usual sizes and odd ones.
+
+
+def _matrix(draw: random.Random, elements: float) -> Shape:
+    columns = draw.choice((log_uniform(draw, 16, 8192), 2 ** draw.randint(5, 13), 64 * draw.randint(1, 32)))
+    columns = max(2, min(columns, int(elements / 2)))
+    return max(2, int(elements / columns)), columns
+
+
+def _image(draw: random.Random, elements: float) -> Shape:
+    side = draw.choice((7, 14, 28, 31, 56, 57, 112))
+    side = min(side, max(3, int((elements / 16) ** 0.5)))
+    channels = draw.choice((16, 32, 64, 96, 128, 192, 256, 48, 65))
+    return max(1, round(elements / channels / side**2)), channels, side, side
+
+
+def _filtered(size: int, groups: str = "") -> Shapes:
+    """An image, and a convolution's weight of that size for it."""
+
+    def shapes(draw: random.Random, elements: float) -> Sequence[Shape]:
+        n, c, h, w = _image(draw, elements)
+        c = 4 * math.ceil(c / 4) if groups else c
+        out = c if groups else draw.choice((c, 64, 128, 256, 2 * c))
+        inner = 1 if groups == "depthwise" else c // 4 if groups else c
+        return (n, c, h, w), (out, inner, size, size)
+
+    return shapes
+
+
+def _heads(draw: random.Random, elements: float) -> Sequence[Shape]:
+    width, tokens = draw.choice((32, 64, 64, 128, 80)), draw.choice((64, 128, 197, 512, 777, 1024, 2048))
+    tokens = min(tokens, max(16, int(elements / width)))
+    heads = max(1, min(round(elements / width / tokens), int(2e8 / tokens**2)))
+    return ((1, heads, tokens, width),) * 3
+
+
+def _table(draw: random.Random, elements: float) -> Sequence[Shape]:
+    """A table, and places in its rows."""
+    rows, columns = _matrix(draw, elements)
+    return (rows, columns), (max(2, int(rows * draw.choice((0.25, 1.0, 3.0)))),)
+
+
+def _table_and_source(draw: random.Random, elements: float) -> Sequence[Shape]:
+    table, places = _table(draw, elements)
+    return table, (places[0], table[1]), places
+
+
+def _everywhere(shapes: Shapes) -> Shapes:
+    """The same with a place for each element of a row."""
+
+    def wider(draw: random.Random, elements: float) -> Sequence[Shape]:
+        *others, places = shapes(draw, elements)
+        return *others, (*places, others[0][1])
+
+    return wider
+
+
+def _one(shape: Callable[[random.Random, float], Shape]) -> Shapes:
+    return lambda draw, elements: (shape(draw, elements),)
+
+
+def _scored(draw: random.Random, elements: float) -> Sequence[Shape]:
+    rows, columns = _matrix(draw, elements)
+    return (rows, columns), (rows,)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The operators.
+
+
+def _convolve(x: Tensor, w: Tensor, stride: int = 1) -> Tensor:
+    return f.conv2d(x, w, None, stride, w.shape[-1] // 2, 1, x.shape[1] // w.shape[1])
+
+
+def _forward() -> Mapping[str, Layer]:
+    return {
+        "convolution 1x1": Layer(_convolve, _filtered(1), 2e7),
+        "convolution 3x3": Layer(_convolve, _filtered(3), 1e7),
+        "convolution 7x7": Layer(partial(_convolve, stride=2), _filtered(7), 3e6),
+        "convolution, depthwise": Layer(_convolve, _filtered(3, "depthwise"), 2e7),
+        "convolution, grouped": Layer(_convolve, _filtered(3, "grouped"), 1e7),
+        "attention": Layer(f.scaled_dot_product_attention, _heads, 1e7),
+        "causal attention": Layer(partial(f.scaled_dot_product_attention, is_causal=True), _heads, 1e7),
+        "max pooling": Layer(lambda x: f.max_pool2d(x, 3, 2, 1), _one(_image)),
+        "average pooling": Layer(lambda x: f.avg_pool2d(x, 2), _one(_image)),
+        "batch norm of images": Layer(lambda x: f.batch_norm(x, None, None, training=True), _one(_image)),
+        "group norm of images": Layer(lambda x: f.group_norm(x, 1), _one(_image)),
+        "select rows": Layer(lambda x, at: x.index_select(0, at), _table, places=0),
+        "embedding": Layer(lambda x, at: f.embedding(at, x), _table, places=0),
+        "gather": Layer(lambda x, at: x.gather(0, at), _everywhere(_table), 1e7, 0),
+        "add rows": Layer(lambda x, y, at: x.index_add(0, at, y), _table_and_source, 1e7, 0),
+        "scatter": Layer(lambda x, y, at: x.scatter_add(0, at, y), _everywhere(_table_and_source), 1e7, 0),
+        "loss": Layer(f.nll_loss, _scored, places=1),
+        "pad": Layer(lambda x: f.pad(x, (1, 1, 1, 1)), _one(_image)),
+        "permute": Layer(lambda x: x.permute(0, 2, 3, 1).contiguous(), _one(_image)),
+        "concatenate columns": Layer(lambda x: torch.cat([x, x], 1), _one(_matrix)),
+    }  # fmt: skip
+
+
+def _gradients() -> Mapping[str, Layer]:
+    row = lambda x: x.shape[-1:]  # noqa: E731
+    forward = _forward()
+    both = ("convolution", "attention", "causal", "max", "average", "batch")
+    kept = {name: forward[name] for name in forward if name.startswith(both)}
+    return {
+        **{f"{name}, gradient": Layer(each.run, each.shapes, each.most / 2, gradient=3) for name, each in kept.items()},
+        "layer norm, gradient": Layer(lambda x: f.layer_norm(x, row(x)), _one(_matrix), gradient=1),
+        "group norm, gradient": Layer(lambda x: f.group_norm(x, 1), _one(_image), gradient=1),
+        "softmax, gradient": Layer(lambda x: x.softmax(-1), _one(_matrix), gradient=1),
+        "log softmax, gradient": Layer(lambda x: x.log_softmax(-1), _one(_matrix), gradient=1),
+        "softmax of columns, gradient": Layer(lambda x: x.softmax(0), _one(_matrix), 1e7, gradient=1),
+        "relu, gradient": Layer(torch.relu, _one(_matrix), gradient=1),
+        "gelu, gradient": Layer(f.gelu, _one(_matrix), gradient=1),
+        "embedding, gradient": Layer(lambda x, at: f.embedding(at, x), _table, 1e7, 0, 1),
+        "loss, gradient": Layer(f.nll_loss, _scored, places=1, gradient=1),
+    }
+
+
+def layers() -> Mapping[str, Layer]:
+    """All of them, the gradients behind the others."""
+    return {**_forward(), **_gradients()}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Calls of the sweep.
+
+SIZES = 10
+"""Calls of each operator and data type, one from each of so many equal parts of the range of sizes."""
+LEAST = 1e3
+LIMITS = {"float32": 5e-4, "bfloat16": 5e-2}
+"""Relative errors (Frobenius) that a right result stays below; a gradient in bfloat16 sums rounded numbers."""
+
+
+def calls(pools: Mapping[str, Tensor], share: float = 1.0) -> Iterator[Prepare]:
+    """Every layer at its sizes, as far as they fit into the pools; `share` of the largest for a quick calibration."""
+    for name, layer in layers().items():
+        for dtype, values in pools.items():
+            draw = random.Random(f"{name} {dtype}")
+            decades = math.log(max(2.0, layer.most * share / LEAST))
+            for place in range(SIZES):
+                elements = LEAST * math.exp(decades * (place + draw.random()) / SIZES)
+                shapes = tuple(layer.shapes(draw, elements))
+                if max(map(math.prod, shapes)) <= len(values):
+                    yield partial(made, name, layer, values, shapes)
+
+
+def made(name: str, layer: Layer, values: Tensor, shapes: Sequence[Shape]) -> tuple[Row, Callable[[], Any]] | None:
+    """One call, checked against float64, with its row; None for one of several operators, which no row can tell of."""
+    operands = _operands(layer, values, shapes)
+    call, counted, found = _ready(layer, operands)
+    running = [each for each in counted if each.kind != "view"]
+    if len(running) != 1:
+        return None
+    expected = _ready(layer, [x.double() if x.is_floating_point() else x for x in operands])[2]
+    dtype = str(values.dtype).removeprefix("torch.")
+    limit, what = LIMITS[dtype], f"{name} of {' and '.join(map(str, shapes))} {dtype}"
+    part.require(all(map(partial(_near, limit=limit), found, expected)), what)
+    return row_of(running[0]), call
+
+
+def _operands(layer: Layer, values: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
+    count = len(shapes) - (layer.places is not None)
+    operands = [taken(values, shape, end=bool(place % 2)) for place, shape in enumerate(shapes[:count])]
+    if layer.places is not None:
+        operands.append(torch.randint(shapes[0][layer.places], shapes[-1], device=values.device))
+    return operands
+
+
+def _ready(layer: Layer, operands: Sequence[Tensor]) -> tuple[Callable[[], Any], list[OperatorCost], Sequence[Tensor]]:
+    """What is timed, what it counts, and what it gives."""
+    if not layer.gradient:
+        with CostMode() as counting:
+            result = layer.run(*operands)
+        return partial(layer.run, *operands), counting.operators, (result,)
+    wanted = [x.detach().requires_grad_() for x in operands[: layer.gradient]]
+    with torch.enable_grad():
+        result = layer.run(*wanted, *operands[layer.gradient :])
+    seeded = torch.Generator(result.device).manual_seed(7919)  # a norm has no gradient along its own input
+    above = torch.randn(result.shape, generator=seeded, device=result.device).to(result.dtype)
+    call = partial(torch.autograd.grad, result, wanted, above, retain_graph=True)
+    with CostMode() as counting:
+        gradients = call()
+    return call, counting.operators, gradients
+
+
+def _near(found: Tensor, expected: Tensor, limit: float) -> bool:
+    difference, size = (found.double() - expected.double()).norm(), expected.double().norm()
+    return bool(difference <= limit * size.clamp(min=1e-30))
+
+
+def row_of(each: OperatorCost) -> Row:
+    """A call as the sweep keeps it."""
+    form = each.form
+    return (each.name, each.kind, form.name, each.dtype, form.lines, form.length,
+            int(each.read_bytes), int(each.written_bytes), int(each.flop or 0))  # fmt: skip
