@@ -215,7 +215,7 @@ def _normed(call: Call, x: torch.Tensor) -> Form:
         lines = call.args["N"] * call.args["group"]
         return Form("rows", lines, x.numel() // max(lines, 1))
     if "batch_norm" in name and x.dim() > 1:
-        return Form("columns", x.shape[1], x.numel() // max(x.shape[1], 1))
+        return Form("columns" if x.dim() == 2 else "channels", x.shape[1], x.numel() // max(x.shape[1], 1))
     return Form()
 
 

@@ -85,7 +85,8 @@ class Cost:
     `bytes` are the compulsory ones: what even a perfectly fused kernel moves. `eager_bytes` are what the operators
     move one after the other, and `working_set_bytes` is the memory touched: inputs, results, and the intermediates
     alive at once. Both equal `bytes` where they are not given. `unknown` names the operators whose FLOP are not in
-    `flop`; `arithmetic_intensity` is over the compulsory bytes.
+    `flop`; `arithmetic_intensity` is over the compulsory bytes. `gradients` counts the tensors that autograd was asked
+    for the gradients of.
     """
 
     flop: float
@@ -93,6 +94,7 @@ class Cost:
     eager_bytes: float = -1.0
     working_set_bytes: float = -1.0
     operators: tuple[OperatorCost, ...] = ()
+    gradients: int = 0
 
     def __post_init__(self) -> None:
         for name in ("eager_bytes", "working_set_bytes"):

@@ -38,7 +38,7 @@ class CostMode(TorchDispatchMode):
     def __init__(self, resident: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.operators: list[OperatorCost] = []
-        self.backward = False  # whether what runs now is for gradients
+        self.gradients = 0  # of so many tensors, where what runs now is for gradients
         self.leaves: dict[int, tuple[torch.Tensor, torch.Tensor | None]] = {}
         self._resident = resident
         self._ledger = Ledger()
@@ -51,7 +51,9 @@ class CostMode(TorchDispatchMode):
         compulsory = amount(self._ledger.read) + amount(self._ledger.write) + written
         flop = sum(each.flop or 0.0 for each in self.operators)
         touched = float(self._ledger.working_set_bytes)
-        return Cost(float(flop), float(min(compulsory, eager)), float(eager), touched, tuple(self.operators))
+        return Cost(
+            float(flop), float(min(compulsory, eager)), float(eager), touched, tuple(self.operators), self.gradients
+        )
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operator and count it; a composite operator is first decomposed into its parts."""
@@ -96,7 +98,7 @@ class CostMode(TorchDispatchMode):
         form = form_of(call, kind)
         self.operators.append(
             OperatorCost(
-                call.full_name, flop, read, written, dtype_of(call), shapes, kind, matmuls, form, self.backward
+                call.full_name, flop, read, written, dtype_of(call), shapes, kind, matmuls, form, self.gradients > 0
             )
         )
 

@@ -89,7 +89,7 @@ def _backward(counting: CostMode, inputs: list[Any], results: Any) -> Any:
         hint = "Describe an input with array(..., requires_grad=True), or pass a module with parameters."
         raise ArgumentError("cost", "backward", True, "a callable with a result that requires a gradient", hint)
     upstream = [torch.ones_like(out) for out in outputs]
-    counting.backward = True
+    counting.gradients = len(wanted)
     with counting:
         return torch.autograd.grad(outputs, list(wanted.values()), upstream, allow_unused=True)
 

@@ -60,14 +60,16 @@ def behind_transpose_s(each: OperatorCost, before: str, model: DeviceModel) -> f
     return max(0.0, linear - module - transpose)
 
 
-def of_backward(model: DeviceModel) -> tuple[float, float]:
-    """What autograd costs the host: at once for the whole backward, and how many times an operator's own call each.
+def of_backward(model: DeviceModel, gradients: int) -> tuple[float, float]:
+    """What autograd costs the host: at once for so many gradients, and how many times an operator's own call each.
 
     Nothing, and once, where it was not measured.
     """
-    if not (model.has("host.backward") and model.has("host.backward-operator")):
+    names = ("host.backward", "host.backward-gradient", "host.backward-operator", REFERENCE)
+    if not all(map(model.has, names)):
         return 0.0, 1.0
-    return model.value("host.backward"), model.value("host.backward-operator") / model.value(REFERENCE)
+    once, gradient, operator, relu = map(model.value, names)
+    return once + gradient * gradients, operator / relu
 
 
 def _nearest(each: OperatorCost) -> Iterator[str]:

@@ -90,24 +90,30 @@ class Clocks(NamedTuple):
 
 
 def operator_times(
-    kernels: Sequence[OperatorCost], model: DeviceModel, how: How, working_set: float, tf32: bool
+    kernels: Sequence[OperatorCost],
+    model: DeviceModel,
+    how: How,
+    working_set: float,
+    tf32: bool,
+    gradients: int = 0,
 ) -> tuple[OperatorTime, ...]:
     """Every kernel's times. In a graph the host issues none of them; a compiled form's call is paid with its first."""
-    costs = _host_costs(kernels, model, how)
+    costs = _host_costs(kernels, model, how, gradients)
     return tuple(
         operator_time(each, model, working_set, tf32=tf32, host_s=host_s)
         for each, host_s in zip(kernels, costs, strict=True)
     )
 
 
-def _host_costs(kernels: Sequence[OperatorCost], model: DeviceModel, how: How) -> Iterator[float | None]:
+def _host_costs(
+    kernels: Sequence[OperatorCost], model: DeviceModel, how: How, gradients: int
+) -> Iterator[float | None]:
     """What replaces the host cost of each kernel's class."""
-    begun, (at_once, times) = False, of_backward(model) if how == "eager" else (0.0, 1.0)
+    at_once, times = of_backward(model, gradients) if gradients and how == "eager" and model.is_gpu else (0.0, 1.0)
     for place, each in enumerate(kernels):
         if each.backward and how == "eager" and model.is_gpu:
-            own = model.value(f"host.{host_class(each, model)}")
-            yield own * times + (0.0 if begun else at_once)
-            begun = True
+            yield model.value(f"host.{host_class(each, model)}") * times + at_once
+            at_once = 0.0  # with the first
         elif how == "graph":
             yield 0.0
         elif how == "compiled" and place == 0:
@@ -200,7 +206,7 @@ def predict(
     if how == "graph" and not model.is_gpu:
         raise ArgumentError("predict", "how", how, f"eager or compiled on {model.device}", "A CUDA Graph needs a GPU.")
     work = _cost(fn_or_cost, args, backward, model)
-    times = operator_times(_kernels(work, model, how, dtype), model, how, work.working_set_bytes, tf32)
+    times = operator_times(_kernels(work, model, how, dtype), model, how, work.working_set_bytes, tf32, work.gradients)
     return _prediction(work, times, model, how, calls)
 
 

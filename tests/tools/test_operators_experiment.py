@@ -107,7 +107,6 @@ def test_gradients_do_not_add_up_and_the_inputs_stay() -> None:
 
 UNKNOWN = {
     "sort": "aten.sort", "topk": "aten.topk", "interpolate": "aten.upsample_bilinear2d", "adam": "TraceError",
-    "encoder_layer": "aten._transformer_encoder_layer_fwd",
 }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from brrr.counting.cost import OperatorCost
 from brrr.counting.mode import CostMode
+from brrr.gpu.precision import float32_recurrence
 from brrr.roofline.calibrate import gpu_layers, part
 from brrr.roofline.calibrate.gpu_products import log_uniform
 from brrr.roofline.calibrate.gpu_times import Prepare, Row, measure_sweep, pool, taken
@@ -118,7 +119,7 @@ def dropped_is_right(found: Tensor, x: Tensor) -> bool:
 
 
 COLUMNS = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written", "flop")
-SHARE_S = 18.0
+SHARE_S = 40.0
 QUICK_S = 0.3
 MOST_BYTES = 5e8
 MEMORY_SHARE = 16
@@ -138,7 +139,7 @@ def sweep_operators(found: Findings) -> None:
     calls = [*_calls(pools, most), *gpu_layers.calls(pools, 0.01 if found.quick else 1.0)]
     random.Random(0).shuffle(calls)  # where time runs out, some of each are there
     share_s = QUICK_S if found.quick else min(SHARE_S, 0.9 * found.left_s)
-    with torch.no_grad():
+    with torch.no_grad(), float32_recurrence():  # which convolutions share
         measure_sweep("operators", COLUMNS, calls, share_s, found, "torch's operators")
     del pools, calls
     torch.cuda.empty_cache()

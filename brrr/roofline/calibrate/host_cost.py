@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
@@ -23,8 +23,8 @@ SIDE = 8
 PRODUCT_SIDE = 128
 """Products on a GPU are larger: up to 16 x 16 the library has a way of its own, which costs the host a quarter less."""
 
-CHAINS = 1, 33
-"""Relus in a chain, whose difference tells what autograd costs for each."""
+MANY = 17
+"""So many relus in a chain, and tensors in a sum, tell what autograd costs for each."""
 
 LIMIT = 1e-2
 """Relative error allowed of a result; TF32 or fast exponentials stay below, a wrong operator does not."""
@@ -135,27 +135,31 @@ def _larger(device: str) -> list[Operator]:
 
 
 def measure_backward(device: str, found: Findings) -> None:
-    """What autograd costs the host: `host.backward` at once, `host.backward-operator` for each operator.
+    """What autograd costs the host, on graphs that are kept, with a relu by turns as in `measure_host`.
 
-    By chains of one and of many relus whose graphs are kept, with a relu by turns, as in `measure_host`.
+    `host.backward-operator` for each operator, by chains of one relu and of many; `host.backward-gradient` for each
+    tensor that a gradient is asked for, by a sum of many whose first or all are asked for; `host.backward` at once.
     """
-    reference, seconds, costs, beside = reference_call(device), min(0.25, found.left_s / 6), [], []
-    for length in CHAINS:
-        x = torch.rand(SIDE, SIDE, device=device, requires_grad=True)
-        with torch.enable_grad():
-            y = reduce(lambda y, _: torch.relu(y), range(length), x)
-        above = torch.ones_like(y)
-        call = partial(torch.autograd.grad, y, x, above, retain_graph=True)
-        part.close(call()[0], above.double(), LIMIT, "the gradient of relus")
-        cost, relu = issue_estimates([call, reference], waiting(device), seconds)
-        costs.append(cost)
-        beside.append(relu.median)
-    short, long = (cost * (found.measured[REFERENCE].value / relu) for cost, relu in zip(costs, beside, strict=True))
-    each = (long - short) * (1 / (CHAINS[1] - CHAINS[0]))
-    if each.median > 0:
-        found.measured["host.backward-operator"] = Peak.time(each, operator="relu's gradient, by autograd")
-    if (once := short - each).median > 0:
-        found.measured["host.backward"] = Peak.time(once, operator="torch.autograd.grad")
+    xs = [torch.rand(SIDE, SIDE, device=device, requires_grad=True) for _ in range(MANY)]
+    with torch.enable_grad():
+        relu, added = torch.relu(xs[0]), reduce(torch.add, xs)
+        relus = reduce(lambda y, _: torch.relu(y), range(MANY), xs[0])
+    asked = ((relu, xs[:1]), (relus, xs[:1]), (added, xs[:1]), (added, xs))
+    one, chain, first, every = (_gradient_cost(y, wanted, found) for y, wanted in asked)
+    operator, gradient = (chain - one) * (1 / (MANY - 1)), (every - first) * (1 / (MANY - 1))
+    for name, cost in (("-operator", operator), ("-gradient", gradient), ("", one - operator - gradient)):
+        if cost.median > 0:
+            found.measured[f"host.backward{name}"] = Peak.time(cost, operator="torch.autograd.grad of relus and sums")
+
+
+def _gradient_cost(y: torch.Tensor, wanted: Sequence[torch.Tensor], found: Findings) -> Estimate:
+    """Seconds that the host takes for the gradients of relus or sums of positive numbers, at its usual speed."""
+    device, above = y.device.type, torch.ones_like(y)
+    call = partial(torch.autograd.grad, y, wanted, above, retain_graph=True)
+    part.close(call()[-1], above.double(), LIMIT, "the gradient of relus or sums")
+    seconds = min(0.25, found.left_s / 6)
+    cost, beside = issue_estimates([call, reference_call(device)], waiting(device), seconds)
+    return cost * (found.measured[REFERENCE].value / beside.median)
 
 
 def reference_call(device: str) -> Callable[[], Any]:
