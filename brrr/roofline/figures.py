@@ -60,16 +60,17 @@ def behind_transpose_s(each: OperatorCost, before: str, model: DeviceModel) -> f
     return max(0.0, linear - module - transpose)
 
 
-def of_backward(model: DeviceModel, gradients: int) -> tuple[float, float]:
-    """What autograd costs the host: at once for so many gradients, and how many times an operator's own call each.
+def of_training(model: DeviceModel, gradients: int) -> tuple[float, float, float]:
+    """What autograd costs the host: how many times an operator's usual cost, in forward and backward; seconds at once.
 
-    Nothing, and once, where it was not measured.
+    The last are for the backward of so many gradients. 1, 1 and none, where it was not measured.
     """
     names = ("host.backward", "host.backward-gradient", "host.backward-operator", REFERENCE)
-    if not all(map(model.has, names)):
-        return 0.0, 1.0
+    if not all(map(model.has, (*names, "host.pointwise-grad"))):
+        return 1.0, 1.0, 0.0
     once, gradient, operator, relu = map(model.value, names)
-    return once + gradient * gradients, operator / relu
+    noting = model.value("host.pointwise-grad") / model.value("host.pointwise")
+    return noting, operator / relu, once + gradient * gradients
 
 
 def _nearest(each: OperatorCost) -> Iterator[str]:

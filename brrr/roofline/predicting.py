@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.roofline.device_model import DeviceModel, Where, model_of
-from brrr.roofline.figures import WHOLE, behind_transpose_s, host_class, of_backward
+from brrr.roofline.figures import WHOLE, behind_transpose_s, host_class, of_training
 from brrr.roofline.lowering import as_on_gpu, fused, is_special, operations
 from brrr.roofline.peaks import DTYPES, short
 from brrr.roofline.prediction import How, Prediction, bound_of
@@ -109,11 +109,13 @@ def _host_costs(
     kernels: Sequence[OperatorCost], model: DeviceModel, how: How, gradients: int
 ) -> Iterator[float | None]:
     """What replaces the host cost of each kernel's class."""
-    at_once, times = of_backward(model, gradients) if gradients and how == "eager" and model.is_gpu else (0.0, 1.0)
+    trained = how == "eager" and model.is_gpu and gradients > 0
+    forward, backward, at_once = of_training(model, gradients) if trained else (1.0, 1.0, 0.0)
     for place, each in enumerate(kernels):
-        if each.backward and how == "eager" and model.is_gpu:
-            yield model.value(f"host.{host_class(each, model)}") * times + at_once
-            at_once = 0.0  # with the first
+        if trained:
+            own = model.value(f"host.{host_class(each, model)}")
+            yield own * (backward if each.backward else forward) + at_once * each.backward
+            at_once = 0.0 if each.backward else at_once  # with the first
         elif how == "graph":
             yield 0.0
         elif how == "compiled" and place == 0:

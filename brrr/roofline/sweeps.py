@@ -99,6 +99,11 @@ CLASSES = Hyperparameters((5.0, 4.5, 6.0, 27.0), size=0.36, noise=0.06, mean=3.0
 """Of a class of operators: by elements, length of a line, bytes of an element, lines of whole vectors."""
 OPERATORS = Hyperparameters((10.0, 5.0, 5.0, 1.0), size=0.17, noise=0.0, mean=0.65)
 """Of one operator beyond its class, by the same."""
+LAYERS = Hyperparameters((6.0, 6.0, 4.5, 6.0, 27.0), size=0.8, noise=0.06, mean=3.0)
+"""Of LAYER_KINDS: by FLOP, bytes, length of a line, bytes of an element, lines of whole vectors."""
+LAYER = Hyperparameters((6.0, 6.0, 4.0, 4.0, 6.0), size=0.5, noise=0.0, mean=1.0)
+"""Of one operator of these beyond its group, by the same; both by leaving one out, on one H200's sweep."""
+LAYER_KINDS = ("convolution", "attention", "index", "pooling", "loss")
 VECTOR = 4
 """Elements that torch's norms and reductions load at once, where lines are a multiple of them."""
 
@@ -201,8 +206,10 @@ def product_point(product: Matmul, speeds: Speeds) -> Features:
 def operator_point(each: OperatorCost) -> Features:
     """Where an operator's call lies among others of it."""
     itemsize, form = ITEMSIZE.get(each.dtype, 4), each.form
-    elements = form.lines * form.length or each.bytes / 2 / itemsize
     whole = form.length % VECTOR == 0
+    if each.kind in LAYER_KINDS:
+        return *(math.log2(max(1.0, x)) for x in (each.flop or 0.0, each.bytes, form.length)), float(itemsize), whole
+    elements = form.lines * form.length or each.bytes / 2 / itemsize
     return math.log2(max(1.0, elements)), math.log2(max(1, form.length)) if form.name else 0.0, float(itemsize), whole
 
 
@@ -219,7 +226,8 @@ def made_of(peaks: Peaks, product_s: ProductModel, operator_s: Callable[[Operato
         group.add(product, product_point(product, speeds), math.log(time_s / modelled), LIMIT)
     operators: dict[tuple[str, str], Group] = {}
     for each, time_s in swept_operators(peaks.sweeps.get("operators")):
-        group = operators.setdefault((each.kind, each.form.name), Group(CLASSES, OPERATORS))
+        prior = (LAYERS, LAYER) if each.kind in LAYER_KINDS else (CLASSES, OPERATORS)
+        group = operators.setdefault((each.kind, each.form.name), Group(*prior))
         residual = math.log(time_s / operator_s(each))
         group.add(_call(each), operator_point(each), residual, name=name_on_gpu(each))
     return Corrections(products, operators)

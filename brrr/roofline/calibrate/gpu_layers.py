@@ -56,6 +56,12 @@ def _image(draw: random.Random, elements: float) -> Shape:
     return max(1, round(elements / channels / side**2)), channels, side, side
 
 
+def _with_channels(draw: random.Random, elements: float) -> Sequence[Shape]:
+    """An image, and a weight and a bias for each channel: without them a GPU's library is not asked."""
+    image = _image(draw, elements)
+    return image, image[1:2], image[1:2]
+
+
 def _filtered(size: int, groups: str = "") -> Shapes:
     """An image, and a convolution's weight of that size for it."""
 
@@ -125,7 +131,7 @@ def _forward() -> Mapping[str, Layer]:
         "causal attention": Layer(partial(f.scaled_dot_product_attention, is_causal=True), _heads, 1e7),
         "max pooling": Layer(lambda x: f.max_pool2d(x, 3, 2, 1), _one(_image)),
         "average pooling": Layer(lambda x: f.avg_pool2d(x, 2), _one(_image)),
-        "batch norm of images": Layer(lambda x: f.batch_norm(x, None, None, training=True), _one(_image)),
+        "batch norm of images": Layer(lambda x, w, b: f.batch_norm(x, None, None, w, b, True), _with_channels),
         "group norm of images": Layer(lambda x: f.group_norm(x, 1), _one(_image)),
         "select rows": Layer(lambda x, at: x.index_select(0, at), _table, places=0),
         "embedding": Layer(lambda x, at: f.embedding(at, x), _table, places=0),
@@ -165,9 +171,9 @@ def layers() -> Mapping[str, Layer]:
 # ---------------------------------------------------------------------------------------------------------------------
 # Calls of the sweep.
 
-SIZES = 8
+SIZES = 16
 """Calls of each operator and data type, one from each of so many equal parts of the range of sizes."""
-LEAST = 1e3
+LEAST = 1e4
 LIMITS = {"float32": 5e-4, "bfloat16": 5e-2}
 """Relative errors (Frobenius) that a right result stays below; a gradient in bfloat16 sums rounded numbers."""
 
