@@ -119,7 +119,7 @@ def dropped_is_right(found: Tensor, x: Tensor) -> bool:
 
 
 COLUMNS = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written", "flop")
-SHARE_S = 40.0
+SHARE_S = 60.0
 QUICK_S = 0.3
 MOST_BYTES = 5e8
 MEMORY_SHARE = 16
