@@ -30,7 +30,7 @@ CLASS: Mapping[str, str] = {
 
 OWN: Mapping[str, str] = {
     "aten.relu": "relu", "aten.clamp": "relu", "aten.clamp_min": "relu", "aten.addmm": "addmm", "aten.clone": "clone",
-    "aten.t": "transpose", "aten.transpose": "transpose", "aten.select": "select", "aten.slice": "select",
+    "aten.t": "transpose", "aten.transpose": "transpose",
     "aten.native_group_norm": "group-norm", "aten.cat": "cat", "aten.constant_pad_nd": "pad",
     "aten._to_copy": "cast", "aten.native_batch_norm": "batch-norm", "aten._fused_rms_norm": "rms-norm",
 }  # fmt: skip
@@ -139,12 +139,8 @@ def _times(peak: Peak, by: float) -> Peak:
 # The memory's term: how long bytes take, from the level of memory that holds the working set.
 
 
-def memory_s(
-    model: DeviceModel, read: float, written: float, working_set: float, start_s: float, *, in_place: bool = False
-) -> float:
+def memory_s(model: DeviceModel, read: float, written: float, working_set: float, start_s: float) -> float:
     """Seconds that reading and writing so many bytes take, without the `start_s` that every operator has.
-
-    `in_place`: what is written is what was read, so that a cache has to hold half as much.
 
     `working_set` are the bytes that the whole call touches: what does not fit into a cache comes from the level below.
     More bytes never take less time, whatever the curves look like.
@@ -157,10 +153,8 @@ def memory_s(
     traffic = traffic_kind(read, written)
     sustained, single = _curves(model, traffic)
     passing = single_pass_s(model.curves[single], moved, start_s)
-    if in_place:
-        passing = min(passing, 2 * single_pass_s(model.curves[single], moved / 2, start_s))
     model.use(single, model.curves[single].at(moved), model.curves[single].points[0][1])
-    rate = level_rate(model.curves[sustained], max(working_set, moved / 2 if in_place else moved))
+    rate = level_rate(model.curves[sustained], max(working_set, moved))
     model.use(sustained, rate, model.curves[sustained].points[0][1])
     return max(passing, moved / rate)
 

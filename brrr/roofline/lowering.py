@@ -102,8 +102,6 @@ def fused(cost: Cost) -> tuple[OperatorCost, ...]:
     [('fused(aten.cos, aten.cos)', 8000000.0)]
     """
     groups = _groups([each for each in cost.operators if each.kind != "view"])
-    if len(groups) == 1 and len(groups[0]) > 1:
-        return (_compulsory(groups[0], cost.bytes),)
     return tuple(group[0] if len(group) == 1 else _merged(group) for group in groups)
 
 
@@ -127,11 +125,6 @@ def _merged(group: Sequence[OperatorCost]) -> OperatorCost:
     for before, each in pairwise(group):
         read += max(0.0, each.read_bytes - before.written_bytes)
     return _kernel(group, read, group[-1].written_bytes)
-
-
-def _compulsory(group: Sequence[OperatorCost], nbytes: float) -> OperatorCost:
-    written = min(group[-1].written_bytes, nbytes)
-    return _kernel(group, nbytes - written, written)
 
 
 def _kernel(group: Sequence[OperatorCost], read: float, written: float) -> OperatorCost:

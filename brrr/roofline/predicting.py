@@ -136,15 +136,9 @@ def run_clocks(times: Sequence[OperatorTime], model: DeviceModel, how: How, call
     if how == "graph":
         inside = span_s(steps, model.value("gap.graph") if len(steps) > 1 else 0.0)
         steps = [Issued(replay_s(times, model), inside or None)]
-        between = replay_gap_s(model) if calls > 1 else 0.0
     span = span_s(steps, between)
     host = sum(step.host_s for step in steps)
     return Clocks(host, period_s(steps, calls, between), period_s(steps, 1, between), span)
-
-
-def replay_gap_s(model: DeviceModel) -> float:
-    """From the end of one replay to the start of the next; as in a stream where it was not measured."""
-    return model.value("gap.replay" if model.has("gap.replay") else "gap.stream")
 
 
 def replay_s(times: Sequence[OperatorTime], model: DeviceModel) -> float:
@@ -167,8 +161,7 @@ def as_graph_s(times: Sequence[OperatorTime], model: DeviceModel) -> float | Non
     gap = model.value("gap.graph") if model.has("gap.graph") else model.value("gap.stream")
     replayed = model.has("graph-replay") or model.has("host.graph-replay")
     inside = span_s([Issued(each.host_s, each.device_s) for each in times], gap)
-    between = replay_gap_s(model) if model.has("gap.replay") else gap
-    return max(inside + between, replay_s(times, model) if replayed else 0.0)
+    return max(inside + gap, replay_s(times, model) if replayed else 0.0)
 
 
 HOWS = ("eager", "graph", "compiled")

@@ -18,10 +18,6 @@ from brrr.roofline.sweeps import Corrections, made_of
 MATRIX_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp64", "int8")
 COMPUTED_IN = {"fp16": "fp32", "bf16": "fp32", "fp8": "fp32"}
 """Plain arithmetic on the short types is done in float32."""
-STEP_S = 1e-6
-"""A step down a column, three times read and once written, where nothing hides the memory's answer; assumed."""
-FEW_COLUMNS, MOST_THREADS = 64, 1024
-"""Of so few columns, torch's softmax gives each to several threads of a block."""
 BY_FLOP = ("convolution", "attention")
 """Kernels with tiles of their own: they count by bytes, and by FLOP at the best rate, where a sweep corrects that."""
 CACHED = 8e6
@@ -123,44 +119,13 @@ def modelled_time(
     if each.matmuls and model.is_gpu and model.sm_count is not None and not by_flop:
         return _tiled(each, model, working_set, tf32, host)
     start = _start_s(each, model) if model.is_gpu else host
-    moving = memory_s(
-        model, each.read_bytes, each.written_bytes, working_set, _stream_start_s(model), in_place=_in_place(each)
-    )
+    moving = memory_s(model, each.read_bytes, each.written_bytes, working_set, _stream_start_s(model))
     if by_flop:
         computing = (each.flop or 0.0) / model.value(f"matmul.{matrix_dtype(each.dtype, tf32)}")
     else:
         computing = compute_s(operations(each) if model.is_gpu else each, model, tf32)
-    waiting = serial_s(each, model) if model.is_gpu else 0.0
-    device = start + max(moving, computing, waiting)
+    device = start + max(moving, computing)
     return OperatorTime(each.name, host, moving, computing, device, each.flop is not None)
-
-
-def serial_s(each: OperatorCost, model: DeviceModel) -> float:
-    """Seconds of what runs one element after the other, however many lines there are: torch's softmax over columns."""
-    if each.kind != "softmax" or each.form.name != "columns":
-        return 0.0
-    model.note("a softmax over columns goes down each in steps: 1 µs a step is assumed, as seen on an H200")
-    return STEP_S * softmax_steps(each.form.length, each.form.lines)
-
-
-def softmax_steps(length: int, columns: int) -> int:
-    """How many steps a softmax of columns takes: a column to a thread, and to several where there are few columns.
-
-    >>> softmax_steps(4096, 1000), softmax_steps(4096, 16)
-    (4096, 64)
-
-    Block sizes as torch chooses them: SpatialSoftMax_getBlockSize in aten/src/ATen/native/cuda/SoftMax.cu.
-    """
-    if columns > FEW_COLUMNS or length < FEW_COLUMNS:
-        return length
-    threads = 1
-    while 2 * threads * columns <= MOST_THREADS and 2 * threads <= length:
-        threads *= 2
-    return -(-length // threads)
-
-
-def _in_place(each: OperatorCost) -> bool:
-    return each.kind == "pointwise" and each.name.endswith("_")
 
 
 def _tiled(each: OperatorCost, model: DeviceModel, working_set: float, tf32: bool, host_s: float) -> OperatorTime:

@@ -20,7 +20,7 @@ from brrr.roofline.calibrate.gpu_bandwidth import measure_bandwidth
 from brrr.roofline.calibrate.gpu_operators import sweep_operators
 from brrr.roofline.calibrate.gpu_products import sweep_products
 from brrr.roofline.calibrate.gpu_times import clock_conditions, gated, own_times
-from brrr.roofline.calibrate.part import Findings, Part, issue_estimates, loop_estimate, measure_products, said
+from brrr.roofline.calibrate.part import Findings, Part, issue_estimates, measure_products, said
 from brrr.roofline.peak import Curve, Peak
 from brrr.running.graphs import capture
 from brrr.timing.calibration import ASSUMED_OWN_S, calibration, graph_gap_s, stream_gaps_s
@@ -92,9 +92,6 @@ CHAIN = 200
 """Kernels in the chain whose gaps are measured."""
 REPEATS = 7
 NODES = (1, 4, 16, 64, 256)
-BUSY_ELEMENTS = 2**22
-"""Of float32: about 8 µs on an H200, twice what replaying costs the host."""
-LONGEST_GAP_S = 10e-6
 
 
 def measure_floor(found: Findings) -> None:
@@ -145,30 +142,6 @@ def measure_replay(found: Findings) -> None:
     found.measured["host.graph-replay"] = replace(
         points[0][1], conditions={"operator": "replay of a graph of one relu"}
     )
-
-
-def measure_between_replays(found: Findings) -> None:
-    """`gap.replay`: from the end of a graph to the start of the next, by graphs of one kernel that lasts a while.
-
-    The host is through long before; what a loop takes beyond the kernel's own time lies between two graphs.
-    """
-    x = torch.rand(BUSY_ELEMENTS, device=GPU)
-    graph = capture(torch.relu, x)
-    graph.output.fill_(torch.nan)
-    part.same(graph.replay(), lambda first, last: x[first:last], "a replayed relu")
-    own = own_times([graph.replay]) or own_times([graph.replay])
-    if own is None:
-        found.note("gap.replay: not measured, since there is no profiler that tells the kernel's own time")
-        return
-    period = loop_estimate(graph.replay, min(0.2, found.left_s / 4), synchronize)
-    gap_s = period.median - own[0].median
-    if not 0 < gap_s < LONGEST_GAP_S:
-        found.note(f"gap.replay: left out: it came out as {gap_s:.3g} s")
-        return
-    by = f"replays of a graph of one relu of {BUSY_ELEMENTS} elements, less its own time"
-    spread = period.high - period.low + own[0].high - own[0].low
-    gap = Estimate(gap_s, max(0.0, gap_s - spread / 2), gap_s + spread / 2, period.n)
-    found.measured["gap.replay"] = Peak.time(gap, by=by, own_times_from="cupti")
 
 
 def _relus(x: torch.Tensor, count: int) -> torch.Tensor:
@@ -240,7 +213,6 @@ PARTS = (
     Part("host", partial(host_cost.measure_host, GPU)),
     Part("host.backward", partial(host_cost.measure_backward, GPU)),
     Part("graph-replay", measure_replay),
-    Part("gap between replays", measure_between_replays),
     Part("host.compiled", partial(host_cost.measure_compiled, GPU), needs_s=20.0),
     Part("sweep of products", sweep_products),
     Part("sweep of operators", sweep_operators),

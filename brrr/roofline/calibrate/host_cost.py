@@ -89,7 +89,6 @@ def operators(device: str) -> list[Operator]:
         Operator("cast", lambda: x.to(torch.float64), a, "x.to(torch.float64)"),
         Operator("batch-norm", lambda: batch_normed(x), batch_normed(a), "batch_norm(x, training=True)"),
         Operator("rms-norm", lambda: rms_normed(x), rms_normed(a), "rms_norm(x)"),
-        Operator("select", lambda: y[0], b[0], "y[0]"),
         Operator("transpose", lambda: x.t(), a.T, "x.t()"),
         Operator("view-shape", lambda: x.view(x.shape), a, "x.view(x.shape)"),
         *_larger(device),
