@@ -100,6 +100,8 @@ def tidy(notebook: Any) -> Any:
         cell.metadata.pop("execution", None)
         for output in cell.get("outputs", []):
             output.get("metadata", {}).pop("execution", None)
+            if "image/png" in output.get("data", {}):  # the same picture for a dark page: of a live one
+                output["data"].pop("text/html", None)
     return notebook
 
 

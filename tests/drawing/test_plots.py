@@ -90,6 +90,7 @@ def test_pictures_are_sharp_and_shown_at_half_their_pixels() -> None:
     assert Image.open(BytesIO(made.png)).size == (600, 400)
     data, metadata = made._repr_mimebundle_()
     assert metadata["image/png"] == {"width": 300, "alt": "nothing"}
+    assert 'alt="nothing"' in data["text/html"] and "data-jp-theme-light" in data["text/html"]
     assert data["text/plain"] == "nothing"
 
 

@@ -191,7 +191,7 @@ def timeline(
     """Show the timelines of an experiment: who did what, when, and who waited; a slider moves along one axis.
 
     >>> timeline("run_ahead", variant="eager", at={"elements": 1024}, source="recorded:h200").text
-    'GPU, one order after the other, elements in each of 20 products 1024: 7 calls, ... without the profiler: ...'
+    'GPU, one launch after the other, elements in each of 20 products 1024: 7 calls, ... without the profiler: ...'
 
     Args:
         name: the experiment, as "run_ahead".

@@ -303,7 +303,7 @@ def test_the_static_edition_has_text_and_picture_but_no_widget(
     shown = explore("matmul", at={"size": 4096}, unlock=asked, source="recorded:h200")
     shown._ipython_display_()
     kinds = [set(data) for data, _ in displayed]
-    assert kinds == [{"text/plain", "text/markdown"}, {"text/plain", "image/png"}][: 2 if answered else 1]
+    assert kinds == [{"text/plain", "text/markdown"}, {"text/plain", "text/html", "image/png"}][: 2 if answered else 1]
     assert displayed[0][0]["text/plain"] == shown.text
     assert shown._panel is None
     if answered:

@@ -562,7 +562,10 @@ def test_every_view_is_static_on_demand(show: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("BRRR_STATIC", "1")
     e = shown(show=show)
     e._ipython_display_()
-    assert [set(data) for data, _ in found] == [{"text/plain", "text/markdown"}, {"text/plain", "image/png"}]
+    assert [set(data) for data, _ in found] == [
+        {"text/plain", "text/markdown"},
+        {"text/plain", "text/html", "image/png"},
+    ]
     assert e.text in found[1][1]["image/png"]["alt"]
     assert e._panel is None
 

@@ -62,8 +62,8 @@ LABELS = {
     "strassen-one": "fused Strassen, one level in every layer",
 }  # fmt: skip
 QUEUE_LABELS = {
-    "module": "two orders a layer", "pycuda": "three orders a layer", "pycuda-fused": "two orders a layer, bias + ReLU",
-    "graph": "one order for all layers",
+    "module": "two launches a layer", "pycuda": "three launches a layer",
+    "pycuda-fused": "two launches a layer, bias + ReLU", "graph": "one launch for all layers",
 }  # fmt: skip
 ARITHMETIC = {"tf32": "TF32", "bf16": "bfloat16"}
 

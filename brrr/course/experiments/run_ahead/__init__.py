@@ -132,13 +132,13 @@ EXPERIMENT = Experiment(
     question="From which size on does the GPU stop waiting for the CPU?",
     axes=(Axis("elements", ELEMENTS, label="elements in each of 20 products (float32)", quick=(1024, 65536, 2**20)),),
     variants=(
-        Variant("eager", "GPU, one order after the other", "cuda"),
+        Variant("eager", "GPU, one launch after the other", "cuda"),
         Variant("graph", "GPU, as one CUDA Graph", "cuda"),
         Variant("cpu", "CPU", "cpu"),
         Variant("queue", "CPU queue (a toy accelerator)", "cpu-queue"),
     ),
     lines=(
-        Line("host", "eager", "host_s", "the CPU: issuing the orders"),
+        Line("host", "eager", "host_s", "the CPU: issuing"),
         Line("busy", "eager", "busy_s", "the GPU: working"),
         Line("period", "eager", "period_s", "the loop"),
         Line("graph", "graph", "period_s", "the loop as a CUDA Graph"),

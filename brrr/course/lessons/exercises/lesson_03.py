@@ -25,7 +25,7 @@ BUDGET_S = 0.2
 
 
 def chatty(x: torch.Tensor) -> torch.Tensor:
-    """Each row less its mean, over its standard deviation: right, but four orders for every row.
+    """Each row less its mean, over its standard deviation: right, but four launches for every row.
 
     >>> import torch
     >>> chatty(torch.tensor([[1.0, 2.0, 3.0]])).tolist()
@@ -57,8 +57,8 @@ def grade_chatty(quiet: Any) -> Mark:
         return Mark("wrong", f"with new numbers in the same tensor, {mistake[0]}", "Compute the result at each call.")
     found = f"it is {units.ratio(ratio)} as fast as the loop ({_badge(device)})."
     if ratio >= WANTED:
-        return Mark("right", f"{found} The work is the same, the paper is not: a few orders for all rows.")
-    hint = "Each row still gets orders of its own. mean and std take all rows at once, with dim=1 and keepdim=True."
+        return Mark("right", f"{found} The work is the same, the overhead is not: a few launches for all rows.")
+    hint = "Each row still gets launches of its own. mean and std take all rows at once, with dim=1 and keepdim=True."
     return Mark("wrong", f"the result is right, but {found} {units.ratio(WANTED)} is wanted.", hint)
 
 

@@ -119,9 +119,9 @@ def grade_terms(terms: Any, products: Any, faster: Any) -> Mark:
     if terms != TERMS:
         return Mark("wrong", f"{terms} terms of {TERM_BITS} bits hold {TERM_BITS * terms:g} bits.", "24 are needed.")
     if products != PRODUCTS:
-        hint = {TERMS**2: "That is every pair. Which are below the last bit?", TERMS: "Not only a term with its like."}
+        slips = {TERMS**2: "That is every pair. Which are below the last bit?", TERMS: "Not only a term with its like."}
         usual = "Terms i and j make a product of 2^(-8(i + j)): count the pairs with i + j below 3, from 0 on."
-        return Mark("wrong", f"not {products} products.", hint.get(products, usual))
+        return Mark("wrong", f"not {products} products.", slips.get(products, usual))
     if not math.isclose(faster, FASTER, rel_tol=0.02):
         hint = "The ratio of the rates is for one product; here there are several."
         return Mark("wrong", f"`faster` is {faster:g}.", hint)
