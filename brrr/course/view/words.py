@@ -151,7 +151,10 @@ def nothing_here(scene: Scene) -> str:
 
 def in_figure(scene: Scene) -> str:
     """The message in the middle of the figure."""
-    return scene.message or ("" if scene.lines else nothing_here(scene))
+    if scene.message or not scene.lines:
+        return scene.message or nothing_here(scene)
+    empty = scene.on and not scene.source.live and not scene.view.is_bars and not any(scene.data.values())
+    return "Nothing was recorded with these settings: move a slider." if empty else ""
 
 
 def _no_datasheet(scene: Scene) -> str:
