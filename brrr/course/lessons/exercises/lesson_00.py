@@ -52,7 +52,7 @@ def end_us(launches_us: Sequence[float], kernels_us: Sequence[float]) -> float:
     """When the last kernel is done: each starts when it is launched, and when the one before it is done.
 
     >>> end_us([10, 10], [2, 2]), end_us([10, 10], [50, 2])
-    (22, 62)
+    (22.0, 62.0)
     """
     launched = done = 0.0
     for launch, kernel in zip(launches_us, kernels_us, strict=True):
