@@ -50,7 +50,7 @@ doctor()
 # | PREDICTED | calculated, not measured; drawn dashed |
 #
 # Point at a word with dots below it, as [[median]], and what it means appears. All of them stand in
-# [the glossary](../docs/glossary.md).
+# the course's docs/glossary.md.
 
 # %% [markdown] tags=["guess"]
 # ## Guess first

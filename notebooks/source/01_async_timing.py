@@ -103,7 +103,7 @@ compare(r, "timers", timers, truth="measure", **small)
 #
 # The remedy: many calls between *two* events, divided by their number. The wait and the pair are shared by all of them. It is right
 # wherever the GPU, and not the host, sets the pace. `measure` also holds the queue until all is issued, and reads each kernel's own
-# time from the profiler: see [docs/timer.md](../docs/timer.md).
+# time from the profiler: see the course's docs/timer.md.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: the whole story

@@ -182,4 +182,5 @@ claims("09b")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Back to your own work: [the cheat sheet](../docs/cheatsheet.md) has every lesson's lines on one page.
+# Back to your own work: the course's docs/cheatsheet.md has every lesson's lines on one page. Not read yet?
+# [08b · Why fetch the same weights at each step?](08b_persistent.ipynb)
