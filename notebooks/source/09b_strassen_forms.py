@@ -110,7 +110,7 @@ for name, y in {"a in two terms": two @ b, "matmul": matmul(a, b, inner="fp16x3"
 #
 # **Somebody has to choose.** `matmul` asks how accurate the product must be, predicts time and error of every way, and takes
 # the one that should be the fastest of those accurate enough; `plan` says which, and why. `fuse` makes a chain of linear layers a
-# fused one, with the same parameters. It trains, too: its kernels keep each layer's output for the way back.
+# fused one, with the same parameters. It trains, too.
 
 # %% tags=["explore"]
 display(drawing("strassen-frontier"))
@@ -182,5 +182,4 @@ claims("09b")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Back to your own work: the course's docs/cheatsheet.md has every lesson's lines on one page. Not read yet?
-# [08b · Why fetch the same weights at each step?](08b_persistent.ipynb)
+# Every lesson's lines stand in docs/cheatsheet.md; not read yet is perhaps [08b](08b_persistent.ipynb).
