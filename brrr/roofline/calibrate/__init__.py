@@ -32,7 +32,7 @@ QUICK_S = {"cpu": 6.0, GPU: 10.0}
 def calibrate(
     device: str | None = None,
     *,
-    budget_s: float = 60.0,
+    budget_s: float = 100.0,
     quick: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Peaks:
