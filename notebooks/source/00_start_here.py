@@ -21,8 +21,8 @@ factory()
 # %% [markdown] tags=["question"]
 # Your program runs on the [[host]], the computer with the CPU. The GPU is the [[device]]. For each operation the host issues a
 # [[kernel]], a function that runs on the GPU: this [[kernel launch|launch]] only puts it at the end of a [[stream]], a queue. The GPU
-# takes one kernel after the other from there, reads numbers from its memory, computes, and writes the results back. The
-# picture tells it as a town, too; the course needs only its real names.
+# takes one kernel after the other from there, reads numbers from its memory, computes, and writes the results back. In grey,
+# the picture compares the parts with an office, a factory and a warehouse; the course uses the real names.
 #
 # So four things can set the pace. Which one does is called the [[regime]], and most lessons ask for it:
 #
@@ -83,7 +83,8 @@ compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
 
 # %% [markdown] tags=["explore"]
 # Now move the slider of the figure above to the right, with the mouse or the arrow keys, and read the line of text
-# above the figure. Where do the lines cross, if they do? In which regime is the GPU at the left end, and in which at the right?
+# above the figure. Where do the lines cross, if they do? At the left end the GPU's time is
+# overhead, at the right end compute.
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: a hundred kernels
@@ -100,7 +101,7 @@ check("00-launches", microseconds=...)
 # ## Your turn: kernels of any length
 #
 # `finished` gets two lists: how long the host takes for each launch, and how long each kernel runs. It should return when the
-# last kernel is done. Now and then its GPU runs a kernel before it is launched. Mend the line, then write `finished=finished`.
+# last kernel is done. It lets kernels run before they are launched. Mend it, then write `finished=finished`.
 
 
 # %% tags=["your-turn", "exercise:00-queue", "makes"]

@@ -115,11 +115,11 @@ display(
 #   multiprocessors. In the figure, the *graph* stays flat at small sizes with the host out of the way. More work a kernel helps
 #   (lesson 04b).
 # - **a skinny product**: few rows times a large matrix read all of the weights, however few the rows. The GPU is busy all the while:
-#   more rows are nearly free (lesson 07).
+#   a few rows more are nearly free (lesson 07).
 #
 # `nvidia-smi` cannot tell them apart: it calls a GPU fully utilised when *some* kernel was running, however little it does.
-# `scaling_test` doubles the batch, and looks at the GPU's idle time and at the bytes before it judges. Where twice the
-# rows take less time, the library has changed to another kernel. It takes your own function too:
+# `scaling_test` doubles the batch and looks: much idle time means overhead; little, and bytes that hardly grow, a skinny product;
+# else an under-filled GPU. Where twice the rows take less time, the library has changed to another kernel. It takes your own function too:
 # `scaling_test(make, batch)`.
 
 # %% tags=["explore"]

@@ -50,14 +50,14 @@ compare_growth(g, "occupancy", lines, blocks=(1, 132))
 # [[latency-bound]], and the other multiprocessors have nothing to do: they can serve more blocks in the same time.
 #
 # **Little's law**: bytes in flight = bandwidth × latency. More bytes are in flight with more warps on a multiprocessor
-# ([[occupancy]]), or with more loads in each thread. Either fills the memory; full occupancy alone does not, if each thread
+# ([[occupancy]]), or with more loads in each thread. Either can keep the memory busy; full occupancy alone may not, if each thread
 # waits for every load. From some number of bytes on, the memory itself is the limit: [[memory-bound]].
 #
 # **Where the lines dent.** A multiprocessor holds eight of these blocks. One block more than all of them hold has to wait for
 # a place, and then runs alone: a [[wave]] of its own.
 #
-# So a time that is *flat with size* has three usual causes: [[host overhead]], an under-filled GPU, or a
-# shape that uses a part of each tile (lesson 07). A CUDA Graph removes the first and not the second.
+# So a time that is *flat with size* has three usual causes: [[host overhead]], an under-filled GPU, or a skinny
+# product (lesson 07). A CUDA Graph removes the first and not the second.
 #
 # </details>
 

@@ -97,7 +97,7 @@ compare(r, "mlp", ways, **at)
 # Each rung skips some host work: functions skip the modules, a script skips Python, the rewrite skips dispatcher and
 # allocator. A compiler writes kernels of its own, but checks its assumptions at each call, and issues kernels too. The graph skips all
 # of it: every [[kernel launch]] was recorded once, and the whole list goes to the GPU in one. What is left is the GPU's own time,
-# and the small gaps between its kernels. All layers in one kernel are lesson 06b.
+# and the small gaps between its kernels: where kernels take longer than issuing them, a graph gains little.
 #
 # Beside the measured times stand predicted ones; where one is missing, the predictor has no model of that way's host work. It
 # knows how large a product is, but not which of its kernels the library takes.

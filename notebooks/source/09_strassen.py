@@ -7,8 +7,8 @@
 # %% [markdown] tags=["question"]
 # # 09 · Faster than the peak?
 #
-# A product of two n × n matrices takes 2n³ FLOP, and a datasheet says how many FLOP a GPU does in a second. So much for the
-# fastest time, one would think. In 1969 Volker Strassen did with seven products what takes eight. **Can a product be faster
+# A product of two n × n matrices takes 2n³ FLOP, and a datasheet says how many FLOP a GPU does in a second. One
+# over the other is the shortest time, one would think. In 1969 Volker Strassen needed seven products where the textbook needs eight. **Can a product be faster
 # than the hardware's peak?**
 
 # %% tags=["setup", "question"]
@@ -27,8 +27,8 @@ factory("compute", detail="sm")
 # touch each element a few times; the products touch each one n times. The right matrix may be a network's weights: their sums
 # are made once, beforehand (*prepared*).
 #
-# We run it in float32 without [[tensor core|tensor cores]], against cuBLAS's product. The levels' products are cuBLAS's own, too:
-# all that differs is Strassen's.
+# We run it in float32 without [[tensor core|tensor cores]], against cuBLAS's product (*SGEMM*). The levels' products are cuBLAS's own,
+# too: the only difference is the algorithm.
 
 # %% tags=["guess"]
 g = guess("With one level, a float32 product of size 8192 is faster by a factor of ...", unit="x")
@@ -52,14 +52,14 @@ compare_speedup(g, "strassen", levels, **at)
 #
 # 8/7 a level is the bound if the additions cost nothing and the library is as good at half the size. The additions are pointwise
 # kernels: [[memory-bound]]. They grow with n², the arithmetic with n³: the smaller the matrices, the lower the
-# [[arithmetic intensity]], and the more of the gain they take. What exceeds the bound fills the GPU better (below).
+# [[arithmetic intensity]], and the more of the gain they take. What exceeds the bound comes from a fuller GPU (below) or another kernel.
 #
 # For the same reason a level pays later **with tensor cores**. In TF32 the arithmetic takes a fraction of the time, and the additions
 # move the same bytes.
 #
 # </details>
 #
-# Step through it with whole numbers. The buffers in the middle are all that travels.
+# Step through it with whole numbers. Only the sums and products in the middle go through memory.
 
 # %% tags=["explain"]
 drawing("strassen-flow", step=12)
@@ -86,13 +86,12 @@ compare_published(s)
 # which fill the waves better. So part of that gain was never Strassen's: a better choice of tiles has it too. Choose the H200: what
 # is left?
 #
-# **Heavier weights.** Upwards in the table, a level loses. With few rows the product waits for its weights, and seven
-# buffers of a quarter each are 7/4 of the bytes. In the first drawing below, move *batch*: when does arithmetic take longer than
+# **Heavier weights.** With fewer rows a level loses. The product then waits for its weights, and seven buffers of a quarter each
+# are 7/4 of the bytes. In the first drawing below, move *batch*: when does arithmetic take longer than
 # the bytes?
 #
 # **Faster than the peak?** No multiplier works faster than it can. The *actual* rate counts what was multiplied: 7/8 of the
-# FLOP a level. The [[effective rate]] counts what you asked for, 2n³, and may pass the peak. Both are honest if they say which
-# they are. In the second drawing, move *levels*: the roof rises at the right, and falls at the left, where additions weigh most.
+# FLOP a level. The [[effective rate]] counts what you asked for, 2n³, and may pass the peak. Both are honest. In the second drawing, move *levels*: the roof rises at the right, and falls at the left, where additions weigh most.
 
 # %% tags=["explain"]
 display(drawing("strassen-bytes"), drawing("strassen-roofline", level=3))
@@ -103,8 +102,9 @@ display(drawing("strassen-bytes"), drawing("strassen-roofline", level=3))
 # The effective rate over the size. Find the size from which each level wins. Does a level anywhere gain more than 8/7 over
 # *sgemm*? Then think of waves, and of [[tile quantisation]]. What do odd sizes cost? (They are single markers.)
 #
-# Below it, the source's table beside ours: one level in each layer of the network, over PyTorch and over fusion; then, over
-# PyTorch, *StrassenMLP*, which chooses levels and products by size. These are times of a loop, [[host overhead]] included.
+# Below it, the source's table, then ours: one level in each layer of the network, over PyTorch and over fusion; then, over
+# PyTorch, *StrassenMLP*, which chooses levels and products by size. These are times of a loop, [[host overhead]] included: on narrow layers
+# it decides.
 
 # %% tags=["explore"]
 rates = [f"sgemm strassen {level} prepared" for level in (1, 2, 3, 4)]
@@ -114,7 +114,7 @@ display(explore("strassen", at=at, lines=rates, show="rate"), strassen_table(lay
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: from which size on?
 #
-# T(n) = a n³ + b n²: arithmetic, and what touches each element once. Two sizes give a and b of a line; both lines
+# T(n) = a n³ + b n²: arithmetic, and what touches each element once. Two sizes give a and b of one curve; both curves
 # give the n from which a level pays. *Calculate* it from two sizes of the slider, `sizes`: `classical` and `strassen` map them
 # to seconds, `crossing` returns n, or `float("inf")` for never. Then compare with the figure.
 
@@ -132,7 +132,7 @@ check("09-crossover", sizes=..., crossing=...)
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: one sign, one sum
 #
-# Exchange rows and columns, and the products are seven others: M1 stays, M4 = (A12 - A11) B22, M5 = A22 (B11 + B21),
+# Transposing gives seven other products: M1 stays, M4 = (A12 - A11) B22, M5 = A22 (B11 + B21),
 # M7 = (A12 + A22)(B21 ± B22). In C11 = M1 + M4 - M5 + M7 all but A11 B11 + A12 B21 must cancel: which sign, +1 or -1?
 # And of the sums below, of the drawing's products, one is broken: which part fails to cancel? Mend it, then write
 # `recombine=recombine`.
@@ -164,7 +164,7 @@ claims("09")
 # - A Strassen level trades an eighth of the arithmetic for passes over memory, so it pays on large matrices, and later where arithmetic is
 #   faster.
 # - An effective rate above the peak beats no hardware: fewer operations were done.
-# - A gain above 8/7 a level comes from something else, as fuller waves or a better kernel.
+# - A gain above 8/7 a level comes from something else, such as fuller waves or a better kernel.
 #
 # Terms: [[Strassen level]], [[effective rate]], [[memory-bound]], [[tensor core]], [[wave]].
 

@@ -7,7 +7,7 @@
 # %% [markdown] tags=["question"]
 # # 09b · How much accuracy buys how much time?
 #
-# For engineers. [[Strassen level|Levels]], forms, short types, [[split product|split products]]: each trades digits for time, and some memory besides.
+# For engineers. [[Strassen level|Levels]], forms, short types, [[split product|split products]]: most trade digits for time, and some memory besides.
 # **Which trades are worth it, and which are beaten by another?**
 
 # %% tags=["setup", "question"]
@@ -27,11 +27,11 @@ factory("compute", detail="sm")
 # has 18 additions; Winograd's 15, by sharing partial sums; the *balanced* one more of them, and products that are more alike in
 # size.
 #
-# No level is free of errors. A sum of two blocks of normal numbers is larger than a block by √2, and so are the rounding errors of what is
-# multiplied by it; the result is no larger than before. What does that make of the [[relative error]]?
+# A level enlarges rounding errors. A sum of two blocks of normally distributed numbers is larger than a block by √2, so its
+# products' rounding errors are too, while the result stays the same size. What becomes of the [[relative error]]?
 
 # %% tags=["guess"]
-g = guess("Two levels of Strassen's form in float32, normal numbers: the error is larger by a factor of ...", unit="x")
+g = guess("Two levels of Strassen's form in float32: the error is larger by a factor of ...", unit="x")
 
 # %% tags=["run"]
 drawing("strassen-panel", unlock=g, level=2)
@@ -59,8 +59,8 @@ compare_errors(g, level=2)
 # ## Guess: float32's accuracy through the tensor cores
 #
 # Tensor cores multiply short numbers. A split product writes each float32 number as two float16 terms, its upper and its
-# lower digits: three products of terms (upper by upper, upper by lower, lower by upper) are as accurate as float32, if their sums
-# leave the tensor core often enough. Three products, and to the datasheet float16 has fifteen times float32's rate.
+# lower digits, 11 bits each: three products of terms (upper by upper, upper by lower, lower by upper) are as accurate as float32, if partial
+# sums move to float32 registers often enough. Three products, and by the datasheet float16 has fifteen times float32's rate.
 
 # %% tags=["guess"]
 s = guess("Split into two float16 terms, a float32 product of size 8192 is faster than SGEMM by ...", unit="x")
@@ -76,16 +76,16 @@ compare_speedup(s, "strassen", splits, **at)
 
 # %% [markdown] tags=["explain"]
 # **Why it works.** A float32 number is its upper term plus its lower term, except for digits that float32's own rounding would lose;
-# the fourth product, lower by lower, is below them. Tensor cores cut off what they add up: the sums must move to float32
-# registers before that shows. And float16's range is short: the terms are scaled by powers of two first.
+# the fourth product, lower by lower, is below them. Tensor cores drop the last digits when they add: partial sums must move to
+# float32 registers before that shows. And float16's range is short: the terms are scaled by powers of two first.
 #
 # **Badly scaled inputs.** A sum of a large and a small block keeps few digits of the small one. The error of the whole
 # matrix hides that; the worst row's does not. Dividing rows and columns by powers of two beforehand (*outer*), or along the
 # sum's index (*inner*), rounds nothing and brings the sizes together. Which scaling helps which inputs?
 #
 # **A mask** of -1e9 in `a` that meets rows of zeros in `b` adds nothing to the result, and takes the digits of all numbers
-# beside it: two terms keep a number to 2^-40 of the largest of its row. So `matmul` notes where rows of `a` are largest and how large
-# `b` is there, and the classical product replaces what may have lost digits: decided on the device, without waiting.
+# beside it: two terms keep a number to 2^-40 of the largest of its row. So `matmul` checks on the GPU which results may have lost digits,
+# and the classical product recomputes those; the host does not wait.
 
 # %% tags=["explain"]
 drawing("strassen-errors", inputs="badly scaled rows")
@@ -105,12 +105,12 @@ for name, y in {"a in two terms": two @ b, "matmul": matmul(a, b, inner="fp16x3"
 #
 # Time alone says little: put the error beside it. Each marker is a way of multiplying. A way is **dominated**, small and hollow,
 # if another is faster and no less accurate. The others are the [[frontier]]: on it you choose, off it you lose. Move *size*,
-# then *right sides*: where are levels on the frontier, and with which inner product? Where the text names two clocks, tensor cores
-# drew so much power that the GPU slowed its clock, for each way as much as that way draws.
+# then *right sides*: where are levels on the frontier, and with which product inside? Where the text names two clocks, tensor cores
+# drew so much power that the GPU slowed its clock, by an amount that depends on the way.
 #
 # **Somebody has to choose.** `matmul` asks how accurate the product must be, predicts time and error of every way, and takes
-# the one that should be the fastest of those accurate enough; `plan` says which, and why. `fuse` makes a chain of linear layers a
-# fused one, with the same parameters. It trains, too.
+# the fastest of those accurate enough, a level only where it gains clearly; `plan` says which, and why. `fuse` makes a chain of linear layers a
+# fused one, with the same parameters. The fused model can be trained.
 
 # %% tags=["explore"]
 display(drawing("strassen-frontier"))
@@ -125,7 +125,7 @@ compare_fused(model, fuse(model, level=1), torch.randn(128, 256, device=device))
 # ## Your turn: with bfloat16 instead
 #
 # A float32 number has 24 significant bits, a bfloat16 number 8, and float32's range. *Calculate* how many bfloat16 terms it needs;
-# how many products of two terms are left, if term i is 2^(-8i) times the first and products of 2^-24 and less are dropped; and how
+# how many products of two terms are left, if term i, from 0 on, is 2^(-8i) times the first and products of 2^-24 and less are dropped; and how
 # many times as fast as SGEMM with 51 TFLOP/s that can be at most, on tensor cores with 770 TFLOP/s.
 
 # %% tags=["your-turn", "exercise:09b-terms", "calculates"]
@@ -182,4 +182,4 @@ claims("09b")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Every lesson's lines stand in docs/cheatsheet.md; not read yet is perhaps [08b](08b_persistent.ipynb).
+# Every lesson's lines stand in docs/cheatsheet.md; if you skipped [08b](08b_persistent.ipynb), read it.
