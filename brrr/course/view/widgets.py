@@ -22,7 +22,8 @@ CSS = f"""<style>
 .brrr-figure {{ background: {plots.PAPER}; border-radius: 8px; height: auto !important; max-width: 100%;
   overflow: clip !important;
   outline: 1px solid rgba(128, 128, 128, .35); }}
-body[data-jp-theme-light="false"] .brrr-figure, body.vscode-dark .brrr-figure {{
+body[data-jp-theme-light="false"] .brrr-figure, body.vscode-dark .brrr-figure,
+body[data-jp-theme-light="false"] .jp-RenderedImage img[width="{plots.WIDTH}"] {{ /* a picture without sliders */
   filter: invert(.93) hue-rotate(180deg); /* dark paper, and hues kept: red stays red */ }}
 .brrr-lines .widget-checkbox {{ width: auto; margin-right: 14px; }}
 .brrr-lines .widget-html {{ margin: 0 2px; }}
