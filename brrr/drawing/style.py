@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from io import BytesIO
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 from matplotlib import rc_context
@@ -34,8 +35,12 @@ LEGEND_ROW = 16
 _DPI = 100
 _LABEL_AT = 0.022  # where the y axis's label stands, as a share of the figure's width
 _LETTERS_ACROSS = 70  # more do not fit side by side under the x axis
+_COLUMNS = 640  # CSS pixels that the x axis has for the names of categories
+_FOLDED_POINTS, _MOST_FOLDS = 8.5, 3  # of names in lines: their size, and the most lines
+_FOLDED_LETTER, _FOLDED_LINE = 7.5, 14  # CSS pixels of one letter of these, and of one line
 _LETTER = 0.8  # CSS pixels of a letter a point of its size, on the average
 _LABEL_BEYOND = 30  # CSS pixels by which the y axis's label may reach beyond the axis
+_FEW_DECADES = 150  # a log axis whose ends differ by less has ticks within its decades
 _LEGEND_LETTERS = 118  # so many fit side by side above the axes, their signs and gaps included
 INK, FAINT, PAPER = "#24292f", "#6a737d", "#ffffff"
 GUIDE = "#57606a"  # of theoretical lines: no measured line has it
@@ -225,9 +230,11 @@ def value_axis(on: Axes, unit: str, label: str) -> None:
 
 
 def bar_axis(on: Axes, unit: str, label: str) -> None:
-    """The x axis of bars: at most five ticks with their unit, on a log axis one a decade."""
+    """The x axis of bars: at most five ticks with their unit; on a log axis one a decade, three where that is few."""
     if on.get_xscale() == "log":
-        on.xaxis.set_major_locator(LogLocator(10, numticks=7))
+        low, high = on.get_xlim()
+        few = high < _FEW_DECADES * low
+        on.xaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=7))
     else:
         on.xaxis.set_major_locator(MaxNLocator(5))
     on.xaxis.set_minor_locator(NullLocator())
@@ -263,17 +270,38 @@ def slider_axis(on: Axes, values: Sequence[Value], scale: Literal["log", "linear
         edge = (places[-1] / places[0]) ** 0.025 if len(places) > 1 else 2.0
         on.set_xlim(places[0] / edge, places[-1] * edge)
     else:
-        few = scale == "category" and len(places) <= 6  # their labels lie flat and reach beyond the ends
-        margin = max(0.025 * (places[-1] - places[0]), 0.4 if few else 0.0) or 0.5
+        flat = scale == "category" and (len(places) <= 6 or folded(values))  # their labels reach beyond the ends
+        margin = max(0.025 * (places[-1] - places[0]), 0.5 if flat else 0.0) or 0.5
         on.set_xlim(places[0] - margin, places[-1] + margin)
     ticks = ticked(values, scale)
     on.xaxis.set_major_locator(FixedLocator(positions(values, scale, ticks)))
     on.xaxis.set_minor_locator(NullLocator())
-    crowded = sum(len(readable(value)) for value in ticks) > _LETTERS_ACROSS
-    on.set_xticklabels([readable(value) for value in ticks], rotation=90 if crowded else 0)
+    names = [readable(value) for value in ticks]
+    crowded, lines = _crowded(names), folded(values) if scale == "category" else []
+    on.set_xticklabels(lines or names, rotation=90 if crowded and not lines else 0)
     if crowded:
-        on.tick_params(axis="x", labelsize=_upright_points(len(ticks)))
+        on.tick_params(axis="x", labelsize=_FOLDED_POINTS if lines else _upright_points(len(ticks)))
     on.set_xlabel(label)
+
+
+def _crowded(names: Sequence[str]) -> bool:
+    """Whether names do not fit side by side under the x axis."""
+    return sum(map(len, names)) > _LETTERS_ACROSS
+
+
+def folded(values: Sequence[Value]) -> list[str]:
+    """Crowded names of categories, each broken into lines as wide as its column; none where one does not fit so.
+
+    >>> folded(("gemm", "softmax")), folded(tuple(f"softmax-4096x409{n}" for n in range(8)))[:1]
+    ([], ['softmax-\\n4096x4090'])
+    """
+    names = [readable(value) for value in values]
+    if not _crowded(names):
+        return []
+    across = int(_COLUMNS / len(names) / _FOLDED_LETTER)
+    lines = [wrap(name.replace("-", "- "), max(across - 1, 1), break_long_words=False) for name in names]
+    fits = all(len(each) <= _MOST_FOLDS and max(map(len, each), default=0) <= across for each in lines)
+    return ["\n".join(each).replace("- ", "-") for each in lines] if fits else []
 
 
 def positions(values: Sequence[Value], scale: str, of: Sequence[Value] | None = None) -> list[float]:
@@ -289,28 +317,30 @@ def positions(values: Sequence[Value], scale: str, of: Sequence[Value] | None = 
 
 
 def ticked(values: Sequence[Value], scale: str, most: int = 10) -> list[Value]:
-    """Which values get a tick: on a log axis the powers of two where there are enough, then evenly thinned.
+    """Which values get a tick: on a log axis the powers of two where there are enough, and where many, evenly apart.
 
-    >>> ticked((1, 2, 4, 8, 16, 100, 1000), "log", most=3)
-    [1, 4, 16]
+    >>> ticked((1, 2, 4, 8, 16, 100, 1000), "log", most=3), ticked(tuple(range(1, 18)), "log")
+    ([1, 4, 16], [1, 2, 4, 8, 16])
     """
     chosen = list(values)
-    if scale == "log":
-        powers = [v for v in chosen if float(v) == int(v) and int(v) & (int(v) - 1) == 0]
-        chosen = powers if 2 * len(powers) >= len(chosen) else chosen
     if scale == "category":
         return chosen
-    step = -(-len(chosen) // most)
-    return chosen[::step] if scale != "log" else _apart(chosen[::step])
+    if scale != "log":
+        return chosen[:: -(-len(chosen) // most)]
+    powers = [v for v in chosen if float(v) == int(v) and int(v) & (int(v) - 1) == 0]
+    reach = len(powers) >= 5 and powers[0] == chosen[0] and 2 * float(powers[-1]) > float(chosen[-1])
+    chosen = powers if reach or 2 * len(powers) >= len(chosen) else chosen
+    return _apart(chosen, 16 if len(chosen) <= most else most - 1)
 
 
-def _apart(values: list[Value]) -> list[Value]:
-    """Those of rising values whose labels would not touch on a log axis: a sixteenth of it from one to the next.
+def _apart(values: list[Value], parts: int) -> list[Value]:
+    """Those of rising values that stand on a log axis at least one of so many equal parts from one to the next.
 
-    >>> _apart([1, 10, 11, 100])
+    >>> _apart([1, 10, 11, 100], 16)
     [1, 10, 100]
     """
-    kept, least = values[:1], (float(values[-1]) / float(values[0])) ** (1 / 16) if values else 1.0
+    kept, least = values[:1], (float(values[-1]) / float(values[0])) ** (1 / parts) if values else 1.0
+    least *= 1 - 1e-9
     for value in values[1:]:
         if float(value) >= least * float(kept[-1]):
             kept.append(value)
@@ -333,12 +363,15 @@ def readable(value: Value) -> str:
 def bottom_margin(values: Sequence[Value], scale: str) -> float:
     """The room that the x axis's labels need, in CSS pixels: upright ones need more.
 
-    >>> bottom_margin((1, 2), "log"), bottom_margin(tuple(f"category number {n}" for n in range(9)), "category")
-    (72, 187)
+    >>> bottom_margin((1, 2), "log"), bottom_margin(tuple(f"category number {n}" for n in range(19)), "category")
+    (72, 195)
     """
     ticks = [readable(value) for value in ticked(values, scale)]
-    crowded = sum(map(len, ticks)) > _LETTERS_ACROSS
-    return round(66 + 0.84 * _upright_points(len(ticks)) * max(map(len, ticks))) if crowded else 72
+    if not _crowded(ticks):
+        return 72
+    if scale == "category" and (lines := folded(values)):
+        return 62 + _FOLDED_LINE * max(name.count("\n") + 1 for name in lines)
+    return round(66 + 0.84 * _upright_points(len(ticks)) * max(map(len, ticks)))
 
 
 def _upright_points(ticks: int) -> float:

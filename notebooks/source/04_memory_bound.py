@@ -98,8 +98,8 @@ compare_speedup(w, "unary", {"relu": "gelu"}, **there)
 # A multiplication alone takes the same place in the pipeline.
 #
 # Below, the [[roofline]]: FLOP/s against FLOP/B. The slanted roofs are bandwidths, of the memory and of the L2 cache (lesson
-# 04b), the flat one is the peak of FMAs. Left of the ridge a point is memory-bound, right of it compute-bound. Then every GPU's
-# ridge point by its datasheet.
+# 04b), the flat ones are the peaks of FMAs and of multiplications (MUL). Left of the ridge a point is memory-bound, right of it
+# compute-bound. Then every GPU's ridge point by its datasheet.
 #
 # [[tensor core|Tensor cores]] have moved the ridge far to the right: arithmetic has grown faster than bandwidth. A GPU is *busy*,
 # as `nvidia-smi` counts it, whenever some kernel runs. So a program can show full utilisation and use a few hundredths of its FLOP/s: it is memory-bound. If it uses
@@ -110,7 +110,7 @@ lines = ["cuda mul", "cuda fma"]
 explore("repeat", at={**at, **reachable("repeat", repeat=512)}, lines=lines, show="rate")
 
 # %% tags=["explore"]
-points = {**at, "repeat": (1, 8, 64, 512)}
+points = {**at, "repeat": (1, 32, 512)}
 display(roofline_of("repeat", ["triton mul", "triton fma"], **points), ridge_by_generation())
 
 # %% [markdown] tags=["your-turn"]

@@ -9,7 +9,7 @@ from page import NotebookPage, Window
 
 pytestmark = pytest.mark.browser
 
-SET_UP = "import os\nos.environ['BRRR_SOURCE'] = 'cpu'\nfrom brrr import guess\n"
+SET_UP = "import os\nos.environ['BRRR_SOURCE'] = 'cpu'\nfrom brrr import factory, guess\n"
 SET_UP += "from brrr.course.lessons.drawings import drawing"
 GUESS = 'g = guess("A level is faster by ...", unit="x")'
 CELL = 'drawing("strassen-flow", unlock=g)'  # the others are moved in their lessons, by test_lessons.py
@@ -18,7 +18,7 @@ CELL = 'drawing("strassen-flow", unlock=g)'  # the others are moved in their les
 @pytest.fixture(scope="module")
 def opened(window: Window) -> Iterator[NotebookPage]:
     """A notebook with a drawing that needs no recording."""
-    page = window.open(window.lab.write("drawing.ipynb", SET_UP, GUESS, CELL))
+    page = window.open(window.lab.write("drawing.ipynb", SET_UP, "factory()", GUESS, CELL))
     page.run_all()
     yield page
     assert page.errors == []
@@ -40,3 +40,14 @@ def test_the_flow_to_its_last_step(opened: NotebookPage) -> None:
     assert flow.text in flow.root.locator("img.brrr-figure").get_attribute("title")
     flow.press(handle, "ArrowLeft")
     assert "addition 7 of 8 after the products" in flow.text
+
+
+def test_every_picture_is_dark_on_a_dark_page(opened: NotebookPage) -> None:
+    """Those with sliders and those without, the lesson's first one for example."""
+    look = "() => [...document.querySelectorAll('img.brrr-figure, img.brrr-picture')].map("
+    look += "image => getComputedStyle(image).filter)"
+    for theme, filters in (("Dark", {"invert(0.93) hue-rotate(180deg)"}), ("Light", {"none"})):
+        opened.command("apputils:change-theme", theme=f"JupyterLab {theme}")
+        opened.page.wait_for_selector(f"body[data-jp-theme-light='{str(theme == 'Light').lower()}']", state="attached")
+        assert len(found := opened.page.evaluate(look)) == 2
+        assert set(found) == filters

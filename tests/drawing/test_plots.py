@@ -216,3 +216,25 @@ def _luminance(colour: str) -> float:
     """Relative luminance, as WCAG 2 defines it."""
     linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_names_of_categories_are_broken_into_lines_where_each_fits_its_column() -> None:
+    names = [f"product-{n}x{n}" for n in (1024, 2048, 4096, 512, 256, 128)]
+    assert style.folded(names)[0] == "product-\n1024x1024"
+    assert style.folded(["one", "two"]) == []
+    assert style.folded([f"unbreakableandlong{n}" for n in range(12)]) == []
+    on = style.axes(style.figure())
+    style.slider_axis(on, names, "category", "what")
+    on.figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in on.get_xticklabels()]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+    foot = on.get_window_extent().y0 - style.SHARP * style.bottom_margin(names, "category")
+    assert min(box.y0 for box in boxes) > foot
+
+
+def test_a_log_axis_of_bars_has_ticks_within_its_only_decade() -> None:
+    on = style.axes(style.figure())
+    on.set_xscale("log")
+    on.set_xlim(1.4e-5, 5.5e-4)
+    style.bar_axis(on, "s", "time")
+    assert sum(1.4e-5 <= tick <= 5.5e-4 for tick in on.get_xticks()) >= 4

@@ -10,7 +10,7 @@ from brrr.core.measurement import Badge, Estimate, Measurement
 from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.drawing.roofline import roofline_plot
 from brrr.drawing.roofs import attainable, ridge_point, roofs_of
-from brrr.roofline.device_model import DeviceModel
+from brrr.roofline.device_model import DeviceModel, model_of
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.predicting import predict
 
@@ -27,10 +27,16 @@ def test_roofs_by_hand() -> None:
     roofs = roofs_of(DeviceModel.measured(cpu()), ("fp32",))
     assert [str(roof) for roof in roofs] == [
         "cache 100 GB/s, measured", "memory 50 GB/s, measured", "fp32 FMA 40 GFLOP/s, measured",
+        "fp32 MUL 20 GFLOP/s, measured",
         "fp32 products 400 GFLOP/s, measured",
     ]  # fmt: skip
     assert ridge_point(roofs) == 8
     assert attainable(roofs, 7.9).name == "memory" and attainable(roofs, 8.1).name == "fp32 products"
+
+
+def test_multiplications_alone_have_a_roof_below_the_one_of_multiply_adds() -> None:
+    roofs = {roof.name: roof.rate for roof in roofs_of(model_of("h200"), ())}
+    assert 0.4 < roofs["fp32 MUL"] / roofs["fp32 FMA"] < 0.6
 
 
 def test_measured_and_datasheet_stand_apart() -> None:
@@ -43,8 +49,6 @@ def test_measured_and_datasheet_stand_apart() -> None:
 
 
 def predicted_basis() -> DeviceModel:
-    from brrr.roofline.device_model import model_of
-
     return model_of("datasheet:h200")
 
 
@@ -89,7 +93,7 @@ def test_what_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     (axes,) = drawn[0].axes
     roofs = [line for line in axes.lines if line.get_marker() in ("None", "", None) and len(line.get_xdata()) == 2]
     styles = [line.get_linestyle() for line in roofs]
-    assert styles.count("-") == 3 and styles.count("--") == 3
+    assert styles.count("-") == 4 and styles.count("--") == 3
     top = max(roofs, key=lambda line: max(line.get_ydata()))
     assert max(top.get_ydata()) == 989.4e12 and top.get_linestyle() == "--"
     assert axes.get_xscale() == axes.get_yscale() == "log"

@@ -22,6 +22,7 @@ _ROW, _MOST_ROWS_IN_HEIGHT = 37, 8  # CSS pixels for a row; more rows than these
 _LETTER, _LETTERS = 6.4, 38  # CSS pixels of a letter of a row's name; longer names are broken into lines
 _SAID = 116  # CSS pixels kept free behind the longest bar for its value
 _THICK = 0.62
+_DOT = 11  # points across a marker in place of a bar
 _PAPER = {"facecolor": plots.PAPER, "edgecolor": "none", "pad": 1.0}  # a value hides a dashed line behind it
 
 
@@ -142,7 +143,9 @@ class BarCanvas(Blit):
         end = start if bar.end is None else max(bar.end, start)
         colour = plots.INK if bar.look is None else plots.look(bar.look)["color"]
         drawn: list[Any] = []
-        if end > start:
+        if end > start and self._frame.log:
+            drawn += self._dot(bar.row, end, bar.look)
+        elif end > start:
             drawn += self._axes.barh([bar.row], [end - start], _THICK, left=start, color=colour, edgecolor=plots.PAPER,
                                      linewidth=0.6, animated=True, zorder=3)  # fmt: skip
         behind = end
@@ -154,11 +157,23 @@ class BarCanvas(Blit):
             drawn.append(self._said(bar, min(behind, most)))
         return drawn
 
+    def _dot(self, row: int, x: float, look: int | None) -> list[Any]:
+        """In place of a bar on a log axis, where no length means anything: the line's marker, on a thin line to it."""
+        assert self._frame is not None
+        sign = plots.look(look or 0)
+        thread = self._axes.hlines(row, self._frame.limits[0], x, color=sign["color"], linewidth=1, animated=True)
+        (dot,) = self._axes.plot([x], [row], sign["marker"], color=sign["color"], markersize=_DOT, animated=True,
+                                 markeredgecolor=plots.PAPER, zorder=3, clip_on=False)  # fmt: skip
+        thread.set_zorder(2.8)
+        return [thread, dot]
+
     def _said(self, bar: Bar, x: float) -> Any:
+        assert self._frame is not None
         colour = plots.FAINT if bar.end is None else plots.INK
+        aside = _DOT / 2 if self._frame.log and bar.end is not None else 0
         return self._axes.annotate(
-            bar.said, (x, bar.row), xytext=(6, 0), textcoords="offset points", va="center", ha="left", fontsize=9,
-            color=colour, annotation_clip=False, animated=True, zorder=5, bbox=_PAPER,
+            bar.said, (x, bar.row), xytext=(6 + aside, 0), textcoords="offset points", va="center", ha="left",
+            fontsize=9, color=colour, annotation_clip=False, animated=True, zorder=5, bbox=_PAPER,
         )  # fmt: skip
 
     def _rule(self, rule: Rule) -> list[Any]:
@@ -195,7 +210,7 @@ def balanced(name: str) -> list[str]:
 LINEAR_UP_TO = 20.0
 """Where the values at all places of the sliders differ by more than this factor, a short bar would not be seen."""
 _ROOM = 1.04
-_FIRST = 2.0  # on a log scale the shortest bar ends at this factor from its start
+_FIRST, _LAST = 2.0, 1.15  # on a log scale, from the axis's start to the least value, and from the largest to its end
 
 
 class SceneBars:
@@ -324,4 +339,4 @@ def _limits(scene: Scene, log: bool, shares: bool) -> tuple[float, float]:
     if scene.view.form == "stack":
         return 0.0, 100.0 if shares else _ROOM * max(_totals(scene))
     low, high = _span(scene)
-    return low / _FIRST if log else 0.0, _ROOM * high
+    return (low / _FIRST, _LAST * high) if log else (0.0, _ROOM * high)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
@@ -88,6 +88,10 @@ _ROWS_WITHIN = 4  # rows of the legend that find room in a figure of the usual h
 PREDICTED = "PREDICTED, in the line's colour (grey: several)"
 SEVERAL = -1  # in place of a line's look: a prediction that several lines share
 _APART = 0.35  # half the length of a theoretical line over one category
+_LINES = 3  # where the lines lie in the order of drawing
+_WIDER, _MOST_ABOVE = 2.2, 2  # points for each line that lies on a line; of more, none would be seen
+_SAME, _NEARLY_ALL = 0.01, 5 / 6  # shares of the axis, and of the points, within which two lines are one
+_STEP_ASIDE, _MOST_ASIDE = 0.13, 0.7  # from one marker of a category to the next, and all of them, in its width
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,8 @@ class Canvas(Blit):
     def show(self, frame: Frame, curves: Sequence[Curve]) -> None:
         """Draw lines; the axes and the legend too, where these are not the ones that stand already."""
         drawn_with = (frame, tuple((c.label, c.index, c.guide) for c in curves if not c.predicted))
-        self._curves = list(curves)
+        self._aside = _asides(curves) if frame.scale == "category" else {}
+        self._curves = [replace(c, xs=tuple(x + self._aside.get(c.name, 0.0) for x in c.xs)) for c in curves]
         if drawn_with != self._drawn_with:
             self._draw_frame(frame)
             self._drawn_with = drawn_with
@@ -180,7 +185,7 @@ class Canvas(Blit):
         self._axes.draw_artist(self._guide)
         for curve in self._curves:
             if curve.name in heights:
-                self._draw_mark(x, heights[curve.name], curve.index)
+                self._draw_mark(x + self._aside.get(curve.name, 0.0), heights[curve.name], curve.index)
         if message:
             self.draw_message(self._axes, message)
             return self.encoded()
@@ -230,8 +235,13 @@ class Canvas(Blit):
             artist.remove()
         self._moving = []
         self._canvas.restore_region(self._empty)
+        beneath = _beneath(self._curves, self._axes.get_ylim())
         for curve in self._curves:
-            self._moving += self._curve_artists(curve)
+            artists = self._curve_artists(curve)
+            for line in artists if beneath.get(curve.name) else ():
+                if line.get_zorder() == _LINES:
+                    line.set_linewidth(line.get_linewidth() + _WIDER * beneath[curve.name])
+            self._moving += artists
         for artist in self._moving:
             self._axes.draw_artist(artist)
         self._with_curves = self._canvas.copy_from_bbox(self._figure.bbox)
@@ -242,11 +252,13 @@ class Canvas(Blit):
             return []
         if curve.guide or curve.predicted:
             return self._guide_artists(curve)
-        line = self._plotted(curve, *_with_gaps(curve, self._places))
-        drawn = [self._interval(curve), line, *self._lone(curve)]
         if self._scale == "category":  # there is nothing between two categories
+            line = self._plotted(curve, curve.xs, curve.ys)
             line.set_linestyle("")
-        elif curve.joined:
+        else:
+            line = self._plotted(curve, *_with_gaps(curve, self._places))
+        drawn = [self._interval(curve), line, *self._lone(curve)]
+        if curve.joined and self._scale != "category":
             drawn.insert(0, self._bridge(curve))
         for artist in drawn:
             artist.set_animated(True)
@@ -299,8 +311,10 @@ class Canvas(Blit):
     def _touched_up(self, x: float) -> Image.Image:
         """The kept picture with the strip around `x` taken from what was just drawn."""
         width, height = self._canvas.get_width_height()
-        middle = round(self._axes.transData.transform((x, self._axes.get_ylim()[0]))[0])
-        box = (max(0, middle - _STRIP), 0, min(width, middle + _STRIP), height)
+        most = max(map(abs, self._aside.values()), default=0.0)
+        middle, edge = (self._axes.transData.transform((place, self._axes.get_ylim()[0]))[0] for place in (x, x + most))
+        strip = round(_STRIP + edge - middle)
+        box = (max(0, round(middle) - strip), 0, min(width, round(middle) + strip), height)
         touched = self._base.copy()
         touched.paste(self.reduced(self.whole().crop(box).convert("RGB")), box)
         return touched
@@ -309,6 +323,30 @@ class Canvas(Blit):
 def frame_start(frame: Frame) -> float:
     """The place of the slider's first value on the x axis."""
     return style.positions(frame.values, frame.scale)[0]
+
+
+def _asides(curves: Sequence[Curve]) -> dict[str, float]:
+    """How far beside its category each measured line's marker stands, so that none hides another."""
+    names = [curve.name for curve in curves if not (curve.guide or curve.predicted)]
+    step = min(_STEP_ASIDE, _MOST_ASIDE / max(1, len(names)))
+    return {name: (place - (len(names) - 1) / 2) * step for place, name in enumerate(names)}
+
+
+def _beneath(curves: Sequence[Curve], limits: tuple[float, float]) -> dict[str, int]:
+    """How many lines drawn later lie on a line nearly everywhere: it is drawn wider by that, to show on both sides."""
+    measured = [curve for curve in curves if not (curve.guide or curve.predicted)]
+    room, found = _SAME * math.log(limits[1] / limits[0]), {}
+    for place, one in enumerate(measured, start=1):
+        above = sum(_lie_together(one, other, room) for other in measured[place:])
+        found[one.name] = above if above <= _MOST_ABOVE else 0
+    return found
+
+
+def _lie_together(one: Curve, other: Curve, room: float) -> bool:
+    """Whether nearly all points of the line with fewer lie on the other one, but for so much of a logarithm."""
+    there = dict(zip(one.xs, one.ys, strict=True))
+    near = [abs(math.log(there[x] / y)) < room for x, y in zip(other.xs, other.ys, strict=True) if x in there]
+    return len(near) >= 3 and sum(near) >= _NEARLY_ALL * len(near)
 
 
 def _with_gaps(curve: Curve, places: Sequence[float]) -> tuple[list[float], list[float]]:

@@ -51,6 +51,8 @@ class Scene:
         self.looks = looks(experiment, self.lines)
         self.point = {axis.name: self._start(axis, at) for axis in experiment.axes}
         self.message = ""
+        self._held = set(self.on)  # lines that were on at some time: what the axis of values holds
+        self._foretold = [height for rows in self.predicted_data.values() for _, height in rows]
         self.refresh()
 
     def _start(self, axis: Axis, at: Mapping[str, Value]) -> Value:
@@ -76,6 +78,9 @@ class Scene:
     def switch(self, line: str, on: bool) -> None:
         """Switch a line on or off."""
         self.experiment.line(line)
+        if on and line not in self._held:
+            self._held.add(line)
+            self._limits = self._make_limits()
         self.on = [each.name for each in self.lines if (on if each.name == line else each.name in self.on)]
 
     def refresh(self) -> None:
@@ -216,8 +221,12 @@ class Scene:
         return self._limits
 
     def _make_limits(self) -> tuple[float, float]:
-        """Round numbers around every point of every line, at all values of all sliders."""
-        bounds = [e.median for points in self.everywhere.values() for e in points.values()]
+        """Round numbers around every point of every line that is or was on, at all values of all sliders.
+
+        Of what is predicted, around what is drawn to begin with: elsewhere it may be far from everything measured.
+        """
+        held = [points for line, points in self.everywhere.items() if line in self._held]
+        bounds = [e.median for points in held for e in points.values()] + self._foretold
         if not bounds:
             bounds = list(_EMPTY_LIMITS.get(self.quantity.unit, _EMPTY_RATES))
         for guide in self.guides.drawn:

@@ -27,11 +27,11 @@ _CHARTS = {
 }
 
 
-def place(scene: Scene) -> str:
-    """The point in words: `size 4096`."""
+def place(scene: Scene, but: str = "") -> str:
+    """The point in words: `size 4096`; without one of the axes, where it is named."""
     from brrr.drawing.style import readable
 
-    return ", ".join(f"{name} {readable(value)}" for name, value in scene.point.items())
+    return ", ".join(f"{name} {readable(value)}" for name, value in scene.point.items() if name != but)
 
 
 def stack_of(scene: Scene) -> list[Part]:
@@ -150,11 +150,12 @@ def nothing_here(scene: Scene) -> str:
 
 
 def in_figure(scene: Scene) -> str:
-    """The message in the middle of the figure."""
+    """The message in the middle of the figure: also where it would show none of the lines that are on."""
     if scene.message or not scene.lines:
         return scene.message or nothing_here(scene)
-    empty = scene.on and not scene.source.live and not scene.view.is_bars and not any(scene.data.values())
-    return "Nothing was recorded with these settings: move a slider." if empty else ""
+    if scene.source.live or scene.view.is_bars or not scene.on or any(scene.data.values()):
+        return ""
+    return f"Nothing was recorded of these lines at {place(scene, but=scene.view.x)}."
 
 
 def _no_datasheet(scene: Scene) -> str:

@@ -8,7 +8,7 @@ from brrr.course.view.explorer import explore
 
 def test_settings_without_a_recorded_point_say_so_in_the_figure() -> None:
     e = explore("repeat", at={"elements": 2**24, "dtype": "bfloat16"}, source="recorded:h200")
-    assert words.in_figure(e.scene).startswith("Nothing was recorded with these settings")
+    assert words.in_figure(e.scene).startswith("Nothing was recorded of these lines at")
     e.scene.on = []
     assert words.in_figure(e.scene) == "", "lines that are switched off are not missing"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from io import BytesIO
 from itertools import pairwise
@@ -12,16 +13,19 @@ import views
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from PIL import Image
 from synthetic import Synthetic
 
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Estimate, Point
-from brrr.course.nouns.experiment import Guide, Line, Variant
+from brrr.core.measurement import Estimate, Measurement, Point, Value
+from brrr.course.nouns.experiment import Experiment, Guide, Line, Variant
 from brrr.course.view import display, explorer, words
 from brrr.course.view.bars import BarCanvas, bar_frame, bars_of
 from brrr.course.view.display import sweep_all
 from brrr.course.view.explorer import Explorer, explore
+from brrr.course.view.panel import SceneLines
 from brrr.course.view.published import published_panels
 from brrr.course.view.quantities import ABOVE, hardware_of
 from brrr.course.view.stack import parts_of
@@ -163,6 +167,70 @@ def test_theoretical_lines_over_categories(monkeypatch: pytest.MonkeyPatch) -> N
     assert "PREDICTED floor: 1 µs" in e.text
     assert e.picture().png.startswith(b"\x89PNG")
     e.sweep()
+
+
+# ---- what would hide what ----
+
+
+def drawn(shown: Explorer) -> dict[str, Any]:
+    """The lines of an explorer's figure by what they look like: colour and marker."""
+    canvas = SceneLines()
+    canvas.show(shown.scene)
+    canvas.png(shown.scene)
+    found = canvas._canvas._moving
+    return {f"{each.get_color()} {each.get_marker()}": each for each in found if hasattr(each, "get_marker")}
+
+
+def test_markers_of_a_category_stand_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    from brrr.course.nouns.experiment import Axis
+
+    axes = (Axis("width", ("64", "128"), scale="category"), Axis("batch", (64, 1024)))
+    changed(monkeypatch, axes=axes, guides=(), cost=None)
+    same = views.Recorded(fixed={"module": 5e-6, "graph": 5e-6}, grows=0.0)
+    e = shown(same, at={"batch": 64}, lines=["module", "graph"])
+    module, graph = (list(line.get_xdata()) for line in drawn(e).values() if line.get_marker() != "None")
+    assert [round(right - left, 6) for left, right in zip(module, graph, strict=True)] == [0.13, 0.13]
+    assert [round((left + right) / 2, 6) for left, right in zip(module, graph, strict=True)] == [0.0, 1.0]
+    assert [x for x, *_ in e.data["module"]] == ["64", "128"]
+
+
+def test_a_line_that_another_one_hides_is_wider() -> None:
+    def widths(graph_s: float) -> list[float]:
+        source = views.Recorded(fixed={"module": 5e-6, "graph": graph_s}, grows=0.0)
+        lines = drawn(shown(source, lines=["module", "graph"]))
+        return [line.get_linewidth() for line in lines.values() if line.get_marker() != "None"]
+
+    apart, together = widths(9e-6), widths(5e-6)
+    assert apart[0] == apart[1] == together[1]
+    assert together[0] > apart[0] + 2
+
+
+def test_the_axis_holds_what_is_on_and_widens_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = tuple(replace(line, shown=line.name == "module") for line in views.EXPERIMENT.lines)
+    changed(monkeypatch, lines=lines, guides=())
+    e = shown(views.Recorded(fixed={"module": 1e-3, "graph": 1e-6}, grows=0.0))
+    low, high = e.scene.limits
+    assert 1e-4 < low < 1e-3 < high
+    e.scene.switch("graph", on=True)
+    wide = e.scene.limits
+    assert wide[0] < 1e-6
+    e.scene.switch("graph", on=False)
+    assert e.scene.limits == wide
+
+
+class _OneBatch(views.Recorded):
+    """Knows nothing of batches above 64."""
+
+    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
+        return {key: each for key, each in super().known(experiment, variant).items() if key[1] == 64}
+
+
+def test_a_figure_with_nothing_recorded_says_so() -> None:
+    e = shown(_OneBatch(), lines=["module", "graph"])
+    assert words.in_figure(e.scene) == "Nothing was recorded of these lines at batch 1024."
+    assert words.in_figure(e.set(batch=64).scene) == ""
+    assert words.in_figure(shown(_OneBatch(), lines=["module"], show="ladder").scene) == ""  # each row says it
+    assert words.in_figure(shown(_OneBatch(live=True), lines=["module"]).scene) == ""
 
 
 def test_a_guide_is_dashed_in_ink_and_no_line_looks_so() -> None:
@@ -333,6 +401,19 @@ def test_a_short_range_gets_a_linear_axis_from_zero_and_a_long_one_a_log_axis() 
     far = bar_frame(shown(show="ladder").scene)
     assert far.log
     assert far.title == "time (log scale)"
+
+
+def test_a_ladder_on_a_log_axis_has_markers_and_no_bars() -> None:
+    """There a length means nothing."""
+    for source, bars in ((views.Recorded(grows=0.0), True), (views.Recorded(), False)):
+        e = shown(source, show="ladder", lines=["module", "graph"] if bars else None)
+        canvas, frame = BarCanvas(), bar_frame(e.scene)
+        canvas.show(frame)
+        bar = bars_of(e.scene, frame)[0][0]
+        pieces = canvas._bar(bar)
+        assert any(isinstance(piece, Rectangle) for piece in pieces) == bars
+        dots = [piece for piece in pieces if isinstance(piece, Line2D)]
+        assert [list(dot.get_xdata()) for dot in dots] == ([] if bars else [[bar.end]])
 
 
 def test_a_ladder_of_rates() -> None:

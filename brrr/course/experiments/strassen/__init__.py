@@ -120,7 +120,7 @@ EXPERIMENT = Experiment(
         Axis(
             "size",
             tuple(sorted((*SMALL, *SIZES, *OFF_GRID))),
-            label="matrix size n (an n x n by n x n product)",
+            label=f"matrix size n (an n x n by n x n product; single markers: {', '.join(map(str, OFF_GRID))})",
             quick=(128, 512, 1024),
             alone=OFF_GRID,
         ),

@@ -143,6 +143,9 @@ def draw(
     if cut is not None:
         _result(style.axes(made, left=0.09, bottom=0.115, right=0.52, top=0.43), cut, n)
         _waves(style.axes(made, left=0.63, bottom=0.115, right=0.975, top=0.43), cut.work, sms)
+    else:
+        said = "No tiles: the kernel's name tells none." if kernel else "No kernel was recorded here."
+        made.text(0.53, 0.27, said, ha="center", va="center", fontsize=10, color=style.FAINT)
     return style.picture(made, text(n, dtype, times[dtype], kernel, sms))
 
 

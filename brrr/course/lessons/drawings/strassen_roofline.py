@@ -33,7 +33,7 @@ LEVELS = (0, 1, 2, 3)
 SIZES = (*(size for power in range(7, 15) for size in (2**power, 3 * 2 ** (power - 1))), 2**15)
 LARGE = 16384
 _HEIGHT = 470
-_CHOSEN = "#D55E00"
+_CHOSEN, _OTHERS = "#D55E00", "roofs with other levels, 0 to 3"
 
 
 Points = list[tuple[int, float]]
@@ -107,7 +107,7 @@ def draw(settings: Mapping[str, Value], source: Source) -> Picture:
     on = style.axes(made, left=left, bottom=0.135, right=0.965, top=0.79)
     _frame(on, each)
     for roofs in each:
-        _roof(on, roofs, chosen=roofs.level == level)
+        _roof(on, roofs, chosen=roofs.level == level, first=roofs.level == (level == 0))
     _points(on, each[level], points)
     on.legend(ncols=2, fontsize=8.5, loc="lower left", bbox_to_anchor=(-0.1, 1.07), handlelength=2.3, frameon=False)
     return style.picture(made, text(each[level], points))
@@ -136,14 +136,14 @@ def _limits(each: list[Roofs]) -> tuple[float, float]:
     return each[-1].effective(SIZES[0]) / 1.3, each[-1].ceiling * 1.5
 
 
-def _roof(on: Axes, roofs: Roofs, *, chosen: bool) -> None:
-    """One roof; the one of the slider in colour, with the ceiling that it nears."""
+def _roof(on: Axes, roofs: Roofs, *, chosen: bool, first: bool) -> None:
+    """One roof; the one of the slider in colour, with the ceiling that it nears; the first of the others is named."""
     from brrr.drawing import style
 
     xs, ys = [roofs.intensity(n) for n in SIZES], [roofs.effective(n) for n in SIZES]
     look: dict[str, Any] = {"color": _CHOSEN, "linewidth": 2.2} if chosen else {"color": "#c3c9cf", "linewidth": 1.2}
     name = f"roof with {roofs.level} level{'s' * (roofs.level != 1)}"
-    on.plot(xs, ys, zorder=3 if chosen else 2, label=name if chosen else "", **look)
+    on.plot(xs, ys, zorder=3 if chosen else 2, label=name if chosen else _OTHERS if first else "", **look)
     if not roofs.level:
         on.axhline(roofs.peak, color=style.INK, linewidth=1.2, label="the hardware's peak", zorder=2.5)
     if chosen and roofs.level:
