@@ -77,7 +77,7 @@ display(
 compare(r, "host_cost", rungs, elements=1024, operators=1)
 
 # %% [markdown] tags=["explain"]
-# The bars show what the **host** does until the call returns. (A CPU does the work itself meanwhile; here it is little.) A way that
+# The figure shows what the **host** does until the call returns. (A CPU does the work itself meanwhile; here it is little.) A way that
 # looks clever may cost more: preparing a script is overhead too, and pays only for a longer chain.
 #
 # The second figure stacks the differences from one program to the next. They are differences, not parts that somebody timed inside: the last
