@@ -218,9 +218,16 @@ def _luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_names_of_categories_are_broken_into_lines_where_each_fits_its_column() -> None:
-    names = [f"product-{n}x{n}" for n in (1024, 2048, 4096, 512, 256, 128)]
-    assert style.folded(names)[0] == "product-\n1024x1024"
+@pytest.mark.parametrize(
+    ("names", "last"),
+    [
+        ([f"product-{n}x{n}" for n in (128, 256, 512, 2048, 4096, 8192, 1024)], "product-\n1024x1024"),
+        ([*("the context", "memory", "copies", "kernels", "products", "convolutions"), "a new stream's first kernel"],
+         "a new\nstream's\nfirst\nkernel"),
+    ],
+)  # fmt: skip
+def test_names_of_categories_are_broken_into_lines_where_each_fits_its_column(names: list[str], last: str) -> None:
+    assert style.folded(names)[-1] == last
     assert style.folded(["one", "two"]) == []
     assert style.folded([f"unbreakableandlong{n}" for n in range(12)]) == []
     on = style.axes(style.figure())

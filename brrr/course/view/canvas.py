@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
+from statistics import mode
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -88,9 +89,8 @@ _ROWS_WITHIN = 4  # rows of the legend that find room in a figure of the usual h
 PREDICTED = "PREDICTED, in the line's colour (grey: several)"
 SEVERAL = -1  # in place of a line's look: a prediction that several lines share
 _APART = 0.35  # half the length of a theoretical line over one category
-_LINES = 3  # where the lines lie in the order of drawing
 _WIDER, _MOST_ABOVE = 2.2, 2  # points for each line that lies on a line; of more, none would be seen
-_SAME, _NEARLY_ALL = 0.01, 5 / 6  # shares of the axis, and of the points, within which two lines are one
+_SAME = 0.01  # of the axis: lines that are nearer lie on each other
 _STEP_ASIDE, _MOST_ASIDE = 0.13, 0.7  # from one marker of a category to the next, and all of them, in its width
 
 
@@ -235,17 +235,25 @@ class Canvas(Blit):
             artist.remove()
         self._moving = []
         self._canvas.restore_region(self._empty)
-        beneath = _beneath(self._curves, self._axes.get_ylim())
+        self._moving += self._wide(self._curves)
         for curve in self._curves:
-            artists = self._curve_artists(curve)
-            for line in artists if beneath.get(curve.name) else ():
-                if line.get_zorder() == _LINES:
-                    line.set_linewidth(line.get_linewidth() + _WIDER * beneath[curve.name])
-            self._moving += artists
+            self._moving += self._curve_artists(curve)
         for artist in self._moving:
             self._axes.draw_artist(artist)
         self._with_curves = self._canvas.copy_from_bbox(self._figure.bbox)
         self._base = self.new_palette()
+
+    def _wide(self, curves: Sequence[Curve]) -> list[Any]:
+        """Below each line a wide stroke where others lie on it, so that its colour shows on both sides of them."""
+        drawn: list[Any] = []
+        for curve, above in _covered(curves, self._axes.get_ylim()).items():
+            if self._scale == "category" or not above:
+                continue
+            ys = [y if x in above else math.nan for x, y in zip(curve.xs, curve.ys, strict=True)]
+            width = 1.8 + _WIDER * mode(above.values())
+            colour = style.look(curve.index)["color"]
+            drawn += self._axes.plot(curve.xs, ys, color=colour, linewidth=width, zorder=2.9, animated=True)
+        return drawn
 
     def _curve_artists(self, curve: Curve) -> list[Any]:
         if not curve.xs:
@@ -332,21 +340,17 @@ def _asides(curves: Sequence[Curve]) -> dict[str, float]:
     return {name: (place - (len(names) - 1) / 2) * step for place, name in enumerate(names)}
 
 
-def _beneath(curves: Sequence[Curve], limits: tuple[float, float]) -> dict[str, int]:
-    """How many lines drawn later lie on a line nearly everywhere: it is drawn wider by that, to show on both sides."""
+def _covered(curves: Sequence[Curve], limits: tuple[float, float]) -> dict[Curve, dict[float, int]]:
+    """For each measured line, at which of its points others that are drawn later lie on it, and how many."""
     measured = [curve for curve in curves if not (curve.guide or curve.predicted)]
-    room, found = _SAME * math.log(limits[1] / limits[0]), {}
+    room = _SAME * math.log(limits[1] / limits[0])
+    found: dict[Curve, dict[float, int]] = {}
     for place, one in enumerate(measured, start=1):
-        above = sum(_lie_together(one, other, room) for other in measured[place:])
-        found[one.name] = above if above <= _MOST_ABOVE else 0
+        later = [dict(zip(other.xs, other.ys, strict=True)) for other in measured[place:]]
+        near = {x: sum(abs(math.log(ys[x] / y)) < room for ys in later if x in ys)
+                for x, y in zip(one.xs, one.ys, strict=True)}  # fmt: skip
+        found[one] = {x: count for x, count in near.items() if 0 < count <= _MOST_ABOVE}
     return found
-
-
-def _lie_together(one: Curve, other: Curve, room: float) -> bool:
-    """Whether nearly all points of the line with fewer lie on the other one, but for so much of a logarithm."""
-    there = dict(zip(one.xs, one.ys, strict=True))
-    near = [abs(math.log(there[x] / y)) < room for x, y in zip(other.xs, other.ys, strict=True) if x in there]
-    return len(near) >= 3 and sum(near) >= _NEARLY_ALL * len(near)
 
 
 def _with_gaps(curve: Curve, places: Sequence[float]) -> tuple[list[float], list[float]]:

@@ -194,15 +194,16 @@ def test_markers_of_a_category_stand_beside_each_other(monkeypatch: pytest.Monke
     assert [x for x, *_ in e.data["module"]] == ["64", "128"]
 
 
-def test_a_line_that_another_one_hides_is_wider() -> None:
-    def widths(graph_s: float) -> list[float]:
+def test_a_line_is_wide_where_another_one_hides_it() -> None:
+    def strokes(graph_s: float) -> list[tuple[float, int]]:
         source = views.Recorded(fixed={"module": 5e-6, "graph": graph_s}, grows=0.0)
-        lines = drawn(shown(source, lines=["module", "graph"]))
-        return [line.get_linewidth() for line in lines.values() if line.get_marker() != "None"]
+        canvas = SceneLines()
+        canvas.show(shown(source, lines=["module", "graph"]).scene)
+        lines = [each for each in canvas._canvas._moving if isinstance(each, Line2D)]
+        return [(line.get_linewidth(), len(line.get_xdata())) for line in lines if line.get_linewidth() > 3]
 
-    apart, together = widths(9e-6), widths(5e-6)
-    assert apart[0] == apart[1] == together[1]
-    assert together[0] > apart[0] + 2
+    assert strokes(9e-6) == []
+    assert strokes(5e-6) == [(4.0, len(views.WIDTHS))]
 
 
 def test_the_axis_holds_what_is_on_and_widens_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
