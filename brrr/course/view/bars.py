@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
@@ -14,7 +13,7 @@ from brrr.core.measurement import Badge
 from brrr.course.view import words
 from brrr.course.view.canvas import Blit
 from brrr.course.view.quantities import label
-from brrr.course.view.scene import Scene
+from brrr.course.view.scene import LINEAR_UP_TO, Scene
 from brrr.course.view.stack import Part, part_label, parts_of, stacked
 from brrr.drawing import style as plots
 
@@ -207,8 +206,6 @@ def balanced(name: str) -> list[str]:
 # ---------------------------------------------------------------------------------------------------------------------
 # A scene as bars: a ladder has one for each line, a stack one for all and then each part in its place.
 
-LINEAR_UP_TO = 20.0
-"""Where the values at all places of the sliders differ by more than this factor, a short bar would not be seen."""
 _ROOM = 1.04
 _FIRST, _LAST = 2.0, 1.15  # on a log scale, from the axis's start to the least value, and from the largest to its end
 
@@ -243,7 +240,7 @@ def bar_frame(scene: Scene) -> BarFrame:
     labels = [part_label(scene, n) if stack else scene.experiment.line(n).label for n in names]
     whole = ["all together"] if stack and names else []
     looks = [scene.looks[name] for name in names]
-    log = not stack and _is_log(scene)
+    log = not stack and scene.is_log
     title = f"{scene.y_label}{' (log scale)' if log else ''}"
     shares = stack and _as_shares(scene)
     unit = "%" if shares else scene.quantity.unit
@@ -306,20 +303,6 @@ def _said(scene: Scene, part: Part) -> str:
     return f"{scene.quantity.short(part.value)}, {words.share(part.share)}"
 
 
-def _is_log(scene: Scene) -> bool:
-    low, high = _span(scene)
-    return high > LINEAR_UP_TO * low
-
-
-def _span(scene: Scene) -> tuple[float, float]:
-    """The least and the largest value at all places of the sliders, the theoretical ones among them."""
-    found = [e.median for points in scene.everywhere.values() for e in points.values()]
-    for guide in scene.guides.drawn:
-        found += scene.guides.all_heights(guide)
-    positive = [value for value in found if 0 < value < math.inf]
-    return (min(positive), max(positive)) if positive else scene.limits
-
-
 def _totals(scene: Scene) -> list[float]:
     """The stack's length at each place of the sliders."""
     everywhere = scene.everywhere
@@ -338,5 +321,5 @@ def _as_shares(scene: Scene) -> bool:
 def _limits(scene: Scene, log: bool, shares: bool) -> tuple[float, float]:
     if scene.view.form == "stack":
         return 0.0, 100.0 if shares else _ROOM * max(_totals(scene))
-    low, high = _span(scene)
+    low, high = scene.span
     return (low / _FIRST, _LAST * high) if log else (0.0, _ROOM * high)

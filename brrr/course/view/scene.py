@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Row = tuple[Value, float, float, float]
 """One point of a line: where it is on the x axis, then median, low and high."""
 
+LINEAR_UP_TO = 20.0
+"""Where the values at all places of the sliders differ by more than this factor, a short bar would not be seen."""
 _FOR_PREDICTIONS = 1.25  # and so much more, since predictions may lie beyond what was measured
 _ROOM = 1.25  # at least this factor between a point and the end of the y axis, so that its mark is whole
 _FEW = 8  # lines for all of which the legend has room, switched on or not
@@ -219,6 +221,21 @@ class Scene:
     def limits(self) -> tuple[float, float]:
         """The ends of the axis of values: the same wherever the sliders stand."""
         return self._limits
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The least and the largest value at all places of the sliders, the theoretical ones among them."""
+        found = [e.median for points in self.everywhere.values() for e in points.values()]
+        for guide in self.guides.drawn:
+            found += self.guides.all_heights(guide)
+        positive = [value for value in found if 0 < value < math.inf]
+        return (min(positive), max(positive)) if positive else self._limits
+
+    @property
+    def is_log(self) -> bool:
+        """Whether its values differ too much for bars: then a ladder has markers on a log axis."""
+        low, high = self.span
+        return high > LINEAR_UP_TO * low
 
     def _make_limits(self) -> tuple[float, float]:
         """Round numbers around every point of every line that is or was on, at all values of all sliders.

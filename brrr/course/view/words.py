@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _CHARTS = {
     "lines": "Line chart of {what} against {x}.",
     "ladder": "Bar chart of {what}: one bar for each of {lines}.",
+    "markers": "Markers of {what} on a log axis: one for each of {lines}.",
     "stack": "One bar of {what}, stacked from the differences between {lines}; below it each part in its place.",
 }
 
@@ -171,7 +172,8 @@ def _below(scene: Scene) -> str:
 def alt(scene: Scene) -> str:
     """The alternative text of the picture: the same wherever the sliders stand."""
     lines = "; ".join(line.label for line in scene.lines)
-    said = _CHARTS[scene.view.form].format(what=scene.y_label, x=scene.x_axis.title, lines=lines)
+    form = "markers" if scene.view.form == "ladder" and scene.is_log else scene.view.form
+    said = _CHARTS[form].format(what=scene.y_label, x=scene.x_axis.title, lines=lines)
     dashed = [label(guide) for guide in scene.guides.drawn] if scene.view.form != "stack" else []
     parts = [said, *([f"Dashed: {'; '.join(dashed)}."] if dashed else []), scene.source_said]
     below = [panel.said for panel in scene.published]

@@ -415,6 +415,7 @@ def test_a_ladder_on_a_log_axis_has_markers_and_no_bars() -> None:
         assert any(isinstance(piece, Rectangle) for piece in pieces) == bars
         dots = [piece for piece in pieces if isinstance(piece, Line2D)]
         assert [list(dot.get_xdata()) for dot in dots] == ([] if bars else [[bar.end]])
+        assert words.alt(e.scene).startswith("Bar chart of time" if bars else "Markers of time on a log axis")
 
 
 def test_a_ladder_of_rates() -> None:
