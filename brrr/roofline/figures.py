@@ -39,7 +39,7 @@ OWN: Mapping[str, str] = {
 
 def host_class(each: OperatorCost, model: DeviceModel) -> str:
     """The name, behind `host.`, of the figure that counts; a class that stands in for another one becomes a note."""
-    for name in _nearest(each):
+    for name in (*_nearest(each), each.kind):
         if model.has(f"host.{name}"):
             return name
     found = CLASS.get(each.kind, "pointwise")
@@ -65,12 +65,12 @@ def of_training(model: DeviceModel, gradients: int) -> tuple[float, float, float
 
     The last are for the backward of so many gradients. 1, 1 and none, where it was not measured.
     """
-    names = ("host.backward", "host.backward-gradient", "host.backward-operator", REFERENCE)
-    if not all(map(model.has, (*names, "host.pointwise-grad"))):
+    if not all(map(model.has, ("host.backward", "host.backward-operator", "host.pointwise-grad", REFERENCE))):
         return 1.0, 1.0, 0.0
-    once, gradient, operator, relu = map(model.value, names)
     noting = model.value("host.pointwise-grad") / model.value("host.pointwise")
-    return noting, operator / relu, once + gradient * gradients
+    calling = model.value("host.backward-operator") / model.value(REFERENCE)
+    each_s = model.value("host.backward-gradient") if model.has("host.backward-gradient") else 0.0  # lost in noise
+    return noting, calling, model.value("host.backward") + each_s * gradients
 
 
 def _nearest(each: OperatorCost) -> Iterator[str]:
@@ -86,8 +86,6 @@ def _nearest(each: OperatorCost) -> Iterator[str]:
         yield "unary"
     if each.kind == "reduction" and each.form.name in ("rows", "columns"):
         yield "reduction-rows"
-    if each.kind in ("convolution", "attention", "pooling", "index", "loss", "random"):
-        yield each.kind
     if each.name == "aten.view" and each.shapes and len(each.shapes[0]) == 1:
         yield "view-shape"
 

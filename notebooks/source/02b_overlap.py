@@ -103,8 +103,8 @@ compare_speedup(p, "overlap", pairs, elements=2**26, sines=40)
 # - **[[Host overhead]].** Each chunk needs its launches. With small chunks of many kernels, issuing them takes longer than the
 #   work; with large ones, the filling counts. Three streams need three buffers: with two, the upload waits for the download.
 #
-# Calls overlap too: each keeps the GPU busy for longer than the loop takes for a call: the [[throughput]] rises. `brrr.running.pipeline.Pipeline` does all
-# this.
+# Calls overlap too: each keeps the GPU busy for longer than the loop takes for a call: the [[throughput]] rises.
+# `brrr.running.pipeline.Pipeline` does all this.
 #
 # ## And the first call?
 #

@@ -102,8 +102,9 @@ compare_speedup(w, "unary", {"relu": "gelu"}, **there)
 # compute-bound. Then every GPU's ridge point by its datasheet.
 #
 # [[tensor core|Tensor cores]] have moved the ridge far to the right: arithmetic has grown faster than bandwidth. A GPU is *busy*,
-# as `nvidia-smi` counts it, whenever some kernel runs. So a program can show full utilisation and use a few hundredths of its FLOP/s: it is memory-bound. If it uses
-# little of the bandwidth as well, neither roof is near: it waits for latency, or most of the GPU has nothing to do (lesson 04b).
+# as `nvidia-smi` counts it, whenever some kernel runs. So a program can show full utilisation and use a few hundredths of
+# its FLOP/s: it is memory-bound. If it uses little of the bandwidth as well, neither roof is near: it waits for latency, or
+# most of the GPU has nothing to do (lesson 04b).
 
 # %% tags=["explore"]
 lines = ["cuda mul", "cuda fma"]

@@ -8,8 +8,8 @@
 # # 09 · Faster than the peak?
 #
 # A product of two n × n matrices takes 2n³ FLOP, and a datasheet says how many FLOP a GPU does in a second. One
-# over the other is the shortest time, one would think. In 1969 Volker Strassen needed seven products where the textbook needs eight. **Can a product be faster
-# than the hardware's peak?**
+# over the other is the shortest time, one would think. In 1969 Volker Strassen needed seven products where the textbook
+# needs eight. **Can a product be faster than the hardware's peak?**
 
 # %% tags=["setup", "question"]
 from IPython.display import display
@@ -91,7 +91,8 @@ compare_published(s)
 # the bytes?
 #
 # **Faster than the peak?** No multiplier works faster than it can. The *actual* rate counts what was multiplied: 7/8 of the
-# FLOP a level. The [[effective rate]] counts what you asked for, 2n³, and may pass the peak. Both are honest. In the second drawing, move *levels*: the roof rises at the right, and falls at the left, where additions weigh most.
+# FLOP a level. The [[effective rate]] counts what you asked for, 2n³, and may pass the peak. Both are honest. In the
+# second drawing, move *levels*: the roof rises at the right, and falls at the left, where additions weigh most.
 
 # %% tags=["explain"]
 display(drawing("strassen-bytes"), drawing("strassen-roofline", level=3))

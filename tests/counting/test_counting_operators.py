@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from brrr.counting.cost import Matmul
+from brrr.counting.cost import Form, Matmul
 from brrr.counting.description import Description, array
 from brrr.counting.mode import prepared
 from brrr.counting.tracing import cost
@@ -511,3 +512,57 @@ def test_a_recurrent_layer_on_a_cpu_is_seen_step_by_step(backward: bool) -> None
     else:
         assert found.flop > 2 * products
     assert torch.backends.mkldnn.enabled
+
+
+BOTH = {
+    "single": (F.conv2d, (g(2, 6, 8, 8), g(4, 6, 1, 1)), Form("single", 128, 6)),
+    "window": (F.conv2d, (g(2, 6, 8, 8), g(4, 6, 3, 3)), Form("window", 72, 54)),
+    "grouped": (partial(F.conv2d, groups=2), (g(2, 6, 8, 8), g(4, 3, 3, 3)), Form("grouped", 72, 27)),
+    "depthwise": (partial(F.conv2d, groups=6), (g(2, 6, 8, 8), g(6, 1, 3, 3)), Form("depthwise", 72, 9)),
+    "all": (ATTENTION["flash"], (Q, Q, Q), Form("all", 128, 8)),
+    "causal": (lambda q, k, v: ATEN._scaled_dot_product_flash_attention(q, k, v, 0.0, True)[0], (Q, Q, Q),
+               Form("causal", 128, 8)),
+    "max": (lambda x: F.max_pool2d(x, 2), (g(2, 6, 8, 8),), Form("window", 192, 4)),
+    "average": (lambda x: F.avg_pool2d(x, (2, 4)), (g(2, 6, 8, 8),), Form("window", 96, 8)),
+    "look-up": (F.embedding, (ints(7), g(20, 5)), Form("rows", 7, 5)),
+    "loss": (F.nll_loss, (g(9, 5), ints(9)), Form("rows", 9, 5)),
+    "softmax": (lambda x: x.softmax(-1), (g(9, 5),), Form("rows", 9, 5)),
+    "softmax of columns": (lambda x: x.softmax(0), (g(9, 5),), Form("columns", 5, 9)),
+    "layer norm": (lambda x: F.layer_norm(x, (5,)), (g(9, 5),), Form("rows", 9, 5)),
+    "group norm": (lambda x: F.group_norm(x, 2), (g(3, 4, 10),), Form("rows", 6, 20)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_forms_forward_and_backward(name: str) -> None:
+    fn, args, form = BOTH[name]
+    found = [each for each in cost(fn, *args, backward=True).operators if each.form.name]
+    assert [(each.form, each.backward) for each in found] == [(form, False), (form, True)]
+
+
+@pytest.mark.parametrize(
+    ("fn", "args", "form"),
+    [
+        (lambda x, at: x.index_select(0, at), (a(20, 5), ints(7)), Form("rows", 7, 5)),
+        (lambda x, at, y: x.index_add(0, at, y), (a(20, 5), ints(7), a(7, 5)), Form("rows", 7, 5)),
+        (lambda x, at, y: x.scatter_add(0, at, y), (a(20, 5), ints(7, 5), a(7, 5)), Form("rows", 7, 5)),
+        (lambda x: F.batch_norm(x, None, None, training=True), (a(9, 5),), Form("columns", 5, 9)),
+        (lambda x: F.batch_norm(x, None, None, training=True), (a(2, 5, 3, 3),), Form("channels", 5, 18)),
+    ],
+)
+def test_forms_of_look_ups_and_batch_norms(fn: Callable[..., Any], args: Any, form: Form) -> None:
+    assert [each.form for each in cost(fn, *args).operators if each.form.name] == [form]
+
+
+def test_gradients_are_counted_where_they_are_asked_for() -> None:
+    layer, x = nn.Linear(5, 3), g(9, 5)
+    assert (cost(layer, x).gradients, cost(layer, x, backward=True).gradients) == (0, 3)
+    assert cost(layer, a(9, 5), backward=True).gradients == 2
+    assert not any(each.backward for each in cost(layer, x).operators)
+
+
+def test_an_encoder_layer_in_inference_is_counted_by_its_parts() -> None:
+    before = torch.backends.mha.get_fastpath_enabled()
+    found = cost(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(), a(3, 4, 8))
+    assert not found.unknown and len(found.matmuls) >= 4
+    assert torch.backends.mha.get_fastpath_enabled() == before

@@ -13,8 +13,9 @@ from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.roofline.calibrate import calibrate, cpu, part
 from brrr.roofline.calibrate.cpu import Recurrence
-from brrr.roofline.calibrate.host_cost import LIMIT, operators
+from brrr.roofline.calibrate.host_cost import LIMIT, measure_backward, operators
 from brrr.roofline.calibrate.part import Findings, ReadyProduct, measure_products
+from brrr.roofline.peak import Peak
 from brrr.roofline.peaks import Peaks, read_peaks
 
 TARGET_S = 5.0
@@ -159,3 +160,17 @@ def test_every_class_of_operators_gives_what_it_says() -> None:
             part.close(each.call().detach(), each.expected, LIMIT, each.written)
         with pytest.raises(WrongResultError):
             part.close(each.call().detach(), each.expected + 1.0, LIMIT, each.written)
+
+
+def test_autograd_on_a_cpu() -> None:
+    found = Findings(until_s=time.perf_counter() + 30)
+    found.measured["host.relu"] = Peak.stated(2e-6, "s", "assumed", what="a relu")
+    measure_backward("cpu", found)
+    assert set(found.measured) <= {"host.relu", "host.backward", "host.backward-operator", "host.backward-gradient"}
+    assert all(0 < each.value < 1e-3 for each in found.measured.values()) and "host.backward-operator" in found.measured
+
+
+def test_a_wrong_gradient_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.autograd, "grad", lambda y, wanted, above, **_: [2 * above for _ in wanted])
+    with pytest.raises(WrongResultError, match="the gradient of relus or sums"):
+        measure_backward("cpu", Findings(until_s=time.perf_counter() + 30))

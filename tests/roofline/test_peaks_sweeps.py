@@ -106,12 +106,32 @@ def test_a_wrong_product_is_found() -> None:
 def test_no_time_is_kept_of_what_is_wrong(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = {"a wrong sum": lambda x, y: x.sum(-1) * (1.5 if x.dtype == torch.float32 else 1)}
     monkeypatch.setattr(gpu_operators, "operators", lambda: wrong)
-    monkeypatch.setattr(gpu_operators, "_only", lambda counted: counted[0])
+    monkeypatch.setattr(gpu_layers, "only", lambda counted: counted[0])
     found = Findings(until_s=1e18)
     gpu_operators.sweep_operators(found)
     assert any("left out: WrongResultError: calibrate: a wrong sum of" in note for note in found.notes)
     kept = {each.dtype for each, _ in swept_operators(found.sweeps["operators"]) if each.name == "aten.sum"}
     assert kept == {"bfloat16"}
+
+
+def test_layers_are_swept_with_their_flop_and_in_groups_of_their_own(emulated: None) -> None:
+    found = Findings(until_s=1e18)
+    gpu_operators.sweep_operators(found)
+    kinds = {each.kind: each for each, _ in swept_operators(found.sweeps["operators"])}
+    assert {"convolution", "attention", "pooling", "index", "loss"} <= set(kinds)
+    assert kinds["convolution"].flop and kinds["convolution"].form.name and kinds["index"].form.name == "rows"
+
+
+def test_a_layer_that_is_wrong_is_left_out(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = gpu_layers.layers()["average pooling, gradient"]
+    wrong = replace(right, run=lambda x: right.run(x) * (1.5 if x.dtype == torch.float32 else 1))
+    monkeypatch.setattr(gpu_layers, "layers", lambda: {"a wrong pooling": wrong})
+    monkeypatch.setattr(gpu_layers, "only", lambda counted: counted[-1])
+    found = Findings(until_s=1e18)
+    gpu_operators.sweep_operators(found)
+    assert any("left out: WrongResultError: calibrate: a wrong pooling of" in note for note in found.notes)
+    assert not any("avg_pool" in each.name and each.dtype == "float32" for each, _ in
+                   swept_operators(found.sweeps["operators"]))  # fmt: skip
 
 
 def test_operators_that_are_several_are_left_out(emulated: None) -> None:

@@ -519,6 +519,19 @@ def test_backward_costs_more() -> None:
 
 
 @pytest.mark.parametrize(
+    ("missing", "expected_us"),
+    [("", 5 * 2 + 20 + 4 + 5 * 3), ("host.backward-gradient", 5 * 2 + 20 + 5 * 3), ("host.backward-operator", 5 + 5)],
+)
+def test_autograd_costs_the_host(missing: str, expected_us: float) -> None:
+    """An operator twice, its backward three times of what it costs alone, and at once and for each gradient."""
+    times = {"relu": 5, "pointwise-grad": 10, "backward": 20, "backward-gradient": 4, "backward-operator": 15}
+    measured = {f"host.{name}": peak(value * 1e-6, "s") for name, value in times.items()}
+    device = gpu(measured={name: each for name, each in (gpu().measured | measured).items() if name != missing})
+    p = predict(lambda x: x.relu(), array(64, requires_grad=True), device=device, backward=True)
+    assert microseconds(p.host_s) == pytest.approx(expected_us)
+
+
+@pytest.mark.parametrize(
     ("arguments", "match"),
     [
         ({"device": "h20"}, r"device is 'h20'; expected one of .*Nearest: .*h200"),

@@ -166,8 +166,7 @@ def test_every_case_is_predicted_and_what_is_unknown_says_so(as_predicted: Made)
     rows = rows_of(OPERATORS, as_predicted, operator_rows)  # type: ignore[arg-type]
     assert len(rows) == 240 and all(abs(row.error) < 1e-9 for row in rows if not row.unknown)
     unknown = {row.case.name for row in rows if row.unknown}
-    fast_path = {each.name for each in cases() if each.what != "encoder_layer" or each.direction == "forward"}
-    assert unknown == {each.name for each in cases() if each.what in UNKNOWN} & fast_path
+    assert unknown == {each.name for each in cases() if each.what in UNKNOWN}
     for row in rows:
         assert not row.unknown or UNKNOWN[by_name()[row.case.name].what] in row.unknown
 

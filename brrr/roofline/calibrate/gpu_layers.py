@@ -195,14 +195,14 @@ def made(name: str, layer: Layer, values: Tensor, shapes: Sequence[Shape]) -> tu
     """One call, checked against float64, with its row; None for one of several operators, which no row can tell of."""
     operands = _operands(layer, values, shapes)
     call, counted, found = _ready(layer, operands)
-    running = [each for each in counted if each.kind != "view"]
-    if len(running) != 1:
+    each = only(counted)
+    if each is None:
         return None
     expected = _ready(layer, [x.double() if x.is_floating_point() else x for x in operands])[2]
     dtype = str(values.dtype).removeprefix("torch.")
     limit, what = LIMITS[dtype], f"{name} of {' and '.join(map(str, shapes))} {dtype}"
-    part.require(all(map(partial(_near, limit=limit), found, expected)), what)
-    return row_of(running[0]), call
+    part.require(all(map(partial(near, limit=limit), found, expected)), what)
+    return row_of(each), call
 
 
 def _operands(layer: Layer, values: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
@@ -230,7 +230,14 @@ def _ready(layer: Layer, operands: Sequence[Tensor]) -> tuple[Callable[[], Any],
     return call, counting.operators, gradients
 
 
-def _near(found: Tensor, expected: Tensor, limit: float) -> bool:
+def only(counted: Sequence[OperatorCost]) -> OperatorCost | None:
+    """The operator that runs on the device, if it is one: a choice has its comparison beside it, and tells nothing."""
+    running = [each for each in counted if each.kind != "view"]
+    return running[0] if len(running) == 1 else None
+
+
+def near(found: Tensor, expected: Tensor, limit: float) -> bool:
+    """Whether a result differs from the expected one by less than that share, by the root of the sum of squares."""
     difference, size = (found.double() - expected.double()).norm(), expected.double().norm()
     return bool(difference <= limit * size.clamp(min=1e-30))
 

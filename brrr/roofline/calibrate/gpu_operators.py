@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from brrr.counting.cost import OperatorCost
 from brrr.counting.mode import CostMode
 from brrr.gpu.precision import float32_recurrence
 from brrr.roofline.calibrate import gpu_layers, part
@@ -160,7 +159,7 @@ def _made(
     x, y = taken(values, sizes), taken(values, sizes, end=True)
     with CostMode() as counting:
         result = run(x, y)
-    each = _only(counting.operators)
+    each = gpu_layers.only(counting.operators)
     if each is None:
         return None
     what = f"{name} of {sizes[0]} x {sizes[1]} {each.dtype}"
@@ -169,16 +168,9 @@ def _made(
     return gpu_layers.row_of(each), lambda: run(x, y)
 
 
-def _only(counted: list[OperatorCost]) -> OperatorCost | None:
-    """The operator that runs on the device, if it is one: a choice has its comparison beside it, and tells nothing."""
-    running = [each for each in counted if each.kind != "view"]
-    return running[0] if len(running) == 1 else None
-
-
 def _near(result: torch.Tensor, run: MatrixCall, x: torch.Tensor, y: torch.Tensor, dtype: str) -> bool:
     """Whether the result is that in float64."""
     expected = run(x.double(), y.double())
     if not result.is_floating_point():
         return bool((result == expected).all())
-    difference, size = (result.double() - expected.double()).norm(), expected.double().norm()
-    return bool(difference <= LIMITS[dtype] * size.clamp(min=1e-30))
+    return gpu_layers.near(result, expected, LIMITS[dtype])

@@ -106,8 +106,9 @@ def draw(settings: Mapping[str, Value], source: Source) -> Picture:
     left = style.left_margin(_limits(each), "FLOP/s") + 0.008
     on = style.axes(made, left=left, bottom=0.135, right=0.965, top=0.79)
     _frame(on, each)
+    first = min(other for other in LEVELS if other != level)
     for roofs in each:
-        _roof(on, roofs, chosen=roofs.level == level, first=roofs.level == (level == 0))
+        _roof(on, roofs, chosen=roofs.level == level, first=roofs.level == first)
     _points(on, each[level], points)
     on.legend(ncols=2, fontsize=8.5, loc="lower left", bbox_to_anchor=(-0.1, 1.07), handlelength=2.3, frameon=False)
     return style.picture(made, text(each[level], points))
