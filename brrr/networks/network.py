@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
+from brrr.roofline.device_model import DeviceModel
+from brrr.roofline.peaks import short
 
 if TYPE_CHECKING:
     import torch
@@ -107,14 +109,13 @@ class Network:
         return Cost(whole.flop, whole.bytes, sum(each.bytes for each in operators), whole.working_set_bytes, operators)
 
     def floor_s(self, peaks: Peaks) -> float:
-        """No way from memory is faster, in seconds: all bytes at the memory's rate, or all FLOP at the best product's.
+        """No way from memory is faster, in seconds: all bytes at the memory's rate, or all FLOP at the best rate.
 
         `peaks` are a device's, as `brrr.calibrate()` returns them; MissingPeakError where they lack one of the two. A
         network small enough to stay in the cache from call to call may be faster than the bytes say.
         """
         kind = "tf32" if self.tf32 else self.dtype
-        memory_s = self.cost.bytes / peaks.memory_bytes_per_s.value
-        return max(memory_s, self.cost.flop / peaks.matmul(kind).value)
+        return DeviceModel.measured(peaks).roof_s(self.cost.flop, self.cost.bytes, short(kind))
 
     def _view(self) -> OperatorCost:
         return OperatorCost("aten.t", 0.0, 0, 0, self.dtype, ((self.hidden, self.hidden),), "view")

@@ -96,6 +96,31 @@ class DeviceModel:
             self._missing(name)
         return self.use(name, found.value, found)
 
+    def best_rate(self, dtype: str) -> float:
+        """The best FLOP/s of a data type (as in "bf16") on any unit: of products of matrices, or of multiply-adds."""
+        names = [name for name in (f"matmul.{dtype}", f"arithmetic.{dtype}.fma") if self.has(name)]
+        best = {
+            name: self.curves[name].best.value if name in self.curves else self.figures[name].value for name in names
+        }
+        return self.value(max(best, key=best.__getitem__, default=f"matmul.{dtype}"))
+
+    def roof_s(self, flop: float, nbytes: float, dtype: str = "fp32") -> float:
+        """The least seconds that the roofline allows for FLOP of a data type and bytes through the memory.
+
+        >>> model_of("datasheet:h200").roof_s(flop=0.0, nbytes=4.8e12)
+        1.0
+
+        The longer of both times (S. Williams et al., Roofline, 2009). MissingPeakError where a rate is not known.
+        """
+        moving = nbytes / self._memory_rate() if nbytes else 0.0
+        return max(moving, flop / self.best_rate(dtype) if flop else 0.0)
+
+    def _memory_rate(self) -> float:
+        """B/s of a copy from memory: of a measured curve its end, since smaller sets lie in a cache."""
+        if "copy" not in self.curves:
+            return self.value("copy")
+        return self.use("copy", self.curves["copy"].points[-1][1].value, self.curves["copy"].points[-1][1])
+
     def use(self, name: str, value: float, origin: Peak) -> float:
         """Note that a value of a figure was used; returns the value."""
         before = self.used.get(name)

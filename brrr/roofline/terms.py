@@ -196,7 +196,7 @@ def compute_s(each: OperatorCost, model: DeviceModel, tf32: bool) -> float:
     if not each.flop:
         return 0.0
     if each.kind == WHOLE:
-        return each.flop / best_rate(model, matrix_dtype(each.dtype, tf32))
+        return each.flop / model.best_rate(matrix_dtype(each.dtype, tf32))
     rate = plain_rate(model, short(each.dtype))
     return each.flop / rate if rate else 0.0
 
@@ -211,15 +211,6 @@ def plain_rate(model: DeviceModel, dtype: str) -> float | None:
         return model.value(f"arithmetic.{dtype}.fma") / 2
     model.note(f"the rate of plain {dtype} arithmetic is not known on {model.device}: its term is left out")
     return None
-
-
-def best_rate(model: DeviceModel, dtype: str) -> float:
-    """The best FLOP/s of a data type on any unit: of products of matrices, or of fused multiply-adds."""
-    names = [name for name in (f"matmul.{dtype}", f"arithmetic.{dtype}.fma") if model.has(name)]
-    values = {
-        name: model.curves[name].best.value if name in model.curves else model.figures[name].value for name in names
-    }
-    return model.value(max(values, key=values.__getitem__, default=f"matmul.{dtype}"))
 
 
 def matmul_s(product: Matmul, model: DeviceModel, tf32: bool) -> float:

@@ -31,6 +31,7 @@ from brrr.course.experiments.predicted import (
 )
 from brrr.course.nouns.experiment import PredictedRun, Variant
 from brrr.gpu.datasheet import Hardware
+from brrr.roofline.device_model import model_of
 
 ITEMSIZE = {"float32": 4, "bfloat16": 2}
 WIDTH = 1024
@@ -119,10 +120,10 @@ def predicted_ratio(hardware: Hardware | None, kind: str, elements: int) -> floa
         return bytes_ratio(kind, elements)
     if hardware is None:
         return None
-    eager, fused = (ITEMSIZE["float32"] * each / hardware.memory_bytes_per_s for each in moved(kind, elements))
-    after = 2 * ITEMSIZE["float32"] * elements / hardware.memory_bytes_per_s
-    product = max(flop(kind, elements) / hardware.peak("fp32"), eager - after)
-    return (product + after) / max(flop(kind, elements) / hardware.peak("fp32"), fused)
+    eager, fused = (float(ITEMSIZE["float32"] * each) for each in moved(kind, elements))
+    after = 2.0 * ITEMSIZE["float32"] * elements
+    model, work = model_of(hardware), flop(kind, elements)
+    return (model.roof_s(work, eager - after) + model.roof_s(0.0, after)) / model.roof_s(work, fused)
 
 
 # ---- what is predicted ----

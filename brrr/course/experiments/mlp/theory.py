@@ -13,6 +13,7 @@ from brrr.course.experiments.predicted import How, kernel, pointwise, product
 from brrr.course.nouns.experiment import PredictedRun, Variant
 from brrr.gpu.datasheet import Hardware
 from brrr.networks.network import Network
+from brrr.roofline.device_model import model_of
 
 PLACES = ("cpu-", "queue-")
 
@@ -66,7 +67,7 @@ def floor_s(hardware: Hardware | None, point: Point) -> float | None:
     if hardware is None:
         return None
     work = network_of("module", point).cost
-    return max(work.flop / hardware.peak("fp32"), work.bytes / hardware.memory_bytes_per_s)
+    return model_of(hardware).roof_s(work.flop, work.bytes)
 
 
 # ---- what is predicted of the experiment `mlp`: the kernels of each way, in a loop ----

@@ -11,6 +11,7 @@ from brrr.counting.cost import Cost, Form, OperatorCost
 from brrr.course.experiments.predicted import How, kernel, pointwise, product, reduction, run, view
 from brrr.course.nouns.experiment import PredictedRun, Variant
 from brrr.gpu.datasheet import Hardware
+from brrr.roofline.device_model import model_of
 
 FORWARD, BOTH = "forward", "forward+backward"
 ITEMSIZE = 4
@@ -70,13 +71,9 @@ def speedup_by_roofline(hardware: Hardware | None, point: Point) -> float | None
     """
     if hardware is None:
         return None
-    linear, pseudo = (limit_s(each, hardware) for each in costs(point))
+    model = model_of(hardware)
+    linear, pseudo = (model.roof_s(each.flop, each.bytes) for each in costs(point))
     return linear / pseudo
-
-
-def limit_s(work: Cost, hardware: Hardware) -> float:
-    """The shortest time that the datasheet allows for a float32 work without tensor cores, in seconds."""
-    return max(work.flop / hardware.peak("fp32"), work.bytes / hardware.memory_bytes_per_s)
 
 
 # ---- what is predicted: the layer operator by operator, or fused ----

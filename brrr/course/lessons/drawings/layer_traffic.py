@@ -15,6 +15,7 @@ from brrr.core import units
 from brrr.core.measurement import Value
 from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
 from brrr.gpu.datasheet import Hardware, hardware
+from brrr.roofline.device_model import model_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -165,11 +166,11 @@ class Layer:
     @property
     def arithmetic_s(self) -> float:
         """Seconds of its waves at the datasheet's rate."""
-        return 2 * self.waves.time * self.waves.sms / self.gpu.peak("fp32", "cuda cores")
+        return model_of(self.gpu).roof_s(2 * self.waves.time * self.waves.sms, 0.0)
 
     def carried_s(self, nbytes: float) -> float:
         """Seconds that the memory takes for so many bytes."""
-        return nbytes / self.gpu.memory_bytes_per_s
+        return model_of(self.gpu).roof_s(0.0, nbytes)
 
     @property
     def product_s(self) -> float:

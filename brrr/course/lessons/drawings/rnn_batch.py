@@ -19,6 +19,7 @@ from brrr.course.experiments.judging import datasheet
 from brrr.course.experiments.rnn_ladder.grid import BATCHES, CELLS, GATES, HIDDEN, STEPS
 from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
 from brrr.course.nouns.source import Evidence
+from brrr.roofline.device_model import model_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,8 +60,9 @@ class Limits:
         True
         """
         weights = GATES[cell] * HIDDEN**2
-        load_s = weights * ITEMSIZE[DTYPE] / device.memory_bytes_per_s
-        return cls(load_s, batch * load_s, 2.0 * weights * batch / device.peak("fp32", "cuda cores"))
+        model = model_of(device)
+        load_s = model.roof_s(0.0, weights * ITEMSIZE[DTYPE])
+        return cls(load_s, batch * load_s, model.roof_s(2.0 * weights * batch, 0.0))
 
 
 def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Drawing:

@@ -19,6 +19,7 @@ from brrr.course.experiments.strassen.ways import way_of
 from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
 from brrr.course.view.quantities import hardware_of
 from brrr.gpu.datasheet import Hardware, hardware
+from brrr.roofline.device_model import model_of
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import Traffic
 
@@ -208,9 +209,10 @@ class Roofs:
     def time_s(self, n: int) -> float:
         """The passes over memory, and the products at the peak or at the memory's rate, one after the other."""
         traffic, block = Traffic.of(self.way, n, n, n, self.dtype), n / 2**self.level
-        passes = sum((*traffic.left, *traffic.right, *traffic.post_add)) / self.gpu.memory_bytes_per_s
-        carried = 3 * block**2 * self.way.kind.itemsize / self.gpu.memory_bytes_per_s
-        return float(passes + 7**self.level * max(2 * block**3 / self.peak, carried))
+        model, dtype = model_of(self.gpu), INNERS[self.dtype][1]
+        passes_s = model.roof_s(0.0, sum((*traffic.left, *traffic.right, *traffic.post_add)))
+        product_s = model.roof_s(2 * block**3, 3 * block**2 * self.way.kind.itemsize, dtype)
+        return float(passes_s + 7**self.level * product_s)
 
     def effective(self, n: int) -> float:
         """FLOP/s of the textbook's count."""
