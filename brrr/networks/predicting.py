@@ -12,6 +12,7 @@ from brrr.roofline.device_model import Where
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.prediction import How, Prediction
 from brrr.strassen.accuracy import PLAIN
+from brrr.strassen.calibration import CONSTANTS, device_known
 from brrr.strassen.layers import Limits, planned
 from brrr.strassen.predicting import Predictor
 from brrr.strassen.ways import Way
@@ -187,10 +188,9 @@ def _own_prediction(network: Network) -> float | None:
 SAFE = 0.8
 """Of a network's tolerance, what the predicted errors of its layers may come to together."""
 
-LAUNCH_S = 6e-6
-"""What the host takes for one launch; there are two a layer. Of the order seen on a data-centre GPU's host."""
-
 WAYS = ("strassen", "strassen-accurate")
+LAUNCHES = 2
+"""Of a layer in a chain: the products, and one pass between those of two layers."""
 
 
 def limits_of(network: Network, way: str) -> Limits:
@@ -233,12 +233,10 @@ def predicted(network: Network, way: str, device: object) -> tuple[float, float]
     >>> device_s > host_s
     True
     """
-    from brrr.strassen.calibration import device_known
-
     try:
         where = device_known("cuda") if device is None else device
         chosen = layer_way(network, way, "cuda", where)
         device_s = Predictor.of(where).chain_s(chosen, network.layers, network.batch, network.hidden, network.dtype)
     except MissingPeakError:
         return None
-    return device_s, 2 * network.layers * LAUNCH_S
+    return device_s, LAUNCHES * network.layers * CONSTANTS["host.launch"].value

@@ -6,8 +6,8 @@
 Growth a level by `amplification`: random, independent errors; matrices whose entries are independent, of
 mean 0 and alike in size. To them come:
 
-- what tensor cores lose: their sums truncate, so that the error grows with the depth, not with its root (`splitting.py`
-  has its own estimate of what is left of that when a product's sums leave them early);
+- what tensor cores lose: their sums truncate, so that the error grows with the depth, not with its root (`split_error`
+  tells what is left of that when a product's sums leave them early);
 - what is cut off the factors: by TF32 and by split products in the product, by the short types where the sums before
   the products are stored. A factor that is a copy of a block loses nothing there. bfloat16's products are stored too.
 
@@ -75,12 +75,43 @@ def product_error(inner: Inner, depth: float) -> float:
     if inner.exact_sums:
         return _rounded(bits) * math.sqrt(depth / 2)
     if inner.name == "fp16x3":
-        from brrr.strassen.split.splitting import expected_error  # and with it torch
-
-        return expected_error(max(1, math.ceil(depth)))
+        return split_error(max(1, math.ceil(depth)))
     cut = math.sqrt(2) * _rounded(inner.bits) if inner.name == "tf32" else 0.0
     deep = 8 if inner.name == "tf32" else 16  # a step of the tensor core, in numbers of 4 bytes or of 2
     return math.hypot(cut, CONSTANTS["error.tensor_core"].value * depth / deep)
+
+
+CHUNK = 64
+"""How deep a sum grows on the tensor core, by `split_product.cu`, if nothing is asked for."""
+
+TRUNCATION = 1.95e-8
+"""Relative error of a sum on the tensor core for each of its steps 16 deep: 9.7e-6 after 512, measured on an H200."""
+
+BEGINNING = 2
+"""Steps by which the two small products at a sum's beginning count, fitted to errors measured on an H200."""
+
+ROUNDING = math.sqrt(1 / (8 * math.log(2)))
+"""Root mean square of a rounding to p bits, in units of 2^-p, relative to the number."""
+
+SPLIT_ERROR = 7.4e-8
+"""Relative error by the split alone: a quarter of the numbers lose their last digit, 2^-23 of them, in both operands,
+and lo lo is left out, 0.42^2 2^-22."""
+
+
+def split_error(k: int, chunk: int = CHUNK, depth: int = 64) -> float:
+    """The relative error (Frobenius) to expect of `split_product` for independent entries of mean zero, alike in size.
+
+    >>> f"{split_error(8192):.1e}", f"{split_error(8192, chunk=8192):.1e}"
+    ('2.5e-07', '3.0e-05')
+
+    Three parts, independent of each other: what the tensor core cuts off, in proportion to its steps of 16 in a chunk
+    (of the first step along k, `depth` long, those of hi hi alone count fully: the sum is small before); the rounding
+    of the total; the digits that lo has not, with the product of lo and lo.
+    """
+    chunk = max(min(chunk, k), 1)
+    steps = BEGINNING + (3 * chunk - 2 * min(depth, chunk)) / 16
+    total = ROUNDING * 2.0**-24 * math.sqrt(k / chunk / 2)
+    return math.hypot(TRUNCATION * steps, total, SPLIT_ERROR)
 
 
 def accuracy_limit(accuracy: float | str | None, k: int, operand: str = "float32") -> float:

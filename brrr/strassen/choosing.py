@@ -91,11 +91,12 @@ class _Where:
 
     @classmethod
     def of(cls, device: object) -> _Where:
-        from brrr.gpu.device import default_device_kind
+        if device is None or str(device) in ("cuda", "cpu"):
+            from brrr.gpu.device import default_device_kind
+
+            return cls(str(device or default_device_kind()), None)
         from brrr.roofline.device_model import model_of
 
-        if device is None or str(device) in ("cuda", "cpu"):
-            return cls(str(device or default_device_kind()), None)
         return cls(model_of(device).kind, device)  # type: ignore[arg-type]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from brrr.counting.cost import Cost, Matmul, OperatorCost
+from brrr.counting.cost import Matmul, OperatorCost
 from brrr.gpu import is_gpu
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS, rate_of
@@ -33,7 +33,7 @@ from brrr.strassen.ways import INNERS, SIZES, WAYS, Inner, Way
 from brrr.strassen.workspace import Traffic, blocks_added
 
 if TYPE_CHECKING:
-    from brrr.roofline.device_model import DeviceModel, Where
+    from brrr.roofline.device_model import DeviceModel
 
 _LIBRARY = {"fp16x3": "fp16"}
 """The library product whose predicted rate an inner product of ours goes by."""
@@ -71,9 +71,8 @@ class Parts:
 
 @dataclass(frozen=True)
 class Predictor:
-    """Times on one device; `where` is what `brrr.predict` takes, `basis` what is known of it, looked up once."""
+    """Times on one device; `basis` is what is known of it, looked up once."""
 
-    where: Where = field(hash=False, compare=False)
     basis: DeviceModel = field(hash=False, compare=False)
 
     @classmethod
@@ -81,8 +80,7 @@ class Predictor:
         """For a device as `brrr.predict` takes it; MissingPeakError where nothing is known of it."""
         from brrr.roofline.device_model import model_of
 
-        basis = model_of(device)  # type: ignore[arg-type]
-        return cls(basis.peaks or device, basis)  # type: ignore[arg-type]
+        return cls(model_of(device))  # type: ignore[arg-type]
 
     @property
     def kind(self) -> str:
@@ -179,7 +177,7 @@ class Predictor:
         if not read:
             return 0.0
         each = OperatorCost("sums", 0.0, float(read), float(written), "float32", (), "fused")
-        return self._device_s(Cost(0.0, each.bytes, -1.0, max(touched, each.bytes), (each,)))[0] / self._rate(rate)
+        return self._device_s(each, max(touched, each.bytes)) / self._rate(rate)
 
     def _products(self, way: Way, m: int, n: int, k: int) -> float:
         rows, deep, columns = block_sizes(way, m, n, k)
@@ -197,8 +195,7 @@ class Predictor:
             "bmm" if count > 1 else "mm", each.flop, float(size * count * k * (m + n)), float(size * count * m * n),
             matrix, ((m, k), (k, n)), "matmul", (each,),
         )  # fmt: skip
-        whole = Cost(cost.flop or 0.0, cost.bytes, operators=(cost,))
-        seconds = self._device_s(whole, tf32=library == "tf32")[0]
+        seconds = self._device_s(cost, cost.bytes, tf32=library == "tf32")
         work = (float(count) * m * n * k) ** (1 / 3)
         return inner.products * seconds / self._product_rate(inner.name, count, work)
 
@@ -211,12 +208,13 @@ class Predictor:
     def _rate(self, name: str) -> float:
         return CONSTANTS[f"rate.{name}"].value
 
-    def _device_s(self, cost: Cost, *, tf32: bool = False) -> list[float]:
-        from brrr.roofline.predicting import predict
+    def _device_s(self, each: OperatorCost, working_set: float, *, tf32: bool = False) -> float:
+        """By the roofline's model; on a GPU without the host's part, as in a CUDA Graph."""
+        from brrr.roofline.terms import operator_time
 
-        how = "graph" if self.basis.is_gpu else "eager"
-        made = predict(cost, device=self.where, how=how, tf32=tf32)  # type: ignore[arg-type]
-        return [each.host_s if each.device_s is None else each.device_s for each in made.operators]
+        made = operator_time(each, self.basis, working_set, tf32=tf32, host_s=0.0 if self.basis.is_gpu else None)
+        assert made.device_s is not None  # no view
+        return made.device_s
 
 
 def _rates_of(way: Way, kind: str) -> tuple[str, str, str]:

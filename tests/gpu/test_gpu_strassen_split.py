@@ -12,10 +12,11 @@ from brrr.core.errors import ArgumentError
 from brrr.course.experiments.strassen_errors import HARD, INPUTS
 from brrr.course.experiments.strassen_errors.inputs import random_inputs, row_error
 from brrr.running.graphs import capture
+from brrr.strassen.accuracy import split_error
 from brrr.strassen.multiply import matmul, prepare
 from brrr.strassen.split import product
 from brrr.strassen.split.splits import Part, empty_terms, prepared_splits
-from brrr.strassen.split.splitting import expected_error, prepared_product, split, split_product
+from brrr.strassen.split.splitting import prepared_product, split, split_product
 
 TOLERANCE = 6e-7
 """Of each entry, relative to the lengths of its row and column."""
@@ -144,7 +145,7 @@ def test_as_exact_as_sgemm_and_as_the_model_says(k: int) -> None:
         found = error(split_product(split(a), split(w), how=how))
         assert found < error(a @ w.T), how
         if how == "cuda":
-            assert expected_error(k) / 1.3 < found < 1.3 * expected_error(k)
+            assert split_error(k) / 1.3 < found < 1.3 * split_error(k)
 
 
 @hopper

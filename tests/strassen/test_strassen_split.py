@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.strassen.accuracy import CHUNK, SPLIT_ERROR, TRUNCATION, split_error
 from brrr.strassen.split.splits import Terms
-from brrr.strassen.split.splitting import CHUNK, SPLIT_ERROR, TRUNCATION, expected_error, split, split_product
+from brrr.strassen.split.splitting import split, split_product
 
 # ---- the split ----
 
@@ -187,7 +188,7 @@ def test_a_total_outside_keeps_the_digits_that_truncation_loses(sums: dict[int, 
 
 def test_the_error_model_tells_the_emulation(sums: dict[int, float]) -> None:
     for chunk, error in sums.items():
-        assert expected_error(4096, chunk) / 1.5 < error < 1.5 * expected_error(4096, chunk), chunk
+        assert split_error(4096, chunk) / 1.5 < error < 1.5 * split_error(4096, chunk), chunk
 
 
 def test_the_split_itself_costs_as_much_as_the_model_says() -> None:
@@ -201,6 +202,6 @@ def test_the_split_itself_costs_as_much_as_the_model_says() -> None:
 
 
 def test_the_model_grows_with_the_chunk_and_with_k() -> None:
-    assert expected_error(8192, 128) < expected_error(8192, 256) < expected_error(8192, 8192)
-    assert expected_error(16384) > expected_error(1024)
-    assert expected_error(8192, 8192) > 3 * 512 * TRUNCATION * 0.99
+    assert split_error(8192, 128) < split_error(8192, 256) < split_error(8192, 8192)
+    assert split_error(16384) > split_error(1024)
+    assert split_error(8192, 8192) > 3 * 512 * TRUNCATION * 0.99

@@ -25,7 +25,6 @@ numbers beyond 65504 become infinite, those below 2^-2 lose digits.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -44,18 +43,6 @@ from brrr.strassen.split.splits import (
     prepared_splits,
     scaled,
 )
-
-CHUNK = 64
-"""How deep a sum grows on the tensor core, by `split_product.cu`, if nothing is asked for."""
-
-TRUNCATION = 1.95e-8
-"""Relative error of a sum on the tensor core for each of its steps 16 deep: 9.7e-6 after 512, measured on an H200."""
-
-BEGINNING = 2
-"""Steps by which the two small products at a sum's beginning count, fitted to errors measured on an H200."""
-
-ROUNDING = math.sqrt(1 / (8 * math.log(2)))
-"""Root mean square of a rounding to p bits, in units of 2^-p, relative to the number."""
 
 
 def split(
@@ -153,27 +140,6 @@ def _by_torch(left: Terms, right: Terms, out: torch.Tensor) -> None:
     a_hi, a_lo, b_hi, b_lo = (each.float() for each in (left.hi, left.lo, right.hi, right.lo))
     total = a_hi @ b_lo.transpose(1, 2) + a_lo @ b_hi.transpose(1, 2) + a_hi @ b_hi.transpose(1, 2)
     out.copy_(scaled(total, left.exponents.unsqueeze(2) + right.exponents.unsqueeze(1)))
-
-
-def expected_error(k: int, chunk: int = CHUNK, depth: int = 64) -> float:
-    """The relative error (Frobenius) to expect of `split_product` for independent entries of mean zero, alike in size.
-
-    >>> f"{expected_error(8192):.1e}", f"{expected_error(8192, chunk=8192):.1e}"
-    ('2.5e-07', '3.0e-05')
-
-    Three parts, independent of each other: what the tensor core cuts off, in proportion to its steps of 16 in a chunk
-    (of the first step along k, `depth` long, those of hi hi alone count fully: the sum is small before); the rounding
-    of the total; the digits that lo has not, with the product of lo and lo.
-    """
-    chunk = max(min(chunk, k), 1)
-    steps = BEGINNING + (3 * chunk - 2 * min(depth, chunk)) / 16
-    total = ROUNDING * 2.0**-24 * math.sqrt(k / chunk / 2)
-    return math.hypot(TRUNCATION * steps, total, SPLIT_ERROR)
-
-
-SPLIT_ERROR = 7.4e-8
-"""Relative error by the split alone: a quarter of the numbers lose their last digit, 2^-23 of them, in both operands,
-and lo lo is left out, 0.42^2 2^-22."""
 
 
 def _nothing() -> None:
