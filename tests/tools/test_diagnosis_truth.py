@@ -1,0 +1,109 @@
+"""What a diagnosis is judged by: as many FLOP and fewer bytes where it is said, steps that run, regimes by ratios."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+
+from tools.diagnosis import truth
+from tools.diagnosis.faults import FAULTS, HEALTHY, REMEDIES
+from tools.diagnosis.workloads import WORKLOADS, Workload
+
+BY_HAND = ("attention", "decode")
+"""A GPU's kernels keep their scores on the chip; counted on a description, they are written and read."""
+
+
+class Moved(TorchDispatchMode):
+    """Bytes of what operators read and write; views move nothing."""
+
+    nbytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if not any(each.alias_info is not None and not each.alias_info.is_write for each in func._schema.returns):
+            tensors = [each for each in tree_leaves((args, kwargs, found)) if isinstance(each, torch.Tensor)]
+            self.nbytes += sum(each.nelement() * each.element_size() for each in tensors)
+        return found
+
+
+def counted(each: Workload, which: str) -> tuple[int, int]:
+    """FLOP of products, and bytes."""
+    call = each.call(which, "meta")
+    with FlopCounterMode(display=False) as flop, Moved() as moved:
+        call()
+    return flop.get_total_flops(), moved.nbytes
+
+
+def test_names_are_unique_and_there_are_enough() -> None:
+    assert len(WORKLOADS) == len({each.name for each in WORKLOADS}) >= 60
+    assert len(FAULTS) == len({each.name for each in FAULTS}) >= 20 and len(HEALTHY) >= 5
+    assert {name for each in FAULTS for name in each.remedies} <= set(REMEDIES)
+
+
+@pytest.mark.parametrize("each", WORKLOADS, ids=str)
+def test_the_changes_are_what_they_say(each: Workload) -> None:
+    """As many FLOP within a tenth; fewer bytes, or at least 1.6 times as many; twice the batch is more work."""
+    flop, nbytes = counted(each, "sizes")
+    other = "fewer" if each.fewer is not None else "more"
+    flop_other, bytes_other = counted(each, other)
+    assert flop_other == pytest.approx(flop, rel=0.1)
+    if not each.name.startswith(BY_HAND):
+        assert bytes_other <= 0.97 * nbytes if other == "fewer" else bytes_other >= 1.6 * nbytes
+    flop_wider, bytes_wider = counted(each, "wider")
+    assert flop_wider == pytest.approx(2 * flop, rel=0.01) and bytes_wider > nbytes
+
+
+def test_most_changes_halve_the_bytes() -> None:
+    halved = []
+    for each in WORKLOADS:
+        if each.fewer is not None and not each.name.startswith(BY_HAND):
+            halved.append(counted(each, "fewer")[1] / counted(each, "sizes")[1])
+    assert sum(0.2 < share < 0.63 for share in halved) >= 0.7 * len(halved)
+
+
+SMALL = [each for each in FAULTS if each.name not in (
+    "float32 where bfloat16 serves", "one column too many", "a vocabulary of 50257", "attention by hand",
+    "images channel by channel", "every eighth column", "a chain of elementwise operators", "recompilation",
+    "pageable copies", "the input copied in each step", "a slow loader", "the cache emptied in each step",
+)]  # fmt: skip
+
+
+@pytest.mark.parametrize("each", SMALL, ids=lambda each: each.name)
+def test_a_step_with_and_without_its_fault_runs(each: Any) -> None:
+    for which in ("faulty", "mended"):
+        call = each.call(which, "cpu")
+        call()
+        call()
+
+
+def test_faults_compute_what_the_mended_steps_do() -> None:
+    for name in ("a selection of unknown size", "numbers from a list in each step", "a loop over the batch"):
+        each = next(one for one in FAULTS if one.name == name)
+        assert torch.allclose(*(each.call(which, "cpu")() for which in ("faulty", "mended")), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("eager_s", "graph_s", "fewer", "wider", "found"),
+    [(1.31, 1.0, 2.0, 1.0, "overhead"), (1.29, 1.0, 1.31, 1.0, "memory"), (1.0, 1.0, 1.29, 1.14, "latency"),
+     (1.0, 1.0, 1.0, 1.16, "compute")],
+)  # fmt: skip
+def test_the_first_that_holds_is_the_regime(
+    eager_s: float, graph_s: float, fewer: float, wider: float, found: str
+) -> None:
+    assert truth.regime(eager_s, graph_s, fewer, wider) == found
+
+
+def test_times_are_interleaved(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(truth, "ROUND_S", 0.0)
+    found = truth.together({name: (lambda name=name: order.append(name)) for name in "ab"})
+    assert set(found) == {"a", "b"} and order[2:] == ["a", "b"] * truth.ROUNDS
+
+
+def test_what_is_not_understood_prints_how(capsys: pytest.CaptureFixture[str]) -> None:
+    assert truth.main(["all"]) == 2 and "python -m tools.diagnosis.truth" in capsys.readouterr().err

@@ -1,0 +1,142 @@
+"""The regime of each workload and the gain of each remedy, by intervention: torch alone, no model, nothing of `brrr`.
+
+python -m tools.diagnosis.truth workloads > truth.csv    # on a GPU; seconds a call, and the regime
+python -m tools.diagnosis.truth faults > faults.csv
+
+The first of these that holds is the regime:
+
+- overhead: replayed as a CUDA Graph, the loop takes at most 1/1.3 of the time;
+- memory: as a graph, half the bytes at as many FLOP take at most 1/1.3 of the time (or twice the bytes 1.3 times it);
+- latency: as a graph, twice the batch takes at most 1.15 times as long;
+- compute: else.
+"""
+
+from __future__ import annotations
+
+import csv
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+
+from tools.diagnosis.faults import FAULTS, HEALTHY
+from tools.diagnosis.workloads import WORKLOADS, Call, Workload
+
+GAIN, FREE = 1.3, 1.15
+ROUNDS, ROUND_S = 9, 0.02
+
+
+def regime(eager_s: float, graph_s: float, fewer: float, wider: float) -> str:
+    """By the ratios: `fewer` is how many times as long the work takes as that with about half its bytes, `wider` how
+    many times as long twice the batch takes, both as graphs.
+
+    >>> regime(10e-6, 5e-6, 1.0, 1.0), regime(1.0, 1.0, 1.9, 2.0), regime(1.0, 1.0, 1.0, 1.1)
+    ('overhead', 'memory', 'latency')
+    """
+    if eager_s >= GAIN * graph_s:
+        return "overhead"
+    if fewer >= GAIN:
+        return "memory"
+    return "latency" if wider <= FREE else "compute"
+
+
+def graph_of(call: Call) -> Call:
+    """The call in a CUDA Graph, warmed up on a stream of its own."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept = call()
+
+    def replay() -> object:
+        graph.replay()
+        return kept
+
+    return replay
+
+
+def together(calls: Mapping[str, Call]) -> dict[str, float]:
+    """Seconds a call of each in a loop, interleaved round by round: medians."""
+    counts = {name: _enough(call) for name, call in calls.items()}
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(ROUNDS):
+        for name, call in calls.items():
+            taken[name].append(_loop_s(call, counts[name]))
+    return {name: statistics.median(times) for name, times in taken.items()}
+
+
+def _enough(call: Call) -> int:
+    """Calls that fill a round."""
+    calls = 1
+    while calls < 2**14 and _loop_s(call, calls) * calls < ROUND_S:
+        calls *= 2
+    return calls
+
+
+def _loop_s(call: Call, calls: int) -> float:
+    _wait()
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    _wait()
+    return (time.perf_counter() - start) / calls
+
+
+def _wait() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def of_workload(each: Workload) -> dict[str, object]:
+    """One workload's times and regime."""
+    other = "fewer" if each.fewer is not None else "more"
+    calls = {which: each.call(which) for which in ("sizes", other, "wider")}
+    made = {"eager": calls["sizes"]}
+    made |= {which: graph_of(call) for which, call in calls.items()}
+    times = together(made)
+    fewer = times["sizes"] / times["fewer"] if other == "fewer" else times["more"] / times["sizes"]
+    wider = times["wider"] / times["sizes"]
+    found = regime(times["eager"], times["sizes"], fewer, wider)
+    return {
+        "workload": each.name, "eager_s": times["eager"], "graph_s": times["sizes"], "other": other,
+        "other_s": times[other], "wider_s": times["wider"], "regime": found,
+    }  # fmt: skip
+
+
+def of_faults() -> Iterator[dict[str, object]]:
+    """Each fault's times with and without it, and those of the healthy steps."""
+    for each in FAULTS:
+        times = together({which: each.call(which) for which in ("faulty", "mended")})
+        faulty_s, mended_s = times["faulty"], times["mended"]
+        yield _row(each.name, "|".join(each.remedies), faulty_s, mended_s, faulty_s / mended_s)
+    for name, build in HEALTHY.items():
+        torch.manual_seed(0)
+        yield _row(name, "", together({"it": build("cuda")})["it"], "", "")
+
+
+def _row(*cells: object) -> dict[str, object]:
+    return dict(zip(("step", "remedies", "faulty_s", "mended_s", "gain"), cells, strict=True))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the table asked for; 2 for anything else."""
+    if list(argv) not in (["workloads"], ["faults"]):
+        print(__doc__, file=sys.stderr)
+        return 2
+    for number, row in enumerate(map(of_workload, WORKLOADS) if argv[0] == "workloads" else of_faults()):
+        writer = csv.DictWriter(sys.stdout, list(row), lineterminator="\n")
+        if not number:
+            writer.writeheader()
+        writer.writerow(row)
+        sys.stdout.flush()  # what was measured is kept where the run ends early
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
