@@ -34,6 +34,9 @@ from .course.sources.transition import pays as pays
 from .course.view.explorer import explore as explore
 from .course.view.factory import factory as factory
 from .course.view.timeline import timeline as timeline
+from .diagnosis.diagnosing import diagnose as diagnose
+from .diagnosis.diagnosing import diagnose_trace as diagnose_trace
+from .diagnosis.report import Diagnosis as Diagnosis
 from .drawing.roofline import roofline_plot as roofline_plot
 from .drawing.timeline import trace as trace
 from .gpu.datasheet import hardware as hardware

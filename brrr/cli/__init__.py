@@ -1,1 +1,1 @@
-"""The commands behind `brrr`: lab, doctor, record, join, calibrate, claims."""
+"""The commands behind `brrr`: lab, doctor, record, join, calibrate, claims, diagnose."""

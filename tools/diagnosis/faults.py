@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tools.diagnosis.workloads import Block, Call, mlp, product, transformer
+from tools.diagnosis.workloads import Block, Call, graph_of, mlp, product, transformer
 
 REMEDIES = (
     "cuda graph", "larger batch", "fusion", "lower precision", "padding", "contiguous", "no synchronisation",
@@ -260,11 +260,7 @@ FAULTS: tuple[Fault, ...] = (
 
 def replayed(call: Call, device: str) -> Call:
     """The call in a CUDA Graph; on a CPU as it is."""
-    if device != "cuda":
-        return call
-    from tools.diagnosis.truth import graph_of
-
-    return graph_of(call)
+    return graph_of(call) if device == "cuda" else call
 
 
 def compiled_block(device: str) -> Call:

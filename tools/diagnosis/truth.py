@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 
 from tools.diagnosis.faults import FAULTS, HEALTHY
-from tools.diagnosis.workloads import WORKLOADS, Call, Workload
+from tools.diagnosis.workloads import WORKLOADS, Call, Workload, graph_of
 
 GAIN, FREE = 1.3, 1.15
 ROUNDS, ROUND_S = 9, 0.02
@@ -40,25 +40,6 @@ def regime(eager_s: float, graph_s: float, fewer: float, wider: float) -> str:
     if fewer >= GAIN:
         return "memory"
     return "latency" if wider <= FREE else "compute"
-
-
-def graph_of(call: Call) -> Call:
-    """The call in a CUDA Graph, warmed up on a stream of its own."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            call()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        kept = call()
-
-    def replay() -> object:
-        graph.replay()
-        return kept
-
-    return replay
 
 
 def together(calls: Mapping[str, Call]) -> dict[str, float]:

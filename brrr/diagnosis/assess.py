@@ -1,0 +1,192 @@
+"""What limits each operator's work, and the whole: the roofline's times beside those that were taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from brrr.core.errors import ArgumentError, BrrrError
+from brrr.counting.cost import OperatorCost
+from brrr.diagnosis.calls import Call
+from brrr.diagnosis.split import Split
+from brrr.roofline.device_model import DeviceModel, Where, model_of
+from brrr.roofline.terms import OperatorTime, operator_time
+
+Limit = Literal["memory", "compute", "latency", "unknown"]
+Regime = Literal["overhead", "memory", "compute", "latency", "unknown"]
+LIMITS: tuple[Limit, ...] = ("memory", "compute", "latency", "unknown")
+
+HALF = 0.5
+"""Work that needs less than this share of its kernel's time by the roofline is held up by something else."""
+GRAPH_GAIN = 1.3
+"""What the device alone must gain over the whole for overhead to be the limit."""
+GRAPH_GAP_S = 0.5e-6
+"""Between two kernels of a CUDA Graph, where nothing was measured: of the order seen on data-centre GPUs."""
+
+
+@dataclass(frozen=True)
+class Assessed:
+    """One call with its limit; `time` is the roofline's, None where its cost or the device is not known."""
+
+    call: Call
+    time: OperatorTime | None
+    limit: Limit
+
+    @property
+    def work_s(self) -> float:
+        """Seconds that it took."""
+        return self.call.work_ns / 1e9
+
+    @property
+    def flop(self) -> float:
+        """Its FLOP, 0 where they are unknown."""
+        return (self.call.cost.flop or 0.0) if self.call.cost is not None else 0.0
+
+    @property
+    def nbytes(self) -> float:
+        """Bytes that it reads and writes."""
+        return self.call.cost.bytes if self.call.cost is not None else 0.0
+
+    @property
+    def predicted_s(self) -> float | None:
+        """What the roofline's model gives its work, start and end of the kernel included."""
+        return None if self.time is None else self.time.device_s
+
+
+def model_for(device: Where) -> DeviceModel | None:
+    """The figures of a device, None where nobody knows them."""
+    try:
+        return model_of(device)
+    except (ArgumentError, BrrrError):
+        return None
+
+
+def assess(calls: Iterable[Call], model: DeviceModel | None) -> list[Assessed]:
+    """Each call with what limits it; equal costs are looked up once."""
+    times: dict[OperatorCost | None, OperatorTime | None] = {None: None}
+    found = []
+    for call in calls:
+        if call.cost not in times:
+            times[call.cost] = _time(call.cost, model)
+        time = times[call.cost]
+        found.append(Assessed(call, time, _limit(call, time, model)))
+    return found
+
+
+def _time(cost: OperatorCost | None, model: DeviceModel | None) -> OperatorTime | None:
+    if cost is None or model is None:
+        return None
+    try:
+        return operator_time(cost, model, cost.bytes, host_s=0.0 if model.is_gpu else None)
+    except BrrrError:  # the device has no figure for its type
+        return None
+
+
+def _limit(call: Call, time: OperatorTime | None, model: DeviceModel | None) -> Limit:
+    few = 0 < call.blocks < (model.sm_count or 0) if model is not None else False
+    if time is None or not time.known or not time.work_s:
+        return "latency" if few else "unknown"
+    took_s = call.work_ns / 1e9
+    short = time.device_s is not None and time.work_s < HALF * time.device_s
+    if time.work_s < HALF * took_s and (few or short):
+        return "latency"
+    return "memory" if time.memory_s >= time.compute_s else "compute"
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The seconds of a stretch by regime: overhead by cause, and the device's work by limit; together the whole."""
+
+    wall_s: float
+    overhead_s: Mapping[str, float]
+    work_s: Mapping[Limit, float]
+    kernels: int
+
+    @property
+    def total_s(self) -> float:
+        """The sum of all parts."""
+        return sum(self.overhead_s.values()) + sum(self.work_s.values())
+
+
+def shares(split: Split, calls: Sequence[Assessed]) -> Shares:
+    """A split with its busy time dealt out to the calls' limits, in proportion: streams may overlap."""
+    taken = {limit: sum(each.work_s for each in calls if each.limit == limit) for limit in LIMITS}
+    whole = sum(taken.values())
+    work = {limit: split.busy_s * part / whole for limit, part in taken.items() if part} if whole else {}
+    if split.busy_s and not whole:
+        work = {"unknown": split.busy_s}
+    overhead = {**({"transfer": split.transfer_s} if split.transfer_s else {}), **split.idle_s}
+    return Shares(split.wall_s, overhead, work, sum(len(each.call.kernels) for each in calls))
+
+
+def regime_of(found: Shares, model: DeviceModel | None) -> Regime:
+    """Overhead where the device alone would be 1.3 times as fast, else what limits most of its work.
+
+    "unknown" where it is not known of more than half of the work what limits it.
+    """
+    busy_s = sum(found.work_s.values())
+    gap_s = model.value("gap.graph") if model is not None and model.has("gap.graph") else GRAPH_GAP_S
+    if not busy_s or found.wall_s >= GRAPH_GAIN * (busy_s + gap_s * found.kernels):
+        return "overhead"
+    if found.work_s.get("unknown", 0.0) > HALF * busy_s:
+        return "unknown"
+    return max((limit for limit in LIMITS if limit != "unknown"), key=lambda limit: found.work_s.get(limit, 0.0))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Tables: calls alike on one line.
+
+
+@dataclass(frozen=True)
+class Line:
+    """Calls alike: how many, their time, FLOP, bytes, the roofline's time, and what limits most of it."""
+
+    name: str
+    calls: int
+    time_s: float
+    flop: float
+    nbytes: float
+    predicted_s: float | None
+    limit: Limit
+
+    @property
+    def flop_per_s(self) -> float:
+        """FLOP a second."""
+        return self.flop / self.time_s if self.time_s else 0.0
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Bytes a second."""
+        return self.nbytes / self.time_s if self.time_s else 0.0
+
+
+def by_operator(calls: Iterable[Assessed]) -> list[Line]:
+    """A line for each operator and type, the longest time first."""
+    return _lines(calls, lambda each: _named(each.call))
+
+
+def by_module(calls: Iterable[Assessed]) -> list[Line]:
+    """A line for each module, the longest time first; empty where the trace knows of none."""
+    return _lines((each for each in calls if each.call.module), lambda each: each.call.module)
+
+
+def _named(call: Call) -> str:
+    return f"{call.name} {call.cost.dtype}" if call.cost is not None else call.name
+
+
+def _lines(calls: Iterable[Assessed], key: Callable[[Assessed], str]) -> list[Line]:
+    groups: dict[str, list[Assessed]] = {}
+    for each in calls:
+        groups.setdefault(key(each), []).append(each)
+    return sorted((_line(name, group) for name, group in groups.items()), key=lambda line: -line.time_s)
+
+
+def _line(name: str, group: Sequence[Assessed]) -> Line:
+    by_limit = {limit: sum(each.work_s for each in group if each.limit == limit) for limit in LIMITS}
+    predicted = [each.predicted_s for each in group]
+    known = None if None in predicted else sum(each or 0.0 for each in predicted)
+    return Line(
+        name, len(group), sum(each.work_s for each in group), sum(each.flop for each in group),
+        sum(each.nbytes for each in group), known, max(LIMITS, key=lambda limit: by_limit[limit]),
+    )  # fmt: skip

@@ -1,0 +1,118 @@
+"""The operators of a trace that did work, each with its cost, the time of its kernels, and the module it belongs to.
+
+What the device did belongs to the operator in which it was launched: the innermost one whose cost is known. On a CPU
+an operator's time is what it spends outside the operators that it calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from brrr.counting.cost import OperatorCost
+from brrr.diagnosis.trace_file import Event, Trace
+from brrr.diagnosis.work import cost_of
+
+MODULE = "brrr_module: "
+"""How the spans begin that a live diagnosis puts around each module's forward."""
+PASSING = ("view",)
+"""Kinds without work of their own."""
+
+
+@dataclass
+class Call:
+    """One call of an operator: its cost, None where nobody knows; what the device (or the CPU) did for it."""
+
+    operator: Event
+    cost: OperatorCost | None
+    module: str = ""
+    work_ns: int = 0
+    kernels: list[Event] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The operator's name as torch has it."""
+        return self.operator.name.removeprefix("aten::")
+
+    @property
+    def blocks(self) -> int:
+        """The thread blocks of its longest kernel; 0 where the trace does not tell."""
+        longest = max(self.kernels, key=lambda each: each.end_ns - each.start_ns, default=None)
+        return longest.blocks if longest is not None else 0
+
+
+def calls_of(trace: Trace, start_ns: int, end_ns: int, gpu: bool) -> list[Call]:
+    """The calls between two times that did work, in the order of their starts; kernels without an operator in one."""
+    host = [each for each in trace.events if not each.on_device and start_ns <= each.start_ns < end_ns]
+    if not gpu:
+        return _by_own_time(host)
+    made: dict[int, Call] = {}
+    by_launch: dict[int, Call] = {}
+    for event, around in _nested(host):
+        if event.sort == "runtime":
+            owner = _owner(around)
+            if owner is not None:
+                by_launch[event.correlation] = made.setdefault(id(owner[0]), Call(*owner))
+    for each in trace.events:
+        if each.on_device and start_ns <= each.start_ns < end_ns:
+            call = by_launch.get(each.correlation)
+            if call is None:
+                call = made.setdefault(id(each), Call(each, None))
+            call.kernels.append(each)
+            call.work_ns += each.end_ns - each.start_ns
+    return [call for call in made.values() if call.work_ns > 0]
+
+
+def _by_own_time(host: Sequence[Event]) -> list[Call]:
+    """On a CPU: the operators with a cost, each with the time that it does not spend in another one.
+
+    One that has all its work done by another only passes it on, and is left out: `mean` calls `sum`.
+    """
+    made: dict[int, Call] = {}
+    passing: set[int] = set()
+    for event, around in _nested(host):
+        cost = cost_of(event.name, event.inputs) if event.sort == "operator" and event.inputs is not None else None
+        if cost is None or cost.kind in PASSING:
+            continue
+        length = event.end_ns - event.start_ns
+        outer = next((made[id(each)] for each in reversed(around) if id(each) in made), None)
+        if outer is not None:
+            outer.work_ns -= length
+            if _does_all_of(cost, outer.cost):
+                passing.add(id(outer.operator))
+        made[id(event)] = Call(event, cost, _module(around), length)
+    return [call for key, call in made.items() if key not in passing and call.work_ns > 0]
+
+
+def _does_all_of(inner: OperatorCost, outer: OperatorCost | None) -> bool:
+    """Whether an operator's arithmetic, and most of its bytes, are those of one that it calls."""
+    assert outer is not None
+    return (inner.flop or 0.0) >= 0.9 * (outer.flop or 0.0) and inner.bytes >= 0.4 * outer.bytes
+
+
+def _owner(around: Sequence[Event]) -> tuple[Event, OperatorCost | None, str] | None:
+    """The innermost operator with a cost of its own, else the innermost one; and the innermost module."""
+    operators = [each for each in reversed(around) if each.sort == "operator"]
+    for each in operators:
+        cost = cost_of(each.name, each.inputs) if each.inputs is not None else None
+        if cost is not None and cost.kind not in PASSING:
+            return each, cost, _module(around)
+    return (operators[0], None, _module(around)) if operators else None
+
+
+def _module(around: Sequence[Event]) -> str:
+    """The innermost module around an event."""
+    names = (each.name.removeprefix(MODULE) for each in reversed(around) if each.name.startswith(MODULE))
+    return next(names, "")
+
+
+def _nested(events: Sequence[Event]) -> Iterable[tuple[Event, list[Event]]]:
+    """Each event of the host with those around it on its thread, the outermost first."""
+    stacks: dict[int, list[Event]] = {}
+    for event in events:
+        stack = stacks.setdefault(event.thread, [])
+        while stack and stack[-1].end_ns <= event.start_ns:
+            stack.pop()
+        yield event, stack
+        if event.sort in ("operator", "annotation"):
+            stack.append(event)

@@ -1,0 +1,198 @@
+"""`diagnose`: a program that runs now, or a trace that was saved, made into a diagnosis.
+
+>>> import torch
+>>> found = diagnose(torch.nn.Linear(64, 64), torch.ones(8, 64), device="cpu", budget_s=0.02)
+>>> abs(sum(found.parts.values()) / found.step_s - 1) < 0.03
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from brrr.core import units
+from brrr.core.errors import ArgumentError
+from brrr.diagnosis.assess import Assessed, Regime, assess, by_module, by_operator, model_for, regime_of, shares
+from brrr.diagnosis.calls import calls_of
+from brrr.diagnosis.remedies import Evidence, remedies
+from brrr.diagnosis.report import Diagnosis
+from brrr.diagnosis.split import Split, split, window
+from brrr.diagnosis.trace_file import Trace, read_trace
+from brrr.roofline.device_model import DATASHEET, DeviceModel, Where
+from brrr.roofline.peaks import MissingPeakError, short
+from brrr.roofline.terms import MATRIX_DTYPES
+
+NO_SHAPES = "the trace tells no sizes of inputs: record it with profile(record_shapes=True), and FLOP and bytes count"
+PROFILED = "times of the host are those under the profiler, which slows it: the overhead is an upper limit"
+
+
+def diagnose(
+    fn: Any, *args: Any, backward: bool = False, try_remedies: bool = False, device: str | None = None,
+    peaks: Where = None, budget_s: float = 0.3, **kwargs: Any,
+) -> Diagnosis:  # fmt: skip
+    """Which regime a model or a training step is in, where its time goes, and what would help.
+
+    >>> import torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU())
+    >>> diagnose(model, torch.ones(32, 256), backward=True, device="cpu", budget_s=0.02).regime != ""
+    True
+
+    fn: a module, or a function that runs a step; `args` and `kwargs` are what it is called with. backward: with the
+    gradients of the sum of its results. device: "cuda" or "cpu"; without it the GPU if torch uses one. peaks: the
+    figures to compare with, as `brrr.predict` takes them; without them this machine's, else its datasheet.
+    try_remedies: apply those remedies that are safe, and measure them. budget_s: how long the step is measured.
+
+    The step is run some hundred times. Parameters, buffers, gradients, modes, the states of optimisers and of the
+    random numbers are put back, wherever they can be found: in `fn`, its arguments and what it closes over.
+
+    Raises ArgumentError for arguments that cannot be used, and where no operator of torch runs; UnavailableError where
+    the profiler is in use. What the function itself raises is raised.
+    """
+    from brrr.diagnosis import live
+    from brrr.gpu import gpu_in_use
+
+    where = device or ("cuda" if gpu_in_use() else "cpu")
+    if where not in ("cuda", "cpu"):
+        raise ArgumentError("diagnose", "device", device, '"cuda", "cpu", or None for the GPU if torch uses one')
+    step = live.step_of(fn, args, kwargs, backward)
+    run = live.run(step, (fn, args, kwargs), where, budget_s)
+    start, end, _ = window(run.trace, live.LOOP)
+    model = model_for(peaks) if peaks is not None else _model_here(where)
+    wall_s = run.step_s * run.steps
+    whole = without_profiler(split(run.trace, start, end), wall_s)
+    found = _diagnosed(run.trace, (start, end), run.steps, whole, model, where == "cuda", run.flags)
+    if not found.operators:
+        raise ArgumentError("diagnose", "fn", fn, "a function that calls torch: no operator ran in it")
+    found = replace(found, device=_name_here(where), source="live", distortion=run.traced_s / wall_s)
+    if try_remedies:
+        from brrr.diagnosis.trying import tried
+
+        found = replace(found, tried=tried(found, fn, args, kwargs, backward, where, budget_s))
+    return found
+
+
+def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
+    """The same of a trace that torch's profiler saved, also gzipped: nothing runs, and no remedy is tried.
+
+    device: as `brrr.predict` takes it; without it the one that the trace names. A trace of several steps marked by
+    `profiler.step()` counts from the first to the last. TraceFileError for a file that is no trace.
+    """
+    trace = read_trace(path)
+    name = next(iter(trace.devices.values()), "")
+    gpu = any(each.on_device for each in trace.events) or bool(name)
+    model = model_for(device if device is not None else name) if device is not None or name else None
+    if model is not None and model.is_gpu != gpu:
+        raise ArgumentError("diagnose_trace", "device", device, f"a {'GPU' if gpu else 'CPU'}, as the trace is of one")
+    start, end, steps = window(trace)
+    found = _diagnosed(trace, (start, end), steps, split(trace, start, end), model, gpu, {})
+    said = [PROFILED]
+    if model is None:
+        said.append(f"no figures of {name or 'its device'} are known here: name one with device=, such as 'h200'")
+    if not any(each.inputs is not None for each in trace.events if each.sort == "operator"):
+        said.append(NO_SHAPES)
+    return replace(found, device=name or "a CPU", source=str(path), notes=(*found.notes, *said))
+
+
+def without_profiler(found: Split, wall_s: float) -> Split:
+    """The split of so many seconds without the profiler: the device's work takes as long, the host's shrinks alike.
+
+    >>> made = without_profiler(Split(3.0, 1.0, 0.0, {"Python": 2.0}, {"Python": 3.0}), 2.0)
+    >>> made.busy_s, made.idle_s
+    (1.0, {'Python': 1.0})
+
+    On a CPU, which is host and device in one, all parts shrink alike.
+    """
+    idle_s = sum(found.idle_s.values())
+    working_s = found.busy_s + found.transfer_s
+    fits = working_s < wall_s and idle_s > 0
+    work = 1.0 if fits else wall_s / (found.wall_s or 1.0)
+    rest = (wall_s - working_s) / idle_s if fits else work
+    host = wall_s / (found.wall_s or 1.0)
+    return Split(
+        wall_s, found.busy_s * work, found.transfer_s * work,
+        {cause: seconds * rest for cause, seconds in found.idle_s.items()},
+        {cause: seconds * host for cause, seconds in found.host_s.items()},
+    )  # fmt: skip
+
+
+def without_dispatching(found: Split, work_s: float, trace: Trace, stretch: tuple[int, int]) -> Split:
+    """On a CPU: what operators spend around the work itself is the dispatcher's; `work_s` as the trace has it."""
+    traced_s = split(trace, *stretch).busy_s
+    share = min(1.0, work_s / traced_s) if traced_s else 0.0
+    rest_s = found.busy_s * (1 - share)
+    idle = {**found.idle_s, **({"dispatcher": found.idle_s.get("dispatcher", 0.0) + rest_s} if rest_s else {})}
+    return replace(found, busy_s=found.busy_s * share, idle_s=idle)
+
+
+def _diagnosed(
+    trace: Trace, stretch: tuple[int, int], steps: int, whole: Split, model: DeviceModel | None, gpu: bool,
+    flags: Mapping[str, float],
+) -> Diagnosis:  # fmt: skip
+    """The analysis that a live run and a saved trace share."""
+    calls = assess(calls_of(trace, *stretch, gpu), model)
+    whole = whole if gpu else without_dispatching(whole, sum(each.work_s for each in calls), trace, stretch)
+    parts = shares(whole, calls)
+    regime: Regime = "unknown" if trace.problems else regime_of(parts, model)
+    evidence = Evidence(trace, *stretch, steps, whole, parts, calls, model, gpu, flags)
+    helps = () if trace.problems else tuple(remedies(evidence))
+    return Diagnosis(
+        device="", source="", steps=steps, step_s=whole.wall_s / steps, regime=regime, evidence=_said(regime, evidence),
+        shares=parts, operators=tuple(by_operator(calls)), modules=tuple(by_module(calls)), remedies=helps,
+        peak_share=_peak_share(calls, whole.wall_s, model), problems=trace.problems,
+        notes=(f"the roofline's figures are those of {model.device}, {model.origin}",) if model is not None else (),
+    )  # fmt: skip
+
+
+def _said(regime: Regime, found: Evidence) -> tuple[str, ...]:
+    """The evidence in two sentences: where the time went, and what of it is the limit."""
+    wall_s, parts = found.wall_s, found.shares
+    idle = {cause: seconds for cause, seconds in parts.overhead_s.items() if seconds}
+    busy_s = sum(parts.work_s.values())
+    device = "the GPU" if found.gpu else "torch"
+    first = f"{device.capitalize()} works {units.percent(busy_s / wall_s)} of the time".replace("The gpu", "The GPU")
+    if idle:
+        most = max(idle, key=idle.__getitem__)
+        first += f"; of the rest most is {most}, {units.percent(idle[most] / wall_s)}"
+    limits = [f"{units.percent(part / busy_s)} {name}" for name, part in parts.work_s.items() if busy_s and part]
+    second = f"What limits its work is, by the roofline: {', '.join(limits)}." if limits else "Nothing was computed."
+    if regime == "unknown":
+        second += " That is too little to say."
+    return f"{first}.", second
+
+
+def _peak_share(calls: Sequence[Assessed], wall_s: float, model: DeviceModel | None) -> float | None:
+    """FLOP of the products over what the device can do at best in their most frequent type."""
+    flop: dict[str, float] = {}
+    for each in calls:
+        if each.call.cost is not None and each.call.cost.matmuls:
+            flop[each.call.cost.dtype] = flop.get(each.call.cost.dtype, 0.0) + each.flop
+    if model is None or not flop:
+        return None
+    dtype = short(max(flop, key=flop.__getitem__))
+    if dtype not in MATRIX_DTYPES or not (model.has(f"matmul.{dtype}") or model.has(f"arithmetic.{dtype}.fma")):
+        return None
+    return sum(flop.values()) / (wall_s * model.best_rate(dtype))
+
+
+def _model_here(device: str) -> DeviceModel | None:
+    """This machine's measured figures, else its datasheet's."""
+    return (model_for("cuda") or model_for(_name_here(device))) if device == "cuda" else model_for(_cpu())
+
+
+def _cpu() -> Where:
+    """The peaks of this machine's CPU where they were measured, else a CPU's datasheet."""
+    from brrr.strassen.calibration import device_known
+
+    try:
+        return device_known("cpu")
+    except MissingPeakError:
+        return f"{DATASHEET}cpu"
+
+
+def _name_here(device: str) -> str:
+    from brrr.gpu.device import this_device
+
+    return this_device("cuda" if device == "cuda" else "cpu").name

@@ -1,0 +1,179 @@
+"""`Diagnosis`: the regime with its evidence, where the time went, what each operator took, and what would help."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from html import escape
+from typing import Any
+
+from brrr.core import units
+from brrr.diagnosis.assess import Line, Regime, Shares
+from brrr.diagnosis.remedies import Remedy
+
+SHOWN = 12
+"""Lines of a table."""
+COLOURS = {"overhead": "#D55E00", "memory": "#0072B2", "compute": "#009E73", "latency": "#E69F00", "unknown": "#999999"}
+"""Of Okabe and Ito, for the parts of the bar."""
+_HEAD = ("time", "share", "calls", "operator", "FLOP/s", "B/s", "roofline", "limit")
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A remedy that was applied: its measured gain with the interval, and the relative change of the result."""
+
+    name: str
+    gain: float | None
+    low: float | None
+    high: float | None
+    change: float | None
+    said: str = ""
+
+    def __str__(self) -> str:
+        if self.gain is None or self.low is None or self.high is None:
+            return f"{self.name}: {self.said}"
+        about = f" ({units.ratio(self.low)} to {units.ratio(self.high)})"
+        changed = "" if self.change is None else f", the result differs by {self.change:.1e}"
+        return f"{self.name}: measured gain {units.ratio(self.gain)}{about}{changed}. {self.said}".rstrip()
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What limits a program. Prints as text; `to_json` and `to_html` are for keeping.
+
+    step_s: seconds of a step, without the profiler where that was measured. shares: where they went, of all steps of
+    the stretch. distortion: how many times as long a step took under the profiler, None for a saved trace. peak_share:
+    FLOP done over what the device could have done in that time at its best rate of the type that most of them have.
+    """
+
+    device: str
+    source: str
+    steps: int
+    step_s: float
+    regime: Regime
+    evidence: tuple[str, ...]
+    shares: Shares
+    operators: tuple[Line, ...]
+    modules: tuple[Line, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    tried: tuple[Tried, ...] = ()
+    distortion: float | None = None
+    peak_share: float | None = None
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Seconds a step by regime: overhead, memory, compute, latency, unknown; they add up to `step_s`."""
+        found: dict[str, float] = {"overhead": sum(self.shares.overhead_s.values())}
+        found |= {str(limit): seconds for limit, seconds in self.shares.work_s.items()}
+        return {name: seconds / self.steps for name, seconds in found.items() if seconds}
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "\n".join(_lines(self))
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(self, **_: Any) -> Any:
+        return {"text/plain": self.text, "text/html": _body(self)}
+
+    def to_json(self) -> str:
+        """As JSON: times in seconds, gains as ratios."""
+        found = {"format": 1, **asdict(self), "parts_s": self.parts}
+        return json.dumps(found, indent=1, ensure_ascii=False)
+
+    def to_html(self) -> str:
+        """One page that needs nothing else."""
+        return f'<!doctype html><meta charset="utf-8"><title>brrr diagnosis</title>{_STYLE}{_body(self)}'
+
+
+def _lines(found: Diagnosis) -> list[str]:
+    said = [_headline(found), *found.evidence]
+    said += [f"This trace is broken: {each}." for each in found.problems]
+    said += ["", *units.table([("time", "share", "of a step"), *_parts(found)])]
+    said += ["", *units.table([_HEAD, *(_row(each, found) for each in found.operators[:SHOWN])])]
+    if found.modules:
+        said += [
+            "",
+            *units.table([(*_HEAD[:3], "module", *_HEAD[4:]), *(_row(m, found) for m in found.modules[:SHOWN])]),
+        ]
+    said += ["", "What would help:" if found.remedies else "No remedy is predicted to gain a tenth."]
+    said += [f"- {each}" for each in found.remedies]
+    said += [f"- tried: {each}" for each in found.tried]
+    said += [f"note: {each}." for each in found.notes]
+    return said
+
+
+def _headline(found: Diagnosis) -> str:
+    what = {"unknown": "what limits it is not known"}.get(found.regime, f"{found.regime}-bound")
+    steps = f"{found.steps} step{'s' * (found.steps != 1)}"
+    return f"{found.device}, {steps} of {units.seconds(found.step_s)}: {what}."
+
+
+def _parts(found: Diagnosis) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for name, seconds in found.parts.items():
+        rows.append((units.seconds(seconds), units.percent(seconds / found.step_s), name))
+        if name == "overhead":
+            rows += [(units.seconds(part / found.steps), units.percent(part / found.steps / found.step_s), f"  {cause}")
+                     for cause, part in found.shares.overhead_s.items()]  # fmt: skip
+    return rows
+
+
+def _row(line: Line, found: Diagnosis) -> tuple[str, ...]:
+    step_s = line.time_s / found.steps
+    return (
+        units.seconds(step_s), units.percent(step_s / found.step_s), f"{line.calls / found.steps:.3g}", line.name,
+        units.quantity(line.flop_per_s, "FLOP/s") if line.flop else "", units.quantity(line.bytes_per_s, "B/s"),
+        "" if line.predicted_s is None else units.seconds(line.predicted_s / found.steps), line.limit,
+    )  # fmt: skip
+
+
+# ---- the same as a page ----------------------------------------------------------------------------------------------
+
+_STYLE = (
+    "<style>body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
+    "table{border-collapse:collapse;margin:1rem 0}td,th{padding:.15rem .6rem;text-align:left}"
+    "@media(prefers-color-scheme:dark){body{background:#1b1d20;color:#e6e6e6}}</style>"
+)
+
+
+def _body(found: Diagnosis) -> str:
+    evidence = " ".join(map(escape, found.evidence))
+    helps = "".join(f"<li>{escape(str(each))}</li>" for each in (*found.remedies, *found.tried))
+    notes = "".join(f"<p><small>{escape(each)}.</small></p>" for each in (*found.problems, *found.notes))
+    tables = [_table((*_HEAD[:3], kind, *_HEAD[4:]), [_row(each, found) for each in lines[:SHOWN]])
+              for kind, lines in (("operator", found.operators), ("module", found.modules)) if lines]  # fmt: skip
+    parts = _table(("time", "share", "of a step"), _parts(found))
+    return (
+        f"<h3>{escape(_headline(found))}</h3><p>{evidence}</p>{_bar(found)}{parts}{''.join(tables)}"
+        f"<p>{'What would help:' if helps else 'No remedy is predicted to gain a tenth.'}</p><ul>{helps}</ul>{notes}"
+    )
+
+
+def _bar(found: Diagnosis) -> str:
+    """The parts of a step side by side, with their names under it."""
+    at, drawn = 0.0, []
+    for name, seconds in found.parts.items():
+        wide = 100 * seconds / found.step_s
+        title = escape(f"{name} {units.percent(seconds / found.step_s)}")
+        drawn.append(
+            f'<rect x="{at:.2f}" width="{wide:.2f}" height="10" fill="{COLOURS[name]}"><title>{title}</title></rect>'
+        )
+        at += wide
+    said = escape(", ".join(f"{name} {units.percent(seconds / found.step_s)}" for name, seconds in found.parts.items()))
+    return (
+        f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="{said}" '
+        f'style="width:100%;height:2rem">{"".join(drawn)}</svg>'
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def row(cells: Sequence[str], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+    return f"<table>{row(head, 'th')}{''.join(row(each, 'td') for each in rows)}</table>"

@@ -1,0 +1,139 @@
+"""Where the time between two moments of a trace went: what the device did, and why it did nothing.
+
+>>> from brrr.diagnosis.trace_file import Event, Trace
+>>> launch = Event("cudaLaunchKernel", "runtime", 0, 4000, correlation=1)
+>>> kernel = Event("gemm", "kernel", 4000, 10000, correlation=1)
+>>> found = split(Trace((launch, kernel), {}), 0, 10000)
+>>> found.busy_s, dict(found.idle_s)
+(6e-06, {'launch': 4e-06})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from brrr.diagnosis.trace_file import TRANSFERS, Event, Trace
+from brrr.tracing.spans import Interval, gaps, length, union
+
+CAUSES = ("data loading", "transfer", "synchronisation", "allocation", "launch", "dispatcher", "Python")
+"""Why a device is idle, by what the host does meanwhile: the first of these that it does."""
+LOADING = ("enumerate(DataLoader)", "DataLoader")
+ALLOCATING = ("Malloc", "Free", "HostAlloc", "HostRegister", "MemPool", "MemGetInfo")
+WAITING = ("Synchronize", "cudaEventQuery", "StreamWait")
+
+
+@dataclass(frozen=True)
+class Split:
+    """The seconds of a stretch of a trace; `busy_s`, `transfer_s` alone and `idle_s` add up to `wall_s`.
+
+    busy_s: kernels were running, and copies within the device; transfer_s: copies between host and device while no
+    kernel ran; idle_s: nothing ran, by what the host did meanwhile; host_s: the host's time by the same causes.
+    """
+
+    wall_s: float
+    busy_s: float
+    transfer_s: float
+    idle_s: Mapping[str, float]
+    host_s: Mapping[str, float]
+
+    @property
+    def overhead_s(self) -> float:
+        """All time in which no kernel ran."""
+        return self.transfer_s + sum(self.idle_s.values())
+
+
+def window(trace: Trace, marked: str = "ProfilerStep#") -> tuple[int, int, int]:
+    """Start and end in nanoseconds, and the number of steps: those marked by the profiler, else all of it as one."""
+    steps = [each for each in trace.events if each.sort == "annotation" and each.name.startswith(marked)]
+    inside = [each for each in trace.events if each.sort != "profiler"] or list(trace.events)
+    if steps:
+        last = max(each.end_ns for each in steps)
+        return min(each.start_ns for each in steps), last, len(steps)
+    return min(each.start_ns for each in inside), max(each.end_ns for each in inside), 1
+
+
+def split(trace: Trace, start_ns: int, end_ns: int) -> Split:
+    """The time from start to end; a trace without the device's work has its operators as busy time."""
+    events = [each for each in trace.events if each.end_ns > start_ns and each.start_ns < end_ns]
+    on_gpu = any(each.on_device for each in events)
+    host = _by_cause(events, start_ns, end_ns)
+    if on_gpu:
+        working = _cut(
+            (each.interval for each in events if each.on_device and each.sort not in TRANSFERS), start_ns, end_ns
+        )
+        copying = _cut((each.interval for each in events if each.sort in TRANSFERS), start_ns, end_ns)
+    else:
+        working, copying = host.pop("dispatcher"), []
+    alone = without(copying, working)
+    free = gaps([*working, *copying], start_ns, end_ns)
+    idle = {}
+    for cause, intervals in host.items():
+        idle[cause] = length(common(free, intervals)) / 1e9
+        free = without(free, intervals)
+    idle["Python"] = length(free) / 1e9
+    at_all = {cause: length(intervals) / 1e9 for cause, intervals in host.items()}
+    at_all["Python"] = length(gaps((each for part in host.values() for each in part), start_ns, end_ns)) / 1e9
+    return Split(
+        (end_ns - start_ns) / 1e9, length(working) / 1e9, length(alone) / 1e9,
+        {cause: idle[cause] for cause in CAUSES if idle.get(cause)},
+        {cause: at_all[cause] for cause in CAUSES if at_all.get(cause)},
+    )  # fmt: skip
+
+
+def _by_cause(events: Sequence[Event], start_ns: int, end_ns: int) -> dict[str, list[Interval]]:
+    """What the host did, each nanosecond under one cause: the first that holds."""
+    tests: dict[str, Callable[[Event], bool]] = {
+        "data loading": lambda each: each.sort == "annotation" and each.name.startswith(LOADING),
+        "synchronisation": lambda each: each.sort == "runtime" and _any(each.name, WAITING),
+        "allocation": lambda each: each.sort == "runtime" and _any(each.name, ALLOCATING),
+        "launch": lambda each: each.sort == "runtime",
+        "dispatcher": lambda each: each.sort == "operator",
+    }
+    found: dict[str, list[Interval]] = {}
+    taken: list[Interval] = []
+    for cause, test in tests.items():
+        mine = without(_cut((each.interval for each in events if test(each)), start_ns, end_ns), taken)
+        found[cause] = mine
+        taken = union([*taken, *mine])
+    return found
+
+
+def _any(name: str, parts: Iterable[str]) -> bool:
+    return any(part in name for part in parts)
+
+
+def _cut(intervals: Iterable[Interval], start_ns: int, end_ns: int) -> list[Interval]:
+    """Their union within the stretch."""
+    inside = ((max(start, start_ns), min(end, end_ns)) for start, end in intervals)
+    return union((start, end) for start, end in inside if end > start)
+
+
+def common(ones: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
+    """Where both are; each a union, in order.
+
+    >>> common([(0, 10), (20, 30)], [(5, 25)])
+    [(5, 10), (20, 25)]
+    """
+    found: list[Interval] = []
+    one = other = 0
+    while one < len(ones) and other < len(others):
+        start, end = max(ones[one][0], others[other][0]), min(ones[one][1], others[other][1])
+        if start < end:
+            found.append((start, end))
+        if ones[one][1] <= others[other][1]:
+            one += 1
+        else:
+            other += 1
+    return found
+
+
+def without(ones: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
+    """What is left of the first; each a union, in order.
+
+    >>> without([(0, 10), (20, 30)], [(5, 25)])
+    [(0, 5), (25, 30)]
+    """
+    if not ones:
+        return []
+    return common(ones, gaps(others, ones[0][0], ones[-1][1]))

@@ -1,0 +1,255 @@
+"""The events of a trace that torch's profiler saved: Chrome's JSON, also gzipped, read piece by piece.
+
+>>> import tempfile, pathlib
+>>> path = pathlib.Path(tempfile.mkdtemp()) / "trace.json"
+>>> event = {"ph": "X", "cat": "cpu_op", "name": "aten::relu", "ts": 10.5, "dur": 2.0, "pid": 1, "tid": 1, "args": {}}
+>>> _ = path.write_text(json.dumps({"traceEvents": [event]}))
+>>> [(each.name, each.start_ns, each.end_ns) for each in read_trace(path).events]
+[('aten::relu', 10500, 12500)]
+
+A file of 500 MB holds some two million events; it is never in memory as a whole, and equal descriptions of inputs are
+kept once. Times in the file are microseconds, here whole nanoseconds.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from brrr.core.errors import BrrrError
+from brrr.tracing.kineto import device_kind
+
+Sort = Literal["operator", "runtime", "annotation", "kernel", "copy in", "copy out", "copy", "memset", "profiler"]
+ON_DEVICE: tuple[Sort, ...] = ("kernel", "copy in", "copy out", "copy", "memset")
+TRANSFERS: tuple[Sort, ...] = ("copy in", "copy out")
+
+CHUNK = 1 << 20
+LARGEST = 1 << 26
+"""Characters that no single event has: a file in which this many make none is damaged."""
+
+
+class TraceFileError(BrrrError, ValueError):
+    """A file that is no trace of torch's profiler; the message says what was found and what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What an operator was called with, argument by argument: sizes, strides, types, and numbers as text."""
+
+    sizes: tuple[Any, ...]
+    strides: tuple[Any, ...]
+    types: tuple[str, ...]
+    numbers: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event: `thread` of the host, or `stream` and `device`; `correlation` joins a runtime call with its work.
+
+    blocks: thread blocks of a kernel's grid, 0 where the trace does not tell; nbytes: of a copy.
+    """
+
+    name: str
+    sort: Sort
+    start_ns: int
+    end_ns: int
+    thread: int = 0
+    device: int = 0
+    stream: int = 0
+    correlation: int = 0
+    blocks: int = 0
+    nbytes: int = 0
+    inputs: Inputs | None = None
+
+    @property
+    def interval(self) -> tuple[int, int]:
+        """Start and end."""
+        return (self.start_ns, self.end_ns)
+
+    @property
+    def on_device(self) -> bool:
+        """Whether the device did it."""
+        return self.sort in ON_DEVICE
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a file holds: events by their starts, the names of the devices by number, and what is wrong with it."""
+
+    events: tuple[Event, ...]
+    devices: Mapping[int, str]
+    problems: tuple[str, ...] = ()
+
+
+def read_trace(path: Path | str) -> Trace:
+    """The events of a saved trace, as `torch.profiler.profile.export_chrome_trace` writes it, also gzipped.
+
+    A file that ends early is read as far as it goes, and `problems` says so. TraceFileError for a file that cannot be
+    read, and for one that is no trace.
+    """
+    path = Path(path)
+    header: dict[str, Any] = {}
+    found: list[Event] = []
+    problems: list[str] = []
+    kept: dict[str, Inputs] = {}
+    try:
+        for event in _objects(_pieces(path), header, problems):
+            made = _event(event, kept)
+            if made is not None:
+                found.append(made)
+    except (OSError, zlib.error) as error:
+        if not found:
+            raise TraceFileError(f"{path}: cannot be read: {error}") from error
+        problems.append(f"the file is damaged behind {len(found)} events: {error}")
+    if not found:
+        raise TraceFileError(
+            f"{path}: holds no events of torch's profiler; expected what profile.export_chrome_trace() writes"
+        )
+    found.sort(key=lambda each: (each.start_ns, -each.end_ns))
+    devices = {int(each.get("id", 0)): str(each.get("name", "")) for each in header.get("deviceProperties") or ()}
+    return Trace(tuple(found), devices, (*problems, *broken(found)))
+
+
+def _pieces(path: Path) -> Iterator[str]:
+    """The file's text piece by piece, unzipped; of a zipped file that ends early, what can be unzipped."""
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    with path.open("rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        unzip = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress if zipped else bytes
+        while data := file.read(CHUNK):
+            yield decode(unzip(data))
+
+
+def _objects(pieces: Iterator[str], header: dict[str, Any], problems: list[str]) -> Iterator[Mapping[str, Any]]:
+    """The objects of the array `traceEvents`, or of a file that is such an array, one after another."""
+    decode = json.JSONDecoder(strict=False).raw_decode
+    text = next(pieces, "")
+    at = _array(text, header)
+    count, more = 0, True
+    while True:
+        while at < len(text) and text[at] in " \t\r\n,":
+            at += 1
+        if at < len(text) and text[at] == "]":
+            return
+        try:
+            event, at = decode(text, at)
+        except json.JSONDecodeError:
+            if len(text) - at > LARGEST or not more:
+                problems.append(f"the file ends early, or is damaged, behind {count} events")
+                return
+            added = next(pieces, "")
+            text, at, more = text[at:] + added, 0, bool(added)
+            continue
+        count += 1
+        if isinstance(event, dict):
+            yield event
+
+
+def _array(text: str, header: dict[str, Any]) -> int:
+    """Where the events begin; what stands before them goes into `header`."""
+    if text.lstrip()[:1] == "[":
+        return text.index("[") + 1
+    key = text.find('"traceEvents"')
+    start = text.find("[", key)
+    if key < 0 or start < 0:
+        raise TraceFileError('no "traceEvents" at the beginning of the file: it is no trace of torch\'s profiler')
+    with contextlib.suppress(json.JSONDecodeError):  # nothing but the device's name is lost
+        header.update(json.loads(text[:start] + "[]}", strict=False))
+    return start + 1
+
+
+_HOST: Mapping[str, Sort] = {
+    "cpu_op": "operator", "operator": "operator", "cuda_runtime": "runtime", "cuda_driver": "runtime",
+    "user_annotation": "annotation", "overhead": "profiler",
+}  # fmt: skip
+_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+_NUMBERS = ("device", "stream", "correlation", "bytes")
+
+
+def _event(raw: Mapping[str, Any], kept: dict[str, Inputs]) -> Event | None:
+    """What the analysis needs of an event; None for flows, metadata and Python's own functions."""
+    category = str(raw.get("cat", "")).lower()
+    on_device = category in _DEVICE
+    if raw.get("ph") != "X" or not (on_device or category in _HOST):
+        return None
+    try:
+        start = round(float(raw["ts"]) * 1000)
+        end = start + max(0, round(float(raw.get("dur") or 0.0) * 1000))
+        args, name = raw.get("args") or {}, str(raw.get("name", ""))
+        if on_device:
+            where, stream, correlation, nbytes = (int(args.get(key, 0)) for key in _NUMBERS)
+            kind, blocks = cast(Sort, device_kind(name)), _product(args.get("grid"))
+            return Event(name, kind, start, end, 0, where, stream, correlation, blocks, nbytes)
+        thread, correlation = _whole(raw.get("tid")), int(args.get("correlation", 0))
+        return Event(name, _HOST[category], start, end, thread, correlation=correlation, inputs=_inputs(args, kept))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _inputs(args: Mapping[str, Any], kept: dict[str, Inputs]) -> Inputs | None:
+    if "Input Dims" not in args:
+        return None
+    parts = [args.get(name, ()) for name in ("Input Dims", "Input Strides", "Input type", "Concrete Inputs")]
+    key = repr(parts)
+    if key not in kept:
+        kept[key] = Inputs(*map(_frozen, parts))
+    return kept[key]
+
+
+def _frozen(part: Any) -> Any:
+    """Lists as tuples, so that equal inputs are found again."""
+    return tuple(map(_frozen, part)) if isinstance(part, list | tuple) else part
+
+
+def _product(grid: Any) -> int:
+    blocks = 1
+    for each in grid or (0,):
+        blocks *= int(each)
+    return blocks
+
+
+def _whole(number: Any) -> int:
+    """A thread's number; some writers name threads by text."""
+    return number if isinstance(number, int) else hash(str(number))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What makes a trace useless for idle times: a device's events that are missing, or on another clock.
+
+MISSING, EARLY = 0.2, 0.05
+"""Shares from which on: of launches without work or work without a launch; of work that begins before its launch."""
+LAUNCHES = ("LaunchKernel", "cuLaunch", "GraphLaunch", "MemcpyAsync", "MemsetAsync")
+
+
+def broken(events: list[Event]) -> list[str]:
+    """Why idle times of this trace would be wrong; nothing where it looks whole."""
+    work = [each for each in events if each.on_device]
+    launched = {each.correlation: each for each in events if each.sort == "runtime" and _launches(each.name)}
+    if not launched:
+        return ["it holds the device's work, but no launches of the host"] if work else []
+    if not work:
+        return [f"{len(launched)} launches, and none of the device's work: the profiler lost it"]
+    reached = {each.correlation for each in work}
+    lost = sum(number not in reached for number in launched) / len(launched)
+    orphans = sum(each.correlation not in launched for each in work) / len(work)
+    joined = [each for each in work if each.correlation in launched]
+    early = sum(each.start_ns < launched[each.correlation].start_ns for each in joined)
+    said = []
+    if lost > MISSING:
+        said.append(f"{lost:.0%} of the launches have no work on the device: the profiler lost some of it")
+    if orphans > MISSING:
+        said.append(f"{orphans:.0%} of the device's work has no launch: the host's part is incomplete")
+    if joined and early / len(joined) > EARLY:
+        said.append(f"{early / len(joined):.0%} of the device's work begins before its launch: the clocks disagree")
+    return said
+
+
+def _launches(name: str) -> bool:
+    return any(each in name for each in LAUNCHES)

@@ -1,0 +1,112 @@
+"""What an operator of a trace costs: it is called again on tensors of which only the description exists.
+
+>>> from brrr.diagnosis.trace_file import Inputs
+>>> called = Inputs(((2, 3), (3, 4)), ((3, 1), (4, 1)), ("float", "float"), ("", ""))
+>>> found = cost_of("aten::mm", called)
+>>> found.flop, found.bytes
+(48.0, 104)
+
+A trace tells sizes, strides, types and numbers of the arguments where it was recorded with record_shapes=True.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from brrr.counting.cost import OperatorCost
+from brrr.diagnosis.trace_file import Inputs
+
+TYPES: Mapping[str, str] = {
+    "float": "float32", "double": "float64", "c10::Half": "float16", "c10::BFloat16": "bfloat16",
+    "long int": "int64", "long": "int64", "int": "int32", "short int": "int16", "signed char": "int8",
+    "unsigned char": "uint8", "bool": "bool", "c10::complex<float>": "complex64", "c10::complex<double>": "complex128",
+    "c10::Float8_e4m3fn": "float8_e4m3fn", "c10::Float8_e5m2": "float8_e5m2",
+}  # fmt: skip
+"""torch's names of types, by the profiler's."""
+LIST_TYPE = "float32"
+"""Of the tensors of a list the profiler tells no type."""
+
+
+COMPOSITE = ("autograd::", "torch::", "profiler::")
+"""What begins so is no operator with work of its own."""
+
+
+@lru_cache(maxsize=65536)
+def cost_of(name: str, inputs: Inputs) -> OperatorCost | None:
+    """The cost of one call of an operator ("aten::mm"), None where the trace does not tell enough to call it again.
+
+    An operator that is made of others, as `aten::linear`, has none of its own: its parts are in the trace too.
+    """
+    from brrr.counting.mode import CostMode
+
+    for overload in _overloads(name, len(inputs.sizes)):
+        try:
+            args, kwargs = _arguments(overload._schema, inputs)
+            with CostMode() as counting:
+                overload(*args, **kwargs)
+        except Exception:  # another overload's arguments, or an operator that cannot be described
+            continue
+        if len(counting.operators) == 1:
+            found: OperatorCost = counting.operators[0]
+            return found
+    return None
+
+
+def _overloads(name: str, count: int) -> Iterator[Any]:
+    """The operator's forms with so many arguments; those that write into a result given come last."""
+    import torch
+
+    library, _, short = name.partition("::")
+    if name.startswith(COMPOSITE) or not short.isidentifier():
+        return
+    packet = getattr(getattr(torch.ops, library), short, None)
+    names = packet.overloads() if packet is not None else []
+    made = [getattr(packet, each) for each in sorted(names, key=lambda each: "out" in each)]
+    yield from (each for each in made if len(each._schema.arguments) == count)
+
+
+def _arguments(schema: Any, inputs: Inputs) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments as the schema has them; what the trace leaves empty is left out, or None."""
+    args, kwargs = [], {}
+    for place, argument in enumerate(schema.arguments):
+        value = _value(
+            argument, *(part[place] for part in (inputs.sizes, inputs.strides, inputs.types, inputs.numbers))
+        )
+        if argument.kwarg_only:
+            if value is not None and argument.name in ("dtype", "alpha", "beta", "value"):
+                kwargs[argument.name] = value
+        else:
+            args.append(value)
+    return args, kwargs
+
+
+def _value(argument: Any, sizes: Any, strides: Any, kind: str, number: Any) -> Any:
+    import torch
+
+    if kind in TYPES and (sizes or number == ""):
+        return _tensor(sizes, strides, TYPES[kind])
+    if kind == "TensorList":
+        return [_tensor(*each, LIST_TYPE) for each in zip(sizes, strides, strict=True)]
+    if number == "" or number is None:
+        return None
+    found = ast.literal_eval(number) if isinstance(number, str) else number
+    if "ScalarType" in str(getattr(argument, "real_type", "")):
+        return next(each for each in map(torch.__dict__.get, TYPES.values()) if _CODES.get(str(each)) == found)
+    return found
+
+
+_CODES: Mapping[str, int] = {
+    "torch.uint8": 0, "torch.int8": 1, "torch.int16": 2, "torch.int32": 3, "torch.int64": 4, "torch.float16": 5,
+    "torch.float32": 6, "torch.float64": 7, "torch.complex64": 9, "torch.complex128": 10, "torch.bool": 11,
+    "torch.bfloat16": 15,
+}  # fmt: skip
+"""The numbers that the dispatcher has for types."""
+
+
+def _tensor(sizes: Any, strides: Any, dtype: str) -> Any:
+    import torch
+
+    return torch.empty_strided(tuple(sizes), tuple(strides), dtype=getattr(torch, dtype), device="meta")

@@ -1,0 +1,190 @@
+"""A live diagnosis on the CPU: parts add up, all state is as before, odd programs work, remedies are checked."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import brrr
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.diagnosis import trying
+from brrr.diagnosis.diagnosing import without_profiler
+from brrr.diagnosis.remedies import Remedy
+from brrr.diagnosis.report import Diagnosis
+from brrr.diagnosis.split import Split
+
+quick = functools.partial(brrr.diagnose, device="cpu", budget_s=0.02)
+
+
+class Odd(nn.Module):
+    """Dropout, a batch norm, an operation in place, a dictionary of inputs, a tuple of results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.layer, self.drop = nn.BatchNorm1d(32), nn.Linear(32, 32), nn.Dropout(0.5)
+
+    def forward(self, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, int]:
+        x = self.drop(self.layer(self.norm(inputs["x"])))
+        x.add_(1.0)
+        return x, x.shape[0]
+
+
+def test_parts_add_up_to_the_whole_and_modules_are_named() -> None:
+    model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 256))
+    found = quick(model, torch.randn(64, 256), backward=True)
+    assert sum(found.parts.values()) == pytest.approx(found.step_s, rel=0.03)
+    assert {"Sequential.0", "Sequential.2"} <= {line.name for line in found.modules}
+    products = sum(line.flop for line in found.operators if line.name.startswith(("mm", "addmm"))) / found.steps
+    assert products == pytest.approx(5 * 2 * 64 * 256 * 512, rel=0.02), "two forward, three backward"
+    assert found.distortion is not None and found.distortion > 0 and found.source == "live"
+
+
+def test_the_model_is_as_it_was() -> None:
+    torch.manual_seed(3)
+    model = Odd()
+    inputs = {"x": torch.randn(16, 32)}
+    model.layer.weight.grad = torch.full_like(model.layer.weight, 7.0)
+    model.drop.eval()
+    before, kept = copy.deepcopy(model.state_dict()), inputs["x"].clone()
+    numbers = torch.get_rng_state()
+    quick(model, inputs, backward=True)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert torch.equal(model.layer.weight.grad, torch.full((32, 32), 7.0)) and model.layer.bias.grad is None
+    assert torch.equal(torch.get_rng_state(), numbers) and torch.equal(inputs["x"], kept)
+    assert model.training and not model.drop.training
+    assert not any(module._forward_pre_hooks or module._forward_hooks for module in model.modules())
+
+
+def test_a_training_step_leaves_its_optimiser_alone() -> None:
+    model = nn.Linear(16, 16)
+    optimiser = torch.optim.Adam(model.parameters())
+    x = torch.randn(8, 16)
+
+    def step() -> torch.Tensor:
+        optimiser.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimiser.step()
+        return loss
+
+    step()
+    weights, state = model.weight.detach().clone(), copy.deepcopy(optimiser.state_dict())
+    found = quick(step)
+    assert torch.equal(model.weight, weights)
+    moved = optimiser.state_dict()["state"][0]
+    assert all(torch.equal(moved[name], value) for name, value in state["state"][0].items())
+    assert any(line.name.startswith(("_foreach", "addcdiv", "lerp", "sqrt")) for line in found.operators)
+
+
+def test_a_loader_that_sleeps_is_found() -> None:
+    layer, x = nn.Linear(64, 64), torch.randn(64, 64)
+
+    def step() -> torch.Tensor:
+        time.sleep(0.02)
+        result: torch.Tensor = layer(x)
+        return result
+
+    found = quick(step)
+    assert found.regime == "overhead" and found.remedies[0].name == "load in the background"
+
+
+def test_anomaly_detection_is_found() -> None:
+    layer, x = nn.Linear(64, 64), torch.randn(8, 64)
+
+    def step() -> None:
+        with torch.autograd.set_detect_anomaly(True):
+            layer(x).sum().backward()
+
+    assert "debugging off" in [each.name for each in quick(step).remedies]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [(lambda: quick(7), "a callable or a module"),
+     (lambda: brrr.diagnose(torch.relu, torch.ones(2), device="tpu"), "device"),
+     (lambda: quick(torch.relu, torch.ones(4), backward=True), "whose results have gradients"),
+     (lambda: quick(lambda: sum(range(10))), "no operator ran")],
+)  # fmt: skip
+def test_bad_input(call: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        call()
+
+
+def test_what_the_function_raises_is_raised_and_all_is_put_back() -> None:
+    model = nn.Linear(4, 4)
+    before = model.weight.detach().clone()
+
+    def step() -> None:
+        with torch.no_grad():
+            model.weight.zero_()
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        quick(step)
+    assert torch.equal(model.weight, before)
+
+
+def test_another_profiler_is_a_clear_error() -> None:
+    with torch.profiler.profile(), pytest.raises(UnavailableError, match="another session"):
+        quick(torch.relu, torch.ones(8))
+
+
+def test_the_profilers_time_is_not_the_models() -> None:
+    found = without_profiler(Split(3.0, 1.0, 0.25, {"Python": 1.0, "launch": 0.75}, {"Python": 3.0}), 2.0)
+    assert (found.busy_s, found.transfer_s) == (1.0, 0.25)
+    assert sum(found.idle_s.values()) == pytest.approx(0.75) and found.idle_s["Python"] == pytest.approx(3 / 7)
+    shorter = without_profiler(Split(3.0, 2.0, 0.0, {"Python": 1.0}, {}), 1.5)
+    assert shorter.busy_s + sum(shorter.idle_s.values()) == pytest.approx(1.5)
+
+
+# --- remedies that are tried ------------------------------------------------------------------------------------------
+
+
+def tried(monkeypatch: pytest.MonkeyPatch, apply: Any, name: str = "fusion") -> Any:
+    """One remedy with its way of being applied replaced."""
+    found = quick(torch.relu, torch.ones(1000))
+    from dataclasses import replace
+
+    monkeypatch.setattr(trying, "_APPLY", {name: apply})
+    one: Diagnosis = replace(found, remedies=(Remedy(name, 2.0, "why."),))
+    return trying.tried(one, torch.relu, (torch.ones(1000),), {}, False, "cpu", 0.02)[0]
+
+
+def applied(result: Any) -> Any:
+    @contextmanager
+    def apply(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Any]:
+        yield result
+
+    return apply
+
+
+def test_a_remedy_is_measured_beside_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = tried(monkeypatch, applied(lambda: torch.ones(1000)))
+    assert found.gain is not None and found.low <= found.gain <= found.high and found.change == 0.0
+    assert "measured gain" in str(found)
+
+
+def test_another_result_is_refused_with_its_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = tried(monkeypatch, applied(lambda: torch.full((1000,), 1.5)))
+    assert found.gain is None and found.change == pytest.approx(0.5) and "differs by 5.0e-01" in str(found)
+    assert tried(monkeypatch, applied(lambda: torch.full((1000,), float("nan")))).gain is None
+    assert "no result" in str(tried(monkeypatch, applied(lambda: torch.ones(7))))
+
+
+def test_a_remedy_that_fails_is_told_and_what_needs_the_author_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise RuntimeError("out of memory\nand more")
+
+    assert str(tried(monkeypatch, applied(fails))) == "fusion: failed: RuntimeError: out of memory"
+    monkeypatch.setattr(trying, "_APPLY", {})
+    one = quick(torch.relu, torch.ones(10))
+    object.__setattr__(one, "remedies", (Remedy("pinned memory", 2.0, "why."),))
+    assert "change of the program" in str(trying.tried(one, torch.relu, (torch.ones(10),), {}, False, "cpu", 0.02)[0])

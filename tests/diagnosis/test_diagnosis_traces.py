@@ -1,0 +1,297 @@
+"""Saved traces: regimes, splits that add up, remedies by their evidence, and what is wrong with a file."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from traces import Maker, plain, predicted_us
+
+from brrr.cli.diagnose import main
+from brrr.core.errors import ArgumentError
+from brrr.diagnosis.diagnosing import diagnose_trace
+from brrr.diagnosis.report import Diagnosis
+from brrr.diagnosis.trace_file import TraceFileError, read_trace
+
+Build = Callable[[Maker], None]
+LARGE = plain(2**26)
+PRODUCT = plain(8192, 8192, dtype="bfloat16")
+
+
+def diagnosis(folder: Path, step: Build, steps: int = 10, wait: bool = True) -> Diagnosis:
+    """Of so many marked steps, and the host waiting at their end."""
+    made = Maker()
+    for number in range(steps):
+        began = made.now
+        step(made)
+        if wait and number == steps - 1:
+            made.wait()
+        made.span(f"ProfilerStep#{number}", began)
+    return diagnose_trace(made.write(folder / "trace.json"))
+
+
+def relu(made: Maker, count: int = 1) -> None:
+    for _ in range(count):
+        made.work("aten::relu", LARGE, us=predicted_us("aten::relu", LARGE))
+
+
+def product(made: Maker) -> None:
+    made.work("aten::mm", PRODUCT, PRODUCT, us=predicted_us("aten::mm", PRODUCT, PRODUCT))
+
+
+def tiny(made: Maker) -> None:
+    for _ in range(8):
+        made.work("aten::relu", plain(64), us=1.5, blocks=1)
+
+
+def few_blocks(made: Maker) -> None:
+    """A kernel that takes long on few multiprocessors, the host far ahead."""
+    made.work("aten::relu", plain(4096), us=200.0, blocks=4)
+
+
+REGIMES: dict[str, tuple[Build, str]] = {
+    "memory": (relu, "memory"), "compute": (product, "compute"), "overhead": (tiny, "overhead"),
+    "latency": (few_blocks, "latency"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REGIMES)
+def test_regimes(case: str, tmp_path: Path) -> None:
+    step, regime = REGIMES[case]
+    found = diagnosis(tmp_path, step)
+    assert found.regime == regime and found.steps == 10 and found.device == "NVIDIA H200"
+    assert sum(found.parts.values()) == pytest.approx(found.step_s, rel=0.03)
+    assert f"{regime}-bound" in found.text
+
+
+def test_achieved_rates_are_in_si_units(tmp_path: Path) -> None:
+    """A relu of 2^26 float32 in 130 µs moves 4.1 TB/s, and does 0.5 TFLOP/s: no factor of a thousand anywhere."""
+    found = diagnosis(tmp_path, lambda made: made.work("aten::relu", LARGE, us=130.0))
+    (line,) = found.operators
+    assert line.bytes_per_s == pytest.approx(2 * 4 * 2**26 / 130e-6, rel=1e-6)
+    assert line.flop_per_s == pytest.approx(2**26 / 130e-6, rel=1e-6) and line.calls == 10
+    assert "4.13 TB/s" in found.text and line.predicted_s == pytest.approx(10e-6 * predicted_us("aten::relu", LARGE))
+
+
+def test_reading_twice_counts_once(tmp_path: Path) -> None:
+    one, other = (diagnosis(tmp_path, tiny) for _ in range(2))
+    assert one.to_json() == other.to_json()
+
+
+def waits(made: Maker) -> None:
+    product(made)
+    made.wait("cudaStreamSynchronize")
+    made.host(4000)
+
+
+def loads(made: Maker) -> None:
+    began = made.now
+    made.host(5000)
+    made.span("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", began)
+    product(made)
+
+
+def copies(made: Maker) -> None:
+    name = "Memcpy HtoD (Pageable -> Device)"
+    made.work("aten::copy_", LARGE, LARGE, us=30000.0, category="gpu_memcpy", kernel=name, nbytes=2**28)
+    product(made)
+
+
+def odd(made: Maker) -> None:
+    a, b = plain(4096, 4096, dtype="bfloat16"), plain(4096, 4097, dtype="bfloat16")
+    made.work("aten::mm", a, b, us=predicted_us("aten::mm", a, b))
+
+
+def wide(made: Maker) -> None:
+    a = plain(8192, 4096)
+    b = plain(4096, 4096)
+    made.work("aten::mm", a, b, us=predicted_us("aten::mm", a, b))
+
+
+def gaps(made: Maker) -> None:
+    made.work("aten::relu", ((8192, 2048), (16384, 8), "float32"), us=130.0)
+
+
+def allocates(made: Maker) -> None:
+    began = made.now
+    made.host(800)
+    made._add("cuda_runtime", "cudaMalloc", began, 800.0, correlation=0)
+    product(made)
+    made.wait("cudaStreamSynchronize")
+
+
+def by_tensor(made: Maker) -> None:
+    product(made)
+    began = made.now
+    for _ in range(200):
+        made.work("aten::add_", plain(64), plain(64), numbers=("", "", "1"), us=1.2, host_us=30.0, blocks=1)
+    made.span("Optimizer.step#Adam.step", began)
+
+
+def turned(made: Maker) -> None:
+    product(made)
+    made.work("aten::copy_", LARGE, LARGE, us=900.0, kernel="void cudnn::ops::nchwToNhwcKernel<float>")
+
+
+def chained(made: Maker) -> None:
+    for _ in range(5):
+        relu(made)
+
+
+def sliced(made: Maker) -> None:
+    row, weights = plain(1, 512), plain(512, 512)
+    for _ in range(64):
+        made._add("cpu_op", "aten::select", made.now, 2.0)
+        made.host(2)
+        made.work("aten::mm", row, weights, us=2.0, blocks=8)
+
+
+REMEDIES: dict[str, tuple[Build, set[str]]] = {
+    "no synchronisation": (waits, {"no synchronisation"}),
+    "load in the background": (loads, {"load in the background"}),
+    "pinned memory": (copies, {"pinned memory", "keep on device"}),
+    "padding": (odd, {"padding"}),
+    "tensor cores": (wide, {"tensor cores"}),
+    "contiguous": (gaps, {"contiguous"}),
+    "keep memory": (allocates, {"keep memory", "no synchronisation"}),
+    "fused optimiser": (by_tensor, {"fused optimiser"}),
+    "channels last": (turned, {"channels last"}),
+    "fusion": (chained, {"fusion"}),
+    "cuda graph": (tiny, {"cuda graph"}),
+    "batched": (sliced, {"batched"}),
+}
+
+
+@pytest.mark.parametrize("name", REMEDIES)
+def test_the_evidence_names_its_remedy_first(name: str, tmp_path: Path) -> None:
+    step, first = REMEDIES[name]
+    found = diagnosis(tmp_path, step)
+    assert found.remedies and found.remedies[0].name in first, found.text
+    assert name in [each.name for each in found.remedies]
+    assert all(each.gain >= 1.1 for each in found.remedies)
+
+
+def test_what_is_well_needs_nothing(tmp_path: Path) -> None:
+    assert diagnosis(tmp_path, product).remedies == ()
+    assert "No remedy" in diagnosis(tmp_path, product).text
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def saved(folder: Path) -> Path:
+    made = Maker()
+    tiny(made)
+    return made.write(folder / "whole.json")
+
+
+def test_a_file_may_be_gzipped_or_a_bare_list(tmp_path: Path) -> None:
+    whole = saved(tmp_path)
+    text = whole.read_text(encoding="utf-8")
+    (tmp_path / "zipped.json.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "list.json").write_text(json.dumps(json.loads(text)["traceEvents"]), encoding="utf-8")
+    events = read_trace(whole).events
+    assert read_trace(tmp_path / "zipped.json.gz").events == events == read_trace(tmp_path / "list.json").events
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_file_that_ends_early_is_read_and_said_to_be_broken(tmp_path: Path, zipped: bool) -> None:
+    content = saved(tmp_path).read_bytes()
+    content = gzip.compress(content) if zipped else content
+    path = tmp_path / "cut.json"
+    path.write_bytes(content[: int(len(content) * 0.7)])
+    found = diagnose_trace(path)
+    assert found.problems and found.regime == "unknown" and found.remedies == ()
+    assert "This trace is broken" in found.text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"not json", b"{}", b'{"traceEvents": []}', b'{"traceEvents": [1, 2]}', b"\x1f\x8b broken", b"\xff\xfe"],
+)
+def test_what_is_no_trace_is_a_clear_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "none.json"
+    path.write_bytes(content)
+    with pytest.raises(TraceFileError, match=r"trace|cannot be read|torch"):
+        read_trace(path)
+    with pytest.raises(TraceFileError, match="cannot be read"):
+        read_trace(tmp_path / "missing.json")
+
+
+def test_lost_work_and_clocks_that_disagree_are_told(tmp_path: Path) -> None:
+    made = Maker()
+    tiny(made)
+    lost = [each for each in made.events if each["cat"] != "kernel"]
+    late = [{**each, "ts": each["ts"] - 1000} if each["cat"] == "kernel" else each for each in made.events]
+    orphans = [each for each in made.events if each["cat"] != "cuda_runtime"]
+    for name, events, said in (
+        ("lost", lost, "lost it"),
+        ("late", late, "clocks"),
+        ("orphans", orphans, "no launches"),
+    ):
+        made.events = events
+        found = diagnose_trace(made.write(tmp_path / f"{name}.json"))
+        assert said in found.problems[0] and found.regime == "unknown"
+
+
+def test_events_that_make_no_sense_are_left_out(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    whole = len(read_trace(path).events)
+    operator = {"ph": "X", "cat": "cpu_op", "name": "a"}
+    content["traceEvents"] += [{"ph": "X", "cat": "kernel"}, {**operator, "ts": "NaN"}, 7, None]
+    content["traceEvents"] += [{**operator, "ts": 1.0, "dur": -5}]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert len(read_trace(path).events) == whole + 1
+
+
+def test_another_device_and_none(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    assert "A100" in diagnose_trace(path, device="datasheet:a100").notes[0]
+    with pytest.raises(ArgumentError, match="a GPU, as the trace is of one"):
+        diagnose_trace(path, device="datasheet:cpu")
+    made = Maker(device="Some Future GPU")
+    relu(made)
+    unknown = diagnose_trace(made.write(tmp_path / "future.json"))
+    assert unknown.regime == "unknown" and any("Some Future GPU" in each for each in unknown.notes)
+
+
+def test_a_trace_without_sizes_says_so(tmp_path: Path) -> None:
+    made = Maker()
+    relu(made)
+    for event in made.events:
+        if event["cat"] == "cpu_op":
+            event["args"] = {}
+    found = diagnose_trace(made.write(tmp_path / "bare.json"))
+    assert found.regime == "unknown" and any("record_shapes=True" in each for each in found.notes)
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_text_json_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, page = saved(tmp_path), tmp_path / "page.html"
+    assert main([str(path)]) == 0 and "overhead-bound" in capsys.readouterr().out
+    assert main([str(path), "--device", "h200"]) == 0
+    capsys.readouterr()
+    assert main(["--json", "--html", str(page), str(path)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["regime"] == "overhead" and sum(found["parts_s"].values()) == pytest.approx(found["step_s"])
+    html = page.read_text(encoding="utf-8")
+    assert "<svg" in html and "overhead-bound" in html and "src=" not in html and "href=" not in html
+    assert main([str(tmp_path / "missing.json")]) == 2 and "cannot be read" in capsys.readouterr().err
+
+
+def test_a_script_is_run_as_python_would(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, torch\nx = torch.randn(64, 64)\nfor _ in range(int(sys.argv[1])):\n    x = torch.relu(x @ x)\n"
+        "print('ended', __name__)\nsys.exit(0)\n",
+        encoding="utf-8",
+    )
+    assert main([str(script), "7"]) == 0
+    said = capfd.readouterr().out
+    assert "ended __main__" in said and "mm float32" in said
