@@ -26,6 +26,8 @@ ELSEWHERE = (
     "print(m",
     "PersistentRNN",
     "print(t",
+    "diagnose",
+    "print(found",
 )
 """Lines with these need a GPU, what another line returned, a placeholder's value or minutes."""
 

@@ -62,7 +62,7 @@ def diagnose(
     start, end, _ = window(run.trace, live.LOOP)
     model = model_for(peaks) if peaks is not None else _model_here(where)
     wall_s = run.step_s * run.steps
-    whole = without_profiler(split(run.trace, start, end), wall_s)
+    whole = without_profiler(split(run.trace, start, end), wall_s, where == "cuda")
     found = _diagnosed(run.trace, (start, end), run.steps, whole, model, where == "cuda", run.flags)
     if not found.operators:
         raise ArgumentError("diagnose", "fn", fn, "a function that calls torch: no operator ran in it")
@@ -96,7 +96,7 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     return replace(found, device=name or "a CPU", source=str(path), notes=(*found.notes, *said))
 
 
-def without_profiler(found: Split, wall_s: float) -> Split:
+def without_profiler(found: Split, wall_s: float, gpu: bool = True) -> Split:
     """The split of so many seconds without the profiler: the device's work takes as long, the host's shrinks alike.
 
     >>> made = without_profiler(Split(3.0, 1.0, 0.0, {"Python": 2.0}, {"Python": 3.0}), 2.0)
@@ -107,7 +107,7 @@ def without_profiler(found: Split, wall_s: float) -> Split:
     """
     idle_s = sum(found.idle_s.values())
     working_s = found.busy_s + found.transfer_s
-    fits = working_s < wall_s and idle_s > 0
+    fits = gpu and working_s < wall_s and idle_s > 0
     work = 1.0 if fits else wall_s / (found.wall_s or 1.0)
     rest = (wall_s - working_s) / idle_s if fits else work
     host = wall_s / (found.wall_s or 1.0)

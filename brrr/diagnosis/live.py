@@ -82,7 +82,7 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
         flags = _flags(step, steps, device)
         with named(modules):
             trace, traced_s = _traced(step, steps, device)
-        if _compiled_s() > compiled and (again := _recompiled_s(step, steps, device)):
+        if _compiled_s() > compiled and (again := _recompiling(step, FEWEST_STEPS, device)):
             flags["recompiled"] = again
     return Run(measured, step_s, trace, steps, traced_s, flags)
 
@@ -109,13 +109,13 @@ def _compiled_s() -> float:
     return float(sum(utils.compilation_time_metrics.get("_compile.compile_inner", []))) if utils is not None else 0.0
 
 
-def _recompiled_s(step: Callable[[], Any], steps: int, device: str) -> float:
-    """The same spent on so many further steps, when all that is compiled once has been."""
-    before = _compiled_s()
+def _recompiling(step: Callable[[], Any], steps: int, device: str) -> float:
+    """The share of further steps that is spent on compiling, when all that is compiled once has been."""
+    before, began = _compiled_s(), time.perf_counter()
     for _ in range(steps):
         step()
     _wait(device)
-    return _compiled_s() - before
+    return (_compiled_s() - before) / (time.perf_counter() - began)
 
 
 def _wait(device: str) -> None:

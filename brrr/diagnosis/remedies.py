@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from brrr.core import units
 from brrr.counting.cost import ITEMSIZE, Cost, OperatorCost
@@ -29,6 +30,8 @@ SECTOR = 32
 """Bytes that a GPU moves at least."""
 PINNED_BYTES_PER_S = 2.5e10
 """Copies of pinned memory, where no datasheet tells the link: of the order of PCIe 4."""
+TRACEBACK_S = 6e-5
+"""What anomaly detection takes to write down where an operator was called: 0.04 to 0.17 ms were seen, by the depth."""
 MANY = 16
 """From so many equal small calls a step on, a loop over what could be one call is suspected."""
 
@@ -49,8 +52,8 @@ class Remedy:
 class Evidence:
     """What a diagnosis knows: the trace's stretch, its split, the calls, the device's figures, and flags that were set.
 
-    steps: how often the program's step is in the stretch. flags, of a live run: "launch blocking"; seconds of it that
-    the host was "asleep_s", or "recompiled".
+    steps: how often the program's step is in the stretch. flags, of a live run: "launch blocking"; "asleep_s", seconds
+    in which the host did nothing; "recompiled", the share of it that was spent on compiling.
     """
 
     trace: Trace
@@ -63,6 +66,7 @@ class Evidence:
     model: DeviceModel | None
     gpu: bool
     flags: Mapping[str, float] = field(default_factory=dict)
+    _times: dict[OperatorCost, float] = field(default_factory=dict, repr=False)
 
     @property
     def wall_s(self) -> float:
@@ -79,9 +83,21 @@ class Evidence:
         """Seconds in which the host did something else than wait for the device."""
         return self.wall_s - self.split.host_s.get("synchronisation", 0.0)
 
+    @cached_property
     def events(self) -> list[Event]:
         """Those of the stretch."""
         return [each for each in self.trace.events if self.start_ns <= each.start_ns < self.end_ns]
+
+    def predicted_s(self, costs: Iterable[OperatorCost]) -> float:
+        """What the roofline's model gives the work of these operators; equal ones are looked up once."""
+        total = 0.0
+        for each in costs:
+            if each not in self._times:
+                assert self.model is not None
+                host_s = 0.0 if self.model.is_gpu else None
+                self._times[each] = operator_time(each, self.model, each.bytes, host_s=host_s).device_s or 0.0
+            total += self._times[each]
+        return total
 
     def faster(self, saved_s: float) -> float:
         """The gain if the device had so much less to do: what the host takes meanwhile stays."""
@@ -99,7 +115,7 @@ def remedies(found: Evidence) -> list[Remedy]:
 
     A fault's gain counts double (on a logarithmic scale), since nothing is lost with it; that of a larger batch half.
     """
-    weights = ((FAULTS, 2.0), (GENERAL, 1.0), ((_batch,), 0.5))
+    weights = (((_debugging,), 10.0), (FAULTS, 2.0), (GENERAL, 1.0), ((_batch,), 0.5))
     made = [(look(found), weight) for looks, weight in weights for look in looks]
     kept = [(weight * math.log(each.gain), each) for each, weight in made if each is not None and each.gain >= WORTH]
     return [each for _, each in sorted(kept, key=lambda one: -one[0])]
@@ -136,7 +152,7 @@ def _waiting(found: Evidence) -> Remedy | None:
     waited_s = found.split.host_s.get("synchronisation", 0.0)
     if not found.gpu or not waited_s:
         return None
-    named = Counter(each.name for each in found.events() if each.name in _READS)
+    named = Counter(each.name for each in found.events if each.name in _READS)
     how = f", in {named.most_common(1)[0][0].removeprefix('aten::')}" if named else ""
     each = _count(found, lambda event: event.sort == "runtime" and "Synchronize" in event.name) / found.steps
     if each < 0.5:
@@ -161,7 +177,7 @@ def _loading(found: Evidence) -> Remedy | None:
 
 def _optimiser(found: Evidence) -> Remedy | None:
     """One kernel for all parameters."""
-    steps = [each for each in found.events() if each.sort == "annotation" and each.name.startswith("Optimizer.step")]
+    steps = [each for each in found.events if each.sort == "annotation" and each.name.startswith("Optimizer.step")]
     if not steps:
         return None
     inside = _inside(found, steps)
@@ -175,7 +191,7 @@ def _optimiser(found: Evidence) -> Remedy | None:
 
 
 def _compiling(found: Evidence) -> Remedy | None:
-    spent_s = found.flags.get("recompiled", 0.0)
+    spent_s = min(0.99, found.flags.get("recompiled", 0.0)) * found.wall_s
     if not spent_s:
         return None
     why = "torch.compile compiled again while it ran: sizes, or Python's values that it relies on, change."
@@ -188,16 +204,17 @@ def _debugging(found: Evidence) -> Remedy | None:
     blocking = "launch blocking" in found.flags
     if not blocking and not any(each.name == "aten::_is_any_true" for each in checks):
         return None
-    spent_s = length(each.interval for each in checks) / 1e9
-    left_s = max(found.device_s, found.host_s) if blocking else found.wall_s - spent_s
+    nodes = sum(each.name.startswith("autograd::engine::evaluate_function") for each in found.events)
+    spent_s = length(each.interval for each in checks) / 1e9 + TRACEBACK_S * nodes
+    left_s = max(found.device_s, found.host_s if blocking else found.wall_s - spent_s)
     what = "CUDA_LAUNCH_BLOCKING is set" if blocking else "Anomaly detection is on: it looks at every gradient"
     return Remedy("debugging off", max(found.wall_s / left_s, WORTH), f"{what}.")
 
 
 def _cut_by_name(found: Evidence, names: Sequence[str], around: str) -> list[Event]:
     """Operators of these names inside of others whose names begin so."""
-    spans = union(each.interval for each in found.events() if each.name.startswith(around))
-    inside = (each for each in found.events() if each.name in names)
+    spans = union(each.interval for each in found.events if each.name.startswith(around))
+    inside = (each for each in found.events if each.name in names)
     return [each for each in inside if common([each.interval], spans)]
 
 
@@ -233,7 +250,7 @@ def _picks(found: Evidence, count: int) -> bool:
 
 def _pinning(found: Evidence) -> Remedy | None:
     """Copies from pageable memory go through a buffer of the driver's, and the host waits for them."""
-    copies = [each for each in found.events() if each.sort in TRANSFERS and "Pageable" in each.name]
+    copies = [each for each in found.events if each.sort in TRANSFERS and "Pageable" in each.name]
     took_s = sum(each.end_ns - each.start_ns for each in copies) / 1e9
     nbytes = sum(each.nbytes for each in copies)
     if not nbytes:
@@ -253,7 +270,7 @@ def _link(found: Evidence) -> float:
 
 
 def _keeping(found: Evidence) -> Remedy | None:
-    copies = [each for each in found.events() if each.sort in TRANSFERS]
+    copies = [each for each in found.events if each.sort in TRANSFERS]
     took_s = sum(each.end_ns - each.start_ns for each in copies) / 1e9
     if len(copies) < found.steps or not took_s:
         return None
@@ -274,8 +291,8 @@ def _fusing(found: Evidence) -> Remedy | None:
     for first in range(0, len(found.calls), a_step):
         moving = [each for each in found.calls[first : first + a_step] if each.limit in ("memory", "compute")]
         costs = [each.call.cost for each in moving if each.call.cost is not None]
-        now_s += _predicted_s(costs, found.model)
-        then_s += _predicted_s(fused_with_attention(costs), found.model)
+        now_s += found.predicted_s(costs)
+        then_s += found.predicted_s(fused_with_attention(costs))
     if not now_s or then_s >= now_s:
         return None
     saved_s = found.split.busy_s * (1 - then_s / now_s)
@@ -335,7 +352,7 @@ def _changed(
     saved_s = 0.0
     for each in calls:
         assert each.call.cost is not None
-        now_s, then_s = (_predicted_s([cost], found.model) for cost in (each.call.cost, change(each.call.cost)))
+        now_s, then_s = (found.predicted_s([cost]) for cost in (each.call.cost, change(each.call.cost)))
         saved_s += each.work_s * (1 - min(1.0, then_s / now_s)) if now_s else 0.0
     share = units.percent(sum(each.work_s for each in calls) / found.wall_s)
     return Remedy(name, found.faster(saved_s), f"{share} {what}.")
@@ -389,7 +406,7 @@ def _count_of(size: Sequence[int]) -> int:
 
 def _channels(found: Evidence) -> Remedy | None:
     """Copies that a library makes to put the channels last, and back."""
-    turned = [each for each in found.events() if each.sort == "kernel" and _turns(each.name)]
+    turned = [each for each in found.events if each.sort == "kernel" and _turns(each.name)]
     took_s = sum(each.end_ns - each.start_ns for each in turned) / 1e9
     if not took_s:
         return None
@@ -399,11 +416,6 @@ def _channels(found: Evidence) -> Remedy | None:
 
 def _turns(name: str) -> bool:
     return "nchwToNhwc" in name or "nhwcToNchw" in name
-
-
-def _predicted_s(costs: Sequence[OperatorCost], model: DeviceModel) -> float:
-    times = (operator_time(each, model, each.bytes, host_s=0.0 if model.is_gpu else None) for each in costs)
-    return sum(each.device_s or 0.0 for each in times)
 
 
 def _type(each: Assessed) -> str:
@@ -423,11 +435,11 @@ def _inside(found: Evidence, spans: Sequence[Event]) -> list[Assessed]:
 
 
 def _count(found: Evidence, test: Callable[[Event], bool]) -> int:
-    return sum(map(test, found.events()))
+    return sum(map(test, found.events))
 
 
 FAULTS = (
-    _debugging, _compiling, _loading, _waiting, _allocating, _pinning, _keeping, _optimiser, _looping, _padding,
+    _compiling, _loading, _waiting, _allocating, _pinning, _keeping, _optimiser, _looping, _padding,
     _strided, _channels,
 )  # fmt: skip
 GENERAL = (_precision, _fusing, _bytes, _graph)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from tools.diagnosis import truth
+from brrr.diagnosis.diagnosing import diagnose
+from tools.diagnosis import judge, truth
 from tools.diagnosis.faults import FAULTS, HEALTHY, REMEDIES
 from tools.diagnosis.workloads import WORKLOADS, Workload
 
@@ -107,3 +110,19 @@ def test_times_are_interleaved(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_not_understood_prints_how(capsys: pytest.CaptureFixture[str]) -> None:
     assert truth.main(["all"]) == 2 and "python -m tools.diagnosis.truth" in capsys.readouterr().err
+
+
+def test_the_judge_compares_with_the_truth(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge, "diagnose", functools.partial(diagnose, budget_s=0.02))
+    truths = tmp_path / "truth.csv"
+    truths.write_text("workload,regime\n64 steps of 2048,overhead\nnone of them,memory\n", encoding="utf-8")
+    assert judge.main(["workloads", str(truths)], "cpu") == 0
+    said = capsys.readouterr()
+    assert "64 steps of 2048,overhead" in said.out and "of 1" in said.err
+    truths.write_text("step,gain\nanomaly detection left on,2.0\n", encoding="utf-8")
+    monkeypatch.setattr(judge, "HEALTHY", {})
+    assert judge.main(["faults", str(truths)], "cpu") == 0
+    assert "anomaly detection left on,debugging off,debugging off,True" in capsys.readouterr().out
+    assert judge.main(["faults"]) == 2
