@@ -26,6 +26,7 @@ from brrr.roofline.peaks import MissingPeakError, short
 from brrr.roofline.terms import MATRIX_DTYPES
 
 NO_SHAPES = "the trace tells no sizes of inputs: record it with profile(record_shapes=True), and FLOP and bytes count"
+UNMARKED = "it counts as one step: call step() of the profiler in the loop, and each step is marked"
 PROFILED = "times of the host are those under the profiler, which slows it: the overhead is an upper limit"
 
 
@@ -88,7 +89,7 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
         raise ArgumentError("diagnose_trace", "device", device, f"a {'GPU' if gpu else 'CPU'}, as the trace is of one")
     start, end, steps = window(trace)
     found = _diagnosed(trace, (start, end), steps, split(trace, start, end), model, gpu, {})
-    said = [PROFILED]
+    said = [PROFILED, *([UNMARKED] if steps == 1 else [])]
     if model is None:
         said.append(f"no figures of {name or 'its device'} are known here: name one with device=, such as 'h200'")
     if not any(each.inputs is not None for each in trace.events if each.sort == "operator"):

@@ -13,25 +13,32 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from brrr.core import units
+from brrr.core.errors import BrrrError
 from brrr.counting.cost import ITEMSIZE, Cost, OperatorCost
 from brrr.diagnosis.assess import GRAPH_GAP_S, Assessed, Shares
 from brrr.diagnosis.split import Split, common
 from brrr.diagnosis.trace_file import TRANSFERS, Event, Trace
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.lowering import fused
+from brrr.roofline.peaks import short
 from brrr.roofline.shapes import whole
 from brrr.roofline.terms import operator_time
 from brrr.tracing.spans import length, union
 
 WORTH = 1.1
 """A remedy that is predicted to gain less is not named."""
-SHORT_TYPE = "bfloat16"
+SHORT_TYPES = ("bfloat16", "float16")
+"""The first that the device has tensor cores for."""
 SECTOR = 32
 """Bytes that a GPU moves at least."""
 PINNED_BYTES_PER_S = 2.5e10
 """Copies of pinned memory, where no datasheet tells the link: of the order of PCIe 4."""
 TRACEBACK_S = 6e-5
 """What anomaly detection takes to write down where an operator was called: 0.04 to 0.17 ms were seen, by the depth."""
+FEW = 2
+"""Fewer pieces of work a step gain nothing as a CUDA Graph."""
+BESIDE = 3.0
+"""Python's time between operators goes with the graph, up to so many times what dispatching and launching take."""
 MANY = 16
 """From so many equal small calls a step on, a loop over what could be one call is suspected."""
 
@@ -93,11 +100,17 @@ class Evidence:
         total = 0.0
         for each in costs:
             if each not in self._times:
-                assert self.model is not None
-                host_s = 0.0 if self.model.is_gpu else None
-                self._times[each] = operator_time(each, self.model, each.bytes, host_s=host_s).device_s or 0.0
+                self._times[each] = self._predicted_s(each)
             total += self._times[each]
         return total
+
+    def _predicted_s(self, cost: OperatorCost) -> float:
+        assert self.model is not None
+        try:
+            made = operator_time(cost, self.model, cost.bytes, host_s=0.0 if self.model.is_gpu else None)
+        except BrrrError:  # the device has no figure for its type: nothing is known to be saved
+            return math.inf
+        return made.device_s or 0.0
 
     def faster(self, saved_s: float) -> float:
         """The gain if the device had so much less to do: what the host takes meanwhile stays."""
@@ -125,12 +138,13 @@ def remedies(found: Evidence) -> list[Remedy]:
 
 
 def _graph(found: Evidence) -> Remedy | None:
-    """The host issues one launch in place of many."""
-    if not found.gpu or found.shares.kernels <= found.steps or found.waits or found.split.transfer_s:
+    """The host issues one launch in place of many; what Python does besides stays."""
+    if not found.gpu or found.shares.kernels < FEW * found.steps or found.waits or found.split.transfer_s:
         return None
+    issuing_s = found.split.idle_s.get("dispatcher", 0.0) + found.split.idle_s.get("launch", 0.0)
+    idle_s = issuing_s + min(found.split.idle_s.get("Python", 0.0), BESIDE * issuing_s)
     gap_s = found.model.value("gap.graph") if found.model is not None and found.model.has("gap.graph") else GRAPH_GAP_S
-    left_s = found.split.busy_s + gap_s * found.shares.kernels
-    idle_s = sum(found.split.idle_s.values())
+    left_s = found.wall_s - idle_s + gap_s * found.shares.kernels
     kernels = found.shares.kernels / found.steps
     why = f"The device is idle {units.percent(idle_s / found.wall_s)} of the time while the host issues {kernels:.3g}"
     return Remedy("cuda graph", found.wall_s / left_s, f"{why} pieces of work a step one by one.")
@@ -293,7 +307,7 @@ def _fusing(found: Evidence) -> Remedy | None:
         costs = [each.call.cost for each in moving if each.call.cost is not None]
         now_s += found.predicted_s(costs)
         then_s += found.predicted_s(fused_with_attention(costs))
-    if not now_s or then_s >= now_s:
+    if not then_s < now_s < math.inf:
         return None
     saved_s = found.split.busy_s * (1 - then_s / now_s)
     why = (
@@ -326,7 +340,9 @@ SCORES = "scores"
 def _precision(found: Evidence) -> Remedy | None:
     """Products of float32 on the tensor cores, in TF32 or in a short type."""
     wide = [each for each in found.calls if _type(each) in ("float32", "float64") and _is_product(each)]
-    return _changed(found, wide, _short, "tensor cores", "of the time is spent on products in float32 or float64")
+    return _changed(
+        found, wide, _shortened(found), "tensor cores", "of the time is spent on products in float32 or float64"
+    )
 
 
 def _bytes(found: Evidence) -> Remedy | None:
@@ -334,7 +350,7 @@ def _bytes(found: Evidence) -> Remedy | None:
     wide = [each for each in found.calls if _type(each) in ("float32", "float64") and not _is_product(each)]
     limited = [each for each in wide if each.limit == "memory"]
     return _changed(
-        found, limited, _short, "lower precision", "of the time moves float32 or float64 to and from memory"
+        found, limited, _shortened(found), "lower precision", "of the time moves float32 or float64 to and from memory"
     )
 
 
@@ -353,17 +369,23 @@ def _changed(
     for each in calls:
         assert each.call.cost is not None
         now_s, then_s = (found.predicted_s([cost]) for cost in (each.call.cost, change(each.call.cost)))
-        saved_s += each.work_s * (1 - min(1.0, then_s / now_s)) if now_s else 0.0
+        saved_s += each.work_s * (1 - min(1.0, then_s / now_s)) if 0 < now_s < math.inf else 0.0
     share = units.percent(sum(each.work_s for each in calls) / found.wall_s)
     return Remedy(name, found.faster(saved_s), f"{share} {what}.")
 
 
-def _short(cost: OperatorCost) -> OperatorCost:
-    by = ITEMSIZE[SHORT_TYPE] / ITEMSIZE.get(cost.dtype, 4)
-    products = tuple(replace(each, dtype=SHORT_TYPE) for each in cost.matmuls)
-    return replace(
-        cost, dtype=SHORT_TYPE, read_bytes=cost.read_bytes * by, written_bytes=cost.written_bytes * by, matmuls=products
-    )
+def _shortened(found: Evidence) -> Callable[[OperatorCost], OperatorCost]:
+    """How an operator is put into the short type that the device has."""
+    has = found.model.has if found.model is not None else lambda name: False
+    dtype = next((each for each in SHORT_TYPES if has(f"matmul.{short(each)}")), SHORT_TYPES[0])
+
+    def change(cost: OperatorCost) -> OperatorCost:
+        by = ITEMSIZE[dtype] / ITEMSIZE.get(cost.dtype, 4)
+        products = tuple(replace(each, dtype=dtype) for each in cost.matmuls)
+        read, written = cost.read_bytes * by, cost.written_bytes * by
+        return replace(cost, dtype=dtype, read_bytes=read, written_bytes=written, matmuls=products)
+
+    return change
 
 
 def _padded(cost: OperatorCost | None) -> OperatorCost:
@@ -388,8 +410,10 @@ def _waste(event: Event) -> float:
     """How many times as much is moved as is asked for, by the smallest stride of the largest input."""
     if event.inputs is None:
         return 1.0
-    tensors = [(size, stride) for size, stride in zip(event.inputs.sizes, event.inputs.strides, strict=True) if size]
-    tensors = [(size, stride) for size, stride in tensors if all(isinstance(each, int) for each in size)]
+    tensors = [
+        (size, stride) for size, stride in zip(event.inputs.sizes, event.inputs.strides, strict=True)
+        if size and len(size) == len(stride) and all(isinstance(each, int) for each in size)
+    ]  # fmt: skip
     if not tensors:
         return 1.0
     size, stride = max(tensors, key=lambda each: _count_of(each[0]))

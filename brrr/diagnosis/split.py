@@ -44,13 +44,21 @@ class Split:
 
 
 def window(trace: Trace, marked: str = "ProfilerStep#") -> tuple[int, int, int]:
-    """Start and end in nanoseconds, and the number of steps: those marked by the profiler, else all of it as one."""
+    """Start and end in nanoseconds, and the number of steps: those marked by the profiler.
+
+    Without marks it is one step, from the first launch of work for the device to the end of the last: what a program
+    does before and behind that, as loading, is no part of it. On a CPU it is all.
+    """
     steps = [each for each in trace.events if each.sort == "annotation" and each.name.startswith(marked)]
-    inside = [each for each in trace.events if each.sort != "profiler"] or list(trace.events)
     if steps:
-        last = max(each.end_ns for each in steps)
-        return min(each.start_ns for each in steps), last, len(steps)
-    return min(each.start_ns for each in inside), max(each.end_ns for each in inside), 1
+        return min(each.start_ns for each in steps), max(each.end_ns for each in steps), len(steps)
+    work = [each for each in trace.events if each.on_device]
+    reached = {each.correlation for each in work}
+    launches = [each for each in trace.events if each.sort == "runtime" and each.correlation in reached]
+    inside = [*work, *launches] or [each for each in trace.events if each.sort != "profiler"] or list(trace.events)
+    first = min(each.start_ns for each in inside)
+    around = [each for each in trace.events if each.sort == "operator" and each.start_ns <= first < each.end_ns]
+    return min([first, *(each.start_ns for each in around)]), max(each.end_ns for each in inside), 1
 
 
 def split(trace: Trace, start_ns: int, end_ns: int) -> Split:

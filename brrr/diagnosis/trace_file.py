@@ -103,6 +103,8 @@ def read_trace(path: Path | str) -> Trace:
             made = _event(event, kept)
             if made is not None:
                 found.append(made)
+    except TraceFileError as error:
+        raise TraceFileError(f"{path}: {error}") from None
     except (OSError, zlib.error) as error:
         if not found:
             raise TraceFileError(f"{path}: cannot be read: {error}") from error
@@ -196,11 +198,26 @@ def _event(raw: Mapping[str, Any], kept: dict[str, Inputs]) -> Event | None:
 def _inputs(args: Mapping[str, Any], kept: dict[str, Inputs]) -> Inputs | None:
     if "Input Dims" not in args:
         return None
-    parts = [args.get(name, ()) for name in ("Input Dims", "Input Strides", "Input type", "Concrete Inputs")]
+    sizes = args["Input Dims"]
+    strides = args.get("Input Strides", [_dense(size) for size in sizes])  # older traces have none
+    blank = [""] * len(sizes)
+    parts = [sizes, strides, args.get("Input type", blank), args.get("Concrete Inputs", blank)]
+    if len({len(part) for part in parts}) > 1:
+        return None
     key = repr(parts)
     if key not in kept:
         kept[key] = Inputs(*map(_frozen, parts))
     return kept[key]
+
+
+def _dense(size: Any) -> list[Any]:
+    """Strides of a contiguous tensor of a size; of a list of tensors, each one's."""
+    if any(isinstance(each, list) for each in size):
+        return [_dense(each) for each in size]
+    steps = [1]
+    for each in reversed(size[1:]):
+        steps.append(steps[-1] * each)
+    return steps[::-1] if size else []
 
 
 def _frozen(part: Any) -> Any:

@@ -179,6 +179,38 @@ def test_what_is_well_needs_nothing(tmp_path: Path) -> None:
     assert "No remedy" in diagnosis(tmp_path, product).text
 
 
+def test_a_device_without_the_short_type(tmp_path: Path) -> None:
+    """A V100 has no bfloat16: float16 it is."""
+    made = Maker(device="Tesla V100-SXM2-32GB")
+    for number in range(3):
+        began = made.now
+        wide(made)
+        made.span(f"ProfilerStep#{number}", began)
+    found = diagnose_trace(made.write(tmp_path / "v100.json"))
+    assert "tensor cores" in [each.name for each in found.remedies]
+
+
+def test_set_up_is_no_part_of_a_trace_without_marks(tmp_path: Path) -> None:
+    made = Maker()
+    made._add("cpu_op", "aten::randn", made.now, 5e6)
+    made.host(5e6)
+    made.free = made.now
+    for _ in range(10):
+        relu(made)
+    made.wait()
+    found = diagnose_trace(made.write(tmp_path / "bare.json"))
+    assert found.regime == "memory" and found.step_s < 0.01 and any("step()" in each for each in found.notes)
+
+
+def test_older_traces_have_no_strides(tmp_path: Path) -> None:
+    made = Maker()
+    relu(made)
+    for event in made.events:
+        event["args"].pop("Input Strides", None)
+    (line,) = diagnose_trace(made.write(tmp_path / "old.json")).operators
+    assert line.nbytes == 2 * 4 * 2**26
+
+
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
