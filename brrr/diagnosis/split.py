@@ -44,21 +44,22 @@ class Split:
 
 
 def window(trace: Trace, marked: str = "ProfilerStep#") -> tuple[int, int, int]:
-    """Start and end in nanoseconds, and the number of steps: those marked by the profiler.
+    """Start and end in nanoseconds, and the number of steps: those marked by the profiler, with what they issued.
 
     Without marks it is one step, from the first launch of work for the device to the end of the last: what a program
     does before and behind that, as loading, is no part of it. On a CPU it is all.
     """
     steps = [each for each in trace.events if each.sort == "annotation" and each.name.startswith(marked)]
-    if steps:
-        return min(each.start_ns for each in steps), max(each.end_ns for each in steps), len(steps)
-    work = [each for each in trace.events if each.on_device]
-    reached = {each.correlation for each in work}
-    launches = [each for each in trace.events if each.sort == "runtime" and each.correlation in reached]
-    inside = [*work, *launches] or [each for each in trace.events if each.sort != "profiler"] or list(trace.events)
-    first = min(each.start_ns for each in inside)
+    work = {each.correlation: each.end_ns for each in trace.events if each.on_device}
+    launches = [each for each in trace.events if each.sort == "runtime" and each.correlation in work]
+    if steps:  # the host may be ahead: what it issued in the steps belongs to them
+        start, end = min(each.start_ns for each in steps), max(each.end_ns for each in steps)
+        issued = [work[each.correlation] for each in launches if start <= each.start_ns < end]
+        return start, max([end, *issued]), len(steps)
+    inside = launches or [each for each in trace.events if each.sort != "profiler"] or list(trace.events)
+    first, last = min(each.start_ns for each in inside), max(each.end_ns for each in inside)
     around = [each for each in trace.events if each.sort == "operator" and each.start_ns <= first < each.end_ns]
-    return min([first, *(each.start_ns for each in around)]), max(each.end_ns for each in inside), 1
+    return min([first, *(each.start_ns for each in around)]), max([last, *work.values()]), 1
 
 
 def split(trace: Trace, start_ns: int, end_ns: int) -> Split:
