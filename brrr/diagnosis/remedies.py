@@ -88,7 +88,7 @@ class Evidence:
     @property
     def host_s(self) -> float:
         """Seconds in which the host did something else than wait for the device."""
-        return self.wall_s - self.split.host_s.get("synchronisation", 0.0)
+        return sum(seconds for cause, seconds in self.split.host_s.items() if cause != "synchronisation")
 
     @cached_property
     def events(self) -> list[Event]:

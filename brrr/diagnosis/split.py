@@ -28,7 +28,8 @@ class Split:
     """The seconds of a stretch of a trace; `busy_s`, `transfer_s` alone and `idle_s` add up to `wall_s`.
 
     busy_s: kernels were running, and copies within the device; transfer_s: copies between host and device while no
-    kernel ran; idle_s: nothing ran, by what the host did meanwhile; host_s: the host's time by the same causes.
+    kernel ran; idle_s: nothing ran, by what the host did meanwhile; host_s: the host's time by the same causes, until it
+    has issued everything.
     """
 
     wall_s: float
@@ -50,7 +51,7 @@ def window(trace: Trace, marked: str = "ProfilerStep#") -> tuple[int, int, int]:
     does before and behind that, as loading, is no part of it. On a CPU it is all.
     """
     steps = [each for each in trace.events if each.sort == "annotation" and each.name.startswith(marked)]
-    work = {each.correlation: each.end_ns for each in trace.events if each.on_device}
+    work = {each.correlation: each.end_ns for each in trace.events if each.on_device and each.correlation}
     launches = [each for each in trace.events if each.sort == "runtime" and each.correlation in work]
     if steps:  # the host may be ahead: what it issued in the steps belongs to them
         start, end = min(each.start_ns for each in steps), max(each.end_ns for each in steps)
@@ -82,7 +83,8 @@ def split(trace: Trace, start_ns: int, end_ns: int) -> Split:
         free = without(free, intervals)
     idle["Python"] = length(free) / 1e9
     at_all = {cause: length(intervals) / 1e9 for cause, intervals in host.items()}
-    at_all["Python"] = length(gaps((each for part in host.values() for each in part), start_ns, end_ns)) / 1e9
+    until = min(end_ns, max((each.end_ns for each in events if not each.on_device), default=end_ns))
+    at_all["Python"] = length(gaps((each for part in host.values() for each in part), start_ns, until)) / 1e9
     return Split(
         (end_ns - start_ns) / 1e9, length(working) / 1e9, length(alone) / 1e9,
         {cause: idle[cause] for cause in CAUSES if idle.get(cause)},
