@@ -36,6 +36,7 @@ from .course.view.factory import factory as factory
 from .course.view.timeline import timeline as timeline
 from .diagnosis.diagnosing import diagnose as diagnose
 from .diagnosis.diagnosing import diagnose_trace as diagnose_trace
+from .diagnosis.magics import load_ipython_extension as load_ipython_extension
 from .diagnosis.report import Diagnosis as Diagnosis
 from .drawing.roofline import roofline_plot as roofline_plot
 from .drawing.timeline import trace as trace

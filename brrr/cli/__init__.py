@@ -1,1 +1,1 @@
-"""The commands behind `brrr`: lab, doctor, record, join, calibrate, claims, diagnose."""
+"""The commands behind `brrr`: lab, doctor, record, join, calibrate, claims, time, diagnose."""

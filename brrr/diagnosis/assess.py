@@ -10,7 +10,8 @@ from brrr.core.errors import ArgumentError, BrrrError
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.calls import Call
 from brrr.diagnosis.split import Split
-from brrr.roofline.device_model import DeviceModel, Where, model_of
+from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, model_of
+from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.terms import OperatorTime, operator_time
 
 Limit = Literal["memory", "compute", "latency", "unknown"]
@@ -60,6 +61,28 @@ def model_for(device: Where) -> DeviceModel | None:
         return model_of(device)
     except (ArgumentError, BrrrError):
         return None
+
+
+def model_here(device: str) -> DeviceModel | None:
+    """This machine's measured figures, else its datasheet's."""
+    return (model_for("cuda") or model_for(name_here(device))) if device == "cuda" else model_for(_cpu())
+
+
+def _cpu() -> Where:
+    """The peaks of this machine's CPU where they were measured, else a CPU's datasheet."""
+    from brrr.strassen.calibration import device_known
+
+    try:
+        return device_known("cpu")
+    except MissingPeakError:
+        return f"{DATASHEET}cpu"
+
+
+def name_here(device: str) -> str:
+    """The name of this machine's GPU ("cuda") or CPU."""
+    from brrr.gpu.device import this_device
+
+    return this_device("cuda" if device == "cuda" else "cpu").name
 
 
 def assess(calls: Iterable[Call], model: DeviceModel | None) -> list[Assessed]:

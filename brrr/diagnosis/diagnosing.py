@@ -15,14 +15,25 @@ from typing import Any
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
-from brrr.diagnosis.assess import Assessed, Regime, assess, by_module, by_operator, model_for, regime_of, shares
+from brrr.diagnosis.assess import (
+    Assessed,
+    Regime,
+    assess,
+    by_module,
+    by_operator,
+    model_for,
+    model_here,
+    name_here,
+    regime_of,
+    shares,
+)
 from brrr.diagnosis.calls import calls_of
 from brrr.diagnosis.remedies import Evidence, remedies
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split, split, window
 from brrr.diagnosis.trace_file import Trace, read_trace
-from brrr.roofline.device_model import DATASHEET, DeviceModel, Where
-from brrr.roofline.peaks import MissingPeakError, short
+from brrr.roofline.device_model import DeviceModel, Where
+from brrr.roofline.peaks import short
 from brrr.roofline.terms import MATRIX_DTYPES
 
 NO_SHAPES = "the trace tells no sizes of inputs: record it with profile(record_shapes=True), and FLOP and bytes count"
@@ -61,13 +72,13 @@ def diagnose(
     step = live.step_of(fn, args, kwargs, backward)
     run = live.run(step, (fn, args, kwargs), where, budget_s)
     start, end, _ = window(run.trace, live.LOOP)
-    model = model_for(peaks) if peaks is not None else _model_here(where)
+    model = model_for(peaks) if peaks is not None else model_here(where)
     wall_s = run.step_s * run.steps
     whole = without_profiler(split(run.trace, start, end), wall_s, where == "cuda")
     found = _diagnosed(run.trace, (start, end), run.steps, whole, model, where == "cuda", run.flags)
     if not found.operators:
         raise ArgumentError("diagnose", "fn", fn, "a function that calls torch: no operator ran in it")
-    found = replace(found, device=_name_here(where), source="live", distortion=run.traced_s / wall_s)
+    found = replace(found, device=name_here(where), source="live", distortion=run.traced_s / wall_s)
     if try_remedies:
         from brrr.diagnosis.trying import tried
 
@@ -176,24 +187,3 @@ def _peak_share(calls: Sequence[Assessed], wall_s: float, model: DeviceModel | N
     if dtype not in MATRIX_DTYPES or not (model.has(f"matmul.{dtype}") or model.has(f"arithmetic.{dtype}.fma")):
         return None
     return sum(flop.values()) / (wall_s * model.best_rate(dtype))
-
-
-def _model_here(device: str) -> DeviceModel | None:
-    """This machine's measured figures, else its datasheet's."""
-    return (model_for("cuda") or model_for(_name_here(device))) if device == "cuda" else model_for(_cpu())
-
-
-def _cpu() -> Where:
-    """The peaks of this machine's CPU where they were measured, else a CPU's datasheet."""
-    from brrr.strassen.calibration import device_known
-
-    try:
-        return device_known("cpu")
-    except MissingPeakError:
-        return f"{DATASHEET}cpu"
-
-
-def _name_here(device: str) -> str:
-    from brrr.gpu.device import this_device
-
-    return this_device("cuda" if device == "cuda" else "cpu").name

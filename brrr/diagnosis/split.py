@@ -28,8 +28,8 @@ class Split:
     """The seconds of a stretch of a trace; `busy_s`, `transfer_s` alone and `idle_s` add up to `wall_s`.
 
     busy_s: kernels were running, and copies within the device; transfer_s: copies between host and device while no
-    kernel ran; idle_s: nothing ran, by what the host did meanwhile; host_s: the host's time by the same causes, until it
-    has issued everything.
+    kernel ran; idle_s: nothing ran, by what the host did meanwhile; host_s: the host's time by the same causes, until
+    it has issued everything.
     """
 
     wall_s: float

@@ -1,0 +1,110 @@
+"""`%brrr`, `%%brrr` and `brrr time`: the line, the options, and whose names and errors are whose."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+
+import brrr
+from brrr.cli.time import main
+from brrr.core.measurement import Estimate, Measurement
+from brrr.counting.cost import Cost
+from brrr.diagnosis.timed import Timed, step_from
+
+
+@pytest.fixture
+def shell() -> Any:
+    made = InteractiveShell.instance()
+    made.run_line_magic("load_ext", "brrr")
+    made.run_cell("import torch\nx = torch.ones(64, 64)")
+    return made
+
+
+def same(seconds: float) -> Estimate:
+    return Estimate(seconds, seconds, seconds, 9)
+
+
+def test_the_line_of_a_gpu() -> None:
+    """A loop of 12 µs with kernels of 8: rates are those of the loop."""
+    measured = Measurement(host_s=same(11.9e-6), kernel_s=same(8e-6), span_s=same(9e-6), period_s=same(12e-6))
+    found = Timed(measured, Cost(flop=12e6, bytes=24e6), None, 6e-6, "host-bound")
+    assert str(found).startswith("12 µs a call (")
+    assert "kernels 8 µs, host 11.9 µs; 1 TFLOP/s, 2 TB/s, 50 % of the roof: host-bound" in str(found)
+    assert json.loads(found.to_json())["times"]["period_s"] == [12e-6, 12e-6, 12e-6, 9]
+
+
+def test_the_magic_prints_one_line(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert shell.run_line_magic("brrr", "--budget 0.02 torch.relu(x)") is None
+    said = capsys.readouterr().out
+    assert said.count("\n") == 1 and "a call" in said and "of the roof" in said and said.rstrip().endswith("bound")
+
+
+def test_options(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    found = shell.run_line_magic("brrr", "-q -o --budget 0.02 x @ x")
+    assert isinstance(found, Timed) and found.cost is not None and found.cost.flop == 2 * 64**3
+    assert capsys.readouterr().out == ""
+    shell.run_line_magic("brrr", "-v -p 2 --budget 0.02 --device cpu x @ x")
+    said = capsys.readouterr().out
+    assert "aten.mm" in said and "latency_s" in said and "PREDICTED" in said
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [("-n 10 x + 1", "--budget"), ("-r 3 x + 1", "--budget"), ("-t x", "no meaning"), ("-p none x", "-p is 'none'"),
+     ("--budget -1 x", "--budget is '-1'"), ("--device tpu x", "device"), ("--budget 0.01 --cold x + 1", "cold")],
+)  # fmt: skip
+def test_what_has_no_meaning_says_what_has(shell: Any, line: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        shell.run_line_magic("brrr", line)
+
+
+def test_a_cell_and_its_set_up_keep_their_names(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.run_cell_magic("brrr", "--budget 0.02 scale = 3.0", "y = x * scale\nz = y.sum()\n")
+    assert "a call" in capsys.readouterr().out
+    assert not {"y", "z", "scale", "step", "make"} & set(shell.user_ns)
+
+
+def test_the_users_errors_are_the_users(shell: Any) -> None:
+    with pytest.raises(ZeroDivisionError):
+        shell.run_line_magic("brrr", "1 / 0")
+    with pytest.raises(SyntaxError):
+        shell.run_line_magic("brrr", "a b")
+    with pytest.raises(NameError):
+        shell.run_cell_magic("brrr", "w = nobody_knows", "w + 1")
+
+
+def test_text_of_several_lines_stays_as_it_is() -> None:
+    step_from("s = '''a\nb'''", "assert s == 'a\\nb'\nt = '''\n  kept'''\nassert t == '\\n  kept'", {})()
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    setup = "import torch; x = torch.ones(256, 256)"
+    assert main(["x @ x", "--setup", setup, "--budget", "0.02", "--device", "cpu"]) == 0
+    assert "of the roof" in capsys.readouterr().out
+    assert main(["--json", "x.relu()", "--setup", setup, "--budget", "0.02"]) == 0
+    assert json.loads(capsys.readouterr().out)["bytes"] == 2 * 4 * 256**2
+    assert main(["-v", "sum(range(100))", "--budget", "0.02"]) == 0
+    assert "no operator of torch" in capsys.readouterr().out
+
+
+def test_errors_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["1 / 0"]) == 1 and capsys.readouterr().err == "brrr time: ZeroDivisionError: division by zero\n"
+    assert main(["a b"]) == 1 and "SyntaxError" in capsys.readouterr().err
+    assert main(["1", "--budget", "-1"]) == 2 and "budget_s" in capsys.readouterr().err
+
+
+def test_the_extension_is_there_and_import_stays_light() -> None:
+    assert callable(brrr.load_ipython_extension)
+    code = "import sys, brrr; print(any(name.partition('.')[0] in ('torch', 'IPython') for name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
