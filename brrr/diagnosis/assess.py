@@ -163,7 +163,10 @@ def regime_of(found: Shares, model: DeviceModel | None) -> Regime:
 
 @dataclass(frozen=True)
 class Line:
-    """Calls alike: how many, their time, FLOP, bytes, the roofline's time, and what limits most of it."""
+    """Calls alike: how many, their time, FLOP, bytes, the roofline's time, and what limits most of it.
+
+    products: the type of its products of matrices, empty where it has none.
+    """
 
     name: str
     calls: int
@@ -172,6 +175,7 @@ class Line:
     nbytes: float
     predicted_s: float | None
     limit: Limit
+    products: str = ""
 
     @property
     def flop_per_s(self) -> float:
@@ -212,4 +216,5 @@ def _line(name: str, group: Sequence[Assessed]) -> Line:
     return Line(
         name, len(group), sum(each.work_s for each in group), sum(each.flop for each in group),
         sum(each.nbytes for each in group), known, max(LIMITS, key=lambda limit: by_limit[limit]),
+        next((each.call.cost.dtype for each in group if each.call.cost is not None and each.call.cost.matmuls), ""),
     )  # fmt: skip

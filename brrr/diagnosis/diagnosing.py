@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from brrr.diagnosis.remedies import Evidence, remedies
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split, split, window
 from brrr.diagnosis.trace_file import Trace, read_trace
+from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.device_model import DeviceModel, Where
 from brrr.roofline.peaks import short
 from brrr.roofline.terms import MATRIX_DTYPES
@@ -78,7 +80,9 @@ def diagnose(
     found = _diagnosed(run.trace, (start, end), run.steps, whole, model, where == "cuda", run.flags)
     if not found.operators:
         raise ArgumentError("diagnose", "fn", fn, "a function that calls torch: no operator ran in it")
-    found = replace(found, device=name_here(where), source="live", distortion=run.traced_s / wall_s)
+    slower, today = run.traced_s / wall_s, date.today().isoformat()
+    notes = (*found.notes, f"under the profiler a step took {units.ratio(slower)} as long, which is taken out")
+    found = replace(found, device=name_here(where), source="live", distortion=slower, notes=notes, date=today)
     if try_remedies:
         from brrr.diagnosis.trying import tried
 
@@ -153,6 +157,7 @@ def _diagnosed(
     return Diagnosis(
         device="", source="", steps=steps, step_s=whole.wall_s / steps, regime=regime, evidence=_said(regime, evidence),
         shares=parts, operators=tuple(by_operator(calls)), modules=tuple(by_module(calls)), remedies=helps,
+        peaks=(model.peaks or find_hardware(model.device)) if model is not None else None,
         peak_share=_peak_share(calls, whole.wall_s, model), problems=trace.problems,
         notes=(f"the roofline's figures are those of {model.device}, {model.origin}",) if model is not None else (),
     )  # fmt: skip

@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -202,7 +202,12 @@ def kept_as_it_was(around: tuple[Any, ...]) -> Iterator[dict[str, nn.Module]]:
         held |= {id(each): each for each in (*root.parameters(), *root.buffers())}
     for optimiser in optimisers:
         held |= {id(each): each for group in optimiser.param_groups for each in group["params"]}
-    values = [(each, each.detach().clone(), each.grad, _copied(each.grad)) for each in held.values() if each.is_leaf]
+    place = _place(held.values())
+    values = [
+        (each, each.detach().to(place, copy=True), each.grad, _copied(each.grad, place))
+        for each in held.values()
+        if each.is_leaf
+    ]
     states = [(optimiser, copy.deepcopy(optimiser.state_dict())) for optimiser in optimisers]
     modes = [(each, each.training) for each in modules.values()]
     devices = [torch.cuda.current_device()] if torch.cuda.is_available() and torch.cuda.is_initialized() else []
@@ -222,8 +227,15 @@ def kept_as_it_was(around: tuple[Any, ...]) -> Iterator[dict[str, nn.Module]]:
             module.training = training
 
 
-def _copied(gradient: torch.Tensor | None) -> torch.Tensor | None:
-    return None if gradient is None else gradient.clone()
+def _copied(gradient: torch.Tensor | None, place: str | None) -> torch.Tensor | None:
+    return None if gradient is None else gradient.detach().to(place, copy=True)
+
+
+def _place(tensors: Iterable[torch.Tensor]) -> str | None:
+    """Where copies go: beside the tensors, or into the host's memory where a quarter of the GPU's is not enough."""
+    on_gpu = [each for each in tensors if each.is_cuda]
+    nbytes = sum(each.nbytes + (0 if each.grad is None else each.grad.nbytes) for each in on_gpu)
+    return "cpu" if on_gpu and nbytes > torch.cuda.mem_get_info()[0] / 4 else None
 
 
 def _found(around: tuple[Any, ...]) -> tuple[list[nn.Module], list[torch.optim.Optimizer], list[torch.Tensor]]:
@@ -248,14 +260,15 @@ def _found(around: tuple[Any, ...]) -> tuple[list[nn.Module], list[torch.optim.O
 
 
 def _behind(each: Any) -> list[Any]:
-    """What a function reaches: its own object, its closure, its defaults, and the global names in its code."""
+    """What a function reaches: its object, its closure, its defaults, the global names in its code; or an object."""
+    wanted = (nn.Module, torch.optim.Optimizer, torch.Tensor)
     function = getattr(each, "__func__", each)
     code = getattr(function, "__code__", None)
-    if code is None:
-        return [*getattr(each, "args", ()), each.func] if hasattr(each, "func") else []  # of functools.partial
+    if code is None:  # functools.partial, or an object that holds them, as a trainer does
+        held = [*each.args, each.func] if hasattr(each, "func") else list(getattr(each, "__dict__", {}).values())
+        return [value for value in held if isinstance(value, wanted) or hasattr(value, "__code__")]
     cells = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
     names = [function.__globals__[name] for name in code.co_names if name in function.__globals__]
-    wanted = (nn.Module, torch.optim.Optimizer, torch.Tensor)
     return [getattr(each, "__self__", None), *cells, *(function.__defaults__ or ()),
             *(value for value in names if isinstance(value, wanted))]  # fmt: skip
 

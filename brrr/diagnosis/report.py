@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from brrr.core import units
+from brrr.core.errors import ArgumentError, BrrrError
+from brrr.counting.cost import Cost
 from brrr.diagnosis.assess import Line, Regime, Shares
 from brrr.diagnosis.remedies import Remedy
 
-SHOWN = 12
-"""Lines of a table."""
+if TYPE_CHECKING:
+    from brrr.drawing.style import Picture
+    from brrr.gpu.datasheet import Hardware
+    from brrr.roofline.peaks import Peaks
+
+SHOWN, POINTS = 12, 8
+"""Lines of a table, points of a roofline."""
 COLOURS = {"overhead": "#D55E00", "memory": "#0072B2", "compute": "#009E73", "latency": "#E69F00", "unknown": "#999999"}
 """Of Okabe and Ito, for the parts of the bar."""
 _HEAD = ("time", "share", "calls", "operator", "FLOP/s", "B/s", "roofline", "limit")
@@ -40,7 +47,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What limits a program. Prints as text; `to_json` and `to_html` are for keeping.
+    """What limits a program. Prints as text; `roofline()` draws its operators, `to_json` and `to_html` are for keeping.
 
     step_s: seconds of a step, without the profiler where that was measured. shares: where they went, of all steps of
     the stretch. distortion: how many times as long a step took under the profiler, None for a saved trace. peak_share:
@@ -61,7 +68,9 @@ class Diagnosis:
     distortion: float | None = None
     peak_share: float | None = None
     problems: tuple[str, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    date: str = ""
+    peaks: Peaks | Hardware | None = field(default=None, repr=False)
 
     @property
     def parts(self) -> dict[str, float]:
@@ -81,9 +90,22 @@ class Diagnosis:
     def _repr_mimebundle_(self, **_: Any) -> Any:
         return {"text/plain": self.text, "text/html": _body(self)}
 
+    def roofline(self) -> Picture:
+        """The operators that take the longest under the device's roofs; ArgumentError where nobody knows these."""
+        from brrr.core.measurement import Badge
+        from brrr.drawing.roofline import roofline_plot
+
+        if self.peaks is None:
+            raise ArgumentError("Diagnosis.roofline", "device", self.device, "a device whose figures are known")
+        lines = [line for line in self.operators if line.flop and line.nbytes and line.time_s][:POINTS]
+        points = {line.name: (Cost(line.flop, line.nbytes), line.time_s) for line in lines}
+        badge = Badge("LIVE" if self.source == "live" else "RECORDED", self.device, self.date, "")
+        dtypes = {line.products for line in lines if line.products}
+        return roofline_plot(points, self.peaks, dtypes=sorted(dtypes), badge=badge)
+
     def to_json(self) -> str:
         """As JSON: times in seconds, gains as ratios."""
-        found = {"format": 1, **asdict(self), "parts_s": self.parts}
+        found = {"format": 1, **asdict(replace(self, peaks=None)), "parts_s": self.parts}
         return json.dumps(found, indent=1, ensure_ascii=False)
 
     def to_html(self) -> str:
@@ -92,7 +114,7 @@ class Diagnosis:
 
 
 def _lines(found: Diagnosis) -> list[str]:
-    said = [_headline(found), *found.evidence]
+    said = [_headline(found), *found.evidence, *_share_of_peak(found)]
     said += [f"This trace is broken: {each}." for each in found.problems]
     said += ["", *units.table([("time", "share", "of a step"), *_parts(found)])]
     said += ["", *units.table([_HEAD, *(_row(each, found) for each in found.operators[:SHOWN])])]
@@ -112,6 +134,13 @@ def _headline(found: Diagnosis) -> str:
     what = {"unknown": "what limits it is not known"}.get(found.regime, f"{found.regime}-bound")
     steps = f"{found.steps} step{'s' * (found.steps != 1)}"
     return f"{found.device}, {steps} of {units.seconds(found.step_s)}: {what}."
+
+
+def _share_of_peak(found: Diagnosis) -> list[str]:
+    if found.peak_share is None:
+        return []
+    share = units.percent(found.peak_share)
+    return [f"Its products do {share} of the FLOP that the device could do meanwhile (hardware FLOP utilisation)."]
 
 
 def _parts(found: Diagnosis) -> list[tuple[str, ...]]:
@@ -138,19 +167,19 @@ def _row(line: Line, found: Diagnosis) -> tuple[str, ...]:
 _STYLE = (
     "<style>body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
     "table{border-collapse:collapse;margin:1rem 0}td,th{padding:.15rem .6rem;text-align:left}"
-    "@media(prefers-color-scheme:dark){body{background:#1b1d20;color:#e6e6e6}}</style>"
+    "@media(prefers-color-scheme:dark){body{background:#1b1d20;color:#e6e6e6}.brrr-picture{filter:invert(.89) hue-rotate(180deg)}}</style>"
 )
 
 
 def _body(found: Diagnosis) -> str:
-    evidence = " ".join(map(escape, found.evidence))
+    evidence = " ".join(map(escape, [*found.evidence, *_share_of_peak(found)]))
     helps = "".join(f"<li>{escape(str(each))}</li>" for each in (*found.remedies, *found.tried))
     notes = "".join(f"<p><small>{escape(each)}.</small></p>" for each in (*found.problems, *found.notes))
     tables = [_table((*_HEAD[:3], kind, *_HEAD[4:]), [_row(each, found) for each in lines[:SHOWN]])
               for kind, lines in (("operator", found.operators), ("module", found.modules)) if lines]  # fmt: skip
     parts = _table(("time", "share", "of a step"), _parts(found))
     return (
-        f"<h3>{escape(_headline(found))}</h3><p>{evidence}</p>{_bar(found)}{parts}{''.join(tables)}"
+        f"<h3>{escape(_headline(found))}</h3><p>{evidence}</p>{_bar(found)}{parts}{''.join(tables)}{_picture(found)}"
         f"<p>{'What would help:' if helps else 'No remedy is predicted to gain a tenth.'}</p><ul>{helps}</ul>{notes}"
     )
 
@@ -165,15 +194,29 @@ def _bar(found: Diagnosis) -> str:
             f'<rect x="{at:.2f}" width="{wide:.2f}" height="10" fill="{COLOURS[name]}"><title>{title}</title></rect>'
         )
         at += wide
-    said = escape(", ".join(f"{name} {units.percent(seconds / found.step_s)}" for name, seconds in found.parts.items()))
+    shares = {name: units.percent(seconds / found.step_s) for name, seconds in found.parts.items()}
+    said = escape(", ".join(f"{name} {share}" for name, share in shares.items()))
+    named = "".join(
+        f'<span style="margin-right:1rem"><span style="color:{COLOURS[name]}">\u25a0</span> {name} {share}</span>'
+        for name, share in shares.items()
+    )
     return (
         f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="{said}" '
-        f'style="width:100%;height:2rem">{"".join(drawn)}</svg>'
+        f'style="width:100%;height:2rem">{"".join(drawn)}</svg><div>{named}</div>'
     )
+
+
+def _picture(found: Diagnosis) -> str:
+    """The roofline as part of the page; nothing where there is none to draw."""
+    try:
+        return found.roofline()._repr_mimebundle_()[0]["text/html"]
+    except BrrrError:
+        return ""
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     def row(cells: Sequence[str], tag: str) -> str:
-        return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+        made = (escape(cell).replace("  ", "\u2003") for cell in cells)
+        return f"<tr>{''.join(f'<{tag}>{cell}</{tag}>' for cell in made)}</tr>"
 
     return f"<table>{row(head, 'th')}{''.join(row(each, 'td') for each in rows)}</table>"

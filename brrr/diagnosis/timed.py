@@ -2,8 +2,8 @@
 
 >>> import torch
 >>> x = torch.ones(1 << 16)
->>> print(timed(lambda: x * 2, device="cpu", budget_s=0.02))
-... a call (...); ... GFLOP/s, ...B/s...
+>>> " a call (" in str(timed(lambda: x * 2, device="cpu", budget_s=0.02))
+True
 
 What `%brrr` and `brrr time` print.
 """
@@ -90,8 +90,8 @@ class Timed:
 def step_from(setup: str, code: str, namespace: dict[str, Any]) -> Callable[[], Any]:
     """A function of no arguments that runs the code, with what the set-up made; its names stay its own.
 
-    >>> step_from("x = 20", "y = x + 1\\nassert y == 21", {})() is None
-    True
+    >>> step_from("x = 20", "x + 1", {})()
+    21
 
     SyntaxError, and what the set-up raises, are the user's own.
     """

@@ -84,6 +84,29 @@ def test_a_training_step_leaves_its_optimiser_alone() -> None:
     assert any(line.name.startswith(("_foreach", "addcdiv", "lerp", "sqrt")) for line in found.operators)
 
 
+def test_what_an_object_holds_is_put_back_too() -> None:
+    class Trainer:
+        def __init__(self) -> None:
+            self.model = nn.Linear(8, 8)
+            self.optimiser = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+        def step(self) -> None:
+            self.model(torch.ones(4, 8)).sum().backward()
+            self.optimiser.step()
+
+    trainer = Trainer()
+    weights = trainer.model.weight.detach().clone()
+    quick(trainer.step)
+    assert torch.equal(trainer.model.weight, weights) and trainer.model.weight.grad is None
+
+
+def test_the_operators_stand_under_the_roof() -> None:
+    found = quick(nn.Linear(256, 256), torch.randn(64, 256))
+    assert "addmm float32" in found.roofline().alt and found.roofline().png.startswith(b"\x89PNG")
+    assert "data:image/png" in found.to_html() and "addmm float32" in found._repr_mimebundle_()["text/html"]
+    assert found.peak_share is not None and "utilisation" in found.text and "profiler" in found.text
+
+
 def test_a_loader_that_sleeps_is_found() -> None:
     layer, x = nn.Linear(64, 64), torch.randn(64, 64)
 

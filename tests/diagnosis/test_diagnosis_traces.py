@@ -313,7 +313,7 @@ def test_the_command_prints_text_json_and_a_page(tmp_path: Path, capsys: pytest.
     found = json.loads(capsys.readouterr().out)
     assert found["regime"] == "overhead" and sum(found["parts_s"].values()) == pytest.approx(found["step_s"])
     html = page.read_text(encoding="utf-8")
-    assert "<svg" in html and "overhead-bound" in html and "src=" not in html and "href=" not in html
+    assert "<svg" in html and "overhead-bound" in html and "http" not in html and "href=" not in html
     assert main([str(tmp_path / "missing.json")]) == 2 and "cannot be read" in capsys.readouterr().err
 
 
