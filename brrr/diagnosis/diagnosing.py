@@ -29,7 +29,8 @@ from brrr.diagnosis.assess import (
     shares,
 )
 from brrr.diagnosis.calls import calls_of
-from brrr.diagnosis.remedies import Evidence, remedies
+from brrr.diagnosis.evidence import Evidence
+from brrr.diagnosis.remedies import remedies
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split, split, window
 from brrr.diagnosis.trace_file import Trace, read_trace

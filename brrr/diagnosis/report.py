@@ -12,7 +12,7 @@ from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError
 from brrr.counting.cost import Cost
 from brrr.diagnosis.assess import Line, Regime, Shares
-from brrr.diagnosis.remedies import Remedy
+from brrr.diagnosis.evidence import Remedy
 
 if TYPE_CHECKING:
     from brrr.drawing.style import Picture
@@ -167,7 +167,8 @@ def _row(line: Line, found: Diagnosis) -> tuple[str, ...]:
 _STYLE = (
     "<style>body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
     "table{border-collapse:collapse;margin:1rem 0}td,th{padding:.15rem .6rem;text-align:left}"
-    "@media(prefers-color-scheme:dark){body{background:#1b1d20;color:#e6e6e6}.brrr-picture{filter:invert(.89) hue-rotate(180deg)}}</style>"
+    "@media(prefers-color-scheme:dark){body{background:#1b1d20;color:#e6e6e6}"
+    ".brrr-picture{filter:invert(.89) hue-rotate(180deg)}}</style>"
 )
 
 

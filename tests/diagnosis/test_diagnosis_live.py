@@ -17,7 +17,7 @@ import brrr
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.diagnosis import trying
 from brrr.diagnosis.diagnosing import without_profiler
-from brrr.diagnosis.remedies import Remedy
+from brrr.diagnosis.evidence import Remedy
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split
 

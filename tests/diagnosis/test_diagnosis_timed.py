@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from brrr.diagnosis.timed import Timed, step_from
 
 
 @pytest.fixture
-def shell() -> Any:
+def shell() -> Iterator[Any]:
     made = InteractiveShell.instance()
     made.run_line_magic("load_ext", "brrr")
     made.run_cell("import torch\nx = torch.ones(64, 64)")
-    return made
+    yield made
+    InteractiveShell.clear_instance()
 
 
 def same(seconds: float) -> Estimate:

@@ -48,7 +48,7 @@ def test_names_are_unique_and_there_are_enough() -> None:
     assert {name for each in FAULTS for name in each.remedies} <= set(REMEDIES)
 
 
-@pytest.mark.parametrize("each", WORKLOADS, ids=str)
+@pytest.mark.parametrize("each", WORKLOADS, ids=lambda each: each.name)
 def test_the_changes_are_what_they_say(each: Workload) -> None:
     """As many FLOP within a tenth; fewer bytes, or at least 1.6 times as many; twice the batch is more work."""
     flop, nbytes = counted(each, "sizes")

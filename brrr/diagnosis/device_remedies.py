@@ -1,0 +1,171 @@
+"""What would help the device's work: fusion, a shorter type, padding, tensors that lie as the hardware likes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from brrr.core import units
+from brrr.counting.cost import ITEMSIZE, Cost, OperatorCost
+from brrr.diagnosis.assess import Assessed
+from brrr.diagnosis.evidence import Evidence, Remedy, is_product
+from brrr.diagnosis.trace_file import Event
+from brrr.roofline.lowering import fused
+from brrr.roofline.peaks import short
+from brrr.roofline.shapes import whole
+
+SHORT_TYPES = ("bfloat16", "float16")
+"""The first that the device has tensor cores for."""
+SECTOR = 32
+"""Bytes that a GPU moves at least."""
+
+
+def fusing(found: Evidence) -> Remedy | None:
+    """Neighbours of a step become one kernel, which moves less; what is held up by something else is left out."""
+    if found.model is None:
+        return None
+    now_s = then_s = 0.0
+    a_step = max(1, -(-len(found.calls) // found.steps))
+    for first in range(0, len(found.calls), a_step):
+        moving = [each for each in found.calls[first : first + a_step] if each.limit in ("memory", "compute")]
+        costs = [each.call.cost for each in moving if each.call.cost is not None]
+        now_s += found.predicted_s(costs)
+        then_s += found.predicted_s(fused_with_attention(costs))
+    if not then_s < now_s < math.inf:
+        return None
+    saved_s = found.split.busy_s * (1 - then_s / now_s)
+    why = (
+        f"Fused, the operators move less: their work is predicted to take {units.percent(then_s / now_s)} of the time."
+    )
+    return Remedy("fusion", found.faster(saved_s), why)
+
+
+def fused_with_attention(costs: Sequence[OperatorCost]) -> list[OperatorCost]:
+    """What a compiler fuses; and a softmax between two products, whose scores then stay on the chip."""
+    found: list[OperatorCost] = []
+    for each in fused(Cost(0.0, 0.0, operators=tuple(costs))):
+        before = found[-1] if found else None
+        if before is not None and "softmax" in each.name and before.matmuls:
+            found[-1] = replace(before, written_bytes=0.0, kind=SCORES)
+        elif before is not None and before.kind == SCORES and each.matmuls:
+            found[-1] = replace(before, kind="matmul")
+            first = each.matmuls[0]
+            scores = float(first.batch * first.m * first.k * ITEMSIZE.get(each.dtype, 4))
+            found.append(replace(each, read_bytes=max(0.0, each.read_bytes - scores)))
+        else:
+            found.append(each)
+    return found
+
+
+SCORES = "scores"
+"""The kind that a product has here for as long as what follows it is a softmax."""
+
+
+def precision(found: Evidence) -> Remedy | None:
+    """Products of float32 on the tensor cores, in TF32 or in a short type."""
+    wide = [each for each in found.calls if _type(each) in ("float32", "float64") and is_product(each)]
+    return _changed(
+        found, wide, _shortened(found), "tensor cores", "of the time is spent on products in float32 or float64"
+    )
+
+
+def halving(found: Evidence) -> Remedy | None:
+    """Half the bytes in a short type."""
+    wide = [each for each in found.calls if _type(each) in ("float32", "float64") and not is_product(each)]
+    limited = [each for each in wide if each.limit == "memory"]
+    return _changed(
+        found, limited, _shortened(found), "lower precision", "of the time moves float32 or float64 to and from memory"
+    )
+
+
+def padding(found: Evidence) -> Remedy | None:
+    odd = [each for each in found.calls if is_product(each) and _padded(each.call.cost) != each.call.cost]
+    return _changed(found, odd, _padded, "padding", "of the time is spent on products whose rows begin at odd bytes")
+
+
+def _changed(
+    found: Evidence, calls: Sequence[Assessed], change: Callable[[OperatorCost], OperatorCost], name: str, what: str
+) -> Remedy | None:
+    """A remedy that makes other operators of some: each call's time goes as the prediction does."""
+    if found.model is None or not calls or not found.gpu:
+        return None
+    saved_s = 0.0
+    for each in calls:
+        assert each.call.cost is not None
+        now_s, then_s = (found.predicted_s([cost]) for cost in (each.call.cost, change(each.call.cost)))
+        saved_s += each.work_s * (1 - min(1.0, then_s / now_s)) if 0 < now_s < math.inf else 0.0
+    share = units.percent(sum(each.work_s for each in calls) / found.wall_s)
+    return Remedy(name, found.faster(saved_s), f"{share} {what}.")
+
+
+def _shortened(found: Evidence) -> Callable[[OperatorCost], OperatorCost]:
+    """How an operator is put into the short type that the device has."""
+    has = found.model.has if found.model is not None else lambda name: False
+    dtype = next((each for each in SHORT_TYPES if has(f"matmul.{short(each)}")), SHORT_TYPES[0])
+
+    def change(cost: OperatorCost) -> OperatorCost:
+        by = ITEMSIZE[dtype] / ITEMSIZE.get(cost.dtype, 4)
+        products = tuple(replace(each, dtype=dtype) for each in cost.matmuls)
+        read, written = cost.read_bytes * by, cost.written_bytes * by
+        return replace(cost, dtype=dtype, read_bytes=read, written_bytes=written, matmuls=products)
+
+    return change
+
+
+def _padded(cost: OperatorCost | None) -> OperatorCost:
+    assert cost is not None
+    return replace(cost, matmuls=tuple(whole(each) if each.batch == 1 else each for each in cost.matmuls))
+
+
+def strided(found: Evidence) -> Remedy | None:
+    """A GPU moves whole sectors: of one with gaps between the numbers, what lies in the gaps too."""
+    saved_s, share_s = 0.0, 0.0
+    for each in found.calls:
+        waste = _waste(each.call.operator)
+        if (waste > 1 and each.limit == "memory") or (waste > 1 and each.limit == "unknown"):
+            saved_s, share_s = saved_s + each.work_s * (1 - 1 / waste), share_s + each.work_s
+    if not saved_s:
+        return None
+    share = units.percent(share_s / found.wall_s)
+    return Remedy("contiguous", found.faster(saved_s), f"{share} of the time reads tensors with gaps between numbers.")
+
+
+def _waste(event: Event) -> float:
+    """How many times as much is moved as is asked for, by the smallest stride of the largest input."""
+    if event.inputs is None:
+        return 1.0
+    tensors = [
+        (size, stride) for size, stride in zip(event.inputs.sizes, event.inputs.strides, strict=True)
+        if size and len(size) == len(stride) and all(isinstance(each, int) for each in size)
+    ]  # fmt: skip
+    if not tensors:
+        return 1.0
+    size, stride = max(tensors, key=lambda each: _count_of(each[0]))
+    apart = min((step for step, length in zip(stride, size, strict=True) if length > 1 and step > 0), default=1)
+    return float(min(apart, SECTOR // 4))
+
+
+def _count_of(size: Sequence[int]) -> int:
+    found = 1
+    for each in size:
+        found *= each
+    return found
+
+
+def channels(found: Evidence) -> Remedy | None:
+    """Copies that a library makes to put the channels last, and back."""
+    turned = [each for each in found.events if each.sort == "kernel" and _turns(each.name)]
+    took_s = sum(each.end_ns - each.start_ns for each in turned) / 1e9
+    if not took_s:
+        return None
+    why = f"The library turns images around in {units.percent(took_s / found.wall_s)} of the time."
+    return Remedy("channels last", found.faster(took_s), why)
+
+
+def _turns(name: str) -> bool:
+    return "nchwToNhwc" in name or "nhwcToNchw" in name
+
+
+def _type(each: Assessed) -> str:
+    return each.call.cost.dtype if each.call.cost is not None else ""

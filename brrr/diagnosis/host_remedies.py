@@ -1,0 +1,192 @@
+"""What would help the host, and the link: launches, waiting, loading, allocating, debugging, loops, copies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from brrr.core import units
+from brrr.diagnosis.assess import GRAPH_GAP_S, Assessed
+from brrr.diagnosis.evidence import WORTH, Evidence, Remedy, is_product
+from brrr.diagnosis.split import common
+from brrr.diagnosis.trace_file import TRANSFERS, Event
+from brrr.tracing.spans import length, union
+
+PINNED_BYTES_PER_S = 2.5e10
+"""Copies of pinned memory, where no datasheet tells the link: of the order of PCIe 4."""
+TRACEBACK_S = 6e-5
+"""What anomaly detection takes to write down where an operator was called: 0.04 to 0.17 ms were seen, by the depth."""
+FEW = 2
+"""Fewer pieces of work a step gain nothing as a CUDA Graph."""
+BESIDE = 3.0
+"""Python's time between operators goes with the graph, up to so many times what dispatching and launching take."""
+MANY = 16
+"""From so many equal small calls a step on, a loop over what could be one call is suspected."""
+
+
+def graph(found: Evidence) -> Remedy | None:
+    """The host issues one launch in place of many; what Python does besides stays."""
+    if not found.gpu or found.shares.kernels < FEW * found.steps or found.waits or found.split.transfer_s:
+        return None
+    issuing_s = found.split.idle_s.get("dispatcher", 0.0) + found.split.idle_s.get("launch", 0.0)
+    idle_s = issuing_s + min(found.split.idle_s.get("Python", 0.0), BESIDE * issuing_s)
+    gap_s = found.model.value("gap.graph") if found.model is not None and found.model.has("gap.graph") else GRAPH_GAP_S
+    left_s = found.wall_s - idle_s + gap_s * found.shares.kernels
+    kernels = found.shares.kernels / found.steps
+    why = f"The device is idle {units.percent(idle_s / found.wall_s)} of the time while the host issues {kernels:.3g}"
+    return Remedy("cuda graph", found.wall_s / left_s, f"{why} pieces of work a step one by one.")
+
+
+def batch(found: Evidence) -> Remedy | None:
+    """Twice the work for the same overhead, where host or latency is the limit."""
+    latency_s = found.shares.work_s.get("latency", 0.0)
+    fixed_s = found.wall_s - found.split.busy_s + latency_s
+    if fixed_s < 0.3 * found.wall_s:
+        return None
+    doubled_s = found.wall_s + found.split.busy_s - latency_s
+    why = f"{units.percent(fixed_s / found.wall_s)} of the time does not grow with the batch."
+    return Remedy("larger batch", 2 * found.wall_s / doubled_s, why)
+
+
+def waiting(found: Evidence) -> Remedy | None:
+    """The host runs ahead again."""
+    waited_s = found.split.host_s.get("synchronisation", 0.0)
+    if not found.gpu or not waited_s:
+        return None
+    named = Counter(each.name for each in found.events if each.name in _READS)
+    how = f", in {named.most_common(1)[0][0].removeprefix('aten::')}" if named else ""
+    each = _count(found, lambda event: event.sort == "runtime" and "Synchronize" in event.name) / found.steps
+    if each < 0.5:
+        return None
+    why = f"The host waits for the device {each:.2g} times a step{how}, and issues nothing meanwhile."
+    return Remedy("no synchronisation", found.wall_s / max(found.host_s, found.device_s), why)
+
+
+_READS = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal")
+
+
+def loading(found: Evidence) -> Remedy | None:
+    """The next batch is made while this one is computed."""
+    idle_s = found.split.host_s.get("data loading", 0.0) + found.flags.get("asleep_s", 0.0)
+    if not idle_s:
+        return None
+    why = (
+        f"The host spends {units.percent(idle_s / found.wall_s)} of the time on the next batch, and nothing else runs."
+    )
+    return Remedy("load in the background", found.wall_s / max(found.wall_s - idle_s, 1e-12), why)
+
+
+def optimiser(found: Evidence) -> Remedy | None:
+    """One kernel for all parameters."""
+    steps = [each for each in found.events if each.sort == "annotation" and each.name.startswith("Optimizer.step")]
+    if not steps:
+        return None
+    inside = _inside(found, steps)
+    single = [each for each in inside if not each.call.name.startswith(("_foreach", "_fused"))]
+    if len(single) < MANY * len(steps):
+        return None
+    took_s = sum(each.end_ns - each.start_ns for each in steps) / 1e9
+    host_s, device_s = found.host_s - 0.9 * took_s, found.device_s - 0.5 * sum(each.work_s for each in single)
+    why = f"The optimiser makes {len(single) / len(steps):.3g} calls a step, tensor by tensor."
+    return Remedy("fused optimiser", found.wall_s / max(host_s, device_s, 1e-12), why)
+
+
+def compiling(found: Evidence) -> Remedy | None:
+    spent_s = min(0.99, found.flags.get("recompiled", 0.0)) * found.wall_s
+    if not spent_s:
+        return None
+    why = "torch.compile compiled again while it ran: sizes, or Python's values that it relies on, change."
+    return Remedy("no recompilation", found.wall_s / max(found.wall_s - spent_s, 1e-12), why)
+
+
+def debugging(found: Evidence) -> Remedy | None:
+    """Checks of every gradient for NaN, each of which the host waits for; or a host that waits for every kernel."""
+    checks = _cut_by_name(found, ("aten::isnan", "aten::_is_any_true", "aten::any", "aten::item"), "autograd::engine")
+    blocking = "launch blocking" in found.flags
+    if not blocking and not any(each.name == "aten::_is_any_true" for each in checks):
+        return None
+    nodes = sum(each.name.startswith("autograd::engine::evaluate_function") for each in found.events)
+    spent_s = length(each.interval for each in checks) / 1e9 + TRACEBACK_S * nodes
+    left_s = max(found.device_s, found.host_s if blocking else found.wall_s - spent_s)
+    what = "CUDA_LAUNCH_BLOCKING is set" if blocking else "Anomaly detection is on: it looks at every gradient"
+    return Remedy("debugging off", max(found.wall_s / left_s, WORTH), f"{what}.")
+
+
+def _cut_by_name(found: Evidence, names: Sequence[str], around: str) -> list[Event]:
+    """Operators of these names inside of others whose names begin so."""
+    spans = union(each.interval for each in found.events if each.name.startswith(around))
+    inside = (each for each in found.events if each.name in names)
+    return [each for each in inside if common([each.interval], spans)]
+
+
+def allocating(found: Evidence) -> Remedy | None:
+    spent_s = found.split.idle_s.get("allocation", 0.0)
+    if not spent_s:
+        return None
+    why = f"The driver allocates and frees memory in {units.percent(spent_s / found.wall_s)} of the time."
+    return Remedy("keep memory", found.wall_s / (found.wall_s - spent_s), why)
+
+
+def looping(found: Evidence) -> Remedy | None:
+    """Many equal small calls could be one."""
+    products = [each for each in found.calls if is_product(each)]
+    alike = Counter((each.call.name, each.call.operator.inputs) for each in products)
+    if not alike:
+        return None
+    (name, _), count = alike.most_common(1)[0]
+    if count < MANY * found.steps or not _picks(found, count):
+        return None
+    per = count / found.steps
+    why = f"{name} is called {per:.3g} times a step with equal sizes, on one slice after another."
+    return Remedy("batched", per, why)
+
+
+def _picks(found: Evidence, count: int) -> bool:
+    """Whether slices are taken about as often."""
+    return _count(found, lambda each: each.name in ("aten::select", "aten::slice", "aten::unbind")) >= 0.5 * count
+
+
+# ---- copies between host and device ----------------------------------------------------------------------------------
+
+
+def pinning(found: Evidence) -> Remedy | None:
+    """Copies from pageable memory go through a buffer of the driver's, and the host waits for them."""
+    copies = [each for each in found.events if each.sort in TRANSFERS and "Pageable" in each.name]
+    took_s = sum(each.end_ns - each.start_ns for each in copies) / 1e9
+    nbytes = sum(each.nbytes for each in copies)
+    if not nbytes:
+        return None
+    saved_s = took_s - nbytes / _link(found)
+    why = f"{units.nbytes(nbytes / found.steps)} a step are copied from or to pageable memory."
+    return Remedy("pinned memory", found.wall_s / max(found.wall_s - saved_s, found.device_s - saved_s, 1e-12), why)
+
+
+def _link(found: Evidence) -> float:
+    from brrr.gpu.datasheet import find_hardware
+
+    known = find_hardware(found.model.device) if found.model is not None else None
+    return (
+        0.9 * known.host_link.bytes_per_s if known is not None and known.host_link is not None else PINNED_BYTES_PER_S
+    )
+
+
+def keeping(found: Evidence) -> Remedy | None:
+    copies = [each for each in found.events if each.sort in TRANSFERS]
+    took_s = sum(each.end_ns - each.start_ns for each in copies) / 1e9
+    if len(copies) < found.steps or not took_s:
+        return None
+    share = units.percent(took_s / found.wall_s)
+    why = f"Copies between host and device take {share} of the time: what does not change can stay there."
+    return Remedy("keep on device", found.wall_s / max(found.wall_s - took_s, 1e-12), why)
+
+
+def _inside(found: Evidence, spans: Sequence[Event]) -> list[Assessed]:
+    """The calls whose operators lie in one of the spans."""
+    return [
+        each for each in found.calls
+        if any(span.start_ns <= each.call.operator.start_ns < span.end_ns for span in spans)
+    ]  # fmt: skip
+
+
+def _count(found: Evidence, test: Callable[[Event], bool]) -> int:
+    return sum(map(test, found.events))
