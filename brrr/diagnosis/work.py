@@ -12,11 +12,12 @@ A trace tells sizes, strides, types and numbers of the arguments where it was re
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from brrr.counting.cost import OperatorCost
+from brrr.counting.cost import ITEMSIZE, OperatorCost
 from brrr.diagnosis.trace_file import Inputs
 
 TYPES: Mapping[str, str] = {
@@ -30,6 +31,8 @@ LIST_TYPE = "float32"
 """Of the tensors of a list the profiler tells no type."""
 
 
+GENERATED = ("triton_poi_", "triton_red_", "triton_per_")
+"""How torch.compile names the elementwise kernels and the reductions that it makes; products have other names."""
 COMPOSITE = ("autograd::", "torch::", "profiler::")
 """What begins so is no operator with work of its own."""
 
@@ -42,6 +45,8 @@ def cost_of(name: str, inputs: Inputs) -> OperatorCost | None:
     """
     from brrr.counting.mode import CostMode
 
+    if name.startswith(GENERATED):
+        return _generated(name, inputs)
     for overload in _overloads(name, len(inputs.sizes)):
         try:
             args, kwargs = _arguments(overload._schema, inputs)
@@ -53,6 +58,18 @@ def cost_of(name: str, inputs: Inputs) -> OperatorCost | None:
             found: OperatorCost = counting.operators[0]
             return found
     return None
+
+
+def _generated(name: str, inputs: Inputs) -> OperatorCost | None:
+    """A kernel that torch.compile made: what it takes and what it writes, once each. Its arithmetic is not told."""
+    described = zip(inputs.sizes, inputs.types, strict=True)
+    tensors = [(size, TYPES[kind]) for size, kind in described if kind in TYPES and size]
+    if not tensors:
+        return None
+    nbytes = [float(math.prod(size) * ITEMSIZE[dtype]) for size, dtype in tensors]
+    dtype = max(tensors, key=lambda each: math.prod(each[0]))[1]
+    shapes = tuple(size for size, _ in tensors)
+    return OperatorCost(name, 0.0, sum(nbytes[:-1]), nbytes[-1], dtype, shapes, "fused")
 
 
 def _overloads(name: str, count: int) -> Iterator[Any]:

@@ -179,6 +179,16 @@ def test_what_is_well_needs_nothing(tmp_path: Path) -> None:
     assert "No remedy" in diagnosis(tmp_path, product).text
 
 
+def test_a_kernel_that_a_compiler_made_counts_by_its_bytes(tmp_path: Path) -> None:
+    """Two inputs and a result of 2^26 float32 in 200 µs: 4 TB/s."""
+    name = "triton_poi_fused_add_cos_0"
+    found = diagnosis(tmp_path, lambda made: made.work(name, LARGE, LARGE, LARGE, us=200.0, kernel=name))
+    (line,) = found.operators
+    assert found.regime == "memory" and line.bytes_per_s == pytest.approx(3 * 4 * 2**26 / 200e-6)
+    other = diagnosis(tmp_path, lambda made: made.work("triton_tem_fused_mm_0", LARGE, LARGE, us=200.0))
+    assert other.regime == "unknown"
+
+
 def test_a_device_without_the_short_type(tmp_path: Path) -> None:
     """A V100 has no bfloat16: float16 it is."""
     made = Maker(device="Tesla V100-SXM2-32GB")
