@@ -33,9 +33,10 @@ GENERAL = (precision, fusing, halving, graph)
 def remedies(found: Evidence) -> list[Remedy]:
     """Those that are predicted to gain something, first those that mend a fault, in each kind by their gain.
 
-    A fault's gain counts double (on a logarithmic scale), since nothing is lost with it; that of a larger batch half.
+    A fault's gain counts double (on a logarithmic scale), since nothing is lost with it; that of a larger batch half;
+    and while a debugging flag is on, no other figure means much.
     """
-    weights = (((debugging,), 10.0), (FAULTS, 2.0), (GENERAL, 1.0), ((batch,), 0.5))
+    weights = (((debugging,), math.inf), (FAULTS, 2.0), (GENERAL, 1.0), ((batch,), 0.5))
     made = [(look(found), weight) for looks, weight in weights for look in looks]
     kept = [(weight * math.log(each.gain), each) for each, weight in made if each is not None and each.gain >= WORTH]
     return [each for _, each in sorted(kept, key=lambda one: -one[0])]

@@ -101,6 +101,14 @@ def test_one_wrong_element_is_found(wrong: float) -> None:
         part.triad_is_right(a, b, c, 0.5, "it")
 
 
+def test_a_number_near_zero_is_held_against_the_others() -> None:
+    """A norm's result near zero is off by a rounding of the numbers that it came from."""
+    right = torch.tensor([1.0, -1.0, 1e-9], dtype=torch.float64)
+    part.close(right + 1e-7, right, 1e-6, "it")
+    with pytest.raises(WrongResultError, match="it gave a wrong result"):
+        part.close(right + 1e-5, right, 1e-6, "it")
+
+
 def test_the_check_looks_behind_the_first_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part, "BLOCK", 64)
     ones = torch.ones(200)
