@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, line_cell_magic, magics_class
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from brrr.core.errors import BrrrError
 from brrr.diagnosis.timed import Timed, step_from, timed
@@ -31,6 +31,7 @@ NEVER = {
 class BrrrMagics(Magics):
     """The magics; `%load_ext brrr` registers them."""
 
+    @no_var_expand  # `{x}` and `$x` are the code's own, as in %timeit
     @line_cell_magic
     def brrr(self, line: str = "", cell: str | None = None) -> Timed | None:
         """Time a statement, or a cell, on the CPU and on a GPU alike.

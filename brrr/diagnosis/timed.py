@@ -87,6 +87,10 @@ class Timed:
         return json.dumps({**found, "notes": self.notes}, indent=1)
 
 
+MAKE, STEP = "_brrr_make", "_brrr_step"
+"""Names of the functions around the code: none that a program's own could be, for the code would see ours instead."""
+
+
 def step_from(setup: str, code: str, namespace: dict[str, Any]) -> Callable[[], Any]:
     """A function of no arguments that runs the code, with what the set-up made; its names stay its own.
 
@@ -95,7 +99,7 @@ def step_from(setup: str, code: str, namespace: dict[str, Any]) -> Callable[[], 
 
     SyntaxError, and what the set-up raises, are the user's own.
     """
-    whole = ast.parse("def make():\n    def step():\n        pass\n    return step")
+    whole = ast.parse(f"def {MAKE}():\n    def {STEP}():\n        pass\n    return {STEP}")
     make: Any = whole.body[0]
     body: Any = ast.parse(code, "<brrr>").body or make.body[0].body
     if isinstance(body[-1], ast.Expr):  # its value is a result, whose bytes count
@@ -104,7 +108,8 @@ def step_from(setup: str, code: str, namespace: dict[str, Any]) -> Callable[[], 
     make.body = [*ast.parse(setup, "<brrr>").body, *make.body]
     found: dict[str, Any] = {}
     exec(compile(whole, "<brrr>", "exec"), namespace, found)
-    step: Callable[[], Any] = found["make"]()
+    step: Callable[[], Any] = found[MAKE]()
+    step.__name__ = "step"  # in messages
     return step
 
 

@@ -70,7 +70,14 @@ def test_what_has_no_meaning_says_what_has(shell: Any, line: str, message: str) 
 def test_a_cell_and_its_set_up_keep_their_names(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     shell.run_cell_magic("brrr", "--budget 0.02 scale = 3.0", "y = x * scale\nz = y.sum()\n")
     assert "a call" in capsys.readouterr().out
-    assert not {"y", "z", "scale", "step", "make"} & set(shell.user_ns)
+    assert not {"y", "z", "scale", "_brrr_step", "_brrr_make"} & set(shell.user_ns)
+
+
+@pytest.mark.parametrize("code", ["assert step() == 5", "assert make() == 6", "assert len({five}) == 1"])
+def test_the_code_means_what_it_says(shell: Any, code: str) -> None:
+    """A user's own `step` is called, not the function around the code; braces are sets, not IPython's substitution."""
+    shell.run_cell("five = 5\ndef step(): return 5\ndef make(): return 6")
+    shell.run_line_magic("brrr", f"-q --budget 0.01 {code}")
 
 
 def test_the_users_errors_are_the_users(shell: Any) -> None:
