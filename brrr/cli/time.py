@@ -10,6 +10,7 @@ import argparse
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from brrr.core.errors import BrrrError
@@ -22,18 +23,26 @@ def main(argv: Sequence[str]) -> int:
     sys.path.insert(0, "")
     try:
         step = step_from(options.setup, options.statement, {"__name__": "__brrr__"})
-        cache: Any = "cold" if options.cold else "hot"
+        step()
+    except Exception as error:
+        print(f"brrr time: {_own(error)}", file=sys.stderr)
+        return 1
+    cache: Any = "cold" if options.cold else "hot"
+    try:
         found = timed(step, device=options.device, cache=cache, budget_s=options.budget)
     except BrrrError as error:
         print(f"brrr time: {error}", file=sys.stderr)
         return 2
-    except Exception as error:
-        print(f"brrr time: {''.join(traceback.format_exception_only(error)).strip()}", file=sys.stderr)
-        return 1
-    finally:
-        sys.path.remove("")
     print(found.to_json() if options.json else found.details() if options.verbose else found)
     return 0
+
+
+def _own(error: Exception) -> str:
+    """The error with the places of the user's own files, none of ours."""
+    ours = str(Path(__file__).parents[1])
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith((ours, "<"))]
+    said = "".join(traceback.format_exception_only(error)).strip()
+    return "\n".join([said, *(f"  {each.filename}, line {each.lineno}, in {each.name}" for each in frames)])
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic import Magics, line_cell_magic, magics_class, needs_local_scope, no_var_expand
 
 from brrr.core.errors import BrrrError
 from brrr.diagnosis.timed import Timed, step_from, timed
@@ -31,9 +31,10 @@ NEVER = {
 class BrrrMagics(Magics):
     """The magics; `%load_ext brrr` registers them."""
 
+    @needs_local_scope
     @no_var_expand  # `{x}` and `$x` are the code's own, as in %timeit
     @line_cell_magic
-    def brrr(self, line: str = "", cell: str | None = None) -> Timed | None:
+    def brrr(self, line: str = "", cell: str | None = None, local_ns: Any = None) -> Timed | None:
         """Time a statement, or a cell, on the CPU and on a GPU alike.
 
         %brrr [-p DIGITS] [-q] [-o] [-v] [--cold] [--budget SECONDS] [--device cuda|cpu] statement
@@ -48,8 +49,12 @@ class BrrrMagics(Magics):
                 raise UsageError(f"%brrr: -{name} has no meaning here; give {instead}")
         digits, budget_s = _number(given.get("p", 3), "-p", int), _number(given.get("budget", 0.2), "--budget", float)
         setup, code = ("", rest) if cell is None else (rest, cell)
+        if not code.strip():
+            return None
         shell: Any = self.shell
-        step = step_from(shell.transform_cell(setup), shell.transform_cell(code), shell.user_ns)
+        names = shell.user_ns if not local_ns else {**shell.user_ns, **local_ns}
+        step = step_from(shell.transform_cell(setup), shell.transform_cell(code), names)
+        step()  # what it raises is the user's, and shows the user's line
         try:
             cache = "cold" if "cold" in given else "hot"
             found = timed(step, device=given.get("device"), cache=cache, budget_s=budget_s)  # type: ignore[arg-type]

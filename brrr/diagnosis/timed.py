@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable
+import linecache
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +24,6 @@ from brrr.core.errors import BrrrError
 from brrr.core.measurement import FIELDS, Cache, Estimate, Measurement
 from brrr.counting.cost import Cost
 from brrr.diagnosis.assess import GRAPH_GAIN, HALF, model_here
-from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.prediction import Prediction
 
 
@@ -30,8 +32,8 @@ class Timed:
     """A measurement with the cost of what was measured, the least seconds by the roofline, and the regime.
 
     cost and prediction are None where torch's operators cannot be counted, roof_s where the device's figures are not
-    known; `notes` say why. Bytes a second are those that the operators move one after another, the roof's are the
-    compulsory ones: what a perfectly fused kernel moves.
+    known; `notes` say why. Bytes are those that the operators move one after another; `roof_s` are the least seconds
+    for them or for the FLOP, from the memory that holds them.
     """
 
     measurement: Measurement
@@ -58,15 +60,19 @@ class Timed:
     def text(self, digits: int = 3) -> str:
         """The line."""
         time, m = self.time, self.measurement
-        said = [f"{units.seconds(time.median, digits)} a call ({units.seconds_range(time.low, time.high)})"]
+        said = [f"{units.seconds(time.median, digits)} a call ({units.seconds_range(time.low, time.high, digits)})"]
         parts = [(m.kernel_s, "kernels"), (m.host_s, "host")]
         said += [f"{name} {units.seconds(each.median, digits)}" for each, name in parts if each is not None]
         rates = []
         if self.cost is not None and time.median > 0:
-            rates += [units.quantity(self.cost.flop / time.median, "FLOP/s")] if self.cost.flop else []
-            rates += [units.quantity(self.cost.eager_bytes / time.median, "B/s")] if self.cost.eager_bytes else []
+            rates += [units.quantity(self.cost.flop / time.median, "FLOP/s", digits)] if self.cost.flop else []
+            rates += (
+                [units.quantity(self.cost.eager_bytes / time.median, "B/s", digits)] if self.cost.eager_bytes else []
+            )
         if self.roof_s and time.median > 0:
-            rates.append(f"{units.percent(self.roof_s / time.median, 2)} of the roof")
+            share = self.roof_s / time.median
+            above = "above the roof, as its data lie nearer than a loop over so much would leave them"
+            rates.append(f"{units.percent(share, 2)} of the roof" if share <= 1.02 else above)
         line = ", ".join([said[0], *said[1:]])
         return f"{line}{'; ' * bool(rates)}{', '.join(rates)}: {self.regime}"
 
@@ -97,15 +103,22 @@ def step_from(setup: str, code: str, namespace: dict[str, Any]) -> Callable[[], 
     >>> step_from("x = 20", "x + 1", {})()
     21
 
-    SyntaxError, and what the set-up raises, are the user's own.
+    A name that both set is one name: the code goes on with what the set-up left. SyntaxError, and what the set-up
+    raises, are the user's own.
     """
+    for part in (setup, code):
+        compile(part, "<brrr>", "exec")  # a `return` is no statement by itself
+    linecache.cache["<brrr>"] = (len(code), None, code.splitlines(keepends=True), "<brrr>")  # for tracebacks
     whole = ast.parse(f"def {MAKE}():\n    def {STEP}():\n        pass\n    return {STEP}")
     make: Any = whole.body[0]
     body: Any = ast.parse(code, "<brrr>").body or make.body[0].body
     if isinstance(body[-1], ast.Expr):  # its value is a result, whose bytes count
         body[-1] = ast.copy_location(ast.Return(body[-1].value), body[-1])
-    make.body[0].body = body
-    make.body = [*ast.parse(setup, "<brrr>").body, *make.body]
+    before = ast.parse(setup, "<setup>").body
+    shared = sorted(_set_in(before) & _set_in(body))
+    make.body[0].body = [*([ast.Nonlocal(shared)] if shared else []), *body]
+    make.body = [*before, *make.body]
+    ast.fix_missing_locations(whole)
     found: dict[str, Any] = {}
     exec(compile(whole, "<brrr>", "exec"), namespace, found)
     step: Callable[[], Any] = found[MAKE]()
@@ -113,59 +126,71 @@ def step_from(setup: str, code: str, namespace: dict[str, Any]) -> Callable[[], 
     return step
 
 
+def _set_in(statements: Sequence[ast.stmt]) -> set[str]:
+    """The names that statements set, outside of functions, classes and comprehensions of their own."""
+    inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp,
+             ast.GeneratorExp)  # fmt: skip
+    found: set[str] = set()
+    waiting: list[ast.AST] = list(statements)
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+            found.add(each.id)
+        if not isinstance(each, inner):
+            waiting += ast.iter_child_nodes(each)
+    return found
+
+
 def timed(fn: Callable[[], Any], *, device: str | None = None, cache: Cache = "hot", budget_s: float = 0.2) -> Timed:
     """Measure a function of no arguments, count its FLOP and bytes, and hold both against this device's roof.
 
     device, cache, budget_s and errors: as for `brrr.measure`. What the function itself raises is raised.
     """
-    from brrr.counting.tracing import cost as counted
     from brrr.gpu import gpu_in_use
-    from brrr.roofline.predicting import predict
     from brrr.timing import measure
 
     measurement = measure(fn, device=device, cache=cache, budget_s=budget_s)  # type: ignore[arg-type]
-    notes: list[str] = []
-    work: Cost | None = None
-    prediction: Prediction | None = None
     model = model_here(device or ("cuda" if gpu_in_use() else "cpu"))
-    try:
-        work = counted(fn)
-        if model is not None and work.operators:
-            prediction = predict(work, device=model.peaks or model.device)
-    except (BrrrError, RuntimeError, TypeError, ValueError) as error:  # counting runs the function on descriptions
-        notes.append(f"FLOP and bytes are not counted: {str(error).splitlines()[0] if str(error) else error!r}")
-    if work is not None and not work.operators:
-        notes.append("no operator of torch ran, and nothing else is counted")
-    roof_s = _roof_s(work, model) if work is not None and work.operators else None
+    work, notes = _counted(fn)
+    prediction, roof_s = None, None
     if model is None:
         notes.append("nobody knows this device's peaks: brrr calibrate measures them")
-    return Timed(measurement, work, prediction, roof_s, _regime(measurement, prediction), tuple(notes))
+    elif work is not None:
+        from brrr.roofline.predicting import predict
+
+        notes.append(f"the roof is that of {model.device}, {model.origin}")
+        with suppress(BrrrError):  # the device has no figure for a type
+            prediction = predict(work, device=model.peaks or model.device)
+            roof_s = max(prediction.memory_s, prediction.compute_s)
+    return Timed(measurement, work, prediction, roof_s, _regime(measurement, prediction, notes), tuple(notes))
 
 
-def _roof_s(work: Cost, model: DeviceModel | None) -> float | None:
-    """The least seconds by the roofline: products at their types' best rates beside each other's bytes."""
-    if model is None:
-        return None
-    from brrr.roofline.peaks import short
+def _counted(fn: Callable[[], Any]) -> tuple[Cost | None, list[str]]:
+    """FLOP and bytes of one more call, and why they are not known.
 
-    types: dict[str, float] = {}
-    for each in work.operators:
-        types[each.dtype] = types.get(each.dtype, 0.0) + (each.flop or 0.0)
+    It is a real one: on descriptions of tensors, a function that keeps its results would keep descriptions.
+    """
+    if "torch" not in sys.modules:
+        return None, ["no operator of torch ran, and nothing else is counted"]
+    from brrr.counting.mode import CostMode
+
     try:
-        moving = model.roof_s(0.0, work.bytes)
-        return max(moving, sum(model.roof_s(flop, 0.0, short(dtype)) for dtype, flop in types.items() if flop))
-    except BrrrError:
-        return None
+        with CostMode() as counting:
+            result = fn()
+        work = counting.cost(result)
+    except Exception as error:  # what runs by itself may refuse to be looked at, as what was compiled does
+        return None, [f"FLOP and bytes cannot be counted: {str(error).splitlines()[0] if str(error) else error!r}"]
+    return (work, []) if work.operators else (None, ["no operator of torch ran, and nothing else is counted"])
 
 
-def _regime(found: Measurement, prediction: Prediction | None) -> str:
+def _regime(found: Measurement, prediction: Prediction | None, notes: Sequence[str]) -> str:
     """By the measured times first; between memory, compute and latency by the prediction."""
     if "syncs" in found.flags:
         return "it waits for the device in each call"
     if found.host_bound:
         return "host-bound"
     if prediction is None:
-        return "what limits it is not known"
+        return f"what limits it is not known ({notes[0]})" if notes else "what limits it is not known"
     busy = found.span_s or found.period_s or found.latency_s
     work_s = prediction.memory_s, prediction.compute_s
     if busy is not None and max(work_s) * GRAPH_GAIN < HALF * busy.median and prediction.bound == "overhead":

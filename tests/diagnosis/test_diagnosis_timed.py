@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -93,6 +94,53 @@ def test_text_of_several_lines_stays_as_it_is() -> None:
     step_from("s = '''a\nb'''", "assert s == 'a\\nb'\nt = '''\n  kept'''\nassert t == '\\n  kept'", {})()
 
 
+def test_nothing_of_the_users_becomes_a_description(shell: Any) -> None:
+    shell.run_cell("kept = {}; listed = []")
+    shell.run_line_magic("brrr", "-q --budget 0.02 kept.update(y=x * 2); listed.append(x + 1)")
+    assert type(shell.user_ns["kept"]["y"]) is torch.Tensor and {type(each) for each in shell.user_ns["listed"]} == {
+        torch.Tensor
+    }
+
+
+def test_a_name_that_both_set_goes_on(shell: Any) -> None:
+    found = shell.run_cell_magic(
+        "brrr", "-q -o --budget 0.01 k = 0; seen = []", "k += 1\nseen.append(k)\n[k for k in (1, 2)]"
+    )
+    assert found is not None
+    assert shell.run_line_magic("brrr", "   ") is None
+    with pytest.raises(SyntaxError):
+        shell.run_line_magic("brrr", "return 5")
+
+
+def test_locals_of_a_function_are_seen(shell: Any) -> None:
+    shell.run_cell(
+        "def f():\n    own = 3.0\n    get_ipython().run_line_magic('brrr', '-q --budget 0.01 x * own')\nf()\nok = True"
+    )
+    assert shell.user_ns.get("ok") is True
+
+
+def test_more_than_the_roof_is_explained() -> None:
+    measured = Measurement(host_s=same(1e-6), period_s=same(2e-6))
+    found = Timed(measured, Cost(flop=1e6, bytes=24e6), None, 6e-6, "memory-bound")
+    assert "above the roof" in str(found) and "%" not in str(found)
+
+
+def test_what_cannot_be_counted_is_timed_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    from brrr.diagnosis.timed import timed
+
+    calls = []
+
+    def step() -> torch.Tensor:
+        from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+        calls.append(1)
+        assert not _get_current_dispatch_mode_stack(), "nobody may look"
+        return torch.ones(8)
+
+    found = timed(step, device="cpu", budget_s=0.01)
+    assert found.cost is None and "nobody may look" in str(found)
+
+
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
@@ -109,6 +157,11 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 def test_errors_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["1 / 0"]) == 1 and capsys.readouterr().err == "brrr time: ZeroDivisionError: division by zero\n"
     assert main(["a b"]) == 1 and "SyntaxError" in capsys.readouterr().err
+    (tmp_path / "mine_to_time.py").write_text("def f(x):\n    return x['none']\n", encoding="utf-8")
+    setup = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from mine_to_time import f"
+    assert main(["f({})", "--setup", setup]) == 1
+    said = capsys.readouterr().err
+    assert "KeyError: 'none'" in said and "mine_to_time.py, line 2, in f" in said and "diagnosis" not in said
     assert main(["1", "--budget", "-1"]) == 2 and "budget_s" in capsys.readouterr().err
 
 
