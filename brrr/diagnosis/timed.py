@@ -71,7 +71,9 @@ class Timed:
             )
         if self.roof_s and time.median > 0:
             share = self.roof_s / time.median
-            above = "above the roof, as its data lie nearer than a loop over so much would leave them"
+            counted = self.prediction is not None and self.prediction.compute_s >= self.prediction.memory_s
+            why = "the device is faster than when that was measured" if counted else "its data lie in a nearer cache"
+            above = f"above the roof: {why}"
             rates.append(f"{units.percent(share, 2)} of the roof" if share <= 1.02 else above)
         line = ", ".join([said[0], *said[1:]])
         return f"{line}{'; ' * bool(rates)}{', '.join(rates)}: {self.regime}"
