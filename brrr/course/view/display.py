@@ -126,6 +126,11 @@ class Shown:
         yield self.picture()._repr_mimebundle_()
 
     @property
+    def unlock(self) -> Lock | None:
+        """The guess that it waits for, or waited for."""
+        return self._unlock
+
+    @property
     def covered(self) -> bool:
         """Whether it waits for a guess."""
         return self._unlock is not None and not self._unlock.answered

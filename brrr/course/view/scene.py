@@ -24,7 +24,7 @@ LINEAR_UP_TO = 20.0
 """Where the values at all places of the sliders differ by more than this factor, a short bar would not be seen."""
 _FOR_PREDICTIONS = 1.25  # and so much more, since predictions may lie beyond what was measured
 _ROOM = 1.25  # at least this factor between a point and the end of the y axis, so that its mark is whole
-_FEW = 8  # lines for all of which the legend has room, switched on or not
+FEW = 8  # lines for all of which the legend has room, switched on or not
 _PARTS = ("median", "low", "high")
 _EMPTY_LIMITS = {"s": (1e-6, 1.0), "x": (0.1, 10.0)}  # of an axis before anything was measured
 _EMPTY_RATES = (1e6, 1e12)
@@ -208,7 +208,7 @@ class Scene:
         from brrr.drawing.style import legend_rows
 
         axis = self.x_axis
-        few = len(self.lines) <= _FEW  # then switching one off leaves the axes where they are
+        few = len(self.lines) <= FEW  # then switching one off leaves the axes where they are
         named = [line.label for line in self.lines if few or line.name in self.on]
         dashed = [PREDICTED] if self.predicts else []
         rows = legend_rows(named + [label(guide) for guide in self.guides.drawn] + dashed)
