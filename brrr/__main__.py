@@ -1,4 +1,4 @@
-"""The command line: `brrr lab | doctor | record | join | claims | calibrate | counters`."""
+"""The command line: `brrr lab | doctor | record | join | claims | calibrate | site | counters`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ COMMANDS = {
     "join": ("brrr.course.sources.folders", "put recordings together that several GPUs of one model made"),
     "claims": ("brrr.course.lessons.claims_table", "every claim of the lessons with its verdict"),
     "calibrate": ("brrr.cli.calibrate", "measure what this device can do at best"),
+    "site": ("brrr.cli.site", "the course as static pages, which need no installation"),
     "counters": ("tools.counters.command", "compare the bytes counted with those that the GPU's counters see"),
 }
 

@@ -135,7 +135,7 @@ def _kind(mark: Callable[[Any], Mark], value: float) -> tuple[str, str, str]:
     """What is said, but for the answer itself: where it changes, so does the mark."""
     found = mark(typed(value))
     text = found.text
-    for show in _SHOWN.values():
+    for show in _SHOWN.values() if not found.right else ():
         text = _replaced(text, show(typed(value)), "{}")
     return found.status, text, found.hint
 
@@ -146,17 +146,12 @@ def _replaced(text: str, number: str, by: str) -> str:
 
 
 def _edges(mark: Callable[[Any], Mark], low: float, high: float) -> list[float]:
-    """The first numbers of other marks between two that differ, the second of them among the last mark's."""
-    first = _kind(mark, low)
-    if math.nextafter(low, math.inf) == high:
-        return [high]
-    middle = (low + high) / 2
-    if _kind(mark, middle) not in (first, _kind(mark, high)):
-        return [*_edges(mark, low, middle), *_edges(mark, middle, high)]
+    """The first numbers of other marks between two that differ, the last of them of the second one's mark."""
+    first, last, end = _kind(mark, low), _kind(mark, high), high
     while math.nextafter(low, math.inf) < high:
         middle = (low + high) / 2
         low, high = (middle, high) if _kind(mark, middle) == first else (low, middle)
-    return [high]
+    return [high] if _kind(mark, high) == last else [high, *_edges(mark, high, end)]
 
 
 def _template(mark: Callable[[Any], Mark], start: float, end: float, whole: bool) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import re
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 from brrr.core import units
 from brrr.core.errors import ArgumentError
 from brrr.course.lessons.answers import CLOSE, Answer, Choice, Quantity, Ranking
-from brrr.course.lessons.comparison import Comparison
 from brrr.course.lessons.guessing import UNITS, Guess
 from brrr.course.lessons.waiting import Waiting
 from brrr.site.vector import Pieces
@@ -34,11 +33,8 @@ def form(guess: Guess) -> dict[str, Any]:
 
 def _expected(asked: Quantity, given: str) -> str:
     """What Python says that it expected in place of an answer; empty where it takes it."""
-    with suppress(ArgumentError):
-        asked.parse(given + (" " + asked.unit if given == "0" else ""))
-        return ""
     try:
-        asked.parse(given + (" " + asked.unit if given == "0" else ""))
+        asked.parse(f"{given} {asked.unit}" if given == "0" else given)
     except ArgumentError as unfit:
         return f"Expected {unfit.expected}."
     return ""
@@ -61,32 +57,60 @@ class _Open(Quantity):
         return f"{_OPEN}far|{self.unit}|{measured!r}{_CLOSE}"
 
 
+@dataclass(frozen=True)
+class _OpenRanking(Ranking):
+    """An order that says in place of a sentence what was measured, for the script to count what stands in its place."""
+
+    def judge(self, answer: Answer, measured: Answer) -> str:
+        assert isinstance(measured, tuple)
+        return f"{_OPEN}order|{'|'.join(measured)}{_CLOSE}"
+
+
 def comparison(waiting: Waiting, pieces: Pieces) -> dict[str, Any]:
-    """What a comparison says of every choice and every order; of a quantity, with the guess's places left open."""
+    """What a comparison says, with the guess's places left open; of a choice for each option.
+
+    Of an order, for each order of those items that share a place in what was measured.
+    """
     guess = waiting.guess
     kept = guess.form, guess.value
+
+    def said(value: Answer) -> int:
+        guess.value = value
+        return pieces.add(waiting.compared()._repr_html_())
+
     try:
         if isinstance(guess.form, Quantity):
-            guess.form, guess.value = _Open(guess.form.unit), 0.0
-            return {"open": pieces.add(_html(waiting.compared()))}
-        answers = guess.form.options if isinstance(guess.form, Choice) else permutations(_items(guess.form))
-        found: dict[str, int] = {}
-        for answer in answers:
-            guess.value = answer
-            key = answer if isinstance(answer, str) else "|".join(answer)
-            found[key] = pieces.add(_html(waiting.compared()))
-        return {"by": found}
+            guess.form = _Open(guess.form.unit)
+            return {"open": said(0.0)}
+        if isinstance(guess.form, Choice):
+            return {"by": {option: said(option) for option in guess.form.options}}
+        assert isinstance(guess.form, Ranking)
+        guess.form = _OpenRanking(guess.form.items)
+        ties = _ties(waiting, guess.form.items)
+        others = tuple(item for item in guess.form.items if item not in ties)
+        return {"ties": ties, "by": {"|".join(order): said((*order, *others)) for order in permutations(ties)}}
     finally:
         guess.form, guess.value = kept
 
 
-def _items(form: Any) -> tuple[str, ...]:
-    assert isinstance(form, Ranking)
-    return form.items
+def _ties(waiting: Waiting, items: tuple[str, ...]) -> list[str]:
+    """The items that stand where the reader placed them: those that change places when a guess has them the other way."""
+    order = _order(waiting, items)
+    tied: dict[str, None] = {}
+    for first in range(len(order) - 1):
+        one, other = order[first : first + 2]
+        swapped = (*order[:first], other, one, *order[first + 2 :])
+        if _order(waiting, order) != _order(waiting, swapped):
+            tied |= {one: None, other: None}
+    return list(tied)
 
 
-def _html(found: Comparison) -> str:
-    return found._repr_html_()
+def _order(waiting: Waiting, answer: tuple[str, ...]) -> tuple[str, ...]:
+    """What was measured, said to who gave that answer."""
+    items = waiting.guess.form.items if isinstance(waiting.guess.form, Ranking) else ()
+    waiting.guess.value = (*answer, *(item for item in items if item not in answer))
+    found = re.search(f"{_OPEN}order\\|(.*?){_CLOSE}", waiting.compared().text)
+    return tuple(found[1].split("|")) if found else ()
 
 
 def numbers() -> dict[str, Any]:

@@ -235,7 +235,8 @@ def _unit(canvas: Canvas) -> float:
 def _legend(scene: Scene, pieces: Pieces) -> dict[str, Any]:
     """Of each line, theoretical line and "PREDICTED" the entry's piece, its column's width and what decides columns."""
     curves = [curve for curve in scene.curves() if not curve.predicted]
-    frame = replace(scene.frame(), predicted=scene.predictions.possible)
+    rows = len(curves) + 2  # room for all of them below each other: what lies outside is not drawn
+    frame = replace(scene.frame(), predicted=scene.predictions.possible, legend_rows=rows)
     canvas = Canvas()
     canvas.draw_frame(frame, curves)
     labels = canvas.axes.get_legend_handles_labels()[1]

@@ -373,14 +373,18 @@ function after(n, call) {
 function comparison(place, data) {
   place.append(message("open", "Not answered yet: give your guess above."));
   after(data.guess, answer => {
-    const asked = D.guesses[data.guess];
-    const filled = data.by ? piece(data.by[[].concat(answer).join("|")]) : piece(data.open).replace(/\ue000(.*?)\ue001/g, (_, inside) => {
-      const [what, unit, measured] = inside.split("|");
-      return escaped(what === "said" ? spoken(answer, unit) : distance(answer, +measured, unit));
+    const key = data.ties ? answer.filter(item => data.ties.includes(item)).join("|") : answer;
+    place.innerHTML = piece(data.by ? data.by[key] : data.open).replace(/\ue000(.*?)\ue001/g, (_, inside) => {
+      const [what, ...of] = inside.split("|");
+      if (what === "order") return inOrder(answer, of);
+      return what === "said" ? spoken(answer, of[0]) : distance(answer, +of[1], of[0]);
     });
-    place.innerHTML = filled;
-    place.dataset.unit = asked.unit ?? "";
   });
+}
+function inOrder(answer, measured) {
+  const given = answer.map(escaped).filter(item => measured.includes(item)), hits = given.filter((item, n) => item === measured[n]).length;
+  return hits === measured.length ? `all ${hits} stand in the right place`
+    : `${hits} of ${measured.length} stand in the right place; the order is ${measured.join(", ")}`;
 }
 function distance(answer, measured, unit) {
   if (measured <= 0) return "nothing to compare with";
