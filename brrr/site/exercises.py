@@ -27,7 +27,7 @@ _FEW = 12  # constants of a module of which the products are tried too
 _AROUND = 600  # whole numbers to each side of the right one, where marks go by divisors
 _FACTORS = sorted({2.0**n for n in range(-6, 7)} | {10.0 ** (3 * n) for n in range(-4, 5)})
 _SHOWN: Mapping[str, Callable[[float], str]] = {
-    "g": lambda value: f"{value:g}", "4g": lambda value: f"{value:.4g}", "B": lambda value: units.quantity(value, "B"),
+    "B": lambda value: units.quantity(value, "B"), "g": lambda value: f"{value:g}", "4g": lambda value: f"{value:.4g}",
     "repr": repr, "8g": lambda value: f"{8 * value:g}",
 }  # fmt: skip
 """How a mark may show an answer, under the names that `site.js` knows."""
@@ -142,6 +142,8 @@ def _kind(mark: Callable[[Any], Mark], value: float) -> tuple[str, str, str]:
 
 def _replaced(text: str, number: str, by: str) -> str:
     """The text with a number replaced where it stands alone."""
+    if number not in text:
+        return text
     return re.sub(rf"(?<![\w.]){re.escape(number)}(?!\w|\.\d)", by, text)
 
 

@@ -60,15 +60,19 @@ class Lesson:
         }  # fmt: skip
 
 
-def lesson(path: Path) -> Lesson:
-    """A notebook's lesson on the source that `BRRR_SOURCE` names; BrrrError for what has no form on a page."""
-    return _Run(path).lesson()
+def lesson(path: Path, seen: list[object] | None = None) -> Lesson:
+    """A notebook's lesson on the source that `BRRR_SOURCE` names; BrrrError for what has no form on a page.
+
+    `seen` gets what the cells showed, views and comparisons among it, for who holds the page against it.
+    """
+    return _Run(path, [] if seen is None else seen).lesson()
 
 
 class _Run:
     """One run of a notebook's cells."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, seen: list[object]) -> None:
+        self._seen = seen
         self.found = Lesson(path.stem)
         self._cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         solution = path.parent / "solutions" / path.name
@@ -123,6 +127,7 @@ class _Run:
 
     def _show(self, value: object) -> None:
         """Take what a cell shows; BrrrError for a view that no page can show."""
+        self._seen.append(value)
         if isinstance(value, Guess):
             self._guesses[len(self._guesses)] = value
             self._place("guess", self.found.guesses, form(value))

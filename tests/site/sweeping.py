@@ -1,0 +1,170 @@
+"""Every view of a page against Python's own: at each place of its sliders, with the usual lines and with random ones."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from html import unescape
+from itertools import product
+from typing import Any
+
+from matplotlib import rc_context
+from opened import NOTEBOOKS, Opened
+
+from brrr.course.lessons.answers import Choice, Quantity, Ranking
+from brrr.course.lessons.drawings import Drawing
+from brrr.course.lessons.guessing import Guess
+from brrr.course.view import words
+from brrr.course.view.bars import BarCanvas, bar_frame, bars_of
+from brrr.course.view.canvas import Canvas
+from brrr.course.view.explorer import Explorer
+from brrr.course.view.scene import Scene
+from brrr.course.view.timeline import TimelineView
+from brrr.drawing import style
+from brrr.drawing.style import kept_figures
+from brrr.site.vector import Pieces
+
+RANDOM_SETS, DRAWN = 2, 4
+"""Sets of lines tried at each place beside the usual one, and states of each view held against a drawing."""
+
+
+def swept(page: Opened) -> int:
+    """Sweep all views of a page; returns how many states were compared."""
+    page.answer([usual(each) for each in page.made.seen if isinstance(each, Guess)])
+    chance = random.Random(page.made.name)
+    count = 0
+    for number, view in enumerate(page.made.views):
+        if isinstance(view, Explorer):
+            count += _explorer(page, number, view, chance)
+        elif isinstance(view, Drawing):
+            count += _drawing(page, number, view, chance)
+        elif isinstance(view, TimelineView):
+            count += _timeline(page, number, view)
+    assert page.complaints == []
+    return count
+
+
+def usual(guess: Guess) -> Any:
+    """An answer that a form takes."""
+    form = guess.form
+    if isinstance(form, Choice):
+        return form.options[0]
+    if isinstance(form, Ranking):
+        return list(form.items)
+    assert isinstance(form, Quantity)
+    return "1 ms" if form.unit == "s" else "3"
+
+
+def _explorer(page: Opened, number: int, view: Explorer, chance: random.Random) -> int:
+    names, fresh = view.slider_names, view.fresh()
+    indices = list(product(*(range(len(fresh.values[name])) for name in names)))
+    shown = [line.name in fresh.on for line in fresh.lines]
+    stack = view.scene.view.form == "stack"
+    sets = [shown] if stack else [shown] + [[chance.random() < 0.6 for _ in shown] for _ in range(RANDOM_SETS)]
+    drawn = {chance.randrange(len(indices) * len(sets)) for _ in range(DRAWN)}
+    states, expected = [], []
+    for nth, (index, on) in enumerate(product(indices, sets)):
+        scene = _scene(fresh if on is shown else view.fresh(), names, index, on)
+        predicting = scene.predictions.possible and chance.random() < 0.5 if on is not shown else scene.predictions.on
+        scene.predictions.on = predicting
+        held = [line.name for line, was, now in zip(scene.lines, shown, on, strict=True) if now and not was]
+        states.append({"index": index, "on": [] if stack else on, "held": held, "predicting": predicting, "variant": 0,
+                       "texts": nth in drawn})  # fmt: skip
+        expected.append((words.text(scene), _of_drawing(scene, predicting=predicting) if nth in drawn else None))
+        fresh = view.fresh() if on is shown and nth in drawn else fresh
+    for state, found, (text, extra) in zip(states, page.states(number, states), expected, strict=True):
+        assert found["said"] == text, (view, state)
+        if extra is not None:
+            _same_drawing(found, extra, state, stack=stack)
+    return len(states)
+
+
+def _scene(scene: Scene, names: Any, index: Any, on: list[bool]) -> Scene:
+    for name, at in zip(names, index, strict=True):
+        scene.move(name, scene.values[name][at])
+    for line, switched in zip(scene.lines, on, strict=True):
+        if (line.name in scene.on) != switched:
+            scene.switch(line.name, on=switched)
+    return scene
+
+
+def _of_drawing(scene: Scene, *, predicting: bool) -> dict[str, Any]:
+    """What the figure, the table of predictions and the data table say, by matplotlib and by `words`."""
+    if scene.view.is_bars:
+        canvas: Any = BarCanvas()
+        frame = bar_frame(scene)
+        with rc_context(style.STYLE):
+            canvas.draw_frame(frame)
+            for bar in bars_of(scene, frame)[0]:
+                canvas.bar_artists(bar)
+    else:
+        canvas = Canvas()
+        canvas.show(scene.frame(), scene.curves())
+        if message := words.in_figure(scene):
+            canvas.message_artist(message)
+    table = re.findall(r"<(?:td|th|caption|div)[^>]*>([^<]+)<", words.table_of(scene))
+    predicted = [text for row in scene.predicted_here for text in words.cells(row)] if predicting else []
+    return {"figure": canvas.figure, "table": table, "predicted": predicted,
+            "origin": words.origin(scene) if predicting else ""}  # fmt: skip
+
+
+def svg_of(figure: Any) -> str:
+    """A whole drawing, as matplotlib makes it."""
+    drawn = Pieces().draw(figure)
+    return "".join([*drawn.rest, *drawn.named.values()])
+
+
+def texts_of(drawing: str) -> list[str]:
+    """The texts of a drawing, line by line."""
+    return [unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)<", drawing)]
+
+
+def _same_drawing(found: dict[str, Any], extra: dict[str, Any], state: Any, *, stack: bool) -> None:
+    drawing = svg_of(extra["figure"])
+    assert Counter(found["words"]) == Counter(texts_of(drawing)), state
+    lacking = Counter(unescape(text) for text in extra["table"]) - Counter(found["table"])
+    assert not lacking, (state, lacking)
+    for text in extra["predicted"]:
+        assert text in found["predicted"], (state, text)
+    assert extra["origin"] in found["predicted"] or stack, state
+    for x, y, text in re.findall(r'<text x="([-\d.]+)" y="([-\d.]+)"(?![^>]*transform)[^>]*>([^<]*)<', drawing):
+        there = [place for said, place in zip(found["words"], found["places"], strict=True) if said == unescape(text)]
+        assert any(abs(left - float(x)) < 1 and abs(top - float(y)) < 1 for left, top in there), (state, text, x, y, there)
+
+
+def _drawing(page: Opened, number: int, view: Drawing, chance: random.Random) -> int:
+    indices = list(product(*(range(len(dial.values)) for dial in view.dials)))
+    drawn = {chance.randrange(len(indices)) for _ in range(DRAWN)}
+    states = [{"index": index, "on": [], "held": [], "predicting": False, "variant": 0, "texts": n in drawn}
+              for n, index in enumerate(indices)]  # fmt: skip
+    found = page.states(number, states)
+    for n, index in enumerate(indices):
+        if n in drawn:
+            settings = {dial.name: dial.values[at] for dial, at in zip(view.dials, index, strict=True)}
+            with kept_figures():
+                made = view._draw(settings)
+            assert found[n]["said"] == f"At {view._place(settings)}: {made.alt}"
+            assert Counter(found[n]["words"]) == Counter(texts_of(svg_of(made.figure)))
+    return len(indices)
+
+
+def _timeline(page: Opened, number: int, view: TimelineView) -> int:
+    selection, states, expected = view.selection, [], []
+    for at, variant in enumerate(selection.variants):
+        selection.choose(variant)
+        for index, value in enumerate(selection.values):
+            if value is not None:
+                selection.move(value)
+            states.append({"index": [index], "on": [], "held": [], "predicting": False, "variant": at, "texts": True})
+            expected.append((selection.text, Counter(texts_of(svg_of(selection.figure())))))
+    for found, (text, drawn) in zip(page.states(number, states), expected, strict=True):
+        assert found["said"] == text
+        assert Counter(found["words"]) == drawn
+    return len(states)
+
+
+def lessons(engineers: bool) -> list[str]:
+    """The numbers of the core's lessons, or of those for engineers."""
+    numbers = [path.name.partition("_")[0] for path in sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))]
+    return [number for number in numbers if number.endswith("b") is engineers]
