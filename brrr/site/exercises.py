@@ -56,7 +56,8 @@ def is_tabulated(answers: Answers) -> bool:
 def table_of(exercise: str, answers: Answers) -> dict[str, Any]:
     """The marks of an exercise as what `site.js` reads: for each answer, the values at which its mark changes.
 
-    An exercise marks its answers one after the other: the first that is not right decides. BrrrError where a mark shows
+    An exercise marks its answers one after the other: the first that is not right decides; some look first whether all
+    are above 0. BrrrError where a mark shows
     its answer in a form that the pages do not know.
     """
     found = exercises()[exercise]
@@ -66,7 +67,17 @@ def table_of(exercise: str, answers: Answers) -> dict[str, Any]:
         if not right.right:
             raise BrrrError(f"site: {exercise} does not take its own solution: {right}")
         fields = [_field(found, name, answers) for name in answers]
-    return {"name": exercise, "fields": fields, "right": _said(right)}
+        signs_first = _marks_signs_first(found, answers)
+    return {"name": exercise, "fields": fields, "signsFirst": signs_first}
+
+
+def _marks_signs_first(found: Exercise, answers: Answers) -> bool:
+    """Whether an answer that is not above 0 is marked before a wrong one that stands in front of it."""
+    first, last = next(iter(answers)), next(reversed(answers.keys()))
+    if first == last or isinstance(answers[first], str) or isinstance(answers[last], str):
+        return False
+    both = found.grade(**{**answers, first: 1e9 * answers[first], last: -1})
+    return both == found.grade(**{**answers, last: -1})
 
 
 def _read_once(module: ModuleType) -> dict[str, Callable[[], Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import json
+import random
 
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
@@ -14,12 +15,14 @@ from typing import Any
 from unittest.mock import patch
 
 import IPython.display
+import numpy
 
 from brrr.core.errors import BrrrError
 from brrr.course.lessons.checking import Mark
 from brrr.course.lessons.drawings import Drawing
 from brrr.course.lessons.guessing import Guess, forget
 from brrr.course.lessons.waiting import Waiting
+from brrr.course.sources import reading_once
 from brrr.course.view import display
 from brrr.course.view.explorer import Explorer
 from brrr.course.view.timeline import TimelineView
@@ -82,8 +85,13 @@ class _Run:
         self._exercise = ""
 
     def lesson(self) -> Lesson:
+        import torch
+
         forget()
-        with kept_figures(), display.on_stage(self._show), patch.object(IPython.display, "display", self._show_all):
+        random.seed(0)
+        numpy.random.seed(0)
+        torch.manual_seed(0)
+        with reading_once(), kept_figures(), display.on_stage(self._show), patch.object(IPython.display, "display", self._show_all):
             for cell in self._cells:
                 source, tags = "".join(cell["source"]), cell["metadata"].get("tags", [])
                 if cell["cell_type"] == "markdown":

@@ -396,7 +396,8 @@ function distance(answer, measured, unit) {
 
 // -- exercises, by the table of their marks
 function marked(data, given) {
-  for (const [n, field] of data.fields.entries()) {
+  const below = data.signsFirst ? given.findIndex(value => value <= 0) : -1;
+  for (const [n, field] of below < 0 ? data.fields.entries() : [[below, data.fields[below]]]) {
     let found = field.words?.[given[n]] ?? ["wrong", `\`${field.name}\` is '${given[n]}'.`, `One of ${Object.keys(field.words ?? {}).join(", ")}.`];
     if (field.segments) {
       const value = given[n];

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections import Counter
 from html import unescape
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 from matplotlib import rc_context
 from opened import NOTEBOOKS, Opened
 
 from brrr.course.lessons.answers import Choice, Quantity, Ranking
+from brrr.course.lessons.checking import exercises
 from brrr.course.lessons.drawings import Drawing
 from brrr.course.lessons.guessing import Guess
 from brrr.course.view import words
@@ -23,6 +25,7 @@ from brrr.course.view.scene import Scene
 from brrr.course.view.timeline import TimelineView
 from brrr.drawing import style
 from brrr.drawing.style import kept_figures
+from brrr.site.exercises import typed
 from brrr.site.vector import Pieces
 
 RANDOM_SETS, DRAWN = 2, 4
@@ -168,3 +171,60 @@ def lessons(engineers: bool) -> list[str]:
     """The numbers of the core's lessons, or of those for engineers."""
     numbers = [path.name.partition("_")[0] for path in sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))]
     return [number for number in numbers if number.endswith("b") is engineers]
+
+
+def compared(page: Opened) -> None:
+    """Every comparison says of random guesses what Python says."""
+    asked = [each for each in page.made.seen if isinstance(each, Guess)]
+    chance = random.Random(page.made.name)
+    for _ in range(3):
+        given = [_some(guess, chance) for guess in asked]
+        page.page.evaluate("localStorage.clear()")
+        page.load()
+        page.answer(given)
+        said = page.page.evaluate("[...document.querySelectorAll('.comparison')].map(each => each.textContent)")
+        for waiting, text in zip(page.made.comparisons, said, strict=True):
+            guess = waiting.guess
+            guess.value = guess.form.parse(given[next(n for n, each in enumerate(asked) if each is guess)])
+            found = waiting.compared()
+            guess.value = None
+            assert text.startswith(found.text)
+            assert all(cell in text for row in found.rows for cell in row)
+
+
+def _some(guess: Guess, chance: random.Random) -> Any:
+    form = guess.form
+    if isinstance(form, Ranking):
+        return chance.choice(list(permutations(form.items)))
+    if isinstance(form, Choice):
+        return chance.choice(form.options)
+    return f"{chance.uniform(1, 900):.3g} {chance.choice(('µs', 'ms', 'ns'))}" if form.unit == "s" else usual(guess)
+
+
+def marked(page: Opened) -> None:
+    """Every tabulated mark is that of `check`."""
+    chance = random.Random(page.made.name)
+    for place, table in enumerate(page.made.lesson.exercises):
+        grade = exercises()[table["name"]].grade
+        cases = [[_answer(field, chance) for field in table["fields"]] for _ in range(300)]
+        said = page.page.evaluate("([place, cases]) => cases.map(given => brrr.marked(brrr.D.exercises[place], given))",
+                                  [place, cases])  # fmt: skip
+        for given, found in zip(cases, said, strict=True):
+            answers = {field["name"]: typed(each) if isinstance(each, float) else each
+                       for field, each in zip(table["fields"], given, strict=True)}  # fmt: skip
+            mark = grade(**answers)
+            assert found == [mark.status, mark.text, mark.hint], answers
+
+
+def _answer(field: dict[str, Any], chance: random.Random) -> Any:
+    """A number among those at which the mark changes, between them, or anywhere; mostly one that is right."""
+    if "words" in field:
+        return chance.choice([*field["words"], *[w for w, mark in field["words"].items() if mark[0] == "right"] * 6])
+    starts = field["segments"]
+    right = [n for n, each in enumerate(starts) if each[1] == "right"]
+    at = chance.choice(right) if chance.random() < 0.6 else chance.randrange(len(starts))
+    low = starts[at][0] if abs(starts[at][0]) > 1e-300 else 1e-12  # nobody types smaller ones
+    high = starts[at + 1][0] if at + 1 < len(starts) else 2 * low + 1
+    if "whole" in field:
+        return float(low)
+    return chance.choice([low, math.nextafter(high, -math.inf), low + (high - low) * chance.random()])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from sweeping import lessons, swept
+from sweeping import compared, lessons, marked, swept
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.mark.parametrize("number", lessons(engineers=False))
-def test_every_view_is_pythons(opened, number):
+def test_a_page_says_and_draws_what_python_does(opened, number):
     page = opened(number)
     assert swept(page) > 0 or not page.made.views
-    assert page.page.evaluate("document.documentElement.scrollWidth") <= 900
+    compared(page)
+    marked(page)
+    assert page.complaints == []

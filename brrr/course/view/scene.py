@@ -87,8 +87,9 @@ class Scene:
 
     def refresh(self) -> None:
         """Read the source again, after something was measured."""
-        self._points = {line.name: self.quantity.points(line) for line in self.lines}
-        self.everywhere = {line: self._in_reach(points) for line, points in self._points.items()}
+        points = {line.name: self.quantity.points(line) for line in self.lines}
+        self.everywhere = {line: self._in_reach(found) for line, found in points.items()}
+        self._along = {line: self._by_the_others(found) for line, found in points.items()}
         self._limits = self._make_limits()
         self._cut()
 
@@ -96,13 +97,17 @@ class Scene:
         """Each line along x at the values of the other axes."""
         self._cuts = {line.name: self._along_x(line) for line in self.lines}
 
+    def _by_the_others(self, points: Points) -> dict[tuple[Value, ...], dict[Value, Estimate]]:
+        """A line's points along x, by the values of the other axes."""
+        x = [axis.name for axis in self.experiment.axes].index(self.view.x)
+        found: dict[tuple[Value, ...], dict[Value, Estimate]] = {}
+        for key, estimate in points.items():
+            found.setdefault((*key[:x], *key[x + 1 :]), {})[key[x]] = estimate
+        return found
+
     def _along_x(self, line: Line) -> dict[Value, Estimate]:
-        names = [axis.name for axis in self.experiment.axes]
-        found: dict[Value, Estimate] = {}
-        for key, estimate in self._points[line.name].items():
-            at = dict(zip(names, key, strict=True))
-            if all(at[name] == self.point[name] for name in names if name != self.view.x):
-                found[at[self.view.x]] = estimate
+        others = tuple(self.point[axis.name] for axis in self.experiment.axes if axis.name != self.view.x)
+        found = self._along[line.name].get(others, {})
         return {x: found[x] for x in self.values[self.view.x] if x in found}
 
     @property
