@@ -19,7 +19,9 @@ def main(argv: Sequence[str]) -> int:
     """`brrr site [DIR] [--recordings DIR] [--device NAME]`: 0 when the pages are written, 2 for an error."""
     parser = argparse.ArgumentParser(prog="brrr site", description="Build the course as static pages.")
     parser.add_argument("folder", nargs="?", type=Path, default=Path("public"), metavar="DIR", help="(default: public)")
-    parser.add_argument("--recordings", type=Path, metavar="DIR", help="folder of recordings (default: the course's own)")
+    parser.add_argument(
+        "--recordings", type=Path, metavar="DIR", help="folder of recordings (default: the course's own)"
+    )
     parser.add_argument("--device", default="h200", metavar="NAME", help="whose recording (default: %(default)s)")
     options = parser.parse_args(argv)
     try:

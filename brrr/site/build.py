@@ -31,7 +31,9 @@ def build(out: Path, *, device: str = "h200", recordings: Path | None = None,
     """
     with _environment(device, recordings):
         if device not in recorded_devices():
-            raise ArgumentError("brrr site", "--device", device, f"one of {', '.join(recorded_devices()) or 'none recorded'}")
+            raise ArgumentError(
+                "brrr site", "--device", device, f"one of {', '.join(recorded_devices()) or 'none recorded'}"
+            )
         source(f"recorded:{device}")
         found = _lessons(notebooks_in(share("notebooks")))
     names = [each.name for each in found]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import math
 import re
@@ -73,7 +74,7 @@ def table_of(exercise: str, answers: Answers) -> dict[str, Any]:
 
 def _marks_signs_first(found: Exercise, answers: Answers) -> bool:
     """Whether an answer that is not above 0 is marked before a wrong one that stands in front of it."""
-    first, last = next(iter(answers)), next(reversed(answers.keys()))
+    first, last = next(iter(answers)), list(answers)[-1]
     if first == last or isinstance(answers[first], str) or isinstance(answers[last], str):
         return False
     both = found.grade(**{**answers, first: 1e9 * answers[first], last: -1})
@@ -115,7 +116,7 @@ def typed(value: float) -> float:
 def _segments(mark: Callable[[Any], Mark], values: Sequence[float], *, whole: bool = False) -> Iterator[list[Any]]:
     """From which number on a mark holds, up to the next; with what is said, the answer in it as `{g}` or the like."""
     edges = [values[0]]
-    for low, high in zip(values, values[1:], strict=False):
+    for low, high in itertools.pairwise(values):
         if _kind(mark, low) != _kind(mark, high):
             edges += [high] if whole else _edges(mark, low, high)
     for start, end in zip(edges, [*edges[1:], values[-1]], strict=True):

@@ -6,10 +6,8 @@ import ast
 import io
 import json
 import random
-
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -91,7 +89,12 @@ class _Run:
         random.seed(0)
         numpy.random.seed(0)
         torch.manual_seed(0)
-        with reading_once(), kept_figures(), display.on_stage(self._show), patch.object(IPython.display, "display", self._show_all):
+        with (
+            reading_once(),
+            kept_figures(),
+            display.on_stage(self._show),
+            patch.object(IPython.display, "display", self._show_all),
+        ):
             for cell in self._cells:
                 source, tags = "".join(cell["source"]), cell["metadata"].get("tags", [])
                 if cell["cell_type"] == "markdown":
@@ -105,10 +108,12 @@ class _Run:
         self._add("open code" if self._exercise and not self._is_tabulated else "code", source)
         printed, tree = io.StringIO(), ast.parse(source)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        value = None
         try:
             with redirect_stdout(printed):
                 exec(compile(tree, self.found.name, "exec"), self._names)
-                value = eval(compile(ast.Expression(last.value), self.found.name, "eval"), self._names) if last else None
+                if isinstance(last, ast.Expr):
+                    value = eval(compile(ast.Expression(last.value), self.found.name, "eval"), self._names)
         except BrrrError as lacking:  # a recording of the teacher's own may not have everything
             self.found.missing.append(str(lacking))
             self._add("text", str(lacking))

@@ -22,7 +22,12 @@ from brrr.site.words import places
 def picture(found: Picture, pieces: Pieces) -> dict[str, Any]:
     """A picture without sliders."""
     assert found.figure is not None  # it was made within `kept_figures`
-    return {"form": "states", "sliders": [], "alt": found.alt, **_states([(found.alt, pieces.draw(found.figure))], pieces)}
+    return {
+        "form": "states",
+        "sliders": [],
+        "alt": found.alt,
+        **_states([(found.alt, pieces.draw(found.figure))], pieces),
+    }
 
 
 def drawing(found: Drawing, pieces: Pieces) -> dict[str, Any]:
@@ -41,7 +46,8 @@ def timeline(found: TimelineView, pieces: Pieces) -> dict[str, Any]:
     if not fresh.variants:
         return {"form": "states", "sliders": [], "badge": "", "texts": [fresh.text], "states": [[]], "heights": [0]}
     first, start = fresh.variant, fresh.value
-    drawn, places_of, badges = [], {}, []
+    drawn: list[tuple[str, Drawn]] = []
+    places_of, badges = {}, []
     for variant, value in _everywhere(fresh):
         places_of[variant, value] = len(drawn)
         badges.append(str(fresh.timeline.badge if fresh.timeline else fresh.badge))

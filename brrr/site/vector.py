@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -154,7 +155,7 @@ def joined(drawings: Sequence[Sequence[str]]) -> list[list[str]]:
 
 def _pairs(drawings: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
     for one in drawings:
-        yield from zip(one, one[1:], strict=False)
+        yield from itertools.pairwise(one)
 
 
 def _runs(elements: Sequence[str], together: set[tuple[str, str]]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from brrr.core.measurement import Value
 from brrr.course.view import words
+from brrr.course.view.quantities import label
 from brrr.course.view.scene import Scene
 from brrr.drawing import style
 from brrr.site.vector import Pieces
@@ -41,7 +42,7 @@ def told(scene: Scene, sliders: Sequence[str], pieces: Pieces) -> dict[str, Any]
     for line in scene.lines:
         scene.switch(line.name, on=True)
     found["lines"] = [_line(scene, line.name, line.name in shown) for line in scene.lines]
-    found["guides"] = [words.label(guide) for guide in scene.guides.drawn]
+    found["guides"] = [label(guide) for guide in scene.guides.drawn]
     return found | _everywhere(scene, sliders, pieces) | {"origins": _origins(scene)}
 
 

@@ -133,7 +133,13 @@ def _same_drawing(found: dict[str, Any], extra: dict[str, Any], state: Any, *, s
     assert extra["origin"] in found["predicted"] or stack, state
     for x, y, text in re.findall(r'<text x="([-\d.]+)" y="([-\d.]+)"(?![^>]*transform)[^>]*>([^<]*)<', drawing):
         there = [place for said, place in zip(found["words"], found["places"], strict=True) if said == unescape(text)]
-        assert any(abs(left - float(x)) < 1 and abs(top - float(y)) < 1 for left, top in there), (state, text, x, y, there)
+        assert any(abs(left - float(x)) < 1 and abs(top - float(y)) < 1 for left, top in there), (
+            state,
+            text,
+            x,
+            y,
+            there,
+        )
 
 
 def _drawing(page: Opened, number: int, view: Drawing, chance: random.Random) -> int:

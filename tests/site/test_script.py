@@ -27,7 +27,9 @@ def test_numbers_are_written_as_units_writes_them(opened):
     assert shown == [[repr(typed(value)), f"{value:g}"] for value in values]
 
 
-@pytest.mark.parametrize("given", ["25 µs", "25us", "3e-3 ms", "1.5 s", ".5ms", "12", "0 s", "-1 s", "abc", "1,5 ms", "2 h", "7 µS"])
+@pytest.mark.parametrize(
+    "given", ["25 µs", "25us", "3e-3 ms", "1.5 s", ".5ms", "12", "0 s", "-1 s", "abc", "1,5 ms", "2 h", "7 µS"]
+)
 def test_times_are_read_as_python_reads_them(opened, given):
     asked = {"unit": "s", "unfit": _unfit(opened, "01")}
     _same_reading(opened, "01", asked, Quantity("s"), given)
@@ -88,7 +90,9 @@ def test_a_term_is_explained_on_a_tap(opened):
     page = opened("00", width=390)
     term = page.page.locator("abbr").first
     term.click()
-    assert term.evaluate("each => getComputedStyle(each, '::after').content").strip('"') == term.get_attribute("data-means")
+    assert term.evaluate("each => getComputedStyle(each, '::after').content").strip('"') == term.get_attribute(
+        "data-means"
+    )
     assert page.page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
