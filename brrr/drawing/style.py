@@ -192,8 +192,8 @@ def legend(on: Axes, left: float = -0.118, columns: int = 0) -> None:
         return
     with rc_context(STYLE):
         on.legend(
-            ncols=columns or legend_columns(labels), fontsize=8.5, handlelength=2.3, columnspacing=1.6, labelspacing=0.3,
-            loc="lower left", bbox_to_anchor=(left, 1.0), borderaxespad=0.4,
+            ncols=columns or legend_columns(labels), fontsize=8.5, handlelength=2.3, columnspacing=1.6,
+            labelspacing=0.3, loc="lower left", bbox_to_anchor=(left, 1.0), borderaxespad=0.4,
         )  # fmt: skip
 
 

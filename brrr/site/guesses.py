@@ -94,7 +94,7 @@ def comparison(waiting: Waiting, pieces: Pieces) -> dict[str, Any]:
 
 
 def _ties(waiting: Waiting, items: tuple[str, ...]) -> list[str]:
-    """The items that stand where the reader placed them: those that change places when a guess has them the other way."""
+    """The items that change places in what was measured when a guess has them the other way."""
     order = _order(waiting, items)
     tied: dict[str, None] = {}
     for first in range(len(order) - 1):

@@ -177,7 +177,9 @@ def view(shown: display.Shown | Picture, pieces: Pieces) -> dict[str, Any]:
     if isinstance(shown, TimelineView):
         return states.timeline(shown, pieces)
     if not isinstance(shown, Explorer):
-        raise BrrrError(f"site: a {type(shown).__name__} has no form on a page; brrr/site/lesson.py is to give it one.")
+        raise BrrrError(
+            f"site: an {type(shown).__name__} has no form on a page; brrr/site/lesson.py is to give it one."
+        )
     if shown.scene.view.form == "stack":
         return states.stack(shown, pieces)
     drawn = bars(shown, pieces) if shown.scene.view.is_bars else lines(shown, pieces)

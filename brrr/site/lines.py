@@ -93,9 +93,8 @@ def _frame(scene: Scene, sliders: Sequence[str], limits: Limits, rows: int, piec
     guides: list[list[str]] = [[] for _ in scene.guides.drawn]
     wide: list[dict[str, Any]] = []
     foretold: list[list[Any]] = [[] for _ in scene.lines]
-    said: dict[str, str] = {}
-    cuts = list(places(scene, others))
-    for cut in _moved(scene, others):
+    said: list[str] = []
+    for cut in places(scene, others):
         drawn = scene.curves()
         measured = drawn[: len(scene.lines)]
         for number, curve in enumerate(measured):
@@ -105,7 +104,7 @@ def _frame(scene: Scene, sliders: Sequence[str], limits: Limits, rows: int, piec
         wide.append(_wide(canvas, measured, limits, cut))
         for number, predicted in enumerate(_foretold(canvas, scene)):
             foretold[number].append(predicted)
-        said[str(cut)] = _message(canvas, scene, cut)
+        said.append(_message(canvas, scene, cut))
     for number, line in enumerate(scene.lines):
         name(_at_origin(canvas, scene.looks[line.name]), f"ring {number}")
     drawing = pieces.draw(canvas.figure)
@@ -117,18 +116,15 @@ def _frame(scene: Scene, sliders: Sequence[str], limits: Limits, rows: int, piec
     place = canvas.axes.get_position()
     return {
         "height": drawing.height, "still": pieces.add("".join(drawing.rest)), "cursor": piece("cursor"),
-        "curves": [[piece(each) for each in row] for row in curves], "guides": [[piece(e) for e in row] for row in guides],
+        "curves": [[piece(each) for each in row] for row in curves],
+        "guides": [[piece(each) for each in row] for row in guides],
         "near": [each["near"] for each in wide],
         "wide": [{key: piece(name) for key, name in each["strokes"].items()} for each in wide],
         "foretold": [[each and [each[0], piece(each[1]), piece(each[2])] for each in row] for row in foretold],
         "rings": [piece(f"ring {number}") for number in range(len(scene.lines))],
-        "messages": [piece(said[str(cut)]) for cut in cuts], "xs": xs, "ys": ys, "unit": _unit(canvas),
+        "messages": [piece(each) for each in said], "xs": xs, "ys": ys, "unit": _unit(canvas),
         "top": round(float(drawing.height * (1 - place.y1)), 2), "left": _left(canvas),
     }  # fmt: skip
-
-
-def _moved(scene: Scene, others: Sequence[str]) -> Iterator[int]:
-    return places(scene, others)
 
 
 def _named(artists: Sequence[Any], piece: str) -> str:
@@ -173,12 +169,7 @@ def _foretold(canvas: Canvas, scene: Scene) -> Iterator[Any]:
             curve = Curve("", "", look, xs, tuple(y for _, y in heights), (), (), predicted=True)
             key = f"predicted {number} {look} {'_'.join(f'{scene.point[n]}' for n in scene.point)}"
             made.append(_named(canvas.curve_artists(curve), key))
-        yield [str(hash_of(heights)), *made]
-
-
-def hash_of(heights: Sequence[tuple[Any, float]]) -> str:
-    """What two lines share that should take as long: a short name of their predictions."""
-    return ",".join(f"{x}:{y:.3g}" for x, y in heights)
+        yield [",".join(f"{x}:{y:.3g}" for x, y in heights), *made]  # lines that should take as long share the first
 
 
 def _message(canvas: Canvas, scene: Scene, cut: int) -> str:

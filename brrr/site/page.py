@@ -29,7 +29,13 @@ def lesson_page(found: Lesson, before: str, after: str) -> str:
     note = "<p class='origin'>What is covered stands in this page's source all the same: no server keeps it.</p>"
     around = _navigation(before, after)
     again = '<button type="button" id="again">Start again</button>' if found.guesses else ""
-    return _page(title_of(found), f"{around}<main>{body}{note if covered else ''}{again}{around}</main>", found.data)
+    head = (
+        "<p class='origin'>The course without an install: where the text says to run a cell, its result stands here. "
+        "<a href=index.html>How to get the notebooks</a></p>"
+    )
+    return _page(
+        title_of(found), f"{around}<main>{head}{body}{note if covered else ''}{again}{around}</main>", found.data
+    )
 
 
 def title_of(found: Lesson) -> str:
@@ -53,9 +59,9 @@ def index_page(lessons: Sequence[Lesson], badge: str) -> str:
         f"{escape(title_of(each))}</a><br>{escape(question_of(each))}</li>" for each in lessons
     ]  # fmt: skip
     text = (
-        "<h1>brrr: why GPU code is fast or slow</h1><p>Guess, move a slider, and watch where the time goes: into issuing "
-        "the work, into moving data, or into computing. Nothing to install: every number here was recorded, "
-        f"{escape(badge)}, and nothing between two points is invented.</p>"
+        "<h1>brrr: why GPU code is fast or slow</h1><p>Guess, move a slider, and watch where the time goes: "
+        "into issuing the work, into moving data, or into computing. There is nothing to install. Every figure carries "
+        f"a badge, as <em>{escape(badge)}</em>: it was measured there, and nothing between two points is invented.</p>"
         "<p>To measure on your own computer, and for the exercises that run your code, get the notebooks:</p>"
         f"<pre>{_COMMANDS}</pre><h2>The map of the course</h2><p>Lessons for engineers stand beside those of the core, "
         f'which never need them.</p><ul class="map">{"".join(items)}</ul>'

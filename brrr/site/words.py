@@ -59,7 +59,8 @@ def _line(scene: Scene, name: str, on: bool) -> dict[str, Any]:
     drifts = scene.source.drifts(scene.experiment)
     return {
         "name": name, "label": line.label, "on": on, "glyph": style.glyph(look), "colour": style.look(look)["color"],
-        "drift": drifts.get((line.variant, line.field), 0), "drifted": words.drifted(scene.experiment, scene.source, [line]),
+        "drift": drifts.get((line.variant, line.field), 0),
+        "drifted": words.drifted(scene.experiment, scene.source, [line]),
         "device": variant.device, "known": scene.predictions.known([line]),
     }  # fmt: skip
 

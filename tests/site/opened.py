@@ -1,4 +1,4 @@
-"""One page of the site in the browser: answer its guesses, put its views where they should stand, read what they say."""
+"""One page of the site in the browser: answer its guesses, put its views where they should stand, and read them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ SOURCE = {"BRRR_SOURCE": "recorded:h200", "BRRR_STATIC": "", "BRRR_RECORDINGS": 
 _ANSWER = """given => document.querySelectorAll('.guess form').forEach((form, n) => {
   const text = form.querySelector('input[type=text]'), answer = given[n];
   if (text) text.value = answer;
-  else if (Array.isArray(answer)) form.querySelectorAll('select').forEach((select, at) => { select.value = answer[at]; });
+  else if (Array.isArray(answer))
+    form.querySelectorAll('select').forEach((select, at) => { select.value = answer[at]; });
   else [...form.querySelectorAll('input')].find(radio => radio.value === answer).checked = true;
   form.requestSubmit();
 })"""
@@ -33,11 +34,12 @@ _STATES = """([number, states]) => {
     const words = texts ? [...view.figure.querySelectorAll('text')].map(each => each.textContent) : [];
     const svg = view.figure.querySelector('svg');
     const places = texts ? [...view.figure.querySelectorAll('text')].map(each => {
-      const to = svg.getScreenCTM().inverse().multiply(each.getScreenCTM()), at = name => +(each.getAttribute(name) ?? 0);
+      const to = svg.getScreenCTM().inverse().multiply(each.getScreenCTM());
+      const at = name => +(each.getAttribute(name) ?? 0);
       return [to.a * at('x') + to.e, to.d * at('y') + to.f];
     }) : [];
-    return {said: view.text.textContent, words, places,
-            predicted: view.predicted.innerText, table: [...view.table.querySelectorAll('td, th, caption, div')].map(e => e.textContent)};
+    const table = [...view.table.querySelectorAll('td, th, caption, div')].map(each => each.textContent);
+    return {said: view.text.textContent, words, places, predicted: view.predicted.innerText, table};
   });
 }"""
 

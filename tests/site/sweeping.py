@@ -1,4 +1,4 @@
-"""Every view of a page against Python's own: at each place of its sliders, with the usual lines and with random ones."""
+"""Every view of a page against Python's own, at each place of its sliders, with the usual lines and random ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from brrr.drawing.style import kept_figures
 from brrr.site.exercises import typed
 from brrr.site.vector import Pieces
 
-RANDOM_SETS, DRAWN = 2, 4
+RANDOM_SETS, DRAWN = 2, 3
 """Sets of lines tried at each place beside the usual one, and states of each view held against a drawing."""
 
 
@@ -183,7 +183,7 @@ def compared(page: Opened) -> None:
     """Every comparison says of random guesses what Python says."""
     asked = [each for each in page.made.seen if isinstance(each, Guess)]
     chance = random.Random(page.made.name)
-    for _ in range(3):
+    for _ in range(2):
         given = [_some(guess, chance) for guess in asked]
         page.page.evaluate("localStorage.clear()")
         page.load()
