@@ -171,7 +171,7 @@ def _edges(mark: Callable[[Any], Mark], low: float, high: float) -> list[float]:
 def _template(mark: Callable[[Any], Mark], start: float, end: float, whole: bool) -> list[str]:
     """Status, text and hint between two numbers, with the answer's place in the text marked."""
     status, text, hint = _said(mark(typed(start)))
-    inside = [start + (end - start) * share for share in (0.137, 0.591, 0.823)]
+    inside = [start + (end - start) * share for share in (0.137182818284, 0.591421356237, 0.823606797749)]
     inside = [math.floor(value) for value in inside] if whole else inside
     said = {value: mark(typed(value)).text for value in inside if start < value < end}
     if all(each == text for each in said.values()):

@@ -67,15 +67,17 @@ def _explorer(page: Opened, number: int, view: Explorer, chance: random.Random) 
     sets = [shown] if stack else [shown] + [[chance.random() < 0.6 for _ in shown] for _ in range(RANDOM_SETS)]
     drawn = {chance.randrange(len(indices) * len(sets)) for _ in range(DRAWN)}
     states, expected = [], []
-    for nth, (index, on) in enumerate(product(indices, sets)):
-        scene = _scene(fresh if on is shown else view.fresh(), names, index, on)
-        predicting = scene.predictions.possible and chance.random() < 0.5 if on is not shown else scene.predictions.on
-        scene.predictions.on = predicting
+    scenes = [_switched(view.fresh(), on) for on in sets]
+    for nth, (index, (on, scene)) in enumerate(product(indices, list(zip(sets, scenes, strict=True)))):
+        for name, at in zip(names, index, strict=True):
+            scene.move(name, scene.values[name][at])
+        if on is not shown:
+            scene.predictions.on = scene.predictions.possible and chance.random() < 0.5
+        predicting = scene.predictions.on
         held = [line.name for line, was, now in zip(scene.lines, shown, on, strict=True) if now and not was]
         states.append({"index": index, "on": [] if stack else on, "held": held, "predicting": predicting, "variant": 0,
                        "texts": nth in drawn})  # fmt: skip
         expected.append((words.text(scene), _of_drawing(scene, predicting=predicting) if nth in drawn else None))
-        fresh = view.fresh() if on is shown and nth in drawn else fresh
     for state, found, (text, extra) in zip(states, page.states(number, states), expected, strict=True):
         assert found["said"] == text, (view, state)
         if extra is not None:
@@ -83,9 +85,8 @@ def _explorer(page: Opened, number: int, view: Explorer, chance: random.Random) 
     return len(states)
 
 
-def _scene(scene: Scene, names: Any, index: Any, on: list[bool]) -> Scene:
-    for name, at in zip(names, index, strict=True):
-        scene.move(name, scene.values[name][at])
+def _switched(scene: Scene, on: list[bool]) -> Scene:
+    """The scene with these lines on."""
     for line, switched in zip(scene.lines, on, strict=True):
         if (line.name in scene.on) != switched:
             scene.switch(line.name, on=switched)
