@@ -36,14 +36,16 @@ def build(out: Path, *, device: str = "h200", recordings: Path | None = None,
             )
         source(f"recorded:{device}")
         found = _lessons(notebooks_in(share("notebooks")))
+    lacking = [f"{each.name}: {missing}" for each in found for missing in each.missing]
+    if lacking and recordings is None:
+        raise BrrrError("brrr site: " + "; ".join(lacking))
+    for missing in lacking:
+        say(missing)
     names = [each.name for each in found]
     badge = next((view["badge"] for each in found for view in each.views if view.get("badge")), device)
     pages = {name: lesson_page(each, before, after) for name, each, before, after
              in zip(names, found, ["", *names], [*names[1:], ""], strict=False)}  # fmt: skip
     pages["index"] = index_page(found, badge)
-    for each in found:
-        for lacking in each.missing:
-            say(f"{each.name}: {lacking}")
     out.mkdir(parents=True, exist_ok=True)
     for name, text in pages.items():
         (out / f"{name}.html").write_text(text, encoding="utf-8", newline="\n")

@@ -9,6 +9,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -45,7 +46,8 @@ def right_answers(solution: Path) -> dict[str, Answers]:
     with patch.object(brrr, "check", kept):
         for cell in json.loads(solution.read_text(encoding="utf-8"))["cells"]:
             if cell["cell_type"] == "code":
-                exec(compile("".join(cell["source"]), str(solution.name), "exec"), names)
+                with suppress(BrrrError):  # what it looks at was not recorded
+                    exec(compile("".join(cell["source"]), str(solution.name), "exec"), names)
     return found
 
 
@@ -156,7 +158,7 @@ def _replaced(text: str, number: str, by: str) -> str:
     """The text with a number replaced where it stands alone."""
     if number not in text:
         return text
-    return re.sub(rf"(?<![\w.]){re.escape(number)}(?!\w|\.\d)", by, text)
+    return re.sub(rf"(?<![\w.-]){re.escape(number)}(?!\w|\.\d)", by, text)
 
 
 def _edges(mark: Callable[[Any], Mark], low: float, high: float) -> list[float]:

@@ -61,8 +61,12 @@ class Lesson:
         }  # fmt: skip
 
 
+class NoForm(BrrrError):
+    """A view that no page can show: brrr/site has no exporter for it."""
+
+
 def lesson(path: Path, seen: list[object] | None = None) -> Lesson:
-    """A notebook's lesson on the source that `BRRR_SOURCE` names; BrrrError for what has no form on a page.
+    """A notebook's lesson on the source that `BRRR_SOURCE` names; NoForm for a view that none can show.
 
     `seen` gets what the cells showed, views and comparisons among it, for who holds the page against it.
     """
@@ -108,20 +112,25 @@ class _Run:
         self._add("open code" if self._exercise and not self._is_tabulated else "code", source)
         printed, tree = io.StringIO(), ast.parse(source)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        value = None
         try:
             with redirect_stdout(printed):
                 exec(compile(tree, self.found.name, "exec"), self._names)
+                value = None
                 if isinstance(last, ast.Expr):
                     value = eval(compile(ast.Expression(last.value), self.found.name, "eval"), self._names)
+            if printed.getvalue().strip():
+                self._add("text", printed.getvalue())
+            if value is not None:
+                self._show(value)
+        except NoForm:
+            raise
         except BrrrError as lacking:  # a recording of the teacher's own may not have everything
             self.found.missing.append(str(lacking))
             self._add("text", str(lacking))
-            return
-        if printed.getvalue().strip():
-            self._add("text", printed.getvalue())
-        if value is not None:
-            self._show(value)
+        except NameError:
+            if not self.found.missing:
+                raise
+            self._add("text", "This builds on what was not recorded.")
 
     @property
     def _is_tabulated(self) -> bool:
@@ -139,7 +148,7 @@ class _Run:
             self._show(value)
 
     def _show(self, value: object) -> None:
-        """Take what a cell shows; BrrrError for a view that no page can show."""
+        """Take what a cell shows; NoForm for a view that no page can show."""
         self._seen.append(value)
         if isinstance(value, Guess):
             self._guesses[len(self._guesses)] = value
@@ -169,7 +178,7 @@ class _Run:
 
 
 def view(shown: display.Shown | Picture, pieces: Pieces) -> dict[str, Any]:
-    """A view as what `site.js` reads; BrrrError for a kind that has no form here."""
+    """A view as what `site.js` reads; NoForm for a kind that has no form here."""
     if isinstance(shown, Picture):
         return states.picture(shown, pieces)
     if isinstance(shown, Drawing):
