@@ -4,6 +4,7 @@
     python dev.py lab         open the lessons in JupyterLab         (make lab)
     python dev.py test        every check that needs no GPU          (make test)
     python dev.py test-gpu    the checks that need an NVIDIA GPU     (make test-gpu)
+    python dev.py site [DIR]  the course as static pages             (make site)
     python dev.py record      record the experiments on this GPU     (make record)
     python dev.py lint        ruff and mypy only                     (make lint)
     python dev.py usb [DIR]   collect the packages for WHEELHOUSE    (make usb)
@@ -422,6 +423,11 @@ def record(python, arguments):
     return become([python, "-m", "brrr", "record", *arguments])
 
 
+def site(python, arguments):
+    """Build the course as static pages."""
+    return become([python, "-m", "brrr", "site", *arguments])
+
+
 def lint(python, arguments):
     """ruff, the layers and mypy."""
     return run_all([*style_steps(python), types_step(python)])
@@ -588,6 +594,7 @@ COMMANDS = {
     "test": (test, "dev"),
     "test-gpu": (test_gpu, "dev"),
     "record": (record, "base"),
+    "site": (site, "base"),
     "lint": (lint, "dev"),
 }
 

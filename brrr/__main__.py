@@ -1,4 +1,4 @@
-"""The command line: `brrr lab | doctor | record | join | claims | calibrate | time | diagnose | counters`."""
+"""The command line: `brrr lab | doctor | record | join | claims | calibrate | time | diagnose | site | counters`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ COMMANDS = {
     "calibrate": ("brrr.cli.calibrate", "measure what this device can do at best"),
     "time": ("brrr.cli.time", "how long a statement takes, and what limits it: like timeit, but true on a GPU"),
     "diagnose": ("brrr.cli.diagnose", "what limits a saved trace, or a script, and what would help"),
+    "site": ("brrr.cli.site", "the course as static pages, which need no installation"),
     "counters": ("tools.counters.command", "compare the bytes counted with those that the GPU's counters see"),
 }
 

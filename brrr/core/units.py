@@ -9,17 +9,17 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from brrr.core.errors import ArgumentError
 
-_PREFIXES = {
+PREFIXES = {
     -30: "q", -27: "r", -24: "y", -21: "z", -18: "a", -15: "f", -12: "p", -9: "n", -6: "µ", -3: "m", 0: "",
     3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E", 21: "Z", 24: "Y", 27: "R", 30: "Q",
 }  # fmt: skip
 
 # Powers of ten that a unit's prefix may stand for: there is no kilosecond in use, no thousandth of a byte, and an
 # intensity is easier to compare without any prefix.
-_RANGES = {"s": (-30, 0), "FLOP/B": (0, 0), "x": (0, 0), "%": (0, 0), "": (0, 0)}
-_COUNTS = ("B", "FLOP", "B/s", "FLOP/s", "IOP/s")
+RANGES = {"s": (-30, 0), "FLOP/B": (0, 0), "x": (0, 0), "%": (0, 0), "": (0, 0)}
+COUNTS = ("B", "FLOP", "B/s", "FLOP/s", "IOP/s")
 
-_SECONDS = {"ps": -12, "ns": -9, "us": -6, "µs": -6, "μs": -6, "ms": -3, "s": 0, "": 0}  # powers of ten
+SECONDS = {"ps": -12, "ns": -9, "us": -6, "µs": -6, "μs": -6, "ms": -3, "s": 0, "": 0}  # powers of ten
 _TIME = re.compile(r"\s*(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)\s*([a-zµμ]*)\s*", re.IGNORECASE | re.ASCII)
 
 
@@ -37,9 +37,9 @@ def quantity(value: float, unit: str, digits: int = 3) -> str:
     if not math.isfinite(value):
         return _join(f"{float(value)}", "", unit)
     rounded = _round(Decimal(repr(float(value))), digits)  # repr: 999.5e-9 is a tie to its reader
-    lowest, highest = (0, 30) if unit in _COUNTS else _RANGES.get(unit, (-30, 30))
+    lowest, highest = (0, 30) if unit in COUNTS else RANGES.get(unit, (-30, 30))
     power = min(max(3 * (rounded.adjusted() // 3), lowest), highest) if rounded else 0
-    return _join(_plain(rounded.scaleb(-power)), _PREFIXES[power], unit)
+    return _join(_plain(rounded.scaleb(-power)), PREFIXES[power], unit)
 
 
 def seconds(value_s: float, digits: int = 3) -> str:
@@ -58,7 +58,7 @@ def seconds_range(low_s: float, high_s: float, digits: int = 3) -> str:
     '0.98 to 1.02 µs'
     """
     upper = quantity(high_s, "s", digits)
-    power = next((p for p, prefix in _PREFIXES.items() if prefix and upper.endswith(f" {prefix}s")), 0)
+    power = next((p for p, prefix in PREFIXES.items() if prefix and upper.endswith(f" {prefix}s")), 0)
     if not (math.isfinite(low_s) and math.isfinite(high_s)):
         return f"{quantity(low_s, 's', digits)} to {upper}"
     return f"{_plain(_round(Decimal(repr(float(low_s))), digits).scaleb(-power))} to {upper}"
@@ -140,7 +140,7 @@ def _value_s(text: object) -> float:
         if not isinstance(text, str):
             return math.nan if isinstance(text, bool) else float(text)  # type: ignore[arg-type]
         match = _TIME.fullmatch(text)
-        return float(Decimal(match[1]).scaleb(_SECONDS[match[2].lower()])) if match else math.nan
+        return float(Decimal(match[1]).scaleb(SECONDS[match[2].lower()])) if match else math.nan
     except (TypeError, ValueError, KeyError, ArithmeticError):
         return math.nan
 

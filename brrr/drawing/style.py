@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from io import BytesIO
@@ -90,6 +91,8 @@ def dark(selector: str) -> str:
 class Picture:
     """A picture for a notebook, with its alternative text; shown at `width` CSS pixels, however many it has.
 
+    `figure` is what it was drawn as, and then in place of the PNG, where `kept_figures` asks for it.
+
     >>> Picture(b"", "A line chart.", 760)
     Picture('A line chart.')
     """
@@ -97,6 +100,7 @@ class Picture:
     png: bytes
     alt: str
     width: int
+    figure: Figure | None = None
 
     def __repr__(self) -> str:
         return f"Picture({self.alt!r})"
@@ -178,15 +182,18 @@ def draw_predicted(on: Axes, xs: Sequence[float], ys: Sequence[float], index: in
         return on.plot(xs, ys, label=label, color=colour, linewidth=1.2, linestyle=PREDICTED_DASHES, zorder=2.2)[0]
 
 
-def legend(on: Axes, left: float = -0.118) -> None:
-    """The lines' names above the axes, where they hide no point: in as many columns as their longest names allow."""
+def legend(on: Axes, left: float = -0.118, columns: int = 0) -> None:
+    """The lines' names above the axes, where they hide no point: in as many columns as their longest names allow.
+
+    `columns` sets their number.
+    """
     labels = on.get_legend_handles_labels()[1]
     if not labels:
         return
     with rc_context(STYLE):
         on.legend(
-            ncols=legend_columns(labels), fontsize=8.5, handlelength=2.3, columnspacing=1.6, labelspacing=0.3,
-            loc="lower left", bbox_to_anchor=(left, 1.0), borderaxespad=0.4,
+            ncols=columns or legend_columns(labels), fontsize=8.5, handlelength=2.3, columnspacing=1.6,
+            labelspacing=0.3, loc="lower left", bbox_to_anchor=(left, 1.0), borderaxespad=0.4,
         )  # fmt: skip
 
 
@@ -388,4 +395,19 @@ def to_png(drawn: Figure) -> bytes:
 
 def picture(drawn: Figure, alt: str) -> Picture:
     """The figure as a `Picture` for a notebook."""
-    return Picture(to_png(drawn), alt, round(drawn.get_figwidth() * _DPI))
+    width = round(drawn.get_figwidth() * _DPI)
+    return Picture(b"", alt, width, drawn) if _keeps_figures else Picture(to_png(drawn), alt, width)
+
+
+_keeps_figures = False
+
+
+@contextmanager
+def kept_figures() -> Iterator[None]:
+    """Within it, `picture` keeps the figure in place of a PNG: for who draws it in another form."""
+    global _keeps_figures
+    _keeps_figures = True
+    try:
+        yield
+    finally:
+        _keeps_figures = False

@@ -6,7 +6,7 @@ import linecache
 import math
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import EllipsisType
 from typing import Any, Literal
 
@@ -52,10 +52,14 @@ class Mark:
 
 @dataclass(frozen=True)
 class Exercise:
-    """An exercise of a module in exercises/, found by that; the arguments of `grade` are the answers that it marks."""
+    """An exercise of a module in exercises/, found by that; the arguments of `grade` are the answers that it marks.
+
+    `words` holds what may be chosen, for an answer that is a word.
+    """
 
     name: str
     grade: Callable[..., Mark]
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def exercises(lesson: str = "") -> dict[str, Exercise]:

@@ -12,7 +12,7 @@ import ipywidgets as widgets
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate
 from brrr.course.lessons.answers import Answer, Choice, Form, Quantity, Ranking
-from brrr.course.view.display import in_notebook, message_html, static
+from brrr.course.view.display import in_notebook, message_html, staged, static
 
 _given: dict[str, Answer] = {}
 """The answers of this session by question, so that *Run All* once more does not lose one."""
@@ -127,6 +127,8 @@ def _form(unit: str | None, options: Sequence[str] | None, ranking: Sequence[str
 
 def _show(asked: Guess) -> None:
     """The form in a notebook; a line of text anywhere else."""
+    if staged(asked):
+        return
     if in_notebook() and not static():
         from IPython.display import display
 

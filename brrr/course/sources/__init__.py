@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from brrr.core.errors import ArgumentError
 from brrr.course.nouns.source import Source
@@ -23,7 +25,10 @@ def source(name: str | None = None) -> Source:
     if kind == "recorded":
         from brrr.course.sources.recorded import Recorded
 
-        return Recorded(device or "h200")
+        kept = _read_once[-1] if _read_once else {}
+        if device not in kept:
+            kept[device] = Recorded(device or "h200")
+        return kept[device]
     if name in ("cuda", "cpu"):
         from brrr.course.sources.live import Live
 
@@ -31,6 +36,19 @@ def source(name: str | None = None) -> Source:
             _live[name] = Live(tensors_on(name))
         return _live[name]
     raise ArgumentError("source", "name", name, "recorded:DEVICE, cuda or cpu", _recordings_hint())
+
+
+_read_once: list[dict[str, Source]] = []
+
+
+@contextmanager
+def reading_once() -> Iterator[None]:
+    """Within it, a recorded source is made once and its files are read once: for who asks for it again and again."""
+    _read_once.append({})
+    try:
+        yield
+    finally:
+        _read_once.pop()
 
 
 def _default_name() -> str:

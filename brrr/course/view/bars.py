@@ -50,7 +50,10 @@ class Rule:
 
 @dataclass(frozen=True)
 class BarFrame:
-    """All that stands still while a slider moves: the rows' names and looks, the axis and its limits, the badge."""
+    """All that stands still while a slider moves: the rows' names and looks, the axis and its limits, the badge.
+
+    `named` holds all names for which there is to be room, so that the axis stays where it is when a row goes.
+    """
 
     rows: tuple[str, ...]
     looks: tuple[int | None, ...]
@@ -60,6 +63,7 @@ class BarFrame:
     title: str
     badge: Badge
     guides: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
 
     @property
     def height(self) -> float:
@@ -85,10 +89,8 @@ class BarCanvas(Blit):
         """Draw the axes with the rows' names, where these are not the ones that stand already."""
         if frame == self._frame:
             return
-        self._frame = frame
-        self.new_figure(frame.height)
         with rc_context(plots.STYLE):
-            self._draw_frame(frame)
+            self.draw_frame(frame)
         self._canvas.draw()
         self._empty = self._canvas.copy_from_bbox(self._figure.bbox)
         self._paint(self._samples(frame), [Rule(n, frame.limits[1]) for n in range(len(frame.guides))])
@@ -103,21 +105,24 @@ class BarCanvas(Blit):
         """The picture as a PNG with these bars and theoretical values, and a `message` in the middle."""
         self._paint(bars, rules)
         if message:
-            self.draw_message(self._axes, message)
+            self.draw_message(message)
         return self.encoded()
 
     def _paint(self, bars: Sequence[Bar], rules: Sequence[Rule]) -> None:
         """Bars and theoretical values over the empty axes."""
         self._canvas.restore_region(self._empty)
         with rc_context(plots.STYLE):
-            pieces = [self._bar(bar) for bar in bars] + [self._rule(rule) for rule in rules]
+            pieces = [self.bar_artists(bar) for bar in bars] + [self.rule_artists(rule) for rule in rules]
             for artist in sorted((artist for piece in pieces for artist in piece), key=_depth):
                 self._axes.draw_artist(artist)
                 artist.remove()
 
-    def _draw_frame(self, frame: BarFrame) -> None:
+    def draw_frame(self, frame: BarFrame) -> None:
+        """The axes with the rows' names, and the badge."""
+        self._frame = frame
+        self.new_figure(frame.height)
         names = ["\n".join(balanced(name)) for name in frame.rows]
-        longest = max((len(part) for name in names for part in name.split("\n")), default=0)
+        longest = max((len(part) for name in frame.named or frame.rows for part in balanced(name)), default=0)
         left = max(90.0, 22 + _LETTER * longest) / plots.WIDTH
         top = (14 + (plots.LEGEND_ROW * plots.legend_rows(frame.guides) if frame.guides else 0)) / frame.height
         self._axes = plots.axes(self._figure, left, 70 / frame.height, 1 - _SAID / plots.WIDTH, 1 - top)
@@ -134,7 +139,7 @@ class BarCanvas(Blit):
         plots.legend(self._axes, -left / (1 - _SAID / plots.WIDTH - left))
         plots.stamp(self._figure, frame.badge, 0.02 * plots.HEIGHT / frame.height)
 
-    def _bar(self, bar: Bar) -> list[Any]:
+    def bar_artists(self, bar: Bar) -> list[Any]:
         """The bar, its interval, and its value behind it."""
         assert self._frame is not None
         least, most = self._frame.limits
@@ -175,7 +180,7 @@ class BarCanvas(Blit):
             fontsize=9, color=colour, annotation_clip=False, animated=True, zorder=5, bbox=_PAPER,
         )  # fmt: skip
 
-    def _rule(self, rule: Rule) -> list[Any]:
+    def rule_artists(self, rule: Rule) -> list[Any]:
         """The dashed line, with paper beneath it so that it is seen on a dark bar."""
         dashes = plots.GUIDE_DASHES[rule.index % len(plots.GUIDE_DASHES)]
         drawn = []
@@ -249,8 +254,9 @@ def bar_frame(scene: Scene) -> BarFrame:
     guides = tuple(label(guide) for guide in scene.guides.drawn) if not stack else ()
     badge = scene.source.badge(scene.experiment)
     return BarFrame(
-        (*whole, *labels), (*[None] * len(whole), *looks), log, _limits(scene, log, shares), unit, title, badge, guides
-    )
+        (*whole, *labels), (*[None] * len(whole), *looks), log, _limits(scene, log, shares), unit, title, badge, guides,
+        () if stack else tuple(line.label for line in scene.lines),
+    )  # fmt: skip
 
 
 def bars_of(scene: Scene, frame: BarFrame) -> tuple[list[Bar], list[Rule]]:

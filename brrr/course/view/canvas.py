@@ -38,6 +38,7 @@ class Blit:
 
     def __init__(self) -> None:
         self._canvas: Any = None  # matplotlib leaves it untyped
+        self._axes: Any = None
         self._figure: Any = None
         self._palette: Image.Image | None = None
         self.redraws = 0
@@ -70,16 +71,30 @@ class Blit:
         ready.save(stream, format="png", compress_level=1)
         return stream.getvalue()
 
-    def draw_message(self, axes: Any, message: str) -> None:
+    @property
+    def figure(self) -> Any:
+        """The figure as it stands now."""
+        return self._figure
+
+    @property
+    def axes(self) -> Any:
+        """Its axes, of several the live ones."""
+        return self._axes
+
+    def draw_message(self, message: str) -> None:
+        """A message in the middle of the axes, over what is drawn."""
+        text = self.message_artist(message)
+        self._axes.draw_artist(text)
+        text.remove()
+
+    def message_artist(self, message: str) -> Any:
         """A text in a box in the middle of the axes, for what could not be shown."""
         box = {"boxstyle": "round,pad=0.6", "facecolor": "#fff8e6", "edgecolor": "#d4a72c"}
         with rc_context(style.STYLE):
-            text = axes.text(
-                0.5, 0.5, fill(message, 78), transform=axes.transAxes, ha="center", va="center",
+            return self._axes.text(
+                0.5, 0.5, fill(message, 78), transform=self._axes.transAxes, ha="center", va="center",
                 fontsize=9.5, bbox=box, animated=True, zorder=9,
             )  # fmt: skip
-        axes.draw_artist(text)
-        text.remove()
 
 
 BELOW = 236
@@ -89,7 +104,7 @@ _ROWS_WITHIN = 4  # rows of the legend that find room in a figure of the usual h
 PREDICTED = "PREDICTED, in the line's colour (grey: several)"
 SEVERAL = -1  # in place of a line's look: a prediction that several lines share
 _APART = 0.35  # half the length of a theoretical line over one category
-_WIDER, _MOST_ABOVE = 2.2, 2  # points for each line that lies on a line; of more, none would be seen
+_WIDER, MOST_ABOVE = 2.2, 2  # points for each line that lies on a line; of more, none would be seen
 _SAME = 0.01  # of the axis: lines that are nearer lie on each other
 _STEP_ASIDE, _MOST_ASIDE = 0.13, 0.7  # from one marker of a category to the next, and all of them, in its width
 
@@ -168,12 +183,22 @@ class Canvas(Blit):
     def show(self, frame: Frame, curves: Sequence[Curve]) -> None:
         """Draw lines; the axes and the legend too, where these are not the ones that stand already."""
         drawn_with = (frame, tuple((c.label, c.index, c.guide) for c in curves if not c.predicted))
-        self._aside = _asides(curves) if frame.scale == "category" else {}
+        self._aside = asides(curves) if frame.scale == "category" else {}
         self._curves = [replace(c, xs=tuple(x + self._aside.get(c.name, 0.0) for x in c.xs)) for c in curves]
         if drawn_with != self._drawn_with:
-            self._draw_frame(frame)
+            self.draw_frame(frame)
             self._drawn_with = drawn_with
         self._draw_curves()
+
+    @property
+    def apart(self) -> bool:
+        """Whether x has categories: then markers stand side by side, and nothing joins them."""
+        return self._scale == "category"
+
+    @property
+    def cursor(self) -> Any:
+        """The upright line at the marked place, to begin with at the first one."""
+        return self._guide
 
     def mark(self, x: float, heights: Mapping[str, float], message: str = "") -> bytes:
         """The picture as a PNG with a guide line at `x` and a marked point on each line that has a height there.
@@ -187,12 +212,12 @@ class Canvas(Blit):
             if curve.name in heights:
                 self._draw_mark(x + self._aside.get(curve.name, 0.0), heights[curve.name], curve.index)
         if message:
-            self.draw_message(self._axes, message)
+            self.draw_message(message)
             return self.encoded()
         return self.encoded(self._touched_up(x))
 
-    def _draw_frame(self, frame: Frame) -> None:
-        """The axes, the legend and the badge: all that no slider moves."""
+    def draw_frame(self, frame: Frame, curves: Sequence[Curve] | None = None) -> None:
+        """The axes, the legend (of the kept curves, or of those given) and the badge: all that no slider moves."""
         self.new_figure(frame.height)
         self._scale = frame.scale
         places = style.positions(frame.values, frame.scale)
@@ -203,7 +228,7 @@ class Canvas(Blit):
         self._axes.set_ylim(*frame.limits)
         style.value_axis(self._axes, frame.unit, frame.y_label)
         style.slider_axis(self._axes, frame.values, frame.scale, frame.x_label)
-        for curve in self._curves:
+        for curve in self._curves if curves is None else curves:
             if not curve.predicted:
                 self._plotted(curve, [], [], named=True)
         if frame.predicted:
@@ -237,7 +262,7 @@ class Canvas(Blit):
         self._canvas.restore_region(self._empty)
         self._moving += self._wide(self._curves)
         for curve in self._curves:
-            self._moving += self._curve_artists(curve)
+            self._moving += self.curve_artists(curve)
         for artist in self._moving:
             self._axes.draw_artist(artist)
         self._with_curves = self._canvas.copy_from_bbox(self._figure.bbox)
@@ -246,16 +271,21 @@ class Canvas(Blit):
     def _wide(self, curves: Sequence[Curve]) -> list[Any]:
         """Below each line a wide stroke where others lie on it, so that its colour shows on both sides of them."""
         drawn: list[Any] = []
-        for curve, above in _covered(curves, self._axes.get_ylim()).items():
-            if self._scale == "category" or not above:
-                continue
-            ys = [y if x in above else math.nan for x, y in zip(curve.xs, curve.ys, strict=True)]
-            width = 1.8 + _WIDER * mode(above.values())
-            colour = style.look(curve.index)["color"]
-            drawn += self._axes.plot(curve.xs, ys, color=colour, linewidth=width, zorder=2.9, animated=True)
+        for curve, above in covered(curves, self._axes.get_ylim()).items():
+            drawn += self.wide_artists(curve, above)
         return drawn
 
-    def _curve_artists(self, curve: Curve) -> list[Any]:
+    def wide_artists(self, curve: Curve, above: Mapping[float, int]) -> list[Any]:
+        """The wide stroke below a line, at those of its points above which so many others lie."""
+        if self._scale == "category" or not above:
+            return []
+        ys = [y if x in above else math.nan for x, y in zip(curve.xs, curve.ys, strict=True)]
+        width = 1.8 + _WIDER * mode(above.values())
+        colour = style.look(curve.index)["color"]
+        return list(self._axes.plot(curve.xs, ys, color=colour, linewidth=width, zorder=2.9, animated=True))
+
+    def curve_artists(self, curve: Curve) -> list[Any]:
+        """What a line is drawn with, in this order."""
         if not curve.xs:
             return []
         if curve.guide or curve.predicted:
@@ -308,13 +338,18 @@ class Canvas(Blit):
             )  # fmt: skip
 
     def _draw_mark(self, x: float, y: float, index: int) -> None:
+        mark = self.mark_artist(x, y, index)
+        self._axes.draw_artist(mark)
+        mark.remove()
+
+    def mark_artist(self, x: float, y: float, index: int) -> Any:
+        """The ring around a point of the line with that look."""
         look = style.look(index)
         (mark,) = self._axes.plot(
             [x], [y], linestyle="", marker=look["marker"], markersize=12, markerfacecolor="none",
             markeredgecolor=look["color"], markeredgewidth=2.2, animated=True, zorder=5,
         )  # fmt: skip
-        self._axes.draw_artist(mark)
-        mark.remove()
+        return mark
 
     def _touched_up(self, x: float) -> Image.Image:
         """The kept picture with the strip around `x` taken from what was just drawn."""
@@ -333,14 +368,14 @@ def frame_start(frame: Frame) -> float:
     return style.positions(frame.values, frame.scale)[0]
 
 
-def _asides(curves: Sequence[Curve]) -> dict[str, float]:
+def asides(curves: Sequence[Curve]) -> dict[str, float]:
     """How far beside its category each measured line's marker stands, so that none hides another."""
     names = [curve.name for curve in curves if not (curve.guide or curve.predicted)]
     step = min(_STEP_ASIDE, _MOST_ASIDE / max(1, len(names)))
     return {name: (place - (len(names) - 1) / 2) * step for place, name in enumerate(names)}
 
 
-def _covered(curves: Sequence[Curve], limits: tuple[float, float]) -> dict[Curve, dict[float, int]]:
+def covered(curves: Sequence[Curve], limits: tuple[float, float]) -> dict[Curve, dict[float, int]]:
     """For each measured line, at which of its points others that are drawn later lie on it, and how many."""
     measured = [curve for curve in curves if not (curve.guide or curve.predicted)]
     room = _SAME * math.log(limits[1] / limits[0])
@@ -349,7 +384,7 @@ def _covered(curves: Sequence[Curve], limits: tuple[float, float]) -> dict[Curve
         later = [dict(zip(other.xs, other.ys, strict=True)) for other in measured[place:]]
         near = {x: sum(abs(math.log(ys[x] / y)) < room for ys in later if x in ys)
                 for x, y in zip(one.xs, one.ys, strict=True)}  # fmt: skip
-        found[one] = {x: count for x, count in near.items() if 0 < count <= _MOST_ABOVE}
+        found[one] = {x: count for x, count in near.items() if 0 < count <= MOST_ABOVE}
     return found
 
 

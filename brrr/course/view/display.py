@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
@@ -31,6 +32,26 @@ def in_notebook() -> bool:
         return False
     shell = get_ipython()
     return shell is not None and hasattr(shell, "kernel")
+
+
+_stage: list[Callable[[object], None]] = []
+
+
+@contextmanager
+def on_stage(show: Callable[[object], None]) -> Iterator[None]:
+    """Within it, `show` takes what would ask a reader something in a notebook: for who makes pages of a lesson."""
+    _stage.append(show)
+    try:
+        yield
+    finally:
+        _stage.pop()
+
+
+def staged(value: object) -> bool:
+    """Hand a value to what takes it in place of a notebook; False where there is nothing such."""
+    if _stage:
+        _stage[-1](value)
+    return bool(_stage)
 
 
 def message_html(kind: str, title: str, lines: Sequence[str] = ()) -> str:
@@ -124,6 +145,11 @@ class Shown:
     def _outputs(self) -> Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """What stands behind the text line in the edition that is read, as data with metadata."""
         yield self.picture()._repr_mimebundle_()
+
+    @property
+    def unlock(self) -> Lock | None:
+        """The guess that it waits for, or waited for."""
+        return self._unlock
 
     @property
     def covered(self) -> bool:

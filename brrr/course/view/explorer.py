@@ -68,6 +68,16 @@ class Explorer(Shown):
         assert isinstance(found, Scene)
         return found
 
+    @property
+    def slider_names(self) -> tuple[str, ...]:
+        """The axes that have a slider, in their order on the page."""
+        return self._names
+
+    def fresh(self) -> Scene:
+        """A scene as the explorer's was at first, for who wants to move sliders without moving the explorer's."""
+        first = self._scene
+        return Scene(first.experiment, self._given_source, self._at, self._lines, first.view, first.predictions.on)
+
     def _text(self) -> str:
         return words.text(self.scene)
 

@@ -24,7 +24,7 @@ LINEAR_UP_TO = 20.0
 """Where the values at all places of the sliders differ by more than this factor, a short bar would not be seen."""
 _FOR_PREDICTIONS = 1.25  # and so much more, since predictions may lie beyond what was measured
 _ROOM = 1.25  # at least this factor between a point and the end of the y axis, so that its mark is whole
-_FEW = 8  # lines for all of which the legend has room, switched on or not
+FEW = 8  # lines for all of which the legend has room, switched on or not
 _PARTS = ("median", "low", "high")
 _EMPTY_LIMITS = {"s": (1e-6, 1.0), "x": (0.1, 10.0)}  # of an axis before anything was measured
 _EMPTY_RATES = (1e6, 1e12)
@@ -87,8 +87,9 @@ class Scene:
 
     def refresh(self) -> None:
         """Read the source again, after something was measured."""
-        self._points = {line.name: self.quantity.points(line) for line in self.lines}
-        self.everywhere = {line: self._in_reach(points) for line, points in self._points.items()}
+        points = {line.name: self.quantity.points(line) for line in self.lines}
+        self.everywhere = {line: self._in_reach(found) for line, found in points.items()}
+        self._along = {line: self._by_the_others(found) for line, found in points.items()}
         self._limits = self._make_limits()
         self._cut()
 
@@ -96,13 +97,17 @@ class Scene:
         """Each line along x at the values of the other axes."""
         self._cuts = {line.name: self._along_x(line) for line in self.lines}
 
+    def _by_the_others(self, points: Points) -> dict[tuple[Value, ...], dict[Value, Estimate]]:
+        """A line's points along x, by the values of the other axes."""
+        x = [axis.name for axis in self.experiment.axes].index(self.view.x)
+        found: dict[tuple[Value, ...], dict[Value, Estimate]] = {}
+        for key, estimate in points.items():
+            found.setdefault((*key[:x], *key[x + 1 :]), {})[key[x]] = estimate
+        return found
+
     def _along_x(self, line: Line) -> dict[Value, Estimate]:
-        names = [axis.name for axis in self.experiment.axes]
-        found: dict[Value, Estimate] = {}
-        for key, estimate in self._points[line.name].items():
-            at = dict(zip(names, key, strict=True))
-            if all(at[name] == self.point[name] for name in names if name != self.view.x):
-                found[at[self.view.x]] = estimate
+        others = tuple(self.point[axis.name] for axis in self.experiment.axes if axis.name != self.view.x)
+        found = self._along[line.name].get(others, {})
         return {x: found[x] for x in self.values[self.view.x] if x in found}
 
     @property
@@ -208,7 +213,7 @@ class Scene:
         from brrr.drawing.style import legend_rows
 
         axis = self.x_axis
-        few = len(self.lines) <= _FEW  # then switching one off leaves the axes where they are
+        few = len(self.lines) <= FEW  # then switching one off leaves the axes where they are
         named = [line.label for line in self.lines if few or line.name in self.on]
         dashed = [PREDICTED] if self.predicts else []
         rows = legend_rows(named + [label(guide) for guide in self.guides.drawn] + dashed)

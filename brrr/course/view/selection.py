@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from brrr.core.errors import ArgumentError, BrrrError
 from brrr.core.measurement import Badge, Value
@@ -10,6 +11,9 @@ from brrr.course.nouns.experiment import Axis, Experiment
 from brrr.course.nouns.source import Source, quick
 from brrr.tracing.spans import HOST_LANES
 from brrr.tracing.timeline import Timeline
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 NOT_YET = "Not traced yet: press “Trace this point”."
 USUAL_LANES = 3
@@ -170,25 +174,26 @@ class TimelineSelection:
         return (*(lane for lane in HOST_LANES if lane in every), *device)
 
     def png(self) -> bytes:
-        """The picture of the point shown, kept for when a slider comes back; what to do, where it was not traced.
+        """The picture of the point shown, kept for when a slider comes back; empty where there is nothing to show."""
+        from brrr.drawing.style import to_png
 
-        Empty where there is nothing to show at all.
-        """
         if not self.variants:
             return b""
+        if self.timeline is None:
+            return to_png(self.figure())
+        key = (self.variant, self.value, len(self.lanes))
+        if key not in self._pictures:
+            self._pictures[key] = to_png(self.figure())
+        return self._pictures[key]
+
+    def figure(self) -> Figure:
+        """The timeline at the point shown; what to do, where it was not traced."""
+        from brrr.drawing.timeline import blank, draw
+
         found, lanes = self.timeline, self.lanes
         if found is None:
-            from brrr.drawing.style import to_png
-            from brrr.drawing.timeline import blank
-
-            return to_png(blank(len(lanes) or USUAL_LANES, self.place, self.message or NOT_YET))
-        key = (self.variant, self.value, len(lanes))
-        if key not in self._pictures:
-            from brrr.drawing.style import to_png
-            from brrr.drawing.timeline import draw
-
-            self._pictures[key] = to_png(draw(found, self.calls, lanes=lanes, title=self.place))
-        return self._pictures[key]
+            return blank(len(lanes) or USUAL_LANES, self.place, self.message or NOT_YET)
+        return draw(found, self.calls, lanes=lanes, title=self.place)
 
     @property
     def alt(self) -> str:

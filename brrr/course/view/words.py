@@ -55,7 +55,7 @@ def readings(scene: Scene) -> list[Reading]:
     short = scene.quantity.short
     if scene.view.form == "stack":
         return [Reading(part.label, f"{short(part.value)}, {share(part.share)}") for part in stack_of(scene)]
-    said = [_reading(scene, scene.experiment.line(name), estimate) for name, estimate in scene.here().items()]
+    said = [reading(scene, scene.experiment.line(name), estimate) for name, estimate in scene.here().items()]
     heights = [(label(guide), scene.guides.at(guide, scene.point)) for guide in scene.guides.drawn]
     return said + [Reading(name, short(height)) for name, height in heights if height is not None]
 
@@ -66,7 +66,8 @@ def text(scene: Scene) -> str:
     return f"At {place(scene)}{': ' if said else ''}{said}. {remark(scene)}".rstrip()
 
 
-def _reading(scene: Scene, line: Line, estimate: Estimate) -> Reading:
+def reading(scene: Scene, line: Line, estimate: Estimate) -> Reading:
+    """What the text line says of a line."""
     beside = scene.quantity.beside(line, estimate)
     if is_above(scene, line.name, estimate.median):
         beside += f" ({ABOVE})"
@@ -95,8 +96,8 @@ def remark(scene: Scene) -> str:
         _stack_remark(scene) if scene.view.form == "stack" else _comparison(scene, here),
         _absent(scene, [name for name in scene.on if name not in here]),
         drifted(scene.experiment, scene.source, drawn),
-        _no_datasheet(scene),
-        _below(scene),
+        no_datasheet(scene),
+        below(scene),
         scene.message,
     )
     return " ".join(part for part in parts if part)
@@ -159,13 +160,14 @@ def in_figure(scene: Scene) -> str:
     return f"Nothing was recorded of these lines at {place(scene, but=scene.view.x)}."
 
 
-def _no_datasheet(scene: Scene) -> str:
+def no_datasheet(scene: Scene) -> str:
     """Why a datasheet's line is missing."""
     names = [guide.label for guide in scene.guides.unknown if guide not in scene.guides.drawn]
     return f"No datasheet of this device is known, so there is no line for: {'; '.join(names)}." if names else ""
 
 
-def _below(scene: Scene) -> str:
+def below(scene: Scene) -> str:
+    """Whose published panels stand below."""
     return f"Below, of other machines: {', '.join(p.badge for p in scene.published)}." if scene.published else ""
 
 
@@ -288,7 +290,7 @@ def table_of(scene: Scene) -> str:
         caption = f"{place(scene)}. {caption}"
     if any(_MARK in cell for row in rows for cell in row):
         caption = f"{ABOVE.capitalize()}. {caption}"
-    return table_html(header, rows, caption) + "".join(_published_table(panel) for panel in scene.published)
+    return table_html(header, rows, caption) + published_tables(scene)
 
 
 Table = tuple[Sequence[str], list[Sequence[str]]]
@@ -304,7 +306,7 @@ def _line_table(scene: Scene) -> Table:
 
     rows: list[Sequence[str]] = []
     for x in scene.values[scene.view.x]:
-        cells = [_cell(scene, name, data[name].get(x)) for name in scene.on]
+        cells = [cell(scene, name, data[name].get(x)) for name in scene.on]
         heights = [_height(scene, guides[name].get(x)) for name in guides]
         if any(cells):
             rows.append([readable(x), *cells, *heights])
@@ -312,7 +314,8 @@ def _line_table(scene: Scene) -> Table:
     return header, rows
 
 
-def _cell(scene: Scene, name: str, row: Row | None) -> str:
+def cell(scene: Scene, name: str, row: Row | None) -> str:
+    """A line's median and interval in the data table; empty where it has no point."""
     if row is None:
         return ""
     x, middle, low, high = row
@@ -331,8 +334,8 @@ def _ladder_table(scene: Scene) -> Table:
     x: Value = scene.point[scene.view.x]
     rows: list[Sequence[str]] = []
     for name, e in here.items():
-        cell = _cell(scene, name, (x, e.median, e.low, e.high))
-        rows.append([scene.experiment.line(name).label, cell, units.ratio(e.median / smallest)])
+        shown = cell(scene, name, (x, e.median, e.low, e.high))
+        rows.append([scene.experiment.line(name).label, shown, units.ratio(e.median / smallest)])
     rows += [[name, value, ""] for name, value, _ in readings(scene)[len(here) :]]
     return ["line", scene.y_label, "over the smallest"], rows
 
@@ -345,6 +348,11 @@ def _stack_table(scene: Scene) -> Table:
         said = f"{short(part.value)} ({between(part.low, part.high)})"
         rows.append([part.label, said, share(part.share), scene.experiment.line(part.line).label])
     return ["part", scene.y_label, "share", "up to the line"], rows
+
+
+def published_tables(scene: Scene) -> str:
+    """The published numbers of other machines that are drawn below, as HTML tables."""
+    return "".join(_published_table(panel) for panel in scene.published)
 
 
 def _published_table(panel: PublishedPanel) -> str:

@@ -411,7 +411,7 @@ def test_a_ladder_on_a_log_axis_has_markers_and_no_bars() -> None:
         canvas, frame = BarCanvas(), bar_frame(e.scene)
         canvas.show(frame)
         bar = bars_of(e.scene, frame)[0][0]
-        pieces = canvas._bar(bar)
+        pieces = canvas.bar_artists(bar)
         assert any(isinstance(piece, Rectangle) for piece in pieces) == bars
         dots = [piece for piece in pieces if isinstance(piece, Line2D)]
         assert [list(dot.get_xdata()) for dot in dots] == ([] if bars else [[bar.end]])

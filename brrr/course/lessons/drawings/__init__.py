@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError
@@ -101,9 +102,16 @@ class Drawing(Shown):
         for name, value in at.items():
             self.settings[name] = self._dial(name).nearest(value)
 
+    def everywhere(self) -> Iterator[tuple[str, Picture]]:
+        """The text line and the picture at every place of the sliders, the last of which moves first."""
+        for values in product(*(dial.values for dial in self.dials)):
+            settings = {dial.name: value for dial, value in zip(self.dials, values, strict=True)}
+            drawn = self._draw(settings)
+            yield f"At {self._place(settings)}: {drawn.alt}", drawn
+
     def _text(self) -> str:
         """Where the sliders stand, then what the picture shows."""
-        return f"At {self._place}: {self._now.alt}"
+        return f"At {self._place(self.settings)}: {self._now.alt}"
 
     def _picture(self) -> Picture:
         return replace(self._now, alt=self.text)
@@ -129,9 +137,8 @@ class Drawing(Shown):
             self._kept[key] = self._draw(self.settings)
         return self._kept[key]
 
-    @property
-    def _place(self) -> str:
-        return ", ".join(f"{dial.title} {dial.reading(self.settings[dial.name])}" for dial in self.dials)
+    def _place(self, settings: Mapping[str, Value]) -> str:
+        return ", ".join(f"{dial.title} {dial.reading(settings[dial.name])}" for dial in self.dials)
 
     def _dial(self, name: str) -> Dial:
         found = next((dial for dial in self.dials if dial.name == name), None)

@@ -135,7 +135,7 @@ def grade_slow_line(line: Any, words: Any) -> Mark:
     return Mark("right", text)
 
 
-SLOW_LINE_EXERCISE = Exercise("07-slow-line", grade_slow_line)
+SLOW_LINE_EXERCISE = Exercise("07-slow-line", grade_slow_line, {"line": tuple(LINES)})
 
 
 def _head(words: int) -> Matmul:

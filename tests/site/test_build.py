@@ -1,0 +1,83 @@
+"""What the pages are made of: pieces that keep texts, exports that leave a view as it was, the same bytes each time."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from opened import made
+
+from brrr import explore
+from brrr.__main__ import main
+from brrr.core.errors import ArgumentError, BrrrError
+from brrr.course import drawing
+from brrr.course.view.display import Shown
+from brrr.site.build import build
+from brrr.site.lesson import lesson, view
+from brrr.site.lines import lines
+from brrr.site.page import lesson_page
+from brrr.site.vector import Pieces, serialized
+
+
+def matmul():
+    return explore("matmul", at={"size": 2048}, lines=["unsynchronized", "synchronized"], source="recorded:h200")
+
+
+def test_rounding_touches_geometry_and_no_text():
+    text = '<text x="1.23456" y="2" style="fill: #123456">4.2449 µs, at 1.23456</text>'
+    assert serialized(ElementTree.fromstring(text)) == '<text x="1.2" y="2" fill="#123456">4.2449 µs, at 1.23456</text>'
+
+
+def test_an_export_leaves_the_view_as_it_was_and_is_the_same_again():
+    explorer = matmul()
+    before = dict(explorer.scene.point), list(explorer.scene.on), explorer.text
+    once = view(explorer, Pieces())
+    assert (dict(explorer.scene.point), list(explorer.scene.on), explorer.text) == before
+    assert view(explorer, Pieces()) == once
+    drawn = drawing("call-life", source="recorded:h200")
+    settings = dict(drawn.settings)
+    list(drawn.everywhere())
+    assert drawn.settings == settings
+
+
+def test_marks_lie_on_their_curves():
+    pieces, explorer = Pieces(), matmul()
+    found = lines(explorer, pieces)
+    for frame in found["frames"].values():
+        for number, heights in enumerate(frame["ys"]):
+            curve = pieces.all[frame["curves"][number][0]]
+            points = {(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", curve)}
+            for x, y in zip(frame["xs"], heights, strict=True):
+                assert any(abs(x - left) < 0.11 and abs(y - top) < 0.11 for left, top in points), (x, y)
+
+
+def test_a_view_without_an_exporter_ends_the_build():
+    class Unknown(Shown):
+        pass
+
+    with pytest.raises(BrrrError, match="an Unknown has no form"):
+        view(Unknown(None), Pieces())
+
+
+def test_a_page_is_the_same_when_made_again(monkeypatch):
+    monkeypatch.setenv("BRRR_SOURCE", "recorded:h200")
+    first = made("00")
+    path = Path(__file__).resolve().parents[2] / "notebooks" / f"{first.name}.ipynb"
+    assert lesson_page(lesson(path), "", "") == first.page
+
+
+def test_a_page_is_one_file_that_asks_for_nothing():
+    page = made("00").page
+    assert "default-src 'none'" in page
+    assert not re.search(r'(?:src|href)="?https?:', page.partition("<main>")[0])
+    assert len(page) < 700_000
+
+
+def test_a_device_that_was_not_recorded_is_refused(tmp_path, capsys):
+    with pytest.raises(ArgumentError, match="--device"):
+        build(tmp_path, device="nothing")
+    assert main(["site", str(tmp_path), "--device", "nothing"]) == 2
+    assert "nothing" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,122 @@
+"""What the script does by itself: numbers as Python writes and reads them, guesses kept, links, keys, speed."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from brrr.core import units
+from brrr.core.errors import ArgumentError
+from brrr.course.lessons.answers import Quantity
+from brrr.site.exercises import typed
+
+pytestmark = pytest.mark.browser
+
+
+def test_numbers_are_written_as_units_writes_them(opened):
+    page, chance = opened("00").page, random.Random(7)
+    values = [chance.uniform(1, 10) * 10.0 ** chance.randint(-14, 16) for _ in range(1500)]
+    values += [float(f"{chance.randint(1000, 9999) / 10}e{chance.randint(-12, 12)}") for _ in range(500)]  # ties
+    values += [0.0, 999.5, 0.9995, 9.995e-7, 1e21, 1e-30]
+    for unit in ("s", "x", "B", "FLOP/s", "%", "W"):
+        said = page.evaluate("([values, unit]) => values.map(value => brrr.quantity(value, unit))", [values, unit])
+        assert said == [units.quantity(value, unit) for value in values]
+    shown = page.evaluate("values => values.map(value => [brrr.repr(value), brrr.general(value, 6)])", values)
+    assert shown == [[repr(typed(value)), f"{value:g}"] for value in values]
+
+
+@pytest.mark.parametrize(
+    "given", ["25 µs", "25us", "3e-3 ms", "1.5 s", ".5ms", "12", "0 s", "-1 s", "abc", "1,5 ms", "2 h", "7 µS"]
+)
+def test_times_are_read_as_python_reads_them(opened, given):
+    asked = {"unit": "s", "unfit": _unfit(opened, "01")}
+    _same_reading(opened, "01", asked, Quantity("s"), given)
+
+
+@pytest.mark.parametrize("given", ["3x", "3 x", "1e3", " 2.5x ", "x", "0x", "-4x", "3y", "inf"])
+def test_factors_are_read_as_python_reads_them(opened, given):
+    asked = {"unit": "x", "unfit": _unfit(opened, "04")}
+    _same_reading(opened, "04", asked, Quantity("x"), given)
+
+
+def _unfit(opened: Any, number: str) -> Any:
+    return next(each["unfit"] for each in opened(number).made.lesson.guesses if "unit" in each)
+
+
+def _same_reading(opened: Any, number: str, asked: Any, form: Quantity, given: str) -> None:
+    found = opened(number).page.evaluate("([asked, given]) => brrr.parsed(asked, given)", [asked, given])
+    try:
+        assert found == form.parse(given)
+    except ArgumentError:
+        assert isinstance(found, str) and found.startswith("Expected")
+
+
+def test_a_guess_is_kept_until_the_reader_starts_again(opened):
+    page = opened("00")
+    page.answer(["the CPU"])
+    page.load()
+    assert page.page.locator(".cover").count() == 0
+    page.page.click("#again")
+    page.page.wait_for_selector("html[data-ready]")
+    assert page.page.locator(".cover").count() == 1
+    assert page.page.locator(".view svg").count() == 1  # the drawing; the covered figure shows nothing
+
+
+def test_a_link_opens_a_state(opened):
+    page = opened("01")
+    page.answer(["1 ms", ["no sync", "no warm-up", "sync each call", "event pair each call", "transfers included"]])
+    page.load("#matmul.size=4096&matmul-2.size=16")
+    said = page.page.locator(".said").all_text_contents()
+    assert said[1].startswith("At size 4096: ")
+    assert said[-1].startswith("At size 16: ")
+    page.page.evaluate("location.hash = '#matmul.size=nonsense'")
+    assert page.complaints == []
+
+
+def test_sliders_move_by_key_and_lines_by_their_boxes(opened):
+    page = opened("01")
+    slider = page.page.locator(".view").last.locator("input[type=range]")
+    slider.focus()
+    before = page.page.locator(".said").last.text_content()
+    page.page.keyboard.press("ArrowRight")
+    assert page.page.locator(".said").last.text_content() != before
+    page.page.locator(".view").last.locator("input[type=checkbox]").first.uncheck()
+    assert "CPU:" not in (page.page.locator(".said").last.text_content() or "")
+
+
+def test_a_term_is_explained_on_a_tap(opened):
+    page = opened("00", width=390)
+    term = page.page.locator("abbr").first
+    term.click()
+    assert term.evaluate("each => getComputedStyle(each, '::after').content").strip('"') == term.get_attribute(
+        "data-means"
+    )
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_it_is_ready_soon_and_a_step_is_painted_at_once(opened, record_property):
+    page = opened("04")
+    page.answer(["3", "3"])
+    ready = float(page.page.evaluate("document.documentElement.dataset.ready"))
+    steps = page.page.evaluate(_STEPS)
+    median, late = sorted(steps)[len(steps) // 2], sorted(steps)[int(len(steps) * 0.95)]
+    record_property("ready_ms", ready)
+    record_property("step_ms", [median, late])
+    print(f"ready {ready:.0f} ms; a step painted {median:.1f} ms, at the 95th percentile {late:.1f} ms")
+    assert ready < 5 * 500 and late < 5 * 50
+
+
+_STEPS = """async () => {
+  const found = [];
+  for (const input of document.querySelectorAll('.view input[type=range]'))
+    for (let value = 0; value <= +input.max; value++) {
+      const start = performance.now();
+      input.value = value;
+      input.dispatchEvent(new Event('input'));
+      await new Promise(painted => requestAnimationFrame(() => setTimeout(painted)));
+      found.push(performance.now() - start);
+    }
+  return found;
+}"""

@@ -1,0 +1,17 @@
+"""Every view of the lessons for engineers, at every place of its sliders, says and draws what Python does."""
+
+from __future__ import annotations
+
+import pytest
+from sweeping import compared, lessons, marked, swept
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.parametrize("number", lessons(engineers=True))
+def test_a_page_says_and_draws_what_python_does(opened, number):
+    page = opened(number)
+    assert swept(page) > 0 or not page.made.views
+    compared(page)
+    marked(page)
+    assert page.complaints == []
