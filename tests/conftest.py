@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import made_up
 import pytest
+from chromium_here import CHROMIUM
 from xdist.scheduler import LoadScopeScheduling
 
 
@@ -26,7 +29,18 @@ def writable_root(synthetic_root: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(synthetic_root, tmp_path / "recordings"))
 
 
-SPREAD = {"test_nbval.py", "test_lessons.py"}
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """What starts Debian's Chromium, by `launch` and the like; Playwright itself can be started only once a process."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        lacking = "no Chromium here: the browser tests need Debian's `chromium` package"
+        pytest.fail(lacking, pytrace=False) if os.environ.get("CI") else pytest.skip(lacking)
+    with sync_api.sync_playwright() as playwright:
+        yield playwright.chromium
+
+
+SPREAD = {"test_nbval.py", "test_lessons.py", "test_sweep.py"}
 """Files whose tests take long and share nothing: any worker may take one. Of the others, one takes all."""
 
 
@@ -50,4 +64,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Long tests that any worker can take stand at the end, so that all workers end together; the browser's are the last,
     for Playwright keeps an event loop running, in which no other test could start its own.
     """
-    items.sort(key=lambda item: ("browser" in item.path.parts, item.path.name in SPREAD))
+    items.sort(key=lambda item: (item.get_closest_marker("browser") is not None, item.path.name in SPREAD))

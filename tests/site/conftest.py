@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chromium_here import CHROMIUM, FLAGS
 from opened import Opened, made
-
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    sync_api = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None:
-        lacking = "no Chromium here: the pages' tests need Debian's `chromium` package"
-        pytest.fail(lacking, pytrace=False) if os.environ.get("CI") else pytest.skip(lacking)
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
-        yield started
-        started.close()
+def browser(chromium: Any) -> Iterator[Any]:
+    started = chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
+    yield started
+    started.close()
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ _STATES = """([number, states]) => {
       return [to.a * at('x') + to.e, to.d * at('y') + to.f];
     }) : [];
     const table = [...view.table.querySelectorAll('td, th, caption, div')].map(each => each.textContent);
-    return {said: view.text.textContent, words, places, predicted: view.predicted.innerText, table};
+    return {said: view.text.textContent, words, places, predicted: view.predicted.textContent, table};
   });
 }"""
 

@@ -174,10 +174,9 @@ def _timeline(page: Opened, number: int, view: TimelineView) -> int:
     return len(states)
 
 
-def lessons(engineers: bool) -> list[str]:
-    """The numbers of the core's lessons, or of those for engineers."""
-    numbers = [path.name.partition("_")[0] for path in sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))]
-    return [number for number in numbers if number.endswith("b") is engineers]
+def lessons() -> list[str]:
+    """The numbers of the lessons, the last ones first: they take the longest."""
+    return [path.name.partition("_")[0] for path in sorted(NOTEBOOKS.glob("[0-9]*.ipynb"), reverse=True)]
 
 
 def compared(page: Opened) -> None:
