@@ -382,10 +382,15 @@ def covered(curves: Sequence[Curve], limits: tuple[float, float]) -> dict[Curve,
     found: dict[Curve, dict[float, int]] = {}
     for place, one in enumerate(measured, start=1):
         later = [dict(zip(other.xs, other.ys, strict=True)) for other in measured[place:]]
-        near = {x: sum(abs(math.log(ys[x] / y)) < room for ys in later if x in ys)
+        near = {x: sum(_lies_on(ys[x], y, room) for ys in later if x in ys)
                 for x, y in zip(one.xs, one.ys, strict=True)}  # fmt: skip
         found[one] = {x: count for x, count in near.items() if 0 < count <= MOST_ABOVE}
     return found
+
+
+def _lies_on(one: float, other: float, room: float) -> bool:
+    """Whether two heights are nearer than so much of the axis; a time may be zero, which has no place on it."""
+    return one > 0 < other and abs(math.log(one / other)) < room
 
 
 def _with_gaps(curve: Curve, places: Sequence[float]) -> tuple[list[float], list[float]]:
