@@ -107,6 +107,8 @@ def _time(cost: OperatorCost | None, model: DeviceModel | None) -> OperatorTime 
 
 
 def _limit(call: Call, time: OperatorTime | None, model: DeviceModel | None) -> Limit:
+    if any("nccl" in each.name for each in call.kernels):
+        return "unknown"  # a collective uses few multiprocessors by design
     few = 0 < call.blocks < (model.sm_count or 0) if model is not None else False
     if time is None or not time.known or not time.work_s:
         return "latency" if few else "unknown"
@@ -188,33 +190,33 @@ class Line:
         return self.nbytes / self.time_s if self.time_s else 0.0
 
 
-def by_operator(calls: Iterable[Assessed]) -> list[Line]:
-    """A line for each operator and type, the longest time first."""
-    return _lines(calls, lambda each: _named(each.call))
+def by_operator(calls: Iterable[Assessed], scale: float = 1.0) -> list[Line]:
+    """A line for each operator and type, the longest time first; times are those of the trace times `scale`."""
+    return _lines(calls, lambda each: _named(each.call), scale)
 
 
-def by_module(calls: Iterable[Assessed]) -> list[Line]:
+def by_module(calls: Iterable[Assessed], scale: float = 1.0) -> list[Line]:
     """A line for each module, the longest time first; empty where the trace knows of none."""
-    return _lines((each for each in calls if each.call.module), lambda each: each.call.module)
+    return _lines((each for each in calls if each.call.module), lambda each: each.call.module, scale)
 
 
 def _named(call: Call) -> str:
     return f"{call.name} {call.cost.dtype}" if call.cost is not None else call.name
 
 
-def _lines(calls: Iterable[Assessed], key: Callable[[Assessed], str]) -> list[Line]:
+def _lines(calls: Iterable[Assessed], key: Callable[[Assessed], str], scale: float) -> list[Line]:
     groups: dict[str, list[Assessed]] = {}
     for each in calls:
         groups.setdefault(key(each), []).append(each)
-    return sorted((_line(name, group) for name, group in groups.items()), key=lambda line: -line.time_s)
+    return sorted((_line(name, group, scale) for name, group in groups.items()), key=lambda line: -line.time_s)
 
 
-def _line(name: str, group: Sequence[Assessed]) -> Line:
+def _line(name: str, group: Sequence[Assessed], scale: float) -> Line:
     by_limit = {limit: sum(each.work_s for each in group if each.limit == limit) for limit in LIMITS}
     predicted = [each.predicted_s for each in group]
     known = None if None in predicted else sum(each or 0.0 for each in predicted)
     return Line(
-        name, len(group), sum(each.work_s for each in group), sum(each.flop for each in group),
+        name, len(group), scale * sum(each.work_s for each in group), sum(each.flop for each in group),
         sum(each.nbytes for each in group), known, max(LIMITS, key=lambda limit: by_limit[limit]),
         next((each.call.cost.dtype for each in group if each.call.cost is not None and each.call.cost.matmuls), ""),
     )  # fmt: skip

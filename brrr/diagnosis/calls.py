@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from brrr.counting.cost import OperatorCost
-from brrr.diagnosis.trace_file import Event, Trace
+from brrr.diagnosis.trace_file import TRANSFERS, Event, Trace
 from brrr.diagnosis.work import cost_of
 
 MODULE = "brrr_module: "
@@ -54,7 +54,7 @@ def calls_of(trace: Trace, start_ns: int, end_ns: int, gpu: bool) -> list[Call]:
             if owner is not None:
                 by_launch[event.correlation] = made.setdefault(id(owner[0]), Call(*owner))
     for each in trace.events:
-        if each.on_device and start_ns <= each.start_ns < end_ns:
+        if each.on_device and each.sort not in TRANSFERS and start_ns <= each.start_ns < end_ns:
             call = by_launch.get(each.correlation)
             if call is None:
                 call = made.setdefault(id(each), Call(each, None))
@@ -76,6 +76,8 @@ def _by_own_time(host: Sequence[Event]) -> list[Call]:
             continue
         length = event.end_ns - event.start_ns
         outer = next((made[id(each)] for each in reversed(around) if id(each) in made), None)
+        if outer is not None and cost.flop is None and outer.cost is not None and outer.cost.flop is not None:
+            continue  # a library's own form of the operator around it, of which nobody knows the FLOP
         if outer is not None:
             outer.work_ns -= length
             if _does_all_of(cost, outer.cost):

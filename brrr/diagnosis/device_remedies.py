@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from brrr.core import units
 from brrr.counting.cost import ITEMSIZE, Cost, OperatorCost
@@ -25,20 +26,28 @@ def fusing(found: Evidence) -> Remedy | None:
     """Neighbours of a step become one kernel, which moves less; what is held up by something else is left out."""
     if found.model is None:
         return None
-    now_s = then_s = 0.0
+    now_s = then_s = took_s = 0.0
     a_step = max(1, -(-len(found.calls) // found.steps))
     for first in range(0, len(found.calls), a_step):
         moving = [each for each in found.calls[first : first + a_step] if each.limit in ("memory", "compute")]
-        costs = [each.call.cost for each in moving if each.call.cost is not None]
-        now_s += found.predicted_s(costs)
-        then_s += found.predicted_s(fused_with_attention(costs))
+        for group in _neighbours(moving):
+            costs = [each.call.cost for each in group if each.call.cost is not None]
+            now_s += found.predicted_s(costs)
+            then_s += found.predicted_s(fused_with_attention(costs))
+            took_s += sum(each.work_s for each in group)
     if not then_s < now_s < math.inf:
         return None
-    saved_s = found.split.busy_s * (1 - then_s / now_s)
+    saved_s = took_s * (1 - then_s / now_s)
     why = (
         f"Fused, the operators move less: their work is predicted to take {units.percent(then_s / now_s)} of the time."
     )
     return Remedy("fusion", found.faster(saved_s), why)
+
+
+def _neighbours(calls: Sequence[Assessed]) -> Iterator[list[Assessed]]:
+    """Runs of calls on one stream of one device."""
+    for _, group in groupby(calls, key=lambda each: {(one.device, one.stream) for one in each.call.kernels}):
+        yield list(group)
 
 
 def fused_with_attention(costs: Sequence[OperatorCost]) -> list[OperatorCost]:
@@ -95,7 +104,7 @@ def _changed(
         assert each.call.cost is not None
         now_s, then_s = (found.predicted_s([cost]) for cost in (each.call.cost, change(each.call.cost)))
         saved_s += each.work_s * (1 - min(1.0, then_s / now_s)) if 0 < now_s < math.inf else 0.0
-    share = units.percent(sum(each.work_s for each in calls) / found.wall_s)
+    share = units.percent(found.share * sum(each.work_s for each in calls) / found.wall_s)
     return Remedy(name, found.faster(saved_s), f"{share} {what}.")
 
 
@@ -127,7 +136,7 @@ def strided(found: Evidence) -> Remedy | None:
             saved_s, share_s = saved_s + each.work_s * (1 - 1 / waste), share_s + each.work_s
     if not saved_s:
         return None
-    share = units.percent(share_s / found.wall_s)
+    share = units.percent(found.share * share_s / found.wall_s)
     return Remedy("contiguous", found.faster(saved_s), f"{share} of the time reads tensors with gaps between numbers.")
 
 

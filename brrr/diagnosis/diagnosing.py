@@ -8,6 +8,7 @@ True
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -33,7 +34,7 @@ from brrr.diagnosis.evidence import Evidence
 from brrr.diagnosis.remedies import remedies
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split, split, window
-from brrr.diagnosis.trace_file import Trace, read_trace
+from brrr.diagnosis.trace_file import Trace, TraceFileError, read_trace
 from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.device_model import DeviceModel, Where
 from brrr.roofline.peaks import short
@@ -99,18 +100,42 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     """
     trace = read_trace(path)
     name = next(iter(trace.devices.values()), "")
-    gpu = any(each.on_device for each in trace.events) or bool(name)
-    model = model_for(device if device is not None else name) if device is not None or name else None
+    gpu = any(each.on_device for each in trace.events)
+    if name and not gpu:
+        lost = f"it names {name}, and holds none of its work: what is said is of the host alone"
+        trace = replace(trace, problems=(*trace.problems, lost))
+    trace, several = _of_one_device(trace)
+    model = model_for(device if device is not None else name) if device is not None or (name and gpu) else None
     if model is not None and model.is_gpu != gpu:
         raise ArgumentError("diagnose_trace", "device", device, f"a {'GPU' if gpu else 'CPU'}, as the trace is of one")
     start, end, steps = window(trace)
+    if end <= start:
+        raise TraceFileError(f"{path}: all that it holds took no time")
     found = _diagnosed(trace, (start, end), steps, split(trace, start, end), model, gpu, {})
-    said = [PROFILED, *([UNMARKED] if steps == 1 else [])]
+    said = [PROFILED, *several, *([UNMARKED] if steps == 1 else [])]
     if model is None:
         said.append(f"no figures of {name or 'its device'} are known here: name one with device=, such as 'h200'")
     if not any(each.inputs is not None for each in trace.events if each.sort == "operator"):
         said.append(NO_SHAPES)
-    return replace(found, device=name or "a CPU", source=str(path), notes=(*found.notes, *said))
+    return replace(
+        found,
+        device=name or ("a GPU that the trace does not name" if gpu else "a CPU"),
+        source=str(path),
+        notes=(*found.notes, *said),
+    )
+
+
+def _of_one_device(trace: Trace) -> tuple[Trace, list[str]]:
+    """The trace with the work of its busiest device alone, and a note where there are several."""
+    busy = Counter[int]()
+    for each in trace.events:
+        if each.on_device:
+            busy[each.device] += each.end_ns - each.start_ns
+    if len(busy) < 2:
+        return trace, []
+    chosen = busy.most_common(1)[0][0]
+    kept = tuple(each for each in trace.events if not each.on_device or each.device == chosen)
+    return replace(trace, events=kept), [f"of {len(busy)} devices, device {chosen} counts: it has the most work"]
 
 
 def without_profiler(found: Split, wall_s: float, gpu: bool = True) -> Split:
@@ -152,12 +177,15 @@ def _diagnosed(
     calls = assess(calls_of(trace, *stretch, gpu), model)
     whole = whole if gpu else without_dispatching(whole, sum(each.work_s for each in calls), trace, stretch)
     parts = shares(whole, calls)
+    taken_s = sum(each.work_s for each in calls)
+    scale = whole.busy_s / taken_s if not gpu and taken_s else 1.0  # a CPU's operators take longer under the profiler
     regime: Regime = "unknown" if trace.problems else regime_of(parts, model)
     evidence = Evidence(trace, *stretch, steps, whole, parts, calls, model, gpu, flags)
     helps = () if trace.problems else tuple(remedies(evidence))
     return Diagnosis(
         device="", source="", steps=steps, step_s=whole.wall_s / steps, regime=regime, evidence=_said(regime, evidence),
-        shares=parts, operators=tuple(by_operator(calls)), modules=tuple(by_module(calls)), remedies=helps,
+        shares=parts, operators=tuple(by_operator(calls, scale)), modules=tuple(by_module(calls, scale)),
+        remedies=helps,
         peaks=(model.peaks or find_hardware(model.device)) if model is not None else None,
         peak_share=_peak_share(calls, whole.wall_s, model), problems=trace.problems,
         notes=(f"the roofline's figures are those of {model.device}, {model.origin}",) if model is not None else (),
@@ -175,7 +203,8 @@ def _said(regime: Regime, found: Evidence) -> tuple[str, ...]:
         most = max(idle, key=idle.__getitem__)
         first += f"; of the rest most is {most}, {units.percent(idle[most] / wall_s)}"
     limits = [f"{units.percent(part / busy_s)} {name}" for name, part in parts.work_s.items() if busy_s and part]
-    second = f"What limits its work is, by the roofline: {', '.join(limits)}." if limits else "Nothing was computed."
+    by = "by the roofline" if found.model is not None else "as far as is known"
+    second = f"What limits its work is, {by}: {', '.join(limits)}." if limits else "Nothing was computed."
     if regime == "unknown":
         second += " That is too little to say."
     return f"{first}.", second

@@ -89,8 +89,15 @@ class Evidence:
             return math.inf
         return made.device_s or 0.0
 
+    @property
+    def share(self) -> float:
+        """What a second of a kernel is of the busy time: less than one where kernels of several streams overlap."""
+        total_s = sum(each.work_s for each in self.calls)
+        return min(1.0, self.split.busy_s / total_s) if total_s else 1.0
+
     def faster(self, saved_s: float) -> float:
-        """The gain if the device had so much less to do: what the host takes meanwhile stays."""
+        """The gain if kernels took so much less: what the host takes meanwhile stays."""
+        saved_s = min(saved_s * self.share, 0.98 * self.split.busy_s)
         least = min(self.wall_s, self.host_s) if not self.waits else 0.0
         return self.wall_s / max(self.wall_s - saved_s, least, 1e-12)
 

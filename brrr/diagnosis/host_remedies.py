@@ -20,6 +20,8 @@ FEW = 2
 """Fewer pieces of work a step gain nothing as a CUDA Graph."""
 BESIDE = 3.0
 """Python's time between operators goes with the graph, up to so many times what dispatching and launching take."""
+START_NS = 1_000_000
+"""A launch that takes longer loads a module, or makes the context: no later one does."""
 MANY = 16
 """From so many equal small calls a step on, a loop over what could be one call is suspected."""
 
@@ -28,7 +30,10 @@ def graph(found: Evidence) -> Remedy | None:
     """The host issues one launch in place of many; what Python does besides stays."""
     if not found.gpu or found.shares.kernels < FEW * found.steps or found.waits or found.split.transfer_s:
         return None
-    issuing_s = found.split.idle_s.get("dispatcher", 0.0) + found.split.idle_s.get("launch", 0.0)
+    started = (each.end_ns - each.start_ns for each in found.events if each.sort == "runtime")
+    starting_s = sum(each for each in started if each > START_NS) / 1e9
+    launching_s = max(0.0, found.split.idle_s.get("launch", 0.0) - starting_s)
+    issuing_s = found.split.idle_s.get("dispatcher", 0.0) + launching_s
     idle_s = issuing_s + min(found.split.idle_s.get("Python", 0.0), BESIDE * issuing_s)
     gap_s = found.model.value("gap.graph") if found.model is not None and found.model.has("gap.graph") else GRAPH_GAP_S
     left_s = found.wall_s - idle_s + gap_s * found.shares.kernels
@@ -38,12 +43,13 @@ def graph(found: Evidence) -> Remedy | None:
 
 
 def batch(found: Evidence) -> Remedy | None:
-    """Twice the work for the same overhead, where host or latency is the limit."""
+    """Twice the work for the same overhead, where host or latency is the limit. Loading and copies grow with it."""
     latency_s = found.shares.work_s.get("latency", 0.0)
-    fixed_s = found.wall_s - found.split.busy_s + latency_s
-    if fixed_s < 0.3 * found.wall_s:
+    loading_s = found.split.idle_s.get("data loading", 0.0) + found.flags.get("asleep_s", 0.0)
+    fixed_s = found.wall_s - found.device_s + latency_s - loading_s
+    if not found.split.busy_s or fixed_s < 0.3 * found.wall_s:
         return None
-    doubled_s = found.wall_s + found.split.busy_s - latency_s
+    doubled_s = 2 * found.wall_s - fixed_s
     why = f"{units.percent(fixed_s / found.wall_s)} of the time does not grow with the batch."
     return Remedy("larger batch", 2 * found.wall_s / doubled_s, why)
 
@@ -66,14 +72,15 @@ _READS = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_
 
 
 def loading(found: Evidence) -> Remedy | None:
-    """The next batch is made while this one is computed."""
-    idle_s = found.split.host_s.get("data loading", 0.0) + found.flags.get("asleep_s", 0.0)
-    if not idle_s:
+    """The next batch is made while this one is computed; what the device does meanwhile is no loss."""
+    loaded_s, asleep_s = found.split.idle_s.get("data loading", 0.0), found.flags.get("asleep_s", 0.0)
+    idle_s = min(max(loaded_s, asleep_s), found.wall_s - found.device_s)
+    if idle_s <= 0:
         return None
-    why = (
-        f"The host spends {units.percent(idle_s / found.wall_s)} of the time on the next batch, and nothing else runs."
-    )
-    return Remedy("load in the background", found.wall_s / max(found.wall_s - idle_s, 1e-12), why)
+    share = units.percent(idle_s / found.wall_s)
+    what = "loads the next batch" if loaded_s else "sleeps (for data, a lock, the network)"
+    gain = found.wall_s / max(found.wall_s - idle_s, 0.01 * found.wall_s)
+    return Remedy("load in the background", gain, f"In {share} of the time the host {what}, and the device waits.")
 
 
 def optimiser(found: Evidence) -> Remedy | None:
@@ -137,8 +144,11 @@ def looping(found: Evidence) -> Remedy | None:
     if count < MANY * found.steps or not _picks(found, count):
         return None
     per = count / found.steps
+    alike_s = sum(each.work_s for each in products if each.call.name == name and each.limit in ("latency", "unknown"))
+    idle_s = sum(found.split.idle_s.get(cause, 0.0) for cause in ("dispatcher", "launch", "Python"))
+    saved_s = (1 - 1 / per) * (idle_s + min(alike_s, found.split.busy_s))
     why = f"{name} is called {per:.3g} times a step with equal sizes, on one slice after another."
-    return Remedy("batched", per, why)
+    return Remedy("batched", found.wall_s / max(found.wall_s - saved_s, found.wall_s / per), why)
 
 
 def _picks(found: Evidence, count: int) -> bool:
@@ -156,9 +166,10 @@ def pinning(found: Evidence) -> Remedy | None:
     nbytes = sum(each.nbytes for each in copies)
     if not nbytes:
         return None
-    saved_s = took_s - nbytes / _link(found)
+    alone = min(1.0, found.split.transfer_s / took_s)  # a copy beside a kernel costs nothing
+    saved_s = alone * max(0.0, took_s - nbytes / _link(found))
     why = f"{units.nbytes(nbytes / found.steps)} a step are copied from or to pageable memory."
-    return Remedy("pinned memory", found.wall_s / max(found.wall_s - saved_s, found.device_s - saved_s, 1e-12), why)
+    return Remedy("pinned memory", found.wall_s / (found.wall_s - saved_s), why)
 
 
 def _link(found: Evidence) -> float:
@@ -171,13 +182,12 @@ def _link(found: Evidence) -> float:
 
 
 def keeping(found: Evidence) -> Remedy | None:
-    copies = [each for each in found.events if each.sort in TRANSFERS]
-    took_s = sum(each.end_ns - each.start_ns for each in copies) / 1e9
-    if len(copies) < found.steps or not took_s:
+    alone_s = found.split.transfer_s
+    if not alone_s or _count(found, lambda each: each.sort in TRANSFERS) < found.steps:
         return None
-    share = units.percent(took_s / found.wall_s)
-    why = f"Copies between host and device take {share} of the time: what does not change can stay there."
-    return Remedy("keep on device", found.wall_s / max(found.wall_s - took_s, 1e-12), why)
+    share = units.percent(alone_s / found.wall_s)
+    why = f"In {share} of the time only copies between host and device run: what does not change can stay there."
+    return Remedy("keep on device", found.wall_s / max(found.wall_s - alone_s, 0.01 * found.wall_s), why)
 
 
 def _inside(found: Evidence, spans: Sequence[Event]) -> list[Assessed]:

@@ -6,12 +6,11 @@ what torch compiled meanwhile.
 
 from __future__ import annotations
 
-import copy
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from torch.utils import _pytree
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.measurement import Measurement
 from brrr.diagnosis.calls import MODULE
+from brrr.diagnosis.keeping import kept_as_it_was
 from brrr.diagnosis.trace_file import Trace, read_trace
 from brrr.gpu import GPU
 from brrr.timing import measure
@@ -32,6 +32,8 @@ from brrr.tracing.recording import without_chatter
 
 LOOP = "brrr_loop"
 TRACE_S, MOST_STEPS, FEWEST_STEPS = 0.3, 20, 3
+WARM = 5
+"""Calls until a compiled function must have settled."""
 ASLEEP = 0.2
 """From this share of a step on, a host that computes nothing is said to be asleep."""
 
@@ -64,7 +66,7 @@ def step_of(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], backward:
         results = [each for each in _pytree.tree_leaves(found) if isinstance(each, torch.Tensor) and each.requires_grad]
         if not results:
             raise ArgumentError("diagnose", "backward", True, "a function whose results have gradients")
-        torch.autograd.backward([each.float().sum() for each in results])
+        torch.autograd.backward([(torch.view_as_real(each) if each.is_complex() else each).sum() for each in results])
         return found
 
     return step
@@ -73,7 +75,7 @@ def step_of(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], backward:
 def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s: float) -> Run:
     """Measure and trace a step; `around` is what may hold modules and optimisers whose state is put back."""
     with kept_as_it_was(around) as modules:
-        compiled = _compiled_s()
+        compiled = _warm(step, device)
         measured = measure(step, device="cuda" if device == GPU else "cpu", budget_s=budget_s)
         estimate = measured.period_s or measured.latency_s or measured.host_s
         assert estimate is not None
@@ -101,6 +103,17 @@ def _flags(step: Callable[[], Any], steps: int, device: str) -> dict[str, float]
     if asleep_s > ASLEEP * (time.perf_counter() - began):
         found["asleep_s"] = asleep_s
     return found
+
+
+def _warm(step: Callable[[], Any], device: str) -> float:
+    """Run the step until nothing more is compiled, a few times at most; the seconds spent on compiling so far."""
+    for _ in range(WARM):
+        before = _compiled_s()
+        step()
+        _wait(device)
+        if _compiled_s() == before:
+            break
+    return _compiled_s()
 
 
 def _held_up_s() -> float:
@@ -166,7 +179,7 @@ def _traced(step: Callable[[], Any], steps: int, device: str) -> tuple[Trace, fl
         return read_trace(path), taken_s
 
 
-# ---- modules by name, and their state --------------------------------------------------------------------------------
+# ---- modules by name --------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -194,97 +207,3 @@ def named(modules: Mapping[str, nn.Module]) -> Iterator[None]:
                 stack.callback(module.register_forward_pre_hook(enter(name)).remove)
                 stack.callback(module.register_forward_hook(leave, always_call=True).remove)
         yield
-
-
-@contextmanager
-def kept_as_it_was(around: tuple[Any, ...]) -> Iterator[dict[str, nn.Module]]:
-    """The modules found in or behind some objects, by name; when it is over, all is as before.
-
-    Parameters, buffers, gradients, modes, the state of optimisers, and the state of the random numbers.
-    """
-    roots, optimisers, tensors = _found(around)
-    modules = {
-        f"{type(root).__name__}{'.' * bool(name)}{name}": each for root in roots for name, each in root.named_modules()
-    }
-    held = {id(each): each for each in tensors}
-    for root in roots:
-        held |= {id(each): each for each in (*root.parameters(), *root.buffers())}
-    for optimiser in optimisers:
-        held |= {id(each): each for group in optimiser.param_groups for each in group["params"]}
-    place = _place(held.values())
-    values = [
-        (each, each.detach().to(place, copy=True), each.grad, _copied(each.grad, place))
-        for each in held.values()
-        if each.is_leaf
-    ]
-    states = [(optimiser, copy.deepcopy(optimiser.state_dict())) for optimiser in optimisers]
-    modes = [(each, each.training) for each in modules.values()]
-    devices = [torch.cuda.current_device()] if torch.cuda.is_available() and torch.cuda.is_initialized() else []
-    try:
-        with torch.random.fork_rng(devices=devices):
-            yield modules
-    finally:
-        with torch.no_grad():
-            for each, value, gradient, was in values:
-                each.copy_(value)
-                each.grad = gradient
-                if gradient is not None and was is not None:
-                    gradient.copy_(was)
-        for optimiser, state in states:
-            optimiser.load_state_dict(state)
-        for module, training in modes:
-            module.training = training
-
-
-def _copied(gradient: torch.Tensor | None, place: str | None) -> torch.Tensor | None:
-    return None if gradient is None else gradient.detach().to(place, copy=True)
-
-
-def _place(tensors: Iterable[torch.Tensor]) -> str | None:
-    """Where copies go: beside the tensors, or into the host's memory where a quarter of the GPU's is not enough."""
-    on_gpu = [each for each in tensors if each.is_cuda]
-    nbytes = sum(each.nbytes + (0 if each.grad is None else each.grad.nbytes) for each in on_gpu)
-    return "cpu" if on_gpu and nbytes > torch.cuda.mem_get_info()[0] / 4 else None
-
-
-def _found(around: tuple[Any, ...]) -> tuple[list[nn.Module], list[torch.optim.Optimizer], list[torch.Tensor]]:
-    """Modules, optimisers and tensors among objects, what functions close over, and the names that they use."""
-    roots, optimisers, tensors = [], [], []
-    seen: set[int] = set()
-    waiting = list(_pytree.tree_leaves(around))
-    while waiting:
-        each = waiting.pop()
-        if id(each) in seen:
-            continue
-        seen.add(id(each))
-        if isinstance(each, nn.Module):
-            roots.append(each)
-        elif isinstance(each, torch.optim.Optimizer):
-            optimisers.append(each)
-        elif isinstance(each, torch.Tensor):
-            tensors.append(each)
-        else:
-            waiting += _pytree.tree_leaves(_behind(each))
-    return roots, optimisers, tensors
-
-
-def _behind(each: Any) -> list[Any]:
-    """What a function reaches: its object, its closure, its defaults, the global names in its code; or an object."""
-    wanted = (nn.Module, torch.optim.Optimizer, torch.Tensor)
-    function = getattr(each, "__func__", each)
-    code = getattr(function, "__code__", None)
-    if code is None:  # functools.partial, or an object that holds them, as a trainer does
-        held = [*each.args, each.func] if hasattr(each, "func") else list(getattr(each, "__dict__", {}).values())
-        return [value for value in held if isinstance(value, wanted) or hasattr(value, "__code__")]
-    cells = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
-    names = [function.__globals__[name] for name in code.co_names if name in function.__globals__]
-    return [getattr(each, "__self__", None), *cells, *(function.__defaults__ or ()),
-            *(value for value in names if isinstance(value, wanted))]  # fmt: skip
-
-
-def _filled(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return False
-    return True

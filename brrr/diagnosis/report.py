@@ -157,7 +157,8 @@ def _row(line: Line, found: Diagnosis) -> tuple[str, ...]:
     step_s = line.time_s / found.steps
     return (
         units.seconds(step_s), units.percent(step_s / found.step_s), f"{line.calls / found.steps:.3g}", line.name,
-        units.quantity(line.flop_per_s, "FLOP/s") if line.flop else "", units.quantity(line.bytes_per_s, "B/s"),
+        units.quantity(line.flop_per_s, "FLOP/s") if line.flop else "",
+        units.quantity(line.bytes_per_s, "B/s") if line.nbytes else "",
         "" if line.predicted_s is None else units.seconds(line.predicted_s / found.steps), line.limit,
     )  # fmt: skip
 

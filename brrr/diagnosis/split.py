@@ -20,7 +20,7 @@ CAUSES = ("data loading", "transfer", "synchronisation", "allocation", "launch",
 """Why a device is idle, by what the host does meanwhile: the first of these that it does."""
 LOADING = ("enumerate(DataLoader)", "DataLoader")
 ALLOCATING = ("Malloc", "Free", "HostAlloc", "HostRegister", "MemPool", "MemGetInfo")
-WAITING = ("Synchronize", "cudaEventQuery", "StreamWait")
+WAITING = ("Synchronize",)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def window(trace: Trace, marked: str = "ProfilerStep#") -> tuple[int, int, int]:
     if steps:  # the host may be ahead: what it issued in the steps belongs to them
         start, end = min(each.start_ns for each in steps), max(each.end_ns for each in steps)
         issued = [work[each.correlation] for each in launches if start <= each.start_ns < end]
-        return start, max([end, *issued]), len(steps)
+        return start, max([end, *issued]), len({each.name for each in steps})
     inside = launches or [each for each in trace.events if each.sort != "profiler"] or list(trace.events)
     first, last = min(each.start_ns for each in inside), max(each.end_ns for each in inside)
     around = [each for each in trace.events if each.sort == "operator" and each.start_ns <= first < each.end_ns]

@@ -114,8 +114,15 @@ def read_trace(path: Path | str) -> Trace:
             f"{path}: holds no events of torch's profiler; expected what profile.export_chrome_trace() writes"
         )
     found.sort(key=lambda each: (each.start_ns, -each.end_ns))
-    devices = {int(each.get("id", 0)): str(each.get("name", "")) for each in header.get("deviceProperties") or ()}
+    devices = {}
+    for number, each in enumerate(_listed(header.get("deviceProperties"))):
+        with contextlib.suppress(TypeError, ValueError):
+            devices[int(each.get("id", number))] = str(each.get("name", ""))
     return Trace(tuple(found), devices, (*problems, *broken(found)))
+
+
+def _listed(devices: Any) -> list[Mapping[str, Any]]:
+    return [each for each in devices if isinstance(each, dict)] if isinstance(devices, list) else []
 
 
 def _pieces(path: Path) -> Iterator[str]:
@@ -124,9 +131,13 @@ def _pieces(path: Path) -> Iterator[str]:
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
         file.seek(0)
-        unzip = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress if zipped else bytes
+        unzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
         while data := file.read(CHUNK):
-            yield decode(unzip(data))
+            text = decode(unzip.decompress(data) if zipped else data)
+            while zipped and unzip.unused_data:  # several files zipped one behind another
+                data, unzip = unzip.unused_data, zlib.decompressobj(zlib.MAX_WBITS | 16)
+                text += decode(unzip.decompress(data))
+            yield text
 
 
 def _objects(pieces: Iterator[str], header: dict[str, Any], problems: list[str]) -> Iterator[Mapping[str, Any]]:
@@ -191,7 +202,7 @@ def _event(raw: Mapping[str, Any], kept: dict[str, Inputs]) -> Event | None:
             return Event(name, kind, start, end, 0, where, stream, correlation, blocks, nbytes)
         thread, correlation = _whole(raw.get("tid")), int(args.get("correlation", 0))
         return Event(name, _HOST[category], start, end, thread, correlation=correlation, inputs=_inputs(args, kept))
-    except (KeyError, TypeError, ValueError, OverflowError):
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         return None
 
 

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from torch.utils import _pytree
 
-from brrr.diagnosis.live import kept_as_it_was, step_of
+from brrr.diagnosis.keeping import kept_as_it_was
+from brrr.diagnosis.live import step_of
 from brrr.diagnosis.report import Diagnosis, Tried
 from brrr.gpu import GPU
 from brrr.gpu.precision import float32_products
@@ -48,9 +49,12 @@ def _one(
     device: str, budget_s: float,
 ) -> Tried:  # fmt: skip
     plain = step_of(fn, args, kwargs, backward)
+    exact = _seeded(plain)
+    if not exact:
+        return Tried(name, None, None, None, None, "not applied: the step returns no tensor to compare")
     try:
         with apply(fn, args, kwargs, backward, device) as other:
-            change = _difference(_seeded(plain), _seeded(other))
+            change = _difference(exact, _seeded(other))
             allowed = TOLERANCES.get(name, TOLERANCES["exact"])
             if change is None:
                 return Tried(name, None, None, None, None, "refused: there is no result to compare")

@@ -92,7 +92,9 @@ def _arguments(schema: Any, inputs: Inputs) -> tuple[list[Any], dict[str, Any]]:
         value = _value(
             argument, *(part[place] for part in (inputs.sizes, inputs.strides, inputs.types, inputs.numbers))
         )
-        if argument.kwarg_only:
+        if argument.kwarg_only and argument.name == "device":
+            kwargs["device"] = "meta"  # what makes a tensor makes a description
+        elif argument.kwarg_only:
             if value is not None and argument.name in ("dtype", "alpha", "beta", "value"):
                 kwargs[argument.name] = value
         else:

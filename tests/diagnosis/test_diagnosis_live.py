@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -98,6 +99,91 @@ def test_what_an_object_holds_is_put_back_too() -> None:
     weights = trainer.model.weight.detach().clone()
     quick(trainer.step)
     assert torch.equal(trainer.model.weight, weights) and trainer.model.weight.grad is None
+
+
+class Slotted:
+    __slots__ = ("model", "opts")
+
+    def __init__(self) -> None:
+        self.model = nn.Linear(4, 4)
+        self.opts = [torch.optim.SGD(self.model.parameters(), lr=0.1)]
+
+    def step(self) -> None:
+        trained(self.model, self.opts[0])
+
+
+def trained(model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+    model(torch.ones(2, 4)).sum().backward()
+    optimiser.step()
+
+
+MODELS = [nn.Linear(4, 4)]
+OPTIMISERS = {"one": torch.optim.SGD(MODELS[0].parameters(), lr=0.1)}
+
+
+def by_globals() -> None:
+    trained(MODELS[0], OPTIMISERS["one"])
+
+
+def by_another() -> Any:
+    return (lambda: by_globals())()
+
+
+def by_default(*, model: nn.Module = MODELS[0], optimiser: Any = OPTIMISERS["one"]) -> None:
+    trained(model, optimiser)
+
+
+@pytest.mark.parametrize("kind", ["slots", "inside", "globals", "another", "default"])
+def test_wherever_a_model_is_held_it_is_put_back(kind: str) -> None:
+    slotted, outer = Slotted(), type("Outer", (), {})()
+    outer.inner = slotted
+    step, model = {
+        "slots": (slotted.step, slotted.model), "inside": (lambda: outer.inner.step(), slotted.model),
+        "globals": (by_globals, MODELS[0]), "another": (by_another, MODELS[0]), "default": (by_default, MODELS[0]),
+    }[kind]  # fmt: skip
+    before = model.weight.detach().clone()
+    quick(step)
+    assert torch.equal(model.weight, before) and model.weight.grad is None
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of")
+def test_random_numbers_schedules_and_buffers_are_put_back() -> None:
+    model = nn.Linear(4, 4)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.StepLR(optimiser, 1)
+    model.register_buffer("count", torch.zeros(()))
+    generator = torch.Generator().manual_seed(3)
+
+    def step() -> torch.Tensor:
+        schedule.step()
+        model.count = model.count + 1
+        return torch.randn(8, generator=generator) + torch.randn(8) + model(torch.ones(4)).sum() + random.random()
+
+    states = torch.get_rng_state(), generator.get_state(), random.getstate(), schedule.last_epoch
+    quick(step)
+    assert torch.equal(torch.get_rng_state(), states[0]) and torch.equal(generator.get_state(), states[1])
+    assert (random.getstate(), schedule.last_epoch) == states[2:] and model.count == 0
+
+
+def test_arguments_that_cannot_be_written_are_left_alone() -> None:
+    """An expanded tensor, one made in inference mode, and one that a graph of the user's still needs."""
+    model, x = nn.Linear(64, 64), torch.randn(32, 64)
+    quick(lambda a: a * 2, torch.randn(1, 64).expand(32, 64))
+    with torch.inference_mode():
+        made = torch.randn(32, 64)
+    quick(torch.relu, made)
+    kept = model(x).pow(2).sum()
+    quick(model, x)
+    kept.backward()
+    with pytest.raises(ArgumentError, match="call it once first"):
+        quick(nn.LazyLinear(8), x)
+
+
+def test_a_librarys_own_operator_is_not_lost() -> None:
+    """A convolution's work is done by an operator of oneDNN's, whose FLOP nobody knows."""
+    found = quick(nn.Conv2d(16, 16, 3), torch.randn(4, 16, 32, 32))
+    line = next(line for line in found.operators if "convolution" in line.name)
+    assert line.time_s > 0.5 * sum(each.time_s for each in found.operators) and line.flop_per_s < 2e12
 
 
 def test_the_operators_stand_under_the_roof() -> None:

@@ -8,13 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from traces import Maker, plain, predicted_us
 
 from brrr.cli.diagnose import main
 from brrr.core.errors import ArgumentError
 from brrr.diagnosis.diagnosing import diagnose_trace
 from brrr.diagnosis.report import Diagnosis
-from brrr.diagnosis.trace_file import TraceFileError, read_trace
+from brrr.diagnosis.trace_file import Inputs, TraceFileError, read_trace
+from brrr.diagnosis.work import cost_of
 
 Build = Callable[[Maker], None]
 LARGE = plain(2**26)
@@ -179,7 +181,82 @@ def test_what_is_well_needs_nothing(tmp_path: Path) -> None:
     assert "No remedy" in diagnosis(tmp_path, product).text
 
 
-def test_a_kernel_that_a_compiler_made_counts_by_its_bytes(tmp_path: Path) -> None:
+def test_streams_that_overlap_gain_no_more_than_there_is(tmp_path: Path) -> None:
+    def four(made: Maker) -> None:
+        relu(made, 4)
+
+    found = diagnosis(tmp_path, four)
+    events = json.loads((tmp_path / "trace.json").read_text(encoding="utf-8"))
+    kernels = [each for each in events["traceEvents"] if each["cat"] == "kernel"]
+    for place, each in enumerate(kernels):
+        each["args"]["stream"] = place % 4
+        each["ts"] = kernels[place - place % 4]["ts"]
+    (tmp_path / "four.json").write_text(json.dumps(events), encoding="utf-8")
+    beside = diagnose_trace(tmp_path / "four.json")
+    assert all(each.gain < 5 for each in (*found.remedies, *beside.remedies))
+    assert "fusion" not in [each.name for each in beside.remedies]
+
+
+def test_what_happens_beside_the_work_costs_nothing(tmp_path: Path) -> None:
+    """Loading while the device works, and large products in a loop: neither is a fault."""
+
+    def hidden(made: Maker) -> None:
+        product(made)
+        began = made.now
+        made.host(1000)
+        made.span("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", began)
+
+    def many(made: Maker) -> None:
+        for _ in range(20):
+            made._add("cpu_op", "aten::select", made.now, 2.0)
+            product(made)
+
+    assert diagnosis(tmp_path, hidden).remedies == () == diagnosis(tmp_path, many, steps=3).remedies
+
+
+def test_steps_without_work_need_no_larger_batch(tmp_path: Path) -> None:
+    found = diagnosis(tmp_path, lambda made: made.host(100), wait=False)
+    assert found.remedies == () and found.regime == "unknown" and "holds none of its work" in found.problems[0]
+
+
+def test_of_several_devices_the_busiest_counts(tmp_path: Path) -> None:
+    made = Maker()
+    for _ in range(10):
+        relu(made)
+    for number, each in enumerate(event for event in made.events if event["cat"] == "kernel"):
+        each["args"]["device"] = number % 2 and 1
+    found = diagnose_trace(made.write(tmp_path / "two.json"))
+    assert any("of 2 devices" in each for each in found.notes) and found.parts["memory"] < 0.6 * found.step_s
+
+
+def test_a_collective_is_not_called_latency(tmp_path: Path) -> None:
+    name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+    found = diagnosis(tmp_path, lambda made: made.work("record_param_comms", LARGE, us=500.0, blocks=24, kernel=name))
+    assert found.regime == "unknown"
+
+
+def test_a_factory_makes_a_description() -> None:
+    """A trace may hold one of 60 GB; and no random number is drawn."""
+    state = torch.get_rng_state()
+    made = Inputs(((),) * 5, ((),) * 5, ("ScalarList", "", "", "", ""), ("[500000, 500000]", "", "", "", ""))
+    found = cost_of("aten::ones", made)
+    assert found is None or found.bytes == 4 * 500000**2
+    cost_of("aten::randn", made)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("wrong", [{"args": [1]}, {"args": "x"}, {"args": {"stream": "default"}}])
+def test_a_damaged_event_and_header_are_left_out(tmp_path: Path, wrong: dict[str, object]) -> None:
+    path = saved(tmp_path)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["traceEvents"].append({"ph": "X", "cat": "kernel", "name": "k", "ts": 1.0, "dur": 1.0, **wrong})
+    for devices in ({}, ["H200"], [{"id": "x"}], None):
+        content["deviceProperties"] = devices
+        path.write_text(json.dumps(content), encoding="utf-8")
+        assert "a GPU that the trace does not name" in diagnose_trace(path).text
+
+
+def test_a_device_without_the_short_type_counts_by_its_bytes(tmp_path: Path) -> None:
     """Two inputs and a result of 2^26 float32 in 200 µs: 4 TB/s."""
     name = "triton_poi_fused_add_cos_0"
     found = diagnosis(tmp_path, lambda made: made.work(name, LARGE, LARGE, LARGE, us=200.0, kernel=name))
@@ -324,6 +401,10 @@ def test_the_command_prints_text_json_and_a_page(tmp_path: Path, capsys: pytest.
     assert found["regime"] == "overhead" and sum(found["parts_s"].values()) == pytest.approx(found["step_s"])
     html = page.read_text(encoding="utf-8")
     assert "<svg" in html and "overhead-bound" in html and "http" not in html and "href=" not in html
+    assert main([str(path), "--json", "--html", str(page)]) == 0, "options may stand behind the path"
+    assert json.loads(capsys.readouterr().out)["regime"] == "overhead"
+    assert main([str(path), "--html", str(tmp_path / "none" / "page.html")]) == 2
+    assert "a folder that exists" in capsys.readouterr().err
     assert main([str(tmp_path / "missing.json")]) == 2 and "cannot be read" in capsys.readouterr().err
 
 
@@ -337,3 +418,18 @@ def test_a_script_is_run_as_python_would(tmp_path: Path, capfd: pytest.CaptureFi
     assert main([str(script), "7"]) == 0
     said = capfd.readouterr().out
     assert "ended __main__" in said and "mm float32" in said
+
+
+def test_a_script_that_fails_is_diagnosed_as_far_as_it_came(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for ending, said in (("raise KeyError('mine')", "KeyError: 'mine'"), ("sys.exit(3)", "SystemExit: 3")):
+        Path("fails.py").write_text(
+            f"import os, sys, torch\nos.chdir('/')\ntorch.ones(64, 64) @ torch.ones(64, 64)\n{ending}\n",
+            encoding="utf-8",
+        )
+        assert main(["--html", "page.html", "fails.py"]) == 1
+        found = capfd.readouterr()
+        assert "mm float32" in found.out and said in found.err and Path("page.html").exists()
+    assert Path.cwd() == tmp_path

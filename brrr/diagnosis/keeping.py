@@ -1,0 +1,176 @@
+"""What a program holds, put back as it was: weights, buffers, gradients, modes, optimisers, random numbers."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from brrr.core.errors import ArgumentError
+
+LARGEST = 20_000
+"""So many objects are looked at behind a function, no more."""
+FOREIGN = ("builtins", "torch", "numpy", "types", "functools", "threading", "logging", "_io", "re", "pathlib", "brrr")
+"""Objects of these packages are not looked into, but for those named."""
+
+
+@contextmanager
+def kept_as_it_was(around: tuple[Any, ...]) -> Iterator[dict[str, nn.Module]]:
+    """The modules found in or behind some objects, by name; when it is over, what was found is as before.
+
+    Parameters, buffers, gradients, modes, what optimisers, schedulers and scalers hold, generators, the random numbers
+    of torch, numpy and Python, whether gradients are on, and the number of threads. ArgumentError for a lazy module.
+    """
+    roots, stateful, tensors, generators = _found(around)
+    modules = {
+        f"{type(root).__name__}{'.' * bool(name)}{name}": each for root in roots for name, each in root.named_modules()
+    }
+    held = {id(each): each for each in tensors}
+    for root in roots:
+        held |= {id(each): each for each in (*root.parameters(), *root.buffers())}
+    for each in stateful:
+        held |= {id(one): one for group in getattr(each, "param_groups", ()) for one in group["params"]}
+    if any(nn.parameter.is_lazy(each) for each in held.values()):
+        raise ArgumentError(
+            "diagnose", "fn", "a lazy module", "a module whose parameters are there: call it once first"
+        )
+    place = _place(held.values())
+    back: list[Callable[[], Any]] = [_tensor_back(each, place) for each in held.values()]
+    back += [_module_back(each) for each in modules.values()]
+    back += [_state_back(each) for each in stateful]
+    back += [partial(each.set_state, each.get_state()) for each in generators]
+    back += [partial(random.setstate, random.getstate()), partial(np.random.set_state, np.random.get_state())]
+    back += [partial(torch.set_grad_enabled, torch.is_grad_enabled())]
+    back += [partial(torch.set_num_threads, torch.get_num_threads())]
+    devices = [torch.cuda.current_device()] if torch.cuda.is_available() and torch.cuda.is_initialized() else []
+    try:
+        with torch.random.fork_rng(devices=devices):
+            yield modules
+    finally:
+        for each in reversed(back):
+            with suppress(Exception):  # one that cannot be put back keeps none of the others from it
+                each()
+
+
+def _tensor_back(each: torch.Tensor, place: str | None) -> Callable[[], None]:
+    """Puts a tensor's numbers and gradient back, and touches neither where nothing has changed."""
+    value, wanted = each.detach().to(place, copy=True), each.requires_grad
+    gradient = each.grad if each.is_leaf else None
+    was = None if gradient is None else gradient.detach().to(place, copy=True)
+
+    def back() -> None:
+        with torch.no_grad():
+            if each.shape != value.shape or not torch.equal(each.detach().to(value.device), value):
+                each.resize_(value.shape).copy_(value) if each.shape != value.shape else each.copy_(value)
+            if each.is_leaf:
+                each.grad = gradient
+                each.requires_grad_(wanted)
+            if gradient is not None and was is not None:
+                gradient.copy_(was)
+
+    return back
+
+
+def _module_back(module: nn.Module) -> Callable[[], None]:
+    """Puts a module's mode back, and the very parameters and buffers that it had."""
+    training, parameters, buffers = module.training, dict(module._parameters), dict(module._buffers)
+
+    def back() -> None:
+        module.training = training
+        for held, was in ((module._parameters, parameters), (module._buffers, buffers)):
+            held.clear()
+            held.update(was)  # type: ignore[arg-type]
+
+    return back
+
+
+def _state_back(each: Any) -> Callable[[], None]:
+    state = copy.deepcopy(each.state_dict())
+    return lambda: each.load_state_dict(state)
+
+
+def _place(tensors: Iterable[torch.Tensor]) -> str | None:
+    """Where copies go: beside the tensors, or into the host's memory where a quarter of the GPU's is not enough."""
+    on_gpu = [each for each in tensors if each.is_cuda]
+    nbytes = sum(each.nbytes for each in on_gpu)
+    return "cpu" if on_gpu and 2 * nbytes > torch.cuda.mem_get_info()[0] / 4 else None
+
+
+def _found(
+    around: tuple[Any, ...],
+) -> tuple[list[nn.Module], list[Any], list[torch.Tensor], list[torch.Generator]]:
+    """Modules, what keeps a state, tensors and generators: among objects, and behind functions and objects."""
+    roots: list[nn.Module] = []
+    stateful: list[Any] = []
+    tensors: list[torch.Tensor] = []
+    generators: list[torch.Generator] = []
+    seen: dict[int, Any] = {}
+    waiting: list[Any] = [around]
+    while waiting and len(seen) < LARGEST:
+        each = waiting.pop()
+        if id(each) in seen:
+            continue
+        seen[id(each)] = each  # kept, so that no other gets its number
+        if isinstance(each, nn.Module):
+            roots.append(each)
+        elif isinstance(each, torch.Tensor):
+            tensors.append(each)
+        elif isinstance(each, torch.Generator):
+            generators.append(each)
+        elif isinstance(each, torch.optim.Optimizer) or _keeps_state(each):
+            stateful.append(each)
+        else:
+            waiting += _behind(each)
+    return roots, stateful, tensors, generators
+
+
+def _keeps_state(each: Any) -> bool:
+    """A scheduler, a gradient scaler and their like."""
+    mine = type(each).__module__.startswith("torch.") and not isinstance(each, type)
+    return mine and hasattr(each, "state_dict") and hasattr(each, "load_state_dict")
+
+
+def _behind(each: Any) -> list[Any]:
+    """What a container, a function or an object of the user's own holds."""
+    if isinstance(each, Mapping):
+        return list(each.values())
+    if isinstance(each, list | tuple | set | frozenset):
+        return list(each)
+    if isinstance(each, MethodType):
+        return [each.__self__, each.__func__]
+    if isinstance(each, FunctionType):
+        return _of_function(each)
+    if hasattr(each, "func") and hasattr(each, "args"):  # functools.partial
+        return [each.func, each.args, getattr(each, "keywords", None)]
+    if isinstance(each, type | ModuleType | BuiltinFunctionType | CodeType):
+        return []
+    if type(each).__module__.partition(".")[0] in FOREIGN:
+        return []
+    slots = [name for kind in type(each).__mro__ for name in getattr(kind, "__slots__", ())]
+    return [*getattr(each, "__dict__", {}).values(), *(getattr(each, name, None) for name in slots)]
+
+
+def _of_function(function: FunctionType) -> list[Any]:
+    """Its closure, its defaults, and the globals that it, or a function written in it, names."""
+    if function.__module__ is not None and function.__module__.partition(".")[0] in FOREIGN:
+        return []
+    names: set[str] = set()
+    codes: list[Any] = [function.__code__]
+    while codes:
+        code = codes.pop()
+        names |= set(code.co_names)
+        codes += [each for each in code.co_consts if isinstance(each, CodeType)]
+    cells = []
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # not filled yet
+            cells.append(cell.cell_contents)
+    globals_ = [function.__globals__[name] for name in sorted(names) if name in function.__globals__]
+    return [*cells, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values(), *globals_]
