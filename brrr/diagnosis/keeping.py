@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -55,9 +56,14 @@ def kept_as_it_was(around: tuple[Any, ...]) -> Iterator[dict[str, nn.Module]]:
         with torch.random.fork_rng(devices=devices):
             yield modules
     finally:
+        lost = []
         for each in reversed(back):
-            with suppress(Exception):  # one that cannot be put back keeps none of the others from it
+            try:
                 each()
+            except Exception as error:  # one that cannot be put back keeps none of the others from it
+                lost.append(str(error).partition("\n")[0] or type(error).__name__)
+        if lost:
+            warnings.warn(f"diagnose: not all is as it was: {'; '.join(dict.fromkeys(lost))}", stacklevel=2)
 
 
 def _tensor_back(each: torch.Tensor, place: str | None) -> Callable[[], None]:

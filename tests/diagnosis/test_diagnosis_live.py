@@ -179,6 +179,19 @@ def test_arguments_that_cannot_be_written_are_left_alone() -> None:
         quick(nn.LazyLinear(8), x)
 
 
+def test_what_cannot_be_put_back_is_told_and_the_rest_is_put_back() -> None:
+    class Refuses(torch.optim.SGD):
+        def load_state_dict(self, state_dict: Any) -> None:
+            raise RuntimeError("mine cannot")
+
+    model = nn.Linear(4, 4)
+    optimiser = Refuses(model.parameters(), lr=0.1)
+    before = model.weight.detach().clone()
+    with pytest.warns(UserWarning, match="not all is as it was: mine cannot"):
+        quick(lambda: trained(model, optimiser))
+    assert torch.equal(model.weight, before)
+
+
 def test_a_librarys_own_operator_is_not_lost() -> None:
     """A convolution's work is done by an operator of oneDNN's, whose FLOP nobody knows."""
     found = quick(nn.Conv2d(16, 16, 3), torch.randn(4, 16, 32, 32))
