@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from brrr.diagnosis.diagnosing import diagnose
 from tools.diagnosis import judge, truth
 from tools.diagnosis.faults import FAULTS, HEALTHY, REMEDIES
-from tools.diagnosis.workloads import WORKLOADS, Workload
+from tools.diagnosis.workloads import UNSEEN, WORKLOADS, Workload
 
 BY_HAND = ("attention", "decode")
 """A GPU's kernels keep their scores on the chip; counted on a description, they are written and read."""
@@ -43,12 +43,13 @@ def counted(each: Workload, which: str) -> tuple[int, int]:
 
 
 def test_names_are_unique_and_there_are_enough() -> None:
-    assert len(WORKLOADS) == len({each.name for each in WORKLOADS}) >= 60
+    assert len({each.name for each in (*WORKLOADS, *UNSEEN)}) == len(WORKLOADS) + len(UNSEEN)
+    assert len(WORKLOADS) >= 60
     assert len(FAULTS) == len({each.name for each in FAULTS}) >= 20 and len(HEALTHY) >= 5
     assert {name for each in FAULTS for name in each.remedies} <= set(REMEDIES)
 
 
-@pytest.mark.parametrize("each", WORKLOADS, ids=lambda each: each.name)
+@pytest.mark.parametrize("each", [*WORKLOADS, *UNSEEN], ids=lambda each: each.name)
 def test_the_changes_are_what_they_say(each: Workload) -> None:
     """As many FLOP within a tenth; fewer bytes, or at least 1.6 times as many; twice the batch is more work."""
     flop, nbytes = counted(each, "sizes")

@@ -1,6 +1,7 @@
 """`brrr.diagnose` on each workload and fault, held against the truth that `truth.py` measured.
 
 python -m tools.diagnosis.judge workloads truth.csv     # on a GPU: regime by regime
+python -m tools.diagnosis.judge unseen unseen.csv
 python -m tools.diagnosis.judge faults faults.csv       # remedies and their gains
 """
 
@@ -10,6 +11,7 @@ import csv
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -18,7 +20,7 @@ from brrr.core.errors import BrrrError
 from brrr.diagnosis.diagnosing import diagnose
 from brrr.diagnosis.report import Diagnosis
 from tools.diagnosis.faults import FAULTS, HEALTHY
-from tools.diagnosis.workloads import WORKLOADS, Call
+from tools.diagnosis.workloads import UNSEEN, WORKLOADS, Call, Workload
 
 Rows = Sequence[Mapping[str, str]]
 Row = dict[str, object]
@@ -26,10 +28,10 @@ NEAR = 0.15
 """A predicted gain is right within so much of the true one."""
 
 
-def of_workloads(rows: Rows, device: str) -> Iterator[Row]:
+def of_workloads(rows: Rows, device: str, workloads: Sequence[Workload] = WORKLOADS) -> Iterator[Row]:
     """Each workload's regime by the diagnosis and by the truth, and how long the diagnosis took."""
     true = {row["workload"]: row["regime"] for row in rows}
-    for each in WORKLOADS:
+    for each in workloads:
         if each.name in true:
             found, took_s = _diagnosed(each.call("sizes", device), device)
             regime = found.regime if isinstance(found, Diagnosis) else str(found)
@@ -70,19 +72,25 @@ def _diagnosed(call: Call, device: str) -> tuple[Diagnosis | str, float]:
 
 def main(argv: Sequence[str], device: str = "cuda") -> int:
     """Print the table and the shares; 2 for anything that is not understood."""
-    judges: Mapping[str, Callable[[Rows, str], Iterator[Row]]] = {"workloads": of_workloads, "faults": of_faults}
+    judges: Mapping[str, Callable[[Rows, str], Iterator[Row]]] = {
+        "workloads": of_workloads, "unseen": partial(of_workloads, workloads=UNSEEN), "faults": of_faults
+    }  # fmt: skip
     if len(argv) != 2 or argv[0] not in judges:
         print(__doc__, file=sys.stderr)
         return 2
     with Path(argv[1]).open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    made = list(judges[argv[0]](rows, device))
+    made: list[Row] = []
+    for row in judges[argv[0]](rows, device):
+        writer = csv.DictWriter(sys.stdout, list(row), lineterminator="\n")
+        if not made:
+            writer.writeheader()
+        writer.writerow(row)
+        sys.stdout.flush()  # what was judged is kept where the run ends early
+        made.append(row)
     if not made:
         print(f"{argv[1]}: none of its rows is one of the {argv[0]}", file=sys.stderr)
         return 2
-    writer = csv.DictWriter(sys.stdout, list(made[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(made)
     for what in ("right", "near"):
         if what in made[0]:
             print(f"{what}: {sum(bool(row[what]) for row in made)} of {len(made)}", file=sys.stderr)

@@ -1,6 +1,7 @@
 """The regime of each workload and the gain of each remedy, by intervention: torch alone, no model, nothing of `brrr`.
 
 python -m tools.diagnosis.truth workloads > truth.csv    # on a GPU; seconds a call, and the regime
+python -m tools.diagnosis.truth unseen > unseen.csv
 python -m tools.diagnosis.truth faults > faults.csv
 
 The first of these that holds is the regime:
@@ -17,12 +18,12 @@ import csv
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
 
 from tools.diagnosis.faults import FAULTS, HEALTHY
-from tools.diagnosis.workloads import WORKLOADS, Call, Workload, graph_of
+from tools.diagnosis.workloads import UNSEEN, WORKLOADS, Call, Workload, graph_of
 
 GAIN, FREE = 1.3, 1.15
 ROUNDS, ROUND_S = 9, 0.02
@@ -75,7 +76,18 @@ def _wait() -> None:
 
 
 def of_workload(each: Workload) -> dict[str, object]:
-    """One workload's times and regime."""
+    """One workload's times and regime; "failed" and why, where it cannot be run."""
+    try:
+        return _measured(each)
+    except RuntimeError as error:
+        cells = (each.name, *[""] * (len(COLUMNS) - 2), f"failed: {str(error).splitlines()[0]}")
+        return dict(zip(COLUMNS, cells, strict=True))
+
+
+COLUMNS = ("workload", "eager_s", "graph_s", "other", "other_s", "wider_s", "regime")
+
+
+def _measured(each: Workload) -> dict[str, object]:
     other = "fewer" if each.fewer is not None else "more"
     calls = {which: each.call(which) for which in ("sizes", other, "wider")}
     made = {"eager": calls["sizes"]}
@@ -84,16 +96,18 @@ def of_workload(each: Workload) -> dict[str, object]:
     fewer = times["sizes"] / times["fewer"] if other == "fewer" else times["more"] / times["sizes"]
     wider = times["wider"] / times["sizes"]
     found = regime(times["eager"], times["sizes"], fewer, wider)
-    return {
-        "workload": each.name, "eager_s": times["eager"], "graph_s": times["sizes"], "other": other,
-        "other_s": times[other], "wider_s": times["wider"], "regime": found,
-    }  # fmt: skip
+    cells = (each.name, times["eager"], times["sizes"], other, times[other], times["wider"], found)
+    return dict(zip(COLUMNS, cells, strict=True))
 
 
 def of_faults() -> Iterator[dict[str, object]]:
     """Each fault's times with and without it, and those of the healthy steps."""
     for each in FAULTS:
-        times = together({which: each.call(which) for which in ("faulty", "mended")})
+        try:
+            times = together({which: each.call(which) for which in ("faulty", "mended")})
+        except RuntimeError as error:
+            yield _row(each.name, f"failed: {str(error).splitlines()[0]}", "", "", "")
+            continue
         faulty_s, mended_s = times["faulty"], times["mended"]
         yield _row(each.name, "|".join(each.remedies), faulty_s, mended_s, faulty_s / mended_s)
     for name, build in HEALTHY.items():
@@ -107,10 +121,14 @@ def _row(*cells: object) -> dict[str, object]:
 
 def main(argv: Sequence[str]) -> int:
     """Print the table asked for; 2 for anything else."""
-    if list(argv) not in (["workloads"], ["faults"]):
+    tables: dict[str, Callable[[], Iterable[dict[str, object]]]] = {
+        "workloads": lambda: map(of_workload, WORKLOADS), "unseen": lambda: map(of_workload, UNSEEN),
+        "faults": of_faults,
+    }  # fmt: skip
+    if len(argv) != 1 or argv[0] not in tables:
         print(__doc__, file=sys.stderr)
         return 2
-    for number, row in enumerate(map(of_workload, WORKLOADS) if argv[0] == "workloads" else of_faults()):
+    for number, row in enumerate(tables[argv[0]]()):
         writer = csv.DictWriter(sys.stdout, list(row), lineterminator="\n")
         if not number:
             writer.writeheader()

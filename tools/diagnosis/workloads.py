@@ -80,6 +80,8 @@ ELEMENTWISE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "add": lambda x: x + x,
     "dropout": lambda x: F.dropout(x, 0.5),
     "clone": torch.clone,
+    "sigmoid": torch.sigmoid,
+    "exp": torch.exp,
 }
 ROWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "layer norm": lambda x: F.layer_norm(x, x.shape[-1:]),
@@ -88,6 +90,11 @@ ROWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "sum": lambda x: x.sum(-1),
     "cumsum": lambda x: x.cumsum(-1),
     "transpose": lambda x: x.t().contiguous(),
+    "argmax": lambda x: x.argmax(-1),
+    "variance": lambda x: x.var(-1),
+    "logsumexp": lambda x: x.logsumexp(-1),
+    "concatenate": lambda x: torch.cat([x, x], -1),
+    "sort": lambda x: x.sort(-1).values,
 }
 
 
@@ -370,3 +377,25 @@ WORKLOADS: tuple[Workload, ...] = (
     Workload("64 steps of 2048", small_steps, (64, 2048, F32), (64, 4096, F32), fewer=(64, 2048, BF16)),
 )  # fmt: skip
 """By family, from tiny to large."""
+
+UNSEEN: tuple[Workload, ...] = (
+    _elementwise("sigmoid", 14), _elementwise("exp", 26, BF16), _elementwise("gelu", 27),
+    _elementwise("chain", 20, BF16), _rows("log softmax", 12000, 5120), _rows("argmax", 3000, 50000),
+    _rows("variance", 200, 300), _rows("concatenate", 9000, 7000), _rows("logsumexp", 5000, 12000, BF16),
+    _rows("sort", 500, 3000),
+    _product(6144, 2048, 4096, BF16), _product(40, 12288, 5120, BF16), _product(3000, 3000, 3000, F32),
+    _product(96, 96, 96, BF16, 64), _product(192, 192, 192, BF16, 2000), _product(320, 320, 12000, BF16),
+    _mlp(6, 24, 3072, BF16), _mlp(6, 12288, 3072, BF16), _mlp(6, 512, 768, F32), _mlp(6, 128, 384, F32, train=True),
+    _convolution(16, 64, 112, BF16), _convolution(48, 384, 28, BF16), _cnn(3, 32, 192, 28, BF16),
+    _cnn(3, 32, 64, 28, BF16, train=True),
+    _attention(4, 32, 4096, 64, BF16), _attention(16, 16, 256, 64, BF16),
+    Workload("decode 8x32x4096x128", decode, (8, 32, 4096, 128, BF16), (16, 32, 4096, 128, BF16),
+             more=(8, 32, 4096, 128, F32)),
+    _transformer(6, 4, 64, 384, 6, BF16), _transformer(2, 16, 768, 1536, 12, BF16),
+    _transformer(2, 8, 512, 1024, 16, BF16, train=True),
+    _recurrent("GRU", 100, 32, 768, F32), _recurrent("LSTM", 32, 512, 512, BF16),
+    _optimiser("Adam", 60, 2**16), _optimiser("SGD", 16, 2**23),
+    Workload("cross entropy 2048x50257", loss, (2048, 50257, F32), (4096, 50257, F32), fewer=(2048, 50257, BF16)),
+    Workload("20 steps of 100000", small_steps, (20, 100000, F32), (20, 200000, F32), fewer=(20, 100000, BF16)),
+)  # fmt: skip
+"""Written down before any diagnosis ran on a GPU, and judged once, when the classifier was done."""
