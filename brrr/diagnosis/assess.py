@@ -8,7 +8,7 @@ from typing import Literal
 
 from brrr.core.errors import ArgumentError, BrrrError
 from brrr.counting.cost import OperatorCost
-from brrr.diagnosis.calls import Call
+from brrr.diagnosis.calls import LAYOUT, Call
 from brrr.diagnosis.split import Split
 from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, model_of
 from brrr.roofline.peaks import MissingPeakError
@@ -18,12 +18,22 @@ Limit = Literal["memory", "compute", "latency", "unknown"]
 Regime = Literal["overhead", "memory", "compute", "latency", "unknown"]
 LIMITS: tuple[Limit, ...] = ("memory", "compute", "latency", "unknown")
 
-HALF = 0.5
+ROOFED = 0.4
 """Work that needs less than this share of its kernel's time by the roofline is held up by something else."""
+SHORT = 3
+"""A kernel that takes less than so many empty ones is held up by its own start and end."""
+HALF = 0.5
 GRAPH_GAIN = 1.3
 """What the device alone must gain over the whole for overhead to be the limit."""
 GRAPH_GAP_S = 0.5e-6
 """Between two kernels of a CUDA Graph, where nothing was measured: of the order seen on data-centre GPUs."""
+GRAPH_START_S = 0.8e-6
+"""Between two replays of a CUDA Graph, as measured on an H200."""
+
+
+def multiplies(cost: OperatorCost | None) -> bool:
+    """Whether an operator multiplies matrices."""
+    return cost is not None and bool(cost.matmuls)
 
 
 @dataclass(frozen=True)
@@ -88,12 +98,14 @@ def name_here(device: str) -> str:
 def assess(calls: Iterable[Call], model: DeviceModel | None) -> list[Assessed]:
     """Each call with what limits it; equal costs are looked up once."""
     times: dict[OperatorCost | None, OperatorTime | None] = {None: None}
+    calls = list(calls)
+    products = any(multiplies(each.cost) for each in calls)
     found = []
     for call in calls:
         if call.cost not in times:
             times[call.cost] = _time(call.cost, model)
         time = times[call.cost]
-        found.append(Assessed(call, time, _limit(call, time, model)))
+        found.append(Assessed(call, time, _limit(call, time, model, products)))
     return found
 
 
@@ -106,17 +118,35 @@ def _time(cost: OperatorCost | None, model: DeviceModel | None) -> OperatorTime 
         return None
 
 
-def _limit(call: Call, time: OperatorTime | None, model: DeviceModel | None) -> Limit:
+def _limit(call: Call, time: OperatorTime | None, model: DeviceModel | None, products: bool) -> Limit:
+    """What would make the call faster: fewer bytes at as many FLOP, a larger batch at no cost, or fewer operations.
+
+    products: whether the program multiplies matrices. Then "as many FLOP" are those of its products, and work beside
+    them that reaches no roof grows with its numbers, hence with its bytes; without products it is the arithmetic.
+    """
     if any("nccl" in each.name for each in call.kernels):
         return "unknown"  # a collective uses few multiprocessors by design
-    few = 0 < call.blocks < (model.sm_count or 0) if model is not None else False
+    if call.name.endswith(LAYOUT):
+        return "memory"
+    sms = (model.sm_count or 0) if model is not None else 0
+    few = 0 < 2 * call.blocks <= sms and not call.name.endswith(OVER_THE_BATCH)
     if time is None or not time.known or not time.work_s:
         return "latency" if few else "unknown"
+    assert call.cost is not None and model is not None
     took_s = call.work_ns / 1e9
-    short = time.device_s is not None and time.work_s < HALF * time.device_s
-    if time.work_s < HALF * took_s and (few or short):
-        return "latency"
+    product = multiplies(call.cost)
+    if not product and time.memory_s >= ROOFED * took_s:
+        return "memory"
+    if time.work_s < ROOFED * took_s:
+        short = model.is_gpu and took_s < SHORT * model.value("kernel.floor")
+        if few or short:
+            return "latency"
+        return "memory" if products and not product else "compute"
     return "memory" if time.memory_s >= time.compute_s else "compute"
+
+
+OVER_THE_BATCH = ("batch_norm", "batch_norm_backward")
+"""Their kernels have a block for each channel: a larger batch gives each block more to do, and is not free."""
 
 
 @dataclass(frozen=True)
@@ -145,14 +175,19 @@ def shares(split: Split, calls: Sequence[Assessed]) -> Shares:
     return Shares(split.wall_s, overhead, work, sum(len(each.call.kernels) for each in calls))
 
 
-def regime_of(found: Shares, model: DeviceModel | None) -> Regime:
+def as_graph_s(busy_s: float, kernels: int, steps: int, model: DeviceModel | None) -> float:
+    """What so many steps take as CUDA Graphs whose kernels take `busy_s`."""
+    gap_s = model.value("gap.graph") if model is not None and model.has("gap.graph") else GRAPH_GAP_S
+    return busy_s + gap_s * kernels + GRAPH_START_S * steps
+
+
+def regime_of(found: Shares, steps: int, model: DeviceModel | None) -> Regime:
     """Overhead where the device alone would be 1.3 times as fast, else what limits most of its work.
 
     "unknown" where it is not known of more than half of the work what limits it.
     """
     busy_s = sum(found.work_s.values())
-    gap_s = model.value("gap.graph") if model is not None and model.has("gap.graph") else GRAPH_GAP_S
-    if not busy_s or found.wall_s >= GRAPH_GAIN * (busy_s + gap_s * found.kernels):
+    if not busy_s or found.wall_s >= GRAPH_GAIN * as_graph_s(busy_s, found.kernels, steps, model):
         return "overhead"
     if found.work_s.get("unknown", 0.0) > HALF * busy_s:
         return "unknown"

@@ -7,7 +7,7 @@ an operator's time is what it spends outside the operators that it calls.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.trace_file import TRANSFERS, Event, Trace
@@ -17,6 +17,8 @@ MODULE = "brrr_module: "
 """How the spans begin that a live diagnosis puts around each module's forward."""
 PASSING = ("view",)
 """Kinds without work of their own."""
+LAYOUT = " (layout)"
+"""How the name of a call ends that puts the channels of another one's images last, or back."""
 
 
 @dataclass
@@ -41,6 +43,11 @@ class Call:
         return longest.blocks if longest is not None else 0
 
 
+def turns(kernel: str) -> bool:
+    """Whether a kernel of cuDNN's puts the channels of images last, or back."""
+    return "nchwToNhwc" in kernel or "nhwcToNchw" in kernel
+
+
 def calls_of(trace: Trace, start_ns: int, end_ns: int, gpu: bool) -> list[Call]:
     """The calls between two times that did work, in the order of their starts; kernels without an operator in one."""
     host = [each for each in trace.events if not each.on_device and start_ns <= each.start_ns < end_ns]
@@ -58,6 +65,11 @@ def calls_of(trace: Trace, start_ns: int, end_ns: int, gpu: bool) -> list[Call]:
             call = by_launch.get(each.correlation)
             if call is None:
                 call = made.setdefault(id(each), Call(each, None))
+            elif turns(each.name):
+                around = call.operator
+                call = made.setdefault(
+                    -id(around), Call(replace(around, name=f"{call.name}{LAYOUT}"), None, call.module)
+                )
             call.kernels.append(each)
             call.work_ns += each.end_ns - each.start_ns
     return [call for call in made.values() if call.work_ns > 0]
@@ -93,12 +105,22 @@ def _does_all_of(inner: OperatorCost, outer: OperatorCost | None) -> bool:
 
 
 def _owner(around: Sequence[Event]) -> tuple[Event, OperatorCost | None, str] | None:
-    """The innermost operator with a cost of its own, else the innermost one; and the innermost module."""
+    """The innermost operator with a cost of its own, else the innermost one; and the innermost module.
+
+    Around a library's own form of an operator (`_convolution`), of which nobody knows the FLOP, stands one whose FLOP
+    are known.
+    """
     operators = [each for each in reversed(around) if each.sort == "operator"]
+    found: tuple[Event, OperatorCost] | None = None
     for each in operators:
         cost = cost_of(each.name, each.inputs) if each.inputs is not None else None
         if cost is not None and cost.kind not in PASSING:
-            return each, cost, _module(around)
+            if found is None or cost.flop is not None:
+                found = each, cost
+            if cost.flop is not None:
+                break
+    if found is not None:
+        return *found, _module(around)
     return (operators[0], None, _module(around)) if operators else None
 
 

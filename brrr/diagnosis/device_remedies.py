@@ -9,8 +9,9 @@ from itertools import groupby
 
 from brrr.core import units
 from brrr.counting.cost import ITEMSIZE, Cost, OperatorCost
-from brrr.diagnosis.assess import Assessed
-from brrr.diagnosis.evidence import Evidence, Remedy, is_product
+from brrr.diagnosis.assess import Assessed, multiplies
+from brrr.diagnosis.calls import turns
+from brrr.diagnosis.evidence import Evidence, Remedy
 from brrr.diagnosis.trace_file import Event
 from brrr.roofline.lowering import fused
 from brrr.roofline.peaks import short
@@ -73,7 +74,7 @@ SCORES = "scores"
 
 def precision(found: Evidence) -> Remedy | None:
     """Products of float32 on the tensor cores, in TF32 or in a short type."""
-    wide = [each for each in found.calls if _type(each) in ("float32", "float64") and is_product(each)]
+    wide = [each for each in found.calls if _type(each) in ("float32", "float64") and multiplies(each.call.cost)]
     return _changed(
         found, wide, _shortened(found), "tensor cores", "of the time is spent on products in float32 or float64"
     )
@@ -81,7 +82,7 @@ def precision(found: Evidence) -> Remedy | None:
 
 def halving(found: Evidence) -> Remedy | None:
     """Half the bytes in a short type."""
-    wide = [each for each in found.calls if _type(each) in ("float32", "float64") and not is_product(each)]
+    wide = [each for each in found.calls if _type(each) in ("float32", "float64") and not multiplies(each.call.cost)]
     limited = [each for each in wide if each.limit == "memory"]
     return _changed(
         found, limited, _shortened(found), "lower precision", "of the time moves float32 or float64 to and from memory"
@@ -89,7 +90,7 @@ def halving(found: Evidence) -> Remedy | None:
 
 
 def padding(found: Evidence) -> Remedy | None:
-    odd = [each for each in found.calls if is_product(each) and _padded(each.call.cost) != each.call.cost]
+    odd = [each for each in found.calls if multiplies(each.call.cost) and _padded(each.call.cost) != each.call.cost]
     return _changed(found, odd, _padded, "padding", "of the time is spent on products whose rows begin at odd bytes")
 
 
@@ -164,16 +165,12 @@ def _count_of(size: Sequence[int]) -> int:
 
 def channels(found: Evidence) -> Remedy | None:
     """Copies that a library makes to put the channels last, and back."""
-    turned = [each for each in found.events if each.sort == "kernel" and _turns(each.name)]
+    turned = [each for each in found.events if each.sort == "kernel" and turns(each.name)]
     took_s = sum(each.end_ns - each.start_ns for each in turned) / 1e9
     if not took_s:
         return None
     why = f"The library turns images around in {units.percent(took_s / found.wall_s)} of the time."
     return Remedy("channels last", found.faster(took_s), why)
-
-
-def _turns(name: str) -> bool:
-    return "nchwToNhwc" in name or "nhwcToNchw" in name
 
 
 def _type(each: Assessed) -> str:

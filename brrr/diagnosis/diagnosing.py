@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
@@ -39,6 +39,9 @@ from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.device_model import DeviceModel, Where
 from brrr.roofline.peaks import short
 from brrr.roofline.terms import MATRIX_DTYPES
+
+if TYPE_CHECKING:
+    from brrr.diagnosis.live import Run
 
 NO_SHAPES = "the trace tells no sizes of inputs: record it with profile(record_shapes=True), and FLOP and bytes count"
 UNMARKED = "it counts as one step: call step() of the profiler in the loop, and each step is marked"
@@ -75,21 +78,29 @@ def diagnose(
         raise ArgumentError("diagnose", "device", device, '"cuda", "cpu", or None for the GPU if torch uses one')
     step = live.step_of(fn, args, kwargs, backward)
     run = live.run(step, (fn, args, kwargs), where, budget_s)
-    start, end, _ = window(run.trace, live.LOOP)
     model = model_for(peaks) if peaks is not None else model_here(where)
-    wall_s = run.step_s * run.steps
-    whole = without_profiler(split(run.trace, start, end), wall_s, where == "cuda")
-    found = _diagnosed(run.trace, (start, end), run.steps, whole, model, where == "cuda", run.flags)
+    found = of_run(run, model, where == "cuda")
     if not found.operators:
         raise ArgumentError("diagnose", "fn", fn, "a function that calls torch: no operator ran in it")
-    slower, today = run.traced_s / wall_s, date.today().isoformat()
-    notes = (*found.notes, f"under the profiler a step took {units.ratio(slower)} as long, which is taken out")
-    found = replace(found, device=name_here(where), source="live", distortion=slower, notes=notes, date=today)
+    found = replace(found, device=name_here(where), date=date.today().isoformat())
     if try_remedies:
         from brrr.diagnosis.trying import tried
 
         found = replace(found, tried=tried(found, fn, args, kwargs, backward, where, budget_s))
     return found
+
+
+def of_run(run: Run, model: DeviceModel | None, gpu: bool) -> Diagnosis:
+    """What a run's times and trace say."""
+    from brrr.diagnosis.live import LOOP
+
+    start, end, _ = window(run.trace, LOOP)
+    wall_s = run.step_s * run.steps
+    whole = without_profiler(split(run.trace, start, end), wall_s, gpu)
+    found = _diagnosed(run.trace, (start, end), run.steps, whole, model, gpu, run.flags)
+    slower = run.traced_s / wall_s
+    notes = (*found.notes, f"under the profiler a step took {units.ratio(slower)} as long, which is taken out")
+    return replace(found, source="live", distortion=slower, notes=notes)
 
 
 def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
@@ -179,7 +190,7 @@ def _diagnosed(
     parts = shares(whole, calls)
     taken_s = sum(each.work_s for each in calls)
     scale = whole.busy_s / taken_s if not gpu and taken_s else 1.0  # a CPU's operators take longer under the profiler
-    regime: Regime = "unknown" if trace.problems else regime_of(parts, model)
+    regime: Regime = "unknown" if trace.problems else regime_of(parts, steps, model)
     evidence = Evidence(trace, *stretch, steps, whole, parts, calls, model, gpu, flags)
     helps = () if trace.problems else tuple(remedies(evidence))
     return Diagnosis(

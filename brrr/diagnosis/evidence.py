@@ -105,8 +105,3 @@ class Evidence:
     def waits(self) -> bool:
         """Whether the host waits for the device in the steps, so that neither works ahead of the other."""
         return self.split.host_s.get("synchronisation", 0.0) > 0.02 * self.wall_s or not self.gpu
-
-
-def is_product(each: Assessed) -> bool:
-    """Whether a call multiplies matrices."""
-    return each.call.cost is not None and bool(each.call.cost.matmuls)

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from brrr.core import units
-from brrr.diagnosis.assess import GRAPH_GAP_S, Assessed
-from brrr.diagnosis.evidence import WORTH, Evidence, Remedy, is_product
+from brrr.diagnosis.assess import GRAPH_GAP_S, Assessed, multiplies
+from brrr.diagnosis.evidence import WORTH, Evidence, Remedy
 from brrr.diagnosis.split import common
 from brrr.diagnosis.trace_file import TRANSFERS, Event
 from brrr.tracing.spans import length, union
@@ -136,7 +136,7 @@ def allocating(found: Evidence) -> Remedy | None:
 
 def looping(found: Evidence) -> Remedy | None:
     """Many equal small calls could be one."""
-    products = [each for each in found.calls if is_product(each)]
+    products = [each for each in found.calls if multiplies(each.call.cost)]
     alike = Counter((each.call.name, each.call.operator.inputs) for each in products)
     if not alike:
         return None
