@@ -20,7 +20,7 @@ LIMITS: tuple[Limit, ...] = ("memory", "compute", "latency", "unknown")
 
 ROOFED = 0.4
 """Work that needs less than this share of its kernel's time by the roofline is held up by something else."""
-SHORT = 3
+SHORT = 8
 """A kernel that takes less than so many empty ones is held up by its own start and end."""
 HALF = 0.5
 GRAPH_GAIN = 1.3

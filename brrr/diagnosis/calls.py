@@ -55,7 +55,7 @@ def calls_of(trace: Trace, start_ns: int, end_ns: int, gpu: bool) -> list[Call]:
         return _by_own_time(host)
     made: dict[int, Call] = {}
     by_launch: dict[int, Call] = {}
-    for event, around in _nested(host):
+    for event, around in nested(host):
         if event.sort == "runtime":
             owner = _owner(around)
             if owner is not None:
@@ -66,10 +66,8 @@ def calls_of(trace: Trace, start_ns: int, end_ns: int, gpu: bool) -> list[Call]:
             if call is None:
                 call = made.setdefault(id(each), Call(each, None))
             elif turns(each.name):
-                around = call.operator
-                call = made.setdefault(
-                    -id(around), Call(replace(around, name=f"{call.name}{LAYOUT}"), None, call.module)
-                )
+                apart = replace(call.operator, name=f"{call.name}{LAYOUT}")
+                call = made.setdefault(-id(call.operator), Call(apart, None, call.module))
             call.kernels.append(each)
             call.work_ns += each.end_ns - each.start_ns
     return [call for call in made.values() if call.work_ns > 0]
@@ -82,7 +80,7 @@ def _by_own_time(host: Sequence[Event]) -> list[Call]:
     """
     made: dict[int, Call] = {}
     passing: set[int] = set()
-    for event, around in _nested(host):
+    for event, around in nested(host):
         cost = cost_of(event.name, event.inputs) if event.sort == "operator" and event.inputs is not None else None
         if cost is None or cost.kind in PASSING:
             continue
@@ -130,7 +128,7 @@ def _module(around: Sequence[Event]) -> str:
     return next(names, "")
 
 
-def _nested(events: Sequence[Event]) -> Iterable[tuple[Event, list[Event]]]:
+def nested(events: Sequence[Event]) -> Iterable[tuple[Event, list[Event]]]:
     """Each event of the host with those around it on its thread, the outermost first."""
     stacks: dict[int, list[Event]] = {}
     for event in events:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from brrr.core import units
-from brrr.counting.cost import ITEMSIZE, Cost, OperatorCost
+from brrr.counting.cost import ITEMSIZE, Cost, Form, OperatorCost
 from brrr.diagnosis.assess import Assessed, multiplies
 from brrr.diagnosis.calls import turns
 from brrr.diagnosis.evidence import Evidence, Remedy
@@ -27,66 +27,82 @@ def fusing(found: Evidence) -> Remedy | None:
     """Neighbours of a step become one kernel, which moves less; what is held up by something else is left out."""
     if found.model is None:
         return None
-    now_s = then_s = took_s = 0.0
+    then_s = took_s = 0.0
     a_step = max(1, -(-len(found.calls) // found.steps))
     for first in range(0, len(found.calls), a_step):
         moving = [each for each in found.calls[first : first + a_step] if each.limit in ("memory", "compute")]
-        for group in _neighbours(moving):
-            costs = [each.call.cost for each in group if each.call.cost is not None]
-            now_s += found.predicted_s(costs)
-            then_s += found.predicted_s(fused_with_attention(costs))
-            took_s += sum(each.work_s for each in group)
-    if not then_s < now_s < math.inf:
+        for _, group in groupby(moving, key=lambda each: {(one.device, one.stream) for one in each.call.kernels}):
+            for part in _attention_apart(list(group)):
+                costs = [each.call.cost for each in part if each.call.cost is not None]
+                part_s, now_s = sum(each.work_s for each in part), found.predicted_s(costs)
+                took_s += part_s
+                if _is_attention(part):
+                    then_s += found.predicted_s([_attention(costs[0], costs[-1])])
+                elif 0.0 < now_s < math.inf:  # what is slower than predicted stays so
+                    fewer = found.predicted_s(fused(Cost(0.0, 0.0, operators=tuple(costs))))
+                    then_s += part_s * min(1.0, fewer / now_s)
+                else:
+                    then_s += part_s
+    if not then_s < took_s:
         return None
-    saved_s = took_s * (1 - then_s / now_s)
-    why = (
-        f"Fused, the operators move less: their work is predicted to take {units.percent(then_s / now_s)} of the time."
-    )
-    return Remedy("fusion", found.faster(saved_s), why)
+    share = units.percent(then_s / took_s)
+    why = f"Fused, the operators move less: their work is predicted to take {share} of the time."
+    return Remedy("fusion", found.faster(took_s - then_s), why)
 
 
-def _neighbours(calls: Sequence[Assessed]) -> Iterator[list[Assessed]]:
-    """Runs of calls on one stream of one device."""
-    for _, group in groupby(calls, key=lambda each: {(one.device, one.stream) for one in each.call.kernels}):
-        yield list(group)
+BETWEEN = 2
+"""So many kernels stand between the products of attention: a scale or a mask, and the softmax."""
 
 
-def fused_with_attention(costs: Sequence[OperatorCost]) -> list[OperatorCost]:
-    """What a compiler fuses; and a softmax between two products, whose scores then stay on the chip."""
-    found: list[OperatorCost] = []
-    for each in fused(Cost(0.0, 0.0, operators=tuple(costs))):
-        before = found[-1] if found else None
-        if before is not None and "softmax" in each.name and before.matmuls:
-            found[-1] = replace(before, written_bytes=0.0, kind=SCORES)
-        elif before is not None and before.kind == SCORES and each.matmuls:
-            found[-1] = replace(before, kind="matmul")
-            first = each.matmuls[0]
-            scores = float(first.batch * first.m * first.k * ITEMSIZE.get(each.dtype, 4))
-            found.append(replace(each, read_bytes=max(0.0, each.read_bytes - scores)))
+def _attention_apart(calls: list[Assessed]) -> Iterator[list[Assessed]]:
+    """Runs of calls, with each attention by hand (a product, a softmax, a product) as a run of its own."""
+    begun = at = 0
+    while at < len(calls):
+        length = next((n for n in range(3, BETWEEN + 3) if _is_attention(calls[at : at + n])), 0)
+        if length:
+            yield from ([calls[begun:at], calls[at : at + length]] if at > begun else [calls[at : at + length]])
+            begun = at = at + length
         else:
-            found.append(each)
-    return found
+            at += 1
+    if calls[begun:]:
+        yield calls[begun:]
 
 
-SCORES = "scores"
-"""The kind that a product has here for as long as what follows it is a softmax."""
+def _is_attention(calls: Sequence[Assessed]) -> bool:
+    first, last = calls[0].call.cost, calls[-1].call.cost
+    between = calls[1:-1]
+    if not (multiplies(first) and multiplies(last)) or any(multiplies(each.call.cost) for each in between):
+        return False
+    return any("softmax" in each.call.name for each in between)
+
+
+def _attention(scores: OperatorCost, out: OperatorCost) -> OperatorCost:
+    """One kernel for the scores of queries and keys, their softmax, and its product with the values."""
+    products = (*scores.matmuls, *out.matmuls)
+    last = products[-1]
+    values = float(last.batch * last.k * last.n * ITEMSIZE.get(out.dtype, 4))
+    return OperatorCost(
+        "attention", (scores.flop or 0.0) + (out.flop or 0.0), scores.read_bytes + values, out.written_bytes, out.dtype,
+        out.shapes, "attention", products, Form("all", last.batch * last.m, last.n),
+    )  # fmt: skip
 
 
 def precision(found: Evidence) -> Remedy | None:
-    """Products of float32 on the tensor cores, in TF32 or in a short type."""
-    wide = [each for each in found.calls if _type(each) in ("float32", "float64") and multiplies(each.call.cost)]
-    return _changed(
-        found, wide, _shortened(found), "tensor cores", "of the time is spent on products in float32 or float64"
-    )
+    """Products of float32 on the tensor cores, and all else of float32 in the same short type."""
+    wide = [each for each in found.calls if _type(each) in ("float32", "float64")]
+    if not any(multiplies(each.call.cost) for each in wide):
+        return None
+    what = "of the time computes in float32 or float64, products of matrices too"
+    return _changed(found, wide, _shortened(found), "tensor cores", what)
 
 
 def halving(found: Evidence) -> Remedy | None:
-    """Half the bytes in a short type."""
-    wide = [each for each in found.calls if _type(each) in ("float32", "float64") and not multiplies(each.call.cost)]
-    limited = [each for each in wide if each.limit == "memory"]
-    return _changed(
-        found, limited, _shortened(found), "lower precision", "of the time moves float32 or float64 to and from memory"
-    )
+    """Half the bytes in a short type, where no product of matrices gains more from it."""
+    wide = [each for each in found.calls if _type(each) in ("float32", "float64") and each.limit == "memory"]
+    if any(multiplies(each.call.cost) for each in found.calls):
+        return None
+    what = "of the time moves float32 or float64 to and from memory"
+    return _changed(found, wide, _shortened(found), "lower precision", what)
 
 
 def padding(found: Evidence) -> Remedy | None:
@@ -133,8 +149,9 @@ def strided(found: Evidence) -> Remedy | None:
     saved_s, share_s = 0.0, 0.0
     for each in found.calls:
         waste = _waste(each.call.operator)
-        if (waste > 1 and each.limit == "memory") or (waste > 1 and each.limit == "unknown"):
-            saved_s, share_s = saved_s + each.work_s * (1 - 1 / waste), share_s + each.work_s
+        if waste > 1 and each.limit != "latency":
+            least_s = max(each.work_s / waste, each.predicted_s or 0.0)
+            saved_s, share_s = saved_s + max(0.0, each.work_s - least_s), share_s + each.work_s
     if not saved_s:
         return None
     share = units.percent(found.share * share_s / found.wall_s)

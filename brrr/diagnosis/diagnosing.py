@@ -96,7 +96,7 @@ def of_run(run: Run, model: DeviceModel | None, gpu: bool) -> Diagnosis:
 
     start, end, _ = window(run.trace, LOOP)
     wall_s = run.step_s * run.steps
-    whole = without_profiler(split(run.trace, start, end), wall_s, gpu)
+    whole = without_profiler(split(run.trace, start, end), wall_s, run.host_s * run.steps, gpu)
     found = _diagnosed(run.trace, (start, end), run.steps, whole, model, gpu, run.flags)
     slower = run.traced_s / wall_s
     notes = (*found.notes, f"under the profiler a step took {units.ratio(slower)} as long, which is taken out")
@@ -149,21 +149,23 @@ def _of_one_device(trace: Trace) -> tuple[Trace, list[str]]:
     return replace(trace, events=kept), [f"of {len(busy)} devices, device {chosen} counts: it has the most work"]
 
 
-def without_profiler(found: Split, wall_s: float, gpu: bool = True) -> Split:
-    """The split of so many seconds without the profiler: the device's work takes as long, the host's shrinks alike.
+def without_profiler(found: Split, wall_s: float, host_s: float, gpu: bool = True) -> Split:
+    """The split of so many seconds without the profiler, of which issuing takes the host `host_s`.
 
-    >>> made = without_profiler(Split(3.0, 1.0, 0.0, {"Python": 2.0}, {"Python": 3.0}), 2.0)
+    >>> made = without_profiler(Split(3.0, 1.0, 0.0, {"Python": 2.0}, {"Python": 3.0}), 2.0, 2.0)
     >>> made.busy_s, made.idle_s
     (1.0, {'Python': 1.0})
 
-    On a CPU, which is host and device in one, all parts shrink alike.
+    The host's parts shrink alike, and the device's work takes as long. Where a step takes longer without the profiler,
+    as at another clock, and on a CPU, which is host and device in one, all parts change alike.
     """
     idle_s = sum(found.idle_s.values())
     working_s = found.busy_s + found.transfer_s
-    fits = gpu and working_s < wall_s and idle_s > 0
+    fits = gpu and working_s < wall_s < found.wall_s and idle_s > 0
     work = 1.0 if fits else wall_s / (found.wall_s or 1.0)
     rest = (wall_s - working_s) / idle_s if fits else work
-    host = wall_s / (found.wall_s or 1.0)
+    issuing_s = sum(seconds for cause, seconds in found.host_s.items() if cause != "synchronisation")
+    host = min(1.0, host_s / issuing_s) if issuing_s else 1.0
     return Split(
         wall_s, found.busy_s * work, found.transfer_s * work,
         {cause: seconds * rest for cause, seconds in found.idle_s.items()},

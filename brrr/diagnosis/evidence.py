@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,10 +12,12 @@ from brrr.core import units
 from brrr.core.errors import BrrrError
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.assess import Assessed, Shares
-from brrr.diagnosis.split import Split
+from brrr.diagnosis.calls import nested
+from brrr.diagnosis.split import Split, common, split
 from brrr.diagnosis.trace_file import Event, Trace
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.terms import operator_time
+from brrr.tracing.spans import union
 
 WORTH = 1.1
 """A remedy that is predicted to gain less is not named."""
@@ -37,7 +40,8 @@ class Evidence:
     """What a diagnosis knows: the trace's stretch, its split, the calls, the device's figures, and flags that were set.
 
     steps: how often the program's step is in the stretch. flags, of a live run: "launch blocking"; "asleep_s", seconds
-    in which the host did nothing; "recompiled", the share of it that was spent on compiling.
+    in which the host did nothing; "recompiled", the share of it that was spent on compiling; "mended_s", seconds of
+    a step without that, or without anomaly detection.
     """
 
     trace: Trace
@@ -68,9 +72,46 @@ class Evidence:
         return sum(seconds for cause, seconds in self.split.host_s.items() if cause != "synchronisation")
 
     @cached_property
+    def _host_events(self) -> tuple[list[int], float]:
+        """The starts of the host's events, and the seconds that recording each of them has cost."""
+        starts = [each.start_ns for each in self.events if not each.on_device]
+        traced = split(self.trace, self.start_ns, self.end_ns).host_s
+        traced_s = sum(seconds for cause, seconds in traced.items() if cause != "synchronisation")
+        return starts, max(0.0, traced_s - self.host_s) / max(1, len(starts))
+
+    def unprofiled_s(self, start_ns: int, end_ns: int) -> float:
+        """Seconds of the host's between two times of the trace, without what recording its events has cost."""
+        starts, each_s = self._host_events
+        inside = bisect_left(starts, end_ns) - bisect_left(starts, start_ns)
+        taken_s = (end_ns - start_ns) / 1e9
+        return max(taken_s - each_s * inside, 0.1 * taken_s)
+
+    @cached_property
     def events(self) -> list[Event]:
         """Those of the stretch."""
         return [each for each in self.trace.events if self.start_ns <= each.start_ns < self.end_ns]
+
+    @cached_property
+    def callers(self) -> list[tuple[Event, Event]]:
+        """Calls of the runtime, each with the outermost operator around it, or itself again."""
+        found = []
+        for event, around in nested([each for each in self.events if not each.on_device]):
+            if event.sort == "runtime":
+                found.append((event, next((each for each in around if each.name.startswith("aten::")), event)))
+        return found
+
+    @cached_property
+    def feeding(self) -> list[Event]:
+        """The operators, or else the calls of the runtime, that copy from the host to the device."""
+        copies = {each.correlation for each in self.events if each.sort == "copy in"}
+        return list({id(around): around for call, around in self.callers if call.correlation in copies}.values())
+
+    @cached_property
+    def waits(self) -> list[Event]:
+        """Where the host waits for the device: the operator around it, else the call; copies to it do not count."""
+        fed = union(each.interval for each in self.feeding)
+        calls = [each for each in self.callers if "Synchronize" in each[0].name]
+        return [around for call, around in calls if self.gpu and not common([call.interval], fed)]
 
     def predicted_s(self, costs: Iterable[OperatorCost]) -> float:
         """What the roofline's model gives the work of these operators; equal ones are looked up once."""
@@ -98,10 +139,10 @@ class Evidence:
     def faster(self, saved_s: float) -> float:
         """The gain if kernels took so much less: what the host takes meanwhile stays."""
         saved_s = min(saved_s * self.share, 0.98 * self.split.busy_s)
-        least = min(self.wall_s, self.host_s) if not self.waits else 0.0
+        least = min(self.wall_s, self.host_s) if not self.in_step else 0.0
         return self.wall_s / max(self.wall_s - saved_s, least, 1e-12)
 
     @property
-    def waits(self) -> bool:
-        """Whether the host waits for the device in the steps, so that neither works ahead of the other."""
-        return self.split.host_s.get("synchronisation", 0.0) > 0.02 * self.wall_s or not self.gpu
+    def in_step(self) -> bool:
+        """Whether the host waits for the device in each step, so that neither works ahead of the other."""
+        return not self.gpu or len(self.waits) + len(self.feeding) >= 0.5 * self.steps

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from brrr.core import units
-from brrr.diagnosis.assess import GRAPH_GAP_S, Assessed, multiplies
+from brrr.diagnosis.assess import Assessed, as_graph_s, multiplies
 from brrr.diagnosis.evidence import WORTH, Evidence, Remedy
 from brrr.diagnosis.split import common
 from brrr.diagnosis.trace_file import TRANSFERS, Event
-from brrr.tracing.spans import length, union
+from brrr.tracing.spans import union
 
 PINNED_BYTES_PER_S = 2.5e10
 """Copies of pinned memory, where no datasheet tells the link: of the order of PCIe 4."""
@@ -22,21 +24,24 @@ BESIDE = 3.0
 """Python's time between operators goes with the graph, up to so many times what dispatching and launching take."""
 START_NS = 1_000_000
 """A launch that takes longer loads a module, or makes the context: no later one does."""
+PAGEABLE = "Pageable"
+BATCH_BYTES = 1e6
+"""From so many bytes a step on, pageable copies are taken for batches."""
 MANY = 16
 """From so many equal small calls a step on, a loop over what could be one call is suspected."""
 
 
 def graph(found: Evidence) -> Remedy | None:
     """The host issues one launch in place of many; what Python does besides stays."""
-    if not found.gpu or found.shares.kernels < FEW * found.steps or found.waits or found.split.transfer_s:
+    impossible = found.in_step or found.split.transfer_s or "recompiled" in found.flags
+    if not found.gpu or found.shares.kernels < FEW * found.steps or impossible:
         return None
     started = (each.end_ns - each.start_ns for each in found.events if each.sort == "runtime")
     starting_s = sum(each for each in started if each > START_NS) / 1e9
     launching_s = max(0.0, found.split.idle_s.get("launch", 0.0) - starting_s)
     issuing_s = found.split.idle_s.get("dispatcher", 0.0) + launching_s
     idle_s = issuing_s + min(found.split.idle_s.get("Python", 0.0), BESIDE * issuing_s)
-    gap_s = found.model.value("gap.graph") if found.model is not None and found.model.has("gap.graph") else GRAPH_GAP_S
-    left_s = found.wall_s - idle_s + gap_s * found.shares.kernels
+    left_s = as_graph_s(found.wall_s - idle_s, found.shares.kernels, found.steps, found.model)
     kernels = found.shares.kernels / found.steps
     why = f"The device is idle {units.percent(idle_s / found.wall_s)} of the time while the host issues {kernels:.3g}"
     return Remedy("cuda graph", found.wall_s / left_s, f"{why} pieces of work a step one by one.")
@@ -47,28 +52,26 @@ def batch(found: Evidence) -> Remedy | None:
     latency_s = found.shares.work_s.get("latency", 0.0)
     loading_s = found.split.idle_s.get("data loading", 0.0) + found.flags.get("asleep_s", 0.0)
     fixed_s = found.wall_s - found.device_s + latency_s - loading_s
-    if not found.split.busy_s or fixed_s < 0.3 * found.wall_s:
-        return None
+    if not found.split.busy_s or fixed_s < 0.3 * found.wall_s or all(each.call.cost is None for each in found.calls):
+        return None  # a replayed CUDA Graph shows no operators, and its sizes are fixed
     doubled_s = 2 * found.wall_s - fixed_s
     why = f"{units.percent(fixed_s / found.wall_s)} of the time does not grow with the batch."
     return Remedy("larger batch", 2 * found.wall_s / doubled_s, why)
 
 
 def waiting(found: Evidence) -> Remedy | None:
-    """The host runs ahead again."""
-    waited_s = found.split.host_s.get("synchronisation", 0.0)
-    if not found.gpu or not waited_s:
+    """The host runs ahead again, and without what it waited in; nor can a CUDA Graph hold a step that waits."""
+    waits = found.waits
+    if len(waits) < 0.5 * found.steps:
         return None
-    named = Counter(each.name for each in found.events if each.name in _READS)
-    how = f", in {named.most_common(1)[0][0].removeprefix('aten::')}" if named else ""
-    each = _count(found, lambda event: event.sort == "runtime" and "Synchronize" in event.name) / found.steps
-    if each < 0.5:
-        return None
-    why = f"The host waits for the device {each:.2g} times a step{how}, and issues nothing meanwhile."
-    return Remedy("no synchronisation", found.wall_s / max(found.host_s, found.device_s), why)
-
-
-_READS = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal")
+    named = Counter(each.name.removeprefix("aten::") for each in waits if each.sort == "operator")
+    how = f", in {named.most_common(1)[0][0]}" if named else ""
+    saved_s = sum(found.unprofiled_s(*each.interval) for each in waits if each.sort == "operator")
+    left_s = max(found.host_s - saved_s, found.device_s)
+    why = (
+        f"The host waits for the device {len(waits) / found.steps:.2g} times a step{how}, and issues nothing meanwhile."
+    )
+    return Remedy("no synchronisation", max(found.wall_s / left_s, WORTH), f"{why} No CUDA Graph can hold that.")
 
 
 def loading(found: Evidence) -> Remedy | None:
@@ -92,7 +95,7 @@ def optimiser(found: Evidence) -> Remedy | None:
     single = [each for each in inside if not each.call.name.startswith(("_foreach", "_fused"))]
     if len(single) < MANY * len(steps):
         return None
-    took_s = sum(each.end_ns - each.start_ns for each in steps) / 1e9
+    took_s = sum(found.unprofiled_s(*each.interval) for each in steps)
     host_s, device_s = found.host_s - 0.9 * took_s, found.device_s - 0.5 * sum(each.work_s for each in single)
     why = f"The optimiser makes {len(single) / len(steps):.3g} calls a step, tensor by tensor."
     return Remedy("fused optimiser", found.wall_s / max(host_s, device_s, 1e-12), why)
@@ -103,18 +106,23 @@ def compiling(found: Evidence) -> Remedy | None:
     if not spent_s:
         return None
     why = "torch.compile compiled again while it ran: sizes, or Python's values that it relies on, change."
-    return Remedy("no recompilation", found.wall_s / max(found.wall_s - spent_s, 1e-12), why)
+    return Remedy("no recompilation", found.wall_s / (_mended_s(found) or found.wall_s - spent_s), why)
+
+
+def _mended_s(found: Evidence) -> float:
+    """Seconds of the stretch without the fault that was taken out for once, 0 where none was."""
+    return found.flags.get("mended_s", 0.0) * found.steps
 
 
 def debugging(found: Evidence) -> Remedy | None:
     """Checks of every gradient for NaN, each of which the host waits for; or a host that waits for every kernel."""
-    checks = _cut_by_name(found, ("aten::isnan", "aten::_is_any_true", "aten::any", "aten::item"), "autograd::engine")
+    checks = _cut_by_name(found, ("aten::isnan", "aten::_is_any_true", "aten::item"), "autograd::engine")
     blocking = "launch blocking" in found.flags
     if not blocking and not any(each.name == "aten::_is_any_true" for each in checks):
         return None
     nodes = sum(each.name.startswith("autograd::engine::evaluate_function") for each in found.events)
-    spent_s = length(each.interval for each in checks) / 1e9 + TRACEBACK_S * nodes
-    left_s = max(found.device_s, found.host_s if blocking else found.wall_s - spent_s)
+    spent_s = sum(found.unprofiled_s(*each.interval) for each in checks) + TRACEBACK_S * nodes
+    left_s = max(found.device_s, found.host_s if blocking else _mended_s(found) or found.wall_s - spent_s)
     what = "CUDA_LAUNCH_BLOCKING is set" if blocking else "Anomaly detection is on: it looks at every gradient"
     return Remedy("debugging off", max(found.wall_s / left_s, WORTH), f"{what}.")
 
@@ -127,11 +135,12 @@ def _cut_by_name(found: Evidence, names: Sequence[str], around: str) -> list[Eve
 
 
 def allocating(found: Evidence) -> Remedy | None:
-    spent_s = found.split.idle_s.get("allocation", 0.0)
-    if not spent_s:
+    """The driver's time, in which it may wait for the device too; what the host does besides stays."""
+    if not found.split.idle_s.get("allocation", 0.0):
         return None
+    spent_s = found.split.host_s["allocation"]
     why = f"The driver allocates and frees memory in {units.percent(spent_s / found.wall_s)} of the time."
-    return Remedy("keep memory", found.wall_s / (found.wall_s - spent_s), why)
+    return Remedy("keep memory", found.wall_s / max(found.device_s, found.wall_s - spent_s), why)
 
 
 def looping(found: Evidence) -> Remedy | None:
@@ -161,7 +170,7 @@ def _picks(found: Evidence, count: int) -> bool:
 
 def pinning(found: Evidence) -> Remedy | None:
     """Copies from pageable memory go through a buffer of the driver's, and the host waits for them."""
-    copies = [each for each in found.events if each.sort in TRANSFERS and "Pageable" in each.name]
+    copies = [each for each in found.events if each.sort in TRANSFERS and PAGEABLE in each.name]
     took_s = sum(each.end_ns - each.start_ns for each in copies) / 1e9
     nbytes = sum(each.nbytes for each in copies)
     if not nbytes:
@@ -170,6 +179,11 @@ def pinning(found: Evidence) -> Remedy | None:
     saved_s = alone * max(0.0, took_s - nbytes / _link(found))
     why = f"{units.nbytes(nbytes / found.steps)} a step are copied from or to pageable memory."
     return Remedy("pinned memory", found.wall_s / (found.wall_s - saved_s), why)
+
+
+def _pageable(found: Evidence) -> int:
+    """Bytes copied to the device from pageable memory."""
+    return sum(each.nbytes for each in found.events if each.sort == "copy in" and PAGEABLE in each.name)
 
 
 def _link(found: Evidence) -> float:
@@ -182,12 +196,21 @@ def _link(found: Evidence) -> float:
 
 
 def keeping(found: Evidence) -> Remedy | None:
-    alone_s = found.split.transfer_s
-    if not alone_s or _count(found, lambda each: each.sort in TRANSFERS) < found.steps:
-        return None
-    share = units.percent(alone_s / found.wall_s)
-    why = f"In {share} of the time only copies between host and device run: what does not change can stay there."
-    return Remedy("keep on device", found.wall_s / max(found.wall_s - alone_s, 0.01 * found.wall_s), why)
+    """Without the copies, and without what the host does for them; in the time before them it makes what it copies."""
+    loads = found.split.host_s.get("data loading") or "asleep_s" in found.flags
+    if len(found.feeding) < found.steps or loads or _pageable(found) > BATCH_BYTES * found.steps:
+        return None  # pageable batches from the host are new ones, as it seems
+    host = [each for each in found.events if each.sort in ("operator", "runtime") and each.name != "aten::empty"]
+    ends = list(accumulate((each.end_ns for each in host), max))
+    saved_s = 0.0
+    for each in found.feeding:
+        before = bisect_left(host, each.start_ns, key=lambda one: one.start_ns) - 1
+        made_ns = ends[before] if before >= 0 else each.start_ns
+        saved_s += found.unprofiled_s(min(made_ns, each.start_ns), each.end_ns)
+    left_s = max(found.host_s - saved_s, found.split.busy_s)
+    nbytes = sum(each.nbytes for each in found.events if each.sort == "copy in") / found.steps
+    why = f"The host copies {units.nbytes(nbytes)} to the device in each step: what does not change can stay there."
+    return Remedy("keep on device", found.wall_s / min(left_s, found.wall_s - found.split.transfer_s), why)
 
 
 def _inside(found: Evidence, spans: Sequence[Event]) -> list[Assessed]:

@@ -7,6 +7,7 @@ what torch compiled meanwhile.
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 import tempfile
 import time
@@ -21,7 +22,6 @@ from torch import nn
 from torch.utils import _pytree
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.measurement import Measurement
 from brrr.diagnosis.calls import MODULE
 from brrr.diagnosis.keeping import kept_as_it_was
 from brrr.diagnosis.trace_file import Trace, read_trace
@@ -34,16 +34,21 @@ LOOP = "brrr_loop"
 TRACE_S, MOST_STEPS, FEWEST_STEPS = 0.3, 20, 3
 WARM = 5
 """Calls until a compiled function must have settled."""
+CHECKED = "aten::_is_any_true"
+"""What anomaly detection asks of every gradient."""
 ASLEEP = 0.2
 """From this share of a step on, a host that computes nothing is said to be asleep."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A program's steps: measured without the profiler, traced with it, and what was noticed besides."""
+    """A program's steps: measured without the profiler, traced with it, and what was noticed besides.
 
-    measured: Measurement
+    step_s: seconds of a step in a loop; host_s: what issuing one takes the host. flags: see `Evidence`.
+    """
+
     step_s: float
+    host_s: float
     trace: Trace
     steps: int
     traced_s: float
@@ -80,13 +85,44 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
         estimate = measured.period_s or measured.latency_s or measured.host_s
         assert estimate is not None
         step_s = estimate.median
+        host_s = measured.host_s.median if measured.host_s is not None else step_s
         steps = max(FEWEST_STEPS, min(MOST_STEPS, int(TRACE_S / step_s)))
         flags = _flags(step, steps, device)
         with named(modules):
             trace, traced_s = _traced(step, steps, device)
         if _compiled_s() > compiled and (again := _recompiling(step, FEWEST_STEPS, device)):
             flags["recompiled"] = again
-    return Run(measured, step_s, trace, steps, traced_s, flags)
+            with torch.compiler.set_stance("eager_on_recompile"):
+                flags["mended_s"] = _taken_s(step, steps, device)
+        if any(each.name == CHECKED for each in trace.events):
+            with _no_anomaly_detection():
+                flags["mended_s"] = _taken_s(step, steps, device)
+    return Run(step_s, host_s, trace, steps, traced_s, flags)
+
+
+@contextmanager
+def _no_anomaly_detection() -> Iterator[None]:
+    """The program cannot switch it on meanwhile."""
+    was, switch = torch.is_anomaly_enabled(), torch.set_anomaly_enabled
+    switch(False)
+    torch.set_anomaly_enabled = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        torch.set_anomaly_enabled = switch
+        switch(was)
+
+
+def _taken_s(step: Callable[[], Any], steps: int, device: str) -> float:
+    """Seconds of a step, by the median of some."""
+    taken = []
+    for _ in range(steps + 1):
+        _wait(device)
+        began = time.perf_counter()
+        step()
+        _wait(device)
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken[1:])
 
 
 def _flags(step: Callable[[], Any], steps: int, device: str) -> dict[str, float]:

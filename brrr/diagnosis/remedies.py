@@ -6,8 +6,6 @@ that what is saved on the one does not count where the other takes as long.
 
 from __future__ import annotations
 
-import math
-
 from brrr.diagnosis.device_remedies import channels, fusing, halving, padding, precision, strided
 from brrr.diagnosis.evidence import WORTH, Evidence, Remedy
 from brrr.diagnosis.host_remedies import (
@@ -24,19 +22,20 @@ from brrr.diagnosis.host_remedies import (
     waiting,
 )  # fmt: skip
 
-FAULTS = (
-    compiling, loading, waiting, allocating, pinning, keeping, optimiser, looping, padding, strided, channels,
-)  # fmt: skip
+FIRST = (compiling, debugging)
+FAULTS = (loading, waiting, allocating, pinning, keeping, optimiser, looping, padding, strided, channels)
 GENERAL = (precision, fusing, halving, graph)
+LAST = (batch,)
 
 
 def remedies(found: Evidence) -> list[Remedy]:
-    """Those that are predicted to gain something, first those that mend a fault, in each kind by their gain.
+    """Those that are predicted to gain something, in each group by their gain.
 
-    A fault's gain counts double (on a logarithmic scale), since nothing is lost with it; that of a larger batch half;
-    and while a debugging flag is on, no other figure means much.
+    First what leaves no other figure its meaning, then faults, with which nothing is lost, then what has its price, and
+    last a larger batch, which is another computation.
     """
-    weights = (((debugging,), math.inf), (FAULTS, 2.0), (GENERAL, 1.0), ((batch,), 0.5))
-    made = [(look(found), weight) for looks, weight in weights for look in looks]
-    kept = [(weight * math.log(each.gain), each) for each, weight in made if each is not None and each.gain >= WORTH]
-    return [each for _, each in sorted(kept, key=lambda one: -one[0])]
+    made = []
+    for looks in (FIRST, FAULTS, GENERAL, LAST):
+        group = [each for each in (look(found) for look in looks) if each is not None and each.gain >= WORTH]
+        made += sorted(group, key=lambda each: -each.gain)
+    return made

@@ -260,10 +260,13 @@ def test_another_profiler_is_a_clear_error() -> None:
 
 
 def test_the_profilers_time_is_not_the_models() -> None:
-    found = without_profiler(Split(3.0, 1.0, 0.25, {"Python": 1.0, "launch": 0.75}, {"Python": 3.0}), 2.0)
+    found = without_profiler(Split(3.0, 1.0, 0.25, {"Python": 1.0, "launch": 0.75}, {"Python": 3.0}), 2.0, 1.5)
+    assert found.host_s == {"Python": 1.5}
     assert (found.busy_s, found.transfer_s) == (1.0, 0.25)
     assert sum(found.idle_s.values()) == pytest.approx(0.75) and found.idle_s["Python"] == pytest.approx(3 / 7)
-    shorter = without_profiler(Split(3.0, 2.0, 0.0, {"Python": 1.0}, {}), 1.5)
+    shorter = without_profiler(Split(3.0, 2.0, 0.0, {"Python": 1.0}, {}), 1.5, 1.5)
+    longer = without_profiler(Split(3.0, 2.7, 0.0, {"Python": 0.3}, {}), 3.3, 1.5)
+    assert longer.busy_s == pytest.approx(2.97) and longer.idle_s["Python"] == pytest.approx(0.33)
     assert shorter.busy_s + sum(shorter.idle_s.values()) == pytest.approx(1.5)
 
 

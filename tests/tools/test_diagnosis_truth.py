@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from brrr.diagnosis.diagnosing import diagnose
 from tools.diagnosis import judge, truth
 from tools.diagnosis.faults import FAULTS, HEALTHY, REMEDIES
-from tools.diagnosis.workloads import UNSEEN, WORKLOADS, Workload
+from tools.diagnosis.workloads import UNDERFILLED, UNSEEN, WORKLOADS, Workload
 
 BY_HAND = ("attention", "decode")
 """A GPU's kernels keep their scores on the chip; counted on a description, they are written and read."""
@@ -43,13 +42,14 @@ def counted(each: Workload, which: str) -> tuple[int, int]:
 
 
 def test_names_are_unique_and_there_are_enough() -> None:
-    assert len({each.name for each in (*WORKLOADS, *UNSEEN)}) == len(WORKLOADS) + len(UNSEEN)
+    every = (*WORKLOADS, *UNSEEN, *UNDERFILLED)
+    assert len({each.name for each in every}) == len(every)
     assert len(WORKLOADS) >= 60
     assert len(FAULTS) == len({each.name for each in FAULTS}) >= 20 and len(HEALTHY) >= 5
     assert {name for each in FAULTS for name in each.remedies} <= set(REMEDIES)
 
 
-@pytest.mark.parametrize("each", [*WORKLOADS, *UNSEEN], ids=lambda each: each.name)
+@pytest.mark.parametrize("each", [*WORKLOADS, *UNSEEN, *UNDERFILLED], ids=lambda each: each.name)
 def test_the_changes_are_what_they_say(each: Workload) -> None:
     """As many FLOP within a tenth; fewer bytes, or at least 1.6 times as many; twice the batch is more work."""
     flop, nbytes = counted(each, "sizes")
@@ -113,17 +113,18 @@ def test_what_is_not_understood_prints_how(capsys: pytest.CaptureFixture[str]) -
     assert truth.main(["all"]) == 2 and "python -m tools.diagnosis.truth" in capsys.readouterr().err
 
 
-def test_the_judge_compares_with_the_truth(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_judge_compares_with_the_truth(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    one = next(each for each in WORKLOADS if each.name == "64 steps of 2048")
+    fault = next(each for each in FAULTS if each.name == "anomaly detection left on")
     monkeypatch.setattr(judge, "diagnose", functools.partial(diagnose, budget_s=0.02))
-    truths = tmp_path / "truth.csv"
-    truths.write_text("workload,regime\n64 steps of 2048,overhead\nnone of them,memory\n", encoding="utf-8")
-    assert judge.main(["workloads", str(truths)], "cpu") == 0
+    monkeypatch.setattr(truth, "of_workload", lambda each: {"regime": "none", "eager_s": 1.0})
+    monkeypatch.setattr(truth, "of_fault", lambda each: {"faulty_s": 2.0, "mended_s": 1.0, "gain": 2.0})
+    monkeypatch.setitem(judge.JUDGES, "workloads", functools.partial(judge.of_workloads, [one]))  # type: ignore[misc]
+    assert judge.main(["workloads"], "cpu") == 0
     said = capsys.readouterr()
-    assert "64 steps of 2048,overhead" in said.out and "of 1" in said.err
-    truths.write_text("step,gain\nanomaly detection left on,2.0\n", encoding="utf-8")
+    assert "64 steps of 2048," in said.out and ",False," in said.out and "right: 0 of 1" in said.err
+    monkeypatch.setattr(judge, "FAULTS", [fault])
     monkeypatch.setattr(judge, "HEALTHY", {})
-    assert judge.main(["faults", str(truths)], "cpu") == 0
+    assert judge.main(["faults"], "cpu") == 0
     assert "anomaly detection left on,debugging off,debugging off,True" in capsys.readouterr().out
-    assert judge.main(["faults"]) == 2
+    assert judge.main(["everything"]) == 2

@@ -1,8 +1,7 @@
-"""`brrr.diagnose` on each workload and fault, held against the truth that `truth.py` measured.
+"""`brrr.diagnose` on each workload and fault, held against the truth that `truth.py` measures right after it.
 
-python -m tools.diagnosis.judge workloads truth.csv     # on a GPU: regime by regime
-python -m tools.diagnosis.judge unseen unseen.csv
-python -m tools.diagnosis.judge faults faults.csv       # remedies and their gains
+python -m tools.diagnosis.judge workloads > judged.csv    # on a GPU; also: unseen, underfilled
+python -m tools.diagnosis.judge faults > faults.csv       # remedies and their gains
 """
 
 from __future__ import annotations
@@ -12,53 +11,50 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import torch
 
 from brrr.core.errors import BrrrError
 from brrr.diagnosis.diagnosing import diagnose
 from brrr.diagnosis.report import Diagnosis
+from tools.diagnosis import truth
 from tools.diagnosis.faults import FAULTS, HEALTHY
-from tools.diagnosis.workloads import UNSEEN, WORKLOADS, Call, Workload
+from tools.diagnosis.workloads import UNDERFILLED, UNSEEN, WORKLOADS, Call, Workload
 
-Rows = Sequence[Mapping[str, str]]
 Row = dict[str, object]
 NEAR = 0.15
 """A predicted gain is right within so much of the true one."""
 
 
-def of_workloads(rows: Rows, device: str, workloads: Sequence[Workload] = WORKLOADS) -> Iterator[Row]:
+def of_workloads(workloads: Sequence[Workload], device: str) -> Iterator[Row]:
     """Each workload's regime by the diagnosis and by the truth, and how long the diagnosis took."""
-    true = {row["workload"]: row["regime"] for row in rows}
     for each in workloads:
-        if each.name in true:
-            found, took_s = _diagnosed(each.call("sizes", device), device)
-            regime = found.regime if isinstance(found, Diagnosis) else str(found)
-            yield {"workload": each.name, "true": true[each.name], "regime": regime,
-                   "right": regime == true[each.name], "took_s": took_s}  # fmt: skip
+        found, took_s = _diagnosed(each.call("sizes", device), device)
+        regime = found.regime if isinstance(found, Diagnosis) else str(found)
+        true = truth.of_workload(each)
+        right = regime == true["regime"]
+        yield {"workload": each.name, "said": regime, "right": right, "took_s": took_s, **true}
 
 
-def of_faults(rows: Rows, device: str) -> Iterator[Row]:
+def of_faults(device: str) -> Iterator[Row]:
     """Each fault's first remedy, whether it is one of those wanted, and its gain beside the true one."""
-    true = {row["step"]: row for row in rows}
     for each in FAULTS:
-        if each.name in true:
-            yield _judged(each.name, each.remedies, float(true[each.name]["gain"]), each.call("faulty", device), device)
+        found = _diagnosed(each.call("faulty", device), device)
+        yield _judged(each.name, each.remedies, *found, truth.of_fault(each))
     for name, build in HEALTHY.items():
         torch.manual_seed(0)
-        yield _judged(name, (), 1.0, build(device), device)
+        yield _judged(name, (), *_diagnosed(build(device), device), {"faulty_s": "", "mended_s": "", "gain": 1.0})
 
 
-def _judged(name: str, wanted: Sequence[str], gain: float, call: Call, device: str) -> Row:
-    found, took_s = _diagnosed(call, device)
+def _judged(name: str, wanted: Sequence[str], found: Diagnosis | str, took_s: float, true: Mapping[str, object]) -> Row:
     first = found.remedies[0] if isinstance(found, Diagnosis) and found.remedies else None
     named = first.name if first is not None else "none" if isinstance(found, Diagnosis) else str(found)
     right = named in wanted if wanted else first is None
-    predicted = first.gain if first is not None else 1.0
+    predicted, gain = first.gain if first is not None else 1.0, float(str(true["gain"]))
     near = abs(predicted / gain - 1) <= NEAR if wanted else right
     return {"step": name, "wanted": "|".join(wanted), "first": named, "right": right, "predicted": predicted,
-            "true": gain, "near": near, "took_s": took_s}  # fmt: skip
+            "true": gain, "near": near, "faulty_s": true["faulty_s"], "mended_s": true["mended_s"],
+            "took_s": took_s}  # fmt: skip
 
 
 def _diagnosed(call: Call, device: str) -> tuple[Diagnosis | str, float]:
@@ -70,27 +66,25 @@ def _diagnosed(call: Call, device: str) -> tuple[Diagnosis | str, float]:
     return found, time.perf_counter() - began
 
 
+JUDGES: Mapping[str, Callable[[str], Iterator[Row]]] = {
+    "workloads": partial(of_workloads, WORKLOADS), "unseen": partial(of_workloads, UNSEEN),
+    "underfilled": partial(of_workloads, UNDERFILLED), "faults": of_faults,
+}  # fmt: skip
+
+
 def main(argv: Sequence[str], device: str = "cuda") -> int:
     """Print the table and the shares; 2 for anything that is not understood."""
-    judges: Mapping[str, Callable[[Rows, str], Iterator[Row]]] = {
-        "workloads": of_workloads, "unseen": partial(of_workloads, workloads=UNSEEN), "faults": of_faults
-    }  # fmt: skip
-    if len(argv) != 2 or argv[0] not in judges:
+    if len(argv) != 1 or argv[0] not in JUDGES:
         print(__doc__, file=sys.stderr)
         return 2
-    with Path(argv[1]).open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
     made: list[Row] = []
-    for row in judges[argv[0]](rows, device):
+    for row in JUDGES[argv[0]](device):
         writer = csv.DictWriter(sys.stdout, list(row), lineterminator="\n")
         if not made:
             writer.writeheader()
         writer.writerow(row)
         sys.stdout.flush()  # what was judged is kept where the run ends early
         made.append(row)
-    if not made:
-        print(f"{argv[1]}: none of its rows is one of the {argv[0]}", file=sys.stderr)
-        return 2
     for what in ("right", "near"):
         if what in made[0]:
             print(f"{what}: {sum(bool(row[what]) for row in made)} of {len(made)}", file=sys.stderr)

@@ -1,7 +1,7 @@
 """The regime of each workload and the gain of each remedy, by intervention: torch alone, no model, nothing of `brrr`.
 
 python -m tools.diagnosis.truth workloads > truth.csv    # on a GPU; seconds a call, and the regime
-python -m tools.diagnosis.truth unseen > unseen.csv
+python -m tools.diagnosis.truth unseen > unseen.csv         # and so with: underfilled
 python -m tools.diagnosis.truth faults > faults.csv
 
 The first of these that holds is the regime:
@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
 
-from tools.diagnosis.faults import FAULTS, HEALTHY
-from tools.diagnosis.workloads import UNSEEN, WORKLOADS, Call, Workload, graph_of
+from tools.diagnosis.faults import FAULTS, HEALTHY, Fault
+from tools.diagnosis.workloads import UNDERFILLED, UNSEEN, WORKLOADS, Call, Workload, graph_of
 
 GAIN, FREE = 1.3, 1.15
 ROUNDS, ROUND_S = 9, 0.02
@@ -100,16 +100,17 @@ def _measured(each: Workload) -> dict[str, object]:
     return dict(zip(COLUMNS, cells, strict=True))
 
 
+def of_fault(each: Fault) -> dict[str, object]:
+    """One fault's times, and the gain of mending it."""
+    times = together({which: each.call(which) for which in ("faulty", "mended")})
+    faulty_s, mended_s = times["faulty"], times["mended"]
+    return _row(each.name, "|".join(each.remedies), faulty_s, mended_s, faulty_s / mended_s)
+
+
 def of_faults() -> Iterator[dict[str, object]]:
     """Each fault's times with and without it, and those of the healthy steps."""
     for each in FAULTS:
-        try:
-            times = together({which: each.call(which) for which in ("faulty", "mended")})
-        except RuntimeError as error:
-            yield _row(each.name, f"failed: {str(error).splitlines()[0]}", "", "", "")
-            continue
-        faulty_s, mended_s = times["faulty"], times["mended"]
-        yield _row(each.name, "|".join(each.remedies), faulty_s, mended_s, faulty_s / mended_s)
+        yield of_fault(each)
     for name, build in HEALTHY.items():
         torch.manual_seed(0)
         yield _row(name, "", together({"it": build("cuda")})["it"], "", "")
@@ -123,6 +124,7 @@ def main(argv: Sequence[str]) -> int:
     """Print the table asked for; 2 for anything else."""
     tables: dict[str, Callable[[], Iterable[dict[str, object]]]] = {
         "workloads": lambda: map(of_workload, WORKLOADS), "unseen": lambda: map(of_workload, UNSEEN),
+        "underfilled": lambda: map(of_workload, UNDERFILLED),
         "faults": of_faults,
     }  # fmt: skip
     if len(argv) != 1 or argv[0] not in tables:

@@ -399,3 +399,10 @@ UNSEEN: tuple[Workload, ...] = (
     Workload("20 steps of 100000", small_steps, (20, 100000, F32), (20, 200000, F32), fewer=(20, 100000, BF16)),
 )  # fmt: skip
 """Written down before any diagnosis ran on a GPU, and judged once, when the classifier was done."""
+
+UNDERFILLED: tuple[Workload, ...] = (
+    _rows("cumsum", 8, 2**20), _rows("cumsum", 2, 2**22), _rows("softmax", 8, 2**20, BF16),
+    _rows("log softmax", 16, 2**18), _rows("layer norm", 4, 2**20), _rows("variance", 1, 2**22),
+    Workload("cross entropy 8x2^20", loss, (8, 2**20, F32), (16, 2**20, F32), fewer=(8, 2**20, BF16)),
+)  # fmt: skip
+"""A few long rows, for a few multiprocessors: none of those above was limited by latency, as the truth had it."""
