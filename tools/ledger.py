@@ -488,6 +488,20 @@ def stride(line: str, one: tuple[int, int], other: tuple[int, int], low: float, 
         return r(f"{variant}.busy_s", stride=stride, offset=offset, numbers=2**28)
     return lambda r: band(at(r, line, *one) / at(r, line.removesuffix("-whole"), *other), low, high)
 
+OPERATORS = ("products", "attention", "norms", "pointwise", "other")
+
+def bert(r: Recording, name: str, column: str) -> str:
+    """A cell of a class of operators, of a training step as wide as BERT."""
+    return present(r.rows.get(name, {}).get(("training", 1024, 16), {}).get(column))
+
+def flop_rate(r: Recording, name: str) -> float:
+    return float(bert(r, name, "flop")) / float(bert(r, name, "busy_s"))
+
+def limited(eager: float, graph: float, half: float, double: float) -> str:
+    if eager / graph >= 1.3:
+        return "overhead"
+    return "memory" if graph / half >= 1.3 else "latency" if double / graph <= 1.15 else "compute"
+
 def busy(r: Recording, blocks: int, loads: int) -> T:
     return r(f"loads-{loads}.busy_s", blocks=blocks)
 
@@ -1193,6 +1207,27 @@ CLAIMS: dict[str, Claim] = {
     "strassen_errors.growth-winograd": lambda r: a_level(r, "winograd", 1.9),
     "strassen_errors.whole-numbers-exact": lambda r: fact(
         not any(max(errors(r, form, "integer").values()) for form in ("strassen", "winograd"))),
+    "block.norms-slower": lambda r: band(flop_rate(r, "products") / flop_rate(r, "norms"), *within(250)),
+    "block.pointwise-slower": lambda r: band(flop_rate(r, "products") / flop_rate(r, "pointwise"), *within(700)),
+    "block.rest-is-little-work": lambda r: band(
+        sum(float(bert(r, name, "flop")) for name in ("norms", "pointwise"))
+        / sum(float(bert(r, name, "flop")) for name in OPERATORS), *within(0.002)),
+    "block.rest-is-much-time": lambda r: band(
+        sum(float(bert(r, name, "busy_s")) for name in ("norms", "pointwise"))
+        / sum(float(bert(r, name, "busy_s")) for name in OPERATORS), *within(0.39)),
+    "block.overhead-to-compute": lambda r: band(min(
+        1 - r("to-latency.busy_s", step="forward", width=256, batch=1) / r("step.period_s", step="forward", width=256,
+                                                                           batch=1),
+        r("to-compute.busy_s", step="forward", width=4096, batch=64) / r("step.period_s", step="forward", width=4096,
+                                                                         batch=64)), 0.5, 1),
+    "block.latency-in-a-graph": lambda r: (lambda at: band(
+        (r("to-latency.busy_s", **at) - r("to-memory.busy_s", **at)) / r("step.period_s", **at), 0.5, 1))(
+        {"step": "forward, as a graph", "width": 256, "batch": 1}),
+    "utilisation.full-at-tiny-work": lambda r: every(
+        band(r("peak.busy_s", size=256), 0, 0.1), band(r("driver.busy_s", size=256), 0.9)),
+    "mystery.three-regimes": lambda r: (lambda found: fact(found == ["latency", "memory", "overhead"], found))(
+        [limited(*(float(r(f"{way}.period_s", model=name).mid) for way in ("eager", "graph", "half", "double")))
+         for name in "ABC"]),
     "strassen_errors.bad-scaling-hurts": lambda r: badly(r, False, 1000),
     "strassen_errors.scaling-helps": lambda r: badly(r, True, 100),
     "strassen_errors.default-safe": lambda r: (lambda ours, theirs: (lambda worst: fact(worst <= 4, worst))(max(

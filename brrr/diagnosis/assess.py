@@ -202,7 +202,8 @@ def regime_of(found: Shares, steps: int, model: DeviceModel | None) -> Regime:
 class Line:
     """Calls alike: how many, their time, FLOP, bytes, the roofline's time, and what limits most of it.
 
-    products: the type of its products of matrices, empty where it has none.
+    products: the type of its products of matrices, empty where it has none. kind: the class of its operators, as
+    `OperatorCost` has it.
     """
 
     name: str
@@ -213,6 +214,7 @@ class Line:
     predicted_s: float | None
     limit: Limit
     products: str = ""
+    kind: str = "unknown"
 
     @property
     def flop_per_s(self) -> float:
@@ -254,4 +256,5 @@ def _line(name: str, group: Sequence[Assessed], scale: float) -> Line:
         name, len(group), scale * sum(each.work_s for each in group), sum(each.flop for each in group),
         sum(each.nbytes for each in group), known, max(LIMITS, key=lambda limit: by_limit[limit]),
         next((each.call.cost.dtype for each in group if each.call.cost is not None and each.call.cost.matmuls), ""),
+        next((each.call.cost.kind for each in group if each.call.cost is not None), "unknown"),
     )  # fmt: skip

@@ -224,6 +224,15 @@ def power_w() -> float | None:
     return None if milliwatts is None else milliwatts / 1000
 
 
+def utilisation() -> float | None:
+    """The share of the last moments in which a kernel was running, as the driver tells; None where it does not.
+
+    NVML counts a sixth of a second to a second, by the model.
+    """
+    percent = _ask(lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu)
+    return None if percent is None else float(percent) / 100
+
+
 def throttle_reasons() -> frozenset[str]:
     """Why the clock is not higher: "power-cap", "thermal", "idle", ...; empty where nothing holds it back or tells."""
     bits = _ask(lambda nvml, gpu: _reasons(nvml)(gpu))

@@ -38,6 +38,9 @@ NAMES = (
     "rnn",
     "strassen",
     "strassen_errors",
+    "block",
+    "utilisation",
+    "mystery",
 )
 
 
