@@ -2,6 +2,8 @@
 
 from ..drawing.roofline import ridge_by_generation as ridge_by_generation
 from .experiments.cos_cos.work import cos_cos as cos_cos
+from .lessons.block_data import compare_classes as compare_classes
+from .lessons.block_data import compare_regimes as compare_regimes
 from .lessons.checking import Mark as Mark
 from .lessons.checking import check as check
 from .lessons.codegen import against_copy as against_copy

@@ -1,7 +1,7 @@
 """Three programs whose regime is to be found by four measurements: as they are, and with one thing changed each time.
 
 The four answer three questions in this order: is it faster without the host (as a CUDA Graph), with half the bytes at
-as many FLOP (bfloat16 in place of float32), and does twice the batch cost nothing?
+as many FLOP (16 bits a number in place of 32), and does twice the batch cost nothing?
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from brrr.course.nouns.source import Evidence
 
 MODELS = ("A", "B", "C")
 SCAN, NORM, LAYERS = (8, 2**20), (16384, 4096), (16, 8, 64)
-"""A: cumulative sums of a few long rows. B: norms of many rows. C: layers, their batch, and their width."""
+"""A: cumulative sums of a few long rows of whole numbers. B: norms of many rows. C: layers, batch and width."""
 EAGER, GRAPH, HALF, DOUBLE = "eager", "graph", "half", "double"
 GAIN, FREE = 1.3, 1.15
 """From so many times as fast on a change counts; up to so much longer twice the batch is free."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import nn
@@ -15,45 +16,41 @@ from brrr.course.nouns.experiment import Variant, Workload
 from brrr.running.graphs import capture
 
 TOLERANCES = {torch.float32: 1e-4, torch.bfloat16: 5e-2}
+"""Whole numbers are exact."""
 Program = Callable[[torch.Tensor], torch.Tensor]
 
 
 def workload(variant: Variant, point: Point) -> Workload:
-    """One program on random numbers; its result against float64."""
-    dtype = torch.bfloat16 if variant.name == HALF else torch.float32
-    times = 2 if variant.name == DOUBLE else 1
+    """One program on random numbers; its result against float64, or against wide whole numbers."""
+    times, half = 2 if variant.name == DOUBLE else 1, variant.name == HALF
     torch.manual_seed(0)
-    program, exact, x = made(str(point["model"]), times, dtype, variant.processor)
-    expected = exact(x.double())
+    program, x, expected = made(str(point["model"]), times, half, variant.processor)
 
     def plain() -> torch.Tensor:
         return program(x)
 
     run = plain if variant.name == EAGER else capture(plain).replay
     return Workload(
-        run, cost(variant, point), lambda found: relative(found, expected, dtype), TOLERANCES[dtype],
+        run, cost(variant, point), lambda found: relative(found, expected, x.dtype), TOLERANCES.get(x.dtype, 0.0),
         synchronize=torch.cuda.synchronize,
     )  # fmt: skip
 
 
-def made(model: str, times: int, dtype: torch.dtype, device: str) -> tuple[Program, Program, torch.Tensor]:
-    """A program, the same in float64, and an input with so many times the batch."""
-    if model == "C":
-        layers, batch, width = LAYERS
-        parts = [part for _ in range(layers) for part in (nn.Linear(width, width), nn.ReLU())]
-        program = nn.Sequential(*parts).to(device, dtype).requires_grad_(False)
-        return program, copy.deepcopy(program).double(), torch.randn(times * batch, width, device=device, dtype=dtype)
-    rows, length = SCAN if model == "A" else NORM
-    x = torch.rand(times * rows, length, device=device, dtype=dtype)
-    function = scanned if model == "A" else normed
-    return function, function, x
-
-
-def scanned(x: torch.Tensor) -> torch.Tensor:
-    """Cumulative sums along rows."""
-    return x.cumsum(-1)
-
-
-def normed(x: torch.Tensor) -> torch.Tensor:
-    """Rows of mean 0 and variance 1."""
-    return nn.functional.layer_norm(x, x.shape[-1:])
+def made(model: str, times: int, half: bool, device: str) -> tuple[Program, torch.Tensor, torch.Tensor]:
+    """A program, its input with so many times the batch, and the exact result."""
+    if model == "A":
+        rows, length = SCAN
+        wide = torch.randint(0, 3, (times * rows, length), device=device)
+        dtype = torch.int16 if half else torch.int32
+        return partial(torch.cumsum, dim=-1, dtype=dtype), wide.to(dtype), wide.cumsum(-1).to(dtype).double()
+    dtype = torch.bfloat16 if half else torch.float32
+    if model == "B":
+        rows, width = NORM
+        x = torch.randn(times * rows, width, device=device, dtype=dtype)
+        function = partial(nn.functional.layer_norm, normalized_shape=(width,))
+        return function, x, function(x.double())
+    layers, batch, width = LAYERS
+    parts = [part for _ in range(layers) for part in (nn.Linear(width, width), nn.ReLU())]
+    network = nn.Sequential(*parts).to(device, dtype).requires_grad_(False)
+    x = torch.randn(times * batch, width, device=device, dtype=dtype)
+    return network, x, copy.deepcopy(network).double()(x.double())

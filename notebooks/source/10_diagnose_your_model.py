@@ -1,0 +1,175 @@
+# ---
+# jupyter:
+#   brrr:
+#     needs: [cuda]
+# ---
+
+# %% [markdown] tags=["question"]
+# # 10 · What holds *your* model back?
+#
+# You have met four limits: [[overhead-bound|overhead]], memory, compute and latency. A real model has all of them at once, one operator
+# this and the next one that. **Which one sets the pace of yours, how do you tell, and what helps?**
+
+# %% tags=["setup", "question"]
+import torch
+
+from brrr import check, claims, diagnose, explore, guess, reachable
+from brrr.course import compare_classes, compare_regimes
+
+at = reachable("block", step="forward", width=256, batch=1)
+
+# %% [markdown] tags=["guess"]
+# ## Guess: a rounding error
+#
+# A transformer block as wide as BERT, forward and backward, bfloat16. Products of matrices do nearly all of its [[FLOP]]; layer norms
+# do less than a thousandth. FLOP a *second* is another matter.
+
+# %% tags=["guess"]
+g = guess("The products reach ... times as many FLOP a second as the layer norms", unit="x")
+
+# %% tags=["compare"]
+compare_classes(g)
+
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** Why is a thousandth of the FLOP not a thousandth of the time? Double-click here and write two sentences.
+
+# %% [markdown] tags=["explain"]
+# <details><summary>Our explanation</summary>
+#
+# A norm reads and writes each number and computes a little with it: the memory sets its pace. A product uses each number
+# hundreds of times, and runs on tensor cores. Count bytes for the one, FLOP for the other.
+#
+# </details>
+#
+# The source found 250 times for norms and 700 for pointwise operators, on BERT and an older GPU. The verdicts below say how far this
+# block is from that, and why: its norms and its attention are fused kernels today.
+#
+# FLOP done over what the device could do in that time is a step's **FLOP utilisation**. Where it is low, something else than
+# arithmetic sets the pace. The question is what.
+
+# %% [markdown] tags=["guess"]
+# ## Guess: the same code at two sizes
+#
+# One block forward, in four parts of its time:
+#
+# - **overhead**: the GPU has nothing to run, and waits for the host;
+# - **latency**: a kernel runs that cannot fill the GPU: twice the batch would cost it nothing;
+# - **memory**: bytes set a kernel's pace; **compute**: arithmetic does.
+
+# %% tags=["guess"]
+s = guess("Width 256, one sequence: most of the step is", options=["overhead", "latency", "memory", "compute"])
+
+# %% tags=["run"]
+parts = ["compute", "memory", "latency", "step"]
+explore("block", at=at, show="stack", lines=parts, sliders=["step", "width", "batch"], unlock=s)
+
+# %% [markdown] tags=["explain"]
+# Move *sequences* to the right, then *width*: overhead gives way to the device's own work, and compute takes over. Now put *step* on
+# *forward, as a graph* and go back to the smallest: with the host out of the way, the same kernels are limited by latency. At width
+# 256 with 64 sequences memory takes as much as compute.
+#
+# Each part has its remedy. Nothing helps against a limit that is not yours.
+#
+# | what you see | it is | how to make sure | what helps |
+# | --- | --- | --- | --- |
+# | the GPU idle between kernels; the time hardly depends on the size | overhead | replay it as a [[CUDA Graph]]: faster | graph, compile, larger batch, no `.item()` |
+# | far below the peak FLOP, near the bandwidth | [[memory-bound]] | half the bytes: faster | fusion, shorter types, computing again |
+# | near the peak FLOP of its type | [[compute-bound]] | fewer FLOP alone make it faster | tensor cores, shorter types, Strassen |
+# | far below both, the GPU busy | latency | twice the batch costs nothing | larger batch, fewer and larger kernels |
+# | one size is slow, its neighbour fast | a bad shape | one column more or less | [[padding]] |
+
+# %% [markdown] tags=["explore"]
+# ## Explore: 100 % utilised
+#
+# `nvidia-smi` calls a GPU utilised while *any* kernel runs, on whatever part of it. Products of two matrices in a loop: the driver's
+# figure, the share of time with a kernel running, and the share that the FLOP would take at the peak, all in seconds of each second.
+
+# %% tags=["explore"]
+explore("utilisation", lines=["driver", "busy", "peak"], sliders=["size"])
+
+# %% [markdown] tags=["guess"]
+# ## Three programs
+#
+# You may measure each program four times: as it is, as a CUDA Graph, then (as a graph) with half the bytes, and with twice the batch.
+# A change counts from 1.3 times on, and twice the batch is free if it takes at most 1.15 times as long. Ask in this order: is it
+# overhead? memory? latency? Else it is compute.
+
+# %% tags=["explore"]
+explore("mystery", show="ladder", lines=["eager", "graph", "half", "double"], sliders=["model"])
+
+# %% tags=["guess"]
+limits = ["overhead", "memory", "latency", "compute"]
+a = guess("Program A is limited by", options=limits)
+b = guess("Program B is limited by", options=limits)
+c = guess("Program C is limited by", options=limits)
+
+# %% tags=["compare"]
+compare_regimes(a, "A")
+
+# %% tags=["compare"]
+compare_regimes(b, "B")
+
+# %% tags=["compare"]
+compare_regimes(c, "C")
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: how far from the peak?
+#
+# A training step of a block of width w = 1024 on 8192 tokens takes 2.1 ms, its products 0.83 ms of that; the datasheet has 990 TFLOP/s.
+# The four products have 12 w² weights. *Calculate* the products' FLOP forward and backward, the share of the peak that the step
+# reaches (as a part of one), and how many times as fast it would be if only the products remained.
+
+# %% tags=["your-turn", "exercise:10-peak", "calculates"]
+check("10-peak", flop=..., share=..., at_most=...)
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: the rule as a function
+#
+# Write `regime(eager, graph, half, double)`: four times in, one of the four words out, by the rule above. Then diagnose a model of your
+# own: `diagnose` takes any module or function and runs here, on a CPU too; `try_remedies=True` also tries what is safe.
+
+# %% tags=["your-turn", "exercise:10-regime", "makes"]
+model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
+found = diagnose(model, torch.randn(64, 256), backward=True, budget_s=0.1)
+
+check("10-regime", regime=...)
+
+# %% [markdown] tags=["claims"]
+# ## What held
+#
+# The shares of FLOP and time follow *Making Deep Learning Go Brrrr*. Live, measure the points first.
+
+# %% tags=["claims"]
+claims("10")
+
+# %% [markdown] tags=["remember"]
+# ## Remember
+#
+# - A model has no regime of its own: a step at a size has one, and another size another.
+# - Change one thing, measure, and you know: without the host, with half the bytes, with twice the batch.
+# - Utilisation says that the GPU is occupied. FLOP and bytes a second say whether it works.
+#
+# Terms: [[regime]], [[overhead-bound]], [[memory-bound]], [[compute-bound]], [[CUDA Graph]].
+
+# %% [markdown] tags=["work"]
+# ## At work
+#
+# Record a few steps, and read which operators take the time. `brrr diagnose trace.json` says the rest of such a file:
+#
+# ```python
+# import torch
+# from torch.profiler import ProfilerActivity, profile
+# model, x = torch.nn.Linear(256, 256), torch.randn(64, 256)
+# kinds = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * torch.cuda.is_available()
+# with profile(activities=kinds, record_shapes=True) as recorded:
+#     for _ in range(3):
+#         model(x).sum().backward()
+#         recorded.step()
+# print(recorded.key_averages().table(row_limit=8))
+# recorded.export_chrome_trace("trace.json")
+# ```
+
+# %% [markdown] tags=["next"]
+# ## Next
+#
+# Your own model. All lessons: [00 · Start here](00_start_here.ipynb) has the map, and docs/diagnosis.md all that `diagnose` says.
