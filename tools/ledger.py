@@ -497,6 +497,10 @@ def bert(r: Recording, name: str, column: str) -> str:
 def flop_rate(r: Recording, name: str) -> float:
     return float(bert(r, name, "flop")) / float(bert(r, name, "busy_s"))
 
+def full(r: Recording, how: str) -> Verdict:
+    at = {"how": how, "size": 256}
+    return every(band(r("peak.busy_s", **at), 0, 0.1), band(r("driver.busy_s", **at), 0.9))
+
 def limited(eager: float, graph: float, half: float, double: float) -> str:
     if eager / graph >= 1.3:
         return "overhead"
@@ -1223,8 +1227,8 @@ CLAIMS: dict[str, Claim] = {
     "block.latency-in-a-graph": lambda r: (lambda at: band(
         (r("to-latency.busy_s", **at) - r("to-memory.busy_s", **at)) / r("step.period_s", **at), 0.5, 1))(
         {"step": "forward, as a graph", "width": 256, "batch": 1}),
-    "utilisation.full-at-tiny-work": lambda r: every(
-        band(r("peak.busy_s", size=256), 0, 0.1), band(r("driver.busy_s", size=256), 0.9)),
+    "utilisation.full-at-tiny-work": lambda r: full(r, "one by one"),
+    "utilisation.full-in-a-graph": lambda r: full(r, "as a CUDA Graph"),
     "mystery.three-regimes": lambda r: (lambda found: fact(found == ["latency", "memory", "overhead"], found))(
         [limited(*(float(r(f"{way}.period_s", model=name).mid) for way in ("eager", "graph", "half", "double")))
          for name in "ABC"]),

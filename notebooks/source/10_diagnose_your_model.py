@@ -85,7 +85,7 @@ explore("block", at=at, show="stack", lines=parts, sliders=["step", "width", "ba
 # figure, the share of time with a kernel running, and the share that the FLOP would take at the peak, all in seconds of each second.
 
 # %% tags=["explore"]
-explore("utilisation", lines=["driver", "busy", "peak"], sliders=["size"])
+explore("utilisation", lines=["driver", "busy", "peak"], sliders=["how", "size"])
 
 # %% [markdown] tags=["guess"]
 # ## Three programs
