@@ -42,7 +42,7 @@ compare_classes(g)
 # </details>
 #
 # The source found 250 times for norms and 700 for pointwise operators, on BERT and an older GPU. The verdicts below say how far this
-# block is from that, and why: its norms and its attention are fused kernels today.
+# block is from that, and why.
 #
 # FLOP done over what the device could do in that time is a step's **FLOP utilisation**. Where it is low, something else than
 # arithmetic sets the pace. The question is what.
@@ -82,7 +82,9 @@ explore("block", at=at, show="stack", lines=parts, sliders=["step", "width", "ba
 # ## Explore: 100 % utilised
 #
 # `nvidia-smi` calls a GPU utilised while *any* kernel runs, on whatever part of it. Products of two matrices in a loop: the driver's
-# figure, the share of time with a kernel running, and the share that the FLOP would take at the peak, all in seconds of each second.
+# figure, the share of time with a kernel running, and the share that their FLOP would take at the peak, in seconds of each second.
+# Issued one by one, small products leave gaps, and the driver sees them. Now put *products* on *as a CUDA Graph*: the gaps go, the
+# driver's line is at the top, and the peak's is still at the bottom.
 
 # %% tags=["explore"]
 explore("utilisation", lines=["driver", "busy", "peak"], sliders=["how", "size"])
