@@ -182,4 +182,5 @@ claims("09b")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Every lesson's lines stand in docs/cheatsheet.md; if you skipped [08b](08b_persistent.ipynb), read it.
+# [10 · What holds your model back?](10_diagnose_your_model.ipynb) takes a whole model apart. Every lesson's lines stand in
+# docs/cheatsheet.md.

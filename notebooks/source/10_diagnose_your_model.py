@@ -7,8 +7,9 @@
 # %% [markdown] tags=["question"]
 # # 10 · What holds *your* model back?
 #
-# You have met four limits: [[overhead-bound|overhead]], memory, compute and latency. A real model has all of them at once, one operator
-# this and the next one that. **Which one sets the pace of yours, how do you tell, and what helps?**
+# You have met four [[regime|regimes]]: [[overhead-bound|overhead]], [[memory-bound|memory]], [[compute-bound|compute]] and latency. A real
+# model has all of them at once, one operator this and the next one that. **Which one sets the pace of yours, how do you tell, and
+# what helps?**
 
 # %% tags=["setup", "question"]
 import torch
@@ -41,8 +42,8 @@ compare_classes(g)
 #
 # </details>
 #
-# The source found 250 times for norms and 700 for pointwise operators, on BERT and an older GPU. The verdicts below say how far this
-# block is from that, and why.
+# The source found a factor of 250 for norms and of 700 for pointwise operators, on BERT and an older GPU. The verdicts below say how far
+# this block is from that, and why.
 #
 # FLOP done over what the device could do in that time is a step's **FLOP utilisation**. Where it is low, something else than
 # arithmetic sets the pace. The question is what.
@@ -64,9 +65,8 @@ parts = ["compute", "memory", "latency", "step"]
 explore("block", at=at, show="stack", lines=parts, sliders=["step", "width", "batch"], unlock=s)
 
 # %% [markdown] tags=["explain"]
-# Move *sequences* to the right, then *width*: overhead gives way to the device's own work, and compute takes over. Now put *step* on
-# *forward, as a graph* and go back to the smallest: with the host out of the way, the same kernels are limited by latency. At width
-# 256 with 64 sequences memory takes as much as compute.
+# Move *sequences* to the right, then *width*: overhead gives way to the device's own work, and compute takes over. Now let *step*
+# be a [[CUDA Graph]] of the same, and go back to the smallest: with the host out of the way, the same kernels are limited by latency. At width 256 with 64 sequences memory takes as much as compute.
 #
 # Each part has its remedy. Nothing helps against a limit that is not yours.
 #
@@ -78,8 +78,31 @@ explore("block", at=at, show="stack", lines=parts, sliders=["step", "width", "ba
 # | far below both, the GPU busy | latency | twice the batch costs nothing | larger batch, fewer and larger kernels |
 # | one size is slow, its neighbour fast | a bad shape | one column more or less | [[padding]] |
 
+# %% [markdown] tags=["guess"]
+# ## Guess: three programs
+#
+# Change one thing and measure again: without the host, as a [[CUDA Graph]]; then, as a graph, with half the bytes at as many FLOP; then
+# with twice the batch. Ask in this order: does the graph gain a third? It is overhead. Do fewer bytes? Memory. Is twice the batch
+# (nearly) free? Latency. Else compute.
+#
+# A takes the cumulative sums of 8 rows of a million numbers; a block of threads takes a row. B takes the layer norms of 16384 rows of 4096.
+# C is 16 layers of width 64 on 8 samples.
+
+# %% tags=["guess"]
+limits = ["overhead", "memory", "latency", "compute"]
+a = guess("Program A is limited by", options=limits)
+b = guess("Program B is limited by", options=limits)
+c = guess("Program C is limited by", options=limits)
+
+# %% tags=["run"]
+explore("mystery", show="ladder", lines=["eager", "graph", "half", "double"], sliders=["model"], unlock=c)
+
+# %% tags=["compare"]
+for each in (compare_regimes(a, "A"), compare_regimes(b, "B"), compare_regimes(c, "C")):
+    display(each)
+
 # %% [markdown] tags=["explore"]
-# ## Explore: 100 % utilised
+# ## Explore: fully utilised
 #
 # `nvidia-smi` calls a GPU utilised while *any* kernel runs, on whatever part of it. Products of two matrices in a loop: the driver's
 # figure, the share of time with a kernel running, and the share that their FLOP would take at the peak, in seconds of each second.
@@ -88,31 +111,6 @@ explore("block", at=at, show="stack", lines=parts, sliders=["step", "width", "ba
 
 # %% tags=["explore"]
 explore("utilisation", lines=["driver", "busy", "peak"], sliders=["how", "size"])
-
-# %% [markdown] tags=["guess"]
-# ## Three programs
-#
-# You may measure each program four times: as it is, as a CUDA Graph, then (as a graph) with half the bytes, and with twice the batch.
-# A change counts from 1.3 times on, and twice the batch is free if it takes at most 1.15 times as long. Ask in this order: is it
-# overhead? memory? latency? Else it is compute.
-
-# %% tags=["explore"]
-explore("mystery", show="ladder", lines=["eager", "graph", "half", "double"], sliders=["model"])
-
-# %% tags=["guess"]
-limits = ["overhead", "memory", "latency", "compute"]
-a = guess("Program A is limited by", options=limits)
-b = guess("Program B is limited by", options=limits)
-c = guess("Program C is limited by", options=limits)
-
-# %% tags=["compare"]
-compare_regimes(a, "A")
-
-# %% tags=["compare"]
-compare_regimes(b, "B")
-
-# %% tags=["compare"]
-compare_regimes(c, "C")
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: how far from the peak?
@@ -127,12 +125,13 @@ check("10-peak", flop=..., share=..., at_most=...)
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: the rule as a function
 #
-# Write `regime(eager, graph, half, double)`: four times in, one of the four words out, by the rule above. Then diagnose a model of your
-# own: `diagnose` takes any module or function and runs here, on a CPU too; `try_remedies=True` also tries what is safe.
+# Write `regime(eager, graph, half, double)`: four times in, one of the four words out, by the rule of the three programs: a change counts
+# from a factor of 1.3 on, and twice the batch is free up to a factor of 1.15. Then diagnose a model of your own: `diagnose` takes any module
+# or function and runs here, on a CPU too; `try_remedies=True` also tries what is safe.
 
 # %% tags=["your-turn", "exercise:10-regime", "makes"]
 model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
-found = diagnose(model, torch.randn(64, 256), backward=True, budget_s=0.1)
+print(diagnose(model, torch.randn(64, 256), backward=True, budget_s=0.1))
 
 check("10-regime", regime=...)
 
@@ -147,23 +146,21 @@ claims("10")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - A model has no regime of its own: a step at a size has one, and another size another.
-# - Change one thing, measure, and you know: without the host, with half the bytes, with twice the batch.
-# - Utilisation says that the GPU is occupied. FLOP and bytes a second say whether it works.
+# - A model has no regime of its own; a step at a size has one, and another size another.
+# - Change one thing, measure, and you know: the host, the bytes, or the batch.
+# - Utilisation says that the GPU is occupied, and only FLOP and bytes a second say how much it does.
 #
 # Terms: [[regime]], [[overhead-bound]], [[memory-bound]], [[compute-bound]], [[CUDA Graph]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Record a few steps, and read which operators take the time. `brrr diagnose trace.json` says the rest of such a file:
+# Record a few steps and read which operators take the time; `brrr diagnose trace.json` reads such a file:
 #
 # ```python
 # import torch
-# from torch.profiler import ProfilerActivity, profile
 # model, x = torch.nn.Linear(256, 256), torch.randn(64, 256)
-# kinds = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * torch.cuda.is_available()
-# with profile(activities=kinds, record_shapes=True) as recorded:
+# with torch.profiler.profile(record_shapes=True) as recorded:
 #     for _ in range(3):
 #         model(x).sum().backward()
 #         recorded.step()
