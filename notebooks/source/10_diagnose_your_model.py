@@ -110,7 +110,7 @@ for each in (compare_regimes(a, "A"), compare_regimes(b, "B"), compare_regimes(c
 # driver's line is at the top, and the peak's is still at the bottom.
 
 # %% tags=["explore"]
-explore("utilisation", lines=["driver", "busy", "peak"], sliders=["how", "size"])
+explore("utilisation", show={"y": "time", "x": "size"}, lines=["driver", "busy", "peak"], sliders=["how", "size"])
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: how far from the peak?

@@ -35,12 +35,13 @@ def compare_classes(guess: Guess, *, source: Source | None = None, **at: Value) 
     if not guess.answered:
         return UNANSWERED
     described, origin = experiment_named("block"), source or default_source()
-    evidence, badge, point = Evidence(described, origin), str(origin.badge(described)), {**AS_BERT, **at}
+    evidence, point = Evidence(described, origin), {**AS_BERT, **at}
     try:
+        badge = str(origin.badge(described))
         taken = {name: evidence.get(name, **point) for name in CLASSES}
         step = evidence.get("step", **point)
     except NotRecordedError:
-        return Comparison(f"{badge} has no block taken apart: it takes a GPU.")
+        return Comparison(f"{origin.name} has no block taken apart: it takes a GPU.")
     counted = {name: flop(name, point) for name in CLASSES}
     rates = {name: counted[name] / taken[name] for name in CLASSES}
     rows = tuple(_row(name, counted, taken, rates) for name in CLASSES)
@@ -84,11 +85,10 @@ def compare_regimes(guess: Guess, model: str, *, source: Source | None = None) -
     if not guess.answered:
         return UNANSWERED
     described, origin = experiment_named("mystery"), source or default_source()
-    badge = str(origin.badge(described))
     try:
-        found = times(Evidence(described, origin), model)
+        badge, found = str(origin.badge(described)), times(Evidence(described, origin), model)
     except NotRecordedError:
-        return Comparison(f"{badge} has no program {model}: it takes a GPU.")
+        return Comparison(f"{origin.name} has no program {model}: it takes a GPU.")
     eager, graph, half, double = (each.median for each in found.values())
     rows = (
         ("without the host, as a CUDA Graph", units.ratio(eager / graph), "overhead"),
