@@ -34,6 +34,7 @@ from brrr.diagnosis.evidence import Evidence
 from brrr.diagnosis.remedies import remedies
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split, split, window
+from brrr.diagnosis.timeline import timeline_of
 from brrr.diagnosis.trace_file import Trace, TraceFileError, read_trace
 from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.device_model import DeviceModel, Where
@@ -82,7 +83,9 @@ def diagnose(
     found = of_run(run, model, where == "cuda")
     if not found.operators:
         raise ArgumentError("diagnose", "fn", fn, "a function that calls torch: no operator ran in it")
-    found = replace(found, device=name_here(where), date=date.today().isoformat())
+    name, today = name_here(where), date.today().isoformat()
+    seen = timeline_of(run.trace, (*window(run.trace, live.LOOP)[:2], run.steps), run.step_s, name, today)
+    found = replace(found, device=name, date=today, timeline=seen)
     if try_remedies:
         from brrr.diagnosis.trying import tried
 
@@ -128,12 +131,9 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
         said.append(f"no figures of {name or 'its device'} are known here: name one with device=, such as 'h200'")
     if not any(each.inputs is not None for each in trace.events if each.sort == "operator"):
         said.append(NO_SHAPES)
-    return replace(
-        found,
-        device=name or ("a GPU that the trace does not name" if gpu else "a CPU"),
-        source=str(path),
-        notes=(*found.notes, *said),
-    )
+    name = name or ("a GPU that the trace does not name" if gpu else "a CPU")
+    seen = timeline_of(trace, (start, end, steps), found.step_s, name, "")
+    return replace(found, device=name, source=str(path), notes=(*found.notes, *said), timeline=seen)
 
 
 def _of_one_device(trace: Trace) -> tuple[Trace, list[str]]:

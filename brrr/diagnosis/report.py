@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from brrr.drawing.style import Picture
     from brrr.gpu.datasheet import Hardware
     from brrr.roofline.peaks import Peaks
+    from brrr.tracing.timeline import Timeline
 
 SHOWN, POINTS = 12, 8
 """Lines of a table, points of a roofline."""
@@ -52,6 +54,7 @@ class Diagnosis:
     step_s: seconds of a step, without the profiler where that was measured. shares: where they went, of all steps of
     the stretch. distortion: how many times as long a step took under the profiler, None for a saved trace. peak_share:
     FLOP done over what the device could have done in that time at its best rate of the type that most of them have.
+    timeline: one step as the profiler saw it; it draws itself in a notebook.
     """
 
     device: str
@@ -71,6 +74,7 @@ class Diagnosis:
     notes: tuple[str, ...] = ()
     date: str = ""
     peaks: Peaks | Hardware | None = field(default=None, repr=False)
+    timeline: Timeline | None = field(default=None, repr=False)
 
     @property
     def parts(self) -> dict[str, float]:
@@ -105,7 +109,7 @@ class Diagnosis:
 
     def to_json(self) -> str:
         """As JSON: times in seconds, gains as ratios."""
-        found = {"format": 1, **asdict(replace(self, peaks=None)), "parts_s": self.parts}
+        found = {"format": 1, **asdict(replace(self, peaks=None, timeline=None)), "parts_s": self.parts}
         return json.dumps(found, indent=1, ensure_ascii=False)
 
     def to_html(self) -> str:
@@ -181,7 +185,7 @@ def _body(found: Diagnosis) -> str:
               for kind, lines in (("operator", found.operators), ("module", found.modules)) if lines]  # fmt: skip
     parts = _table(("time", "share", "of a step"), _parts(found))
     return (
-        f"<h3>{escape(_headline(found))}</h3><p>{evidence}</p>{_bar(found)}{parts}{''.join(tables)}{_picture(found)}"
+        f"<h3>{escape(_headline(found))}</h3><p>{evidence}</p>{_bar(found)}{parts}{''.join(tables)}{_pictures(found)}"
         f"<p>{'What would help:' if helps else 'No remedy is predicted to gain a tenth.'}</p><ul>{helps}</ul>{notes}"
     )
 
@@ -208,12 +212,14 @@ def _bar(found: Diagnosis) -> str:
     )
 
 
-def _picture(found: Diagnosis) -> str:
-    """The roofline as part of the page; nothing where there is none to draw."""
-    try:
-        return found.roofline()._repr_mimebundle_()[0]["text/html"]
-    except BrrrError:
-        return ""
+def _pictures(found: Diagnosis) -> str:
+    """The step's timeline and the roofline as parts of the page; nothing in the place of one that cannot be drawn."""
+    from brrr.drawing.timeline import picture
+
+    drawn = [picture(found.timeline)] if found.timeline is not None else []
+    with suppress(BrrrError):
+        drawn.append(found.roofline())
+    return "".join(each._repr_mimebundle_()[0]["text/html"] for each in drawn)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from brrr.tracing.spans import LAUNCH, OPERATOR, PYTHON, Kind, Span
 
@@ -18,6 +18,10 @@ Sort = Literal["operator", "runtime", "device", "annotation", "other"]
 _RUNTIME = re.compile(r"(?:cuda|cu|hip)[A-Z]\w*")
 _OPERATOR = re.compile(r"\w+::")
 _SYNC = re.compile(r"(?:Context|Stream|Event) (?:Sync|Wait)")
+
+
+E = TypeVar("E", bound=Any)
+"""Whatever has a thread, a start and an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +114,14 @@ def short_name(name: str, most: int = 60) -> str:
     return (re.split(r"[<(]", bare)[0].split("::")[-1].strip() or name)[:most]
 
 
-def outermost(events: Iterable[Raw]) -> list[Raw]:
+def outermost(events: Iterable[E]) -> list[E]:
     """The events that lie in no other of the same thread: the operators called, without those that they call.
 
     >>> inner, outer = Raw("aten::b", "operator", 2, 3), Raw("aten::a", "operator", 1, 9)
     >>> [event.name for event in outermost([inner, outer])]
     ['aten::a']
     """
-    found: list[Raw] = []
+    found: list[E] = []
     until: dict[int, int] = {}
     for event in sorted(events, key=lambda e: (e.start_ns, -e.end_ns)):
         if event.end_ns > until.get(event.thread, -1):

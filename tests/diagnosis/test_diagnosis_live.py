@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import json
 import random
 import time
 from collections.abc import Iterator
@@ -313,3 +314,11 @@ def test_a_remedy_that_fails_is_told_and_what_needs_the_author_too(monkeypatch: 
     one = quick(torch.relu, torch.ones(10))
     object.__setattr__(one, "remedies", (Remedy("pinned memory", 2.0, "why."),))
     assert "change of the program" in str(trying.tried(one, torch.relu, (torch.ones(10),), {}, False, "cpu", 0.02)[0])
+
+
+def test_a_step_is_drawn_as_a_timeline() -> None:
+    found = quick(nn.Linear(64, 64), torch.ones(8, 64))
+    assert found.timeline is not None and found.timeline.lanes == ("python", "operator")
+    assert any(span.name == "aten::linear" for span in found.timeline.spans)
+    assert found.timeline.period_s == pytest.approx(found.step_s)
+    assert "A timeline with the lanes" in found.to_html() and "timeline" in json.loads(found.to_json())
