@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
+from brrr.core.files import PACKAGE
 from brrr.diagnosis.diagnosing import diagnose
 from tools.diagnosis import judge, truth
 from tools.diagnosis.faults import FAULTS, HEALTHY, REMEDIES
@@ -128,3 +130,23 @@ def test_the_judge_compares_with_the_truth(capsys: pytest.CaptureFixture[str], m
     assert judge.main(["faults"], "cpu") == 0
     assert "anomaly detection left on,debugging off,debugging off,True" in capsys.readouterr().out
     assert judge.main(["everything"]) == 2
+
+
+def judged(name: str) -> list[dict[str, str]]:
+    path = PACKAGE.parent / "data" / "recordings" / "h200" / "diagnosis" / f"{name}.csv"
+    return list(csv.DictReader(path.open(newline="", encoding="utf-8")))
+
+
+def test_the_documents_say_what_was_judged() -> None:
+    """Counted again from the judge's tables."""
+    page = (PACKAGE.parent / "docs" / "diagnosis.md").read_text(encoding="utf-8")
+    for name, workloads in (("workloads", WORKLOADS), ("unseen", UNSEEN), ("underfilled", UNDERFILLED)):
+        rows = judged(name)
+        assert [row["workload"] for row in rows] == [each.name for each in workloads]
+        assert all((row["said"] == row["regime"]) == (row["right"] == "True") for row in rows)
+        assert f"| {sum(row['right'] == 'True' for row in rows)} of {len(rows)} |" in page
+    rows = judged("faults")
+    assert len(rows) == len(FAULTS) + len(HEALTHY)
+    assert f"| {sum(row['right'] == 'True' for row in rows)} of {len(rows)} |" in page
+    near = sum(abs(float(row["predicted"]) / float(row["true"]) - 1) <= judge.NEAR for row in rows[: len(FAULTS)])
+    assert f"| {near} of {len(FAULTS)} |" in page
