@@ -23,13 +23,17 @@ LAYOUT = " (layout)"
 
 @dataclass
 class Call:
-    """One call of an operator: its cost, None where nobody knows; what the device (or the CPU) did for it."""
+    """One call of an operator: its cost, None where nobody knows; what the device (or the CPU) did for it.
+
+    again: whether a forward operator ran in the backward pass, which computes it a second time.
+    """
 
     operator: Event
     cost: OperatorCost | None
     module: str = ""
     work_ns: int = 0
     kernels: list[Event] = field(default_factory=list)
+    again: bool = False
 
     @property
     def name(self) -> str:
@@ -59,7 +63,8 @@ def calls_of(trace: Trace, start_ns: int, end_ns: int, gpu: bool) -> list[Call]:
         if event.sort == "runtime":
             owner = _owner(around)
             if owner is not None:
-                by_launch[event.correlation] = made.setdefault(id(owner[0]), Call(*owner))
+                one = Call(*owner, again=computed_again(around))
+                by_launch[event.correlation] = made.setdefault(id(owner[0]), one)
     for each in trace.events:
         if each.on_device and each.sort not in TRANSFERS and start_ns <= each.start_ns < end_ns:
             call = by_launch.get(each.correlation)
@@ -92,7 +97,7 @@ def _by_own_time(host: Sequence[Event]) -> list[Call]:
             outer.work_ns -= length
             if _does_all_of(cost, outer.cost):
                 passing.add(id(outer.operator))
-        made[id(event)] = Call(event, cost, _module(around), length)
+        made[id(event)] = Call(event, cost, _module(around), length, again=computed_again(around))
     return [call for key, call in made.items() if key not in passing and call.work_ns > 0]
 
 
@@ -120,6 +125,17 @@ def _owner(around: Sequence[Event]) -> tuple[Event, OperatorCost | None, str] | 
     if found is not None:
         return *found, _module(around)
     return (operators[0], None, _module(around)) if operators else None
+
+
+def computed_again(around: Sequence[Event]) -> bool:
+    """Whether forward operators stand around an event in the backward pass, as checkpointing runs them again."""
+    back = next((at for at, each in enumerate(around) if each.name.startswith("autograd::engine")), len(around))
+    return any(each.name in FORWARD for each in around[back:])
+
+
+FORWARD = ("aten::linear", "aten::matmul", "aten::conv1d", "aten::conv2d", "aten::conv3d",
+           "aten::scaled_dot_product_attention")  # fmt: skip
+"""What a program calls going forward; gradients call the products inside of them directly."""
 
 
 def _module(around: Sequence[Event]) -> str:

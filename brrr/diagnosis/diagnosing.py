@@ -200,7 +200,9 @@ def _diagnosed(
         shares=parts, operators=tuple(by_operator(calls, scale)), modules=tuple(by_module(calls, scale)),
         remedies=helps,
         peaks=(model.peaks or find_hardware(model.device)) if model is not None else None,
-        peak_share=_peak_share(calls, whole.wall_s, model), problems=trace.problems,
+        peak_share=_peak_share(calls, whole.wall_s, model),
+        model_share=_peak_share([each for each in calls if not each.call.again], whole.wall_s, model),
+        problems=trace.problems,
         notes=(f"the roofline's figures are those of {model.device}, {model.origin}",) if model is not None else (),
     )  # fmt: skip
 

@@ -53,8 +53,9 @@ class Diagnosis:
 
     step_s: seconds of a step, without the profiler where that was measured. shares: where they went, of all steps of
     the stretch. distortion: how many times as long a step took under the profiler, None for a saved trace. peak_share:
-    FLOP done over what the device could have done in that time at its best rate of the type that most of them have.
-    timeline: one step as the profiler saw it; it draws itself in a notebook.
+    FLOP done over what the device could have done in that time at its best rate of the type that most of them have
+    (HFU); model_share: the same without what was computed a second time (MFU). timeline: one step as the profiler saw it,
+    which draws itself in a notebook.
     """
 
     device: str
@@ -70,6 +71,7 @@ class Diagnosis:
     tried: tuple[Tried, ...] = ()
     distortion: float | None = None
     peak_share: float | None = None
+    model_share: float | None = None
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     date: str = ""
@@ -143,8 +145,11 @@ def _headline(found: Diagnosis) -> str:
 def _share_of_peak(found: Diagnosis) -> list[str]:
     if found.peak_share is None:
         return []
-    share = units.percent(found.peak_share)
-    return [f"Its products do {share} of the FLOP that the device could do meanwhile (hardware FLOP utilisation)."]
+    share, model = units.percent(found.peak_share), units.percent(found.model_share or 0.0)
+    once = "" if share == model else f"; {model} without those done a second time (model FLOP utilisation, MFU)"
+    return [
+        f"Its products do {share} of the FLOP that the device could do meanwhile (hardware FLOP utilisation{once})."
+    ]
 
 
 def _parts(found: Diagnosis) -> list[tuple[str, ...]]:

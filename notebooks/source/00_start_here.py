@@ -151,4 +151,5 @@ claims("00", source="recorded:h200")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [01 · Why does the GPU's time look constant?](01_async_timing.ipynb) measures that same product, and falls into a trap.
+# [01 · Why does the GPU's time look constant?](01_async_timing.ipynb) measures that same product, and falls into a trap. The table
+# *The lessons* in the README is the course's map: each lesson's question, its minutes, and what to read before.

@@ -61,8 +61,8 @@ compare_classes(g)
 s = guess("Width 256, one sequence: most of the step is", options=["overhead", "latency", "memory", "compute"])
 
 # %% tags=["run"]
-parts = ["compute", "memory", "latency", "step"]
-explore("block", at=at, show="stack", lines=parts, sliders=["step", "width", "batch"], unlock=s)
+parts = {"compute": "compute", "memory": "memory", "latency": "latency", "step": "overhead"}
+explore("block", at=at, show={"stack": parts}, sliders=["step", "width", "batch"], unlock=s)
 
 # %% [markdown] tags=["explain"]
 # Move *sequences* to the right, then *width*: overhead gives way to the device's own work, and compute takes over. Now let *step*

@@ -322,3 +322,15 @@ def test_a_step_is_drawn_as_a_timeline() -> None:
     assert any(span.name == "linear" for span in found.timeline.spans)
     assert found.timeline.period_s == pytest.approx(found.step_s)
     assert "A timeline with the lanes" in found.to_html() and "timeline" in json.loads(found.to_json())
+
+
+def test_what_is_computed_again_counts_for_the_hardware_alone() -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    model, x = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64)), torch.randn(32, 64, requires_grad=True)
+    plain = quick(model, x, backward=True)
+    again = quick(lambda x: checkpoint(model, x, use_reentrant=False), x, backward=True)
+    assert plain.peak_share is not None and plain.model_share == plain.peak_share
+    assert again.peak_share is not None and again.model_share is not None
+    assert again.model_share / again.peak_share == pytest.approx(3 / 4, abs=0.03)
+    assert "MFU" in again.text and "MFU" not in plain.text

@@ -139,7 +139,7 @@ EXPERIMENT = Experiment(
         Line("compute", "to-compute", "busy_s", "compute"),
         Line("memory", "to-memory", "busy_s", "memory"),
         Line("latency", "to-latency", "busy_s", "latency"),
-        Line("step", "step", "period_s", "overhead"),
+        Line("step", "step", "period_s", "the whole step"),
         *(Line(name, name, "busy_s", name, shown=False) for name in CLASSES),
     ),
     package=__name__,
