@@ -54,8 +54,8 @@ class Diagnosis:
     step_s: seconds of a step, without the profiler where that was measured. shares: where they went, of all steps of
     the stretch. distortion: how many times as long a step took under the profiler, None for a saved trace. peak_share:
     FLOP done over what the device could have done in that time at its best rate of the type that most of them have
-    (HFU); model_share: the same without what was computed a second time (MFU). timeline: one step as the profiler saw it,
-    which draws itself in a notebook.
+    (HFU); model_share: the same without what was computed a second time (MFU). timeline: one step as the profiler
+    saw it, which draws itself in a notebook.
     """
 
     device: str
