@@ -15,8 +15,6 @@ from brrr.course.lessons.course import notebooks_in
 from brrr.course.sources import source
 from brrr.site.page import index_page, lesson_page
 
-MOST_WORKERS = 4
-
 
 def build(out: Path, *, device: str = "h200", recordings: Path | None = None,
           say: Callable[[str], None] = lambda _: None) -> list[Path]:  # fmt: skip
@@ -39,7 +37,7 @@ def build(out: Path, *, device: str = "h200", recordings: Path | None = None,
         if not paths:
             raise BrrrError("brrr site: there are no lessons. Install brrr again, or restore the folder notebooks.")
         names = [path.stem for path in paths]
-        with ProcessPoolExecutor(min(os.cpu_count() or 1, MOST_WORKERS), get_context("spawn")) as pool:
+        with ProcessPoolExecutor(min(os.cpu_count() or 1, 4), get_context("spawn")) as pool:
             found = list(pool.map(lesson_page, paths, ["", *names], [*names[1:], ""]))
     lacking = [f"{each.name}: {missing}" for each in found for missing in each.missing]
     if lacking and recordings is None:

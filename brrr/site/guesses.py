@@ -7,7 +7,6 @@ from itertools import permutations
 from typing import Any
 
 from brrr.core import units
-from brrr.core.errors import ArgumentError
 from brrr.course.lessons.answers import CLOSE, Answer, Choice, Quantity, Ranking
 from brrr.course.lessons.guessing import UNITS, Guess
 from brrr.course.lessons.waiting import Waiting
@@ -15,7 +14,6 @@ from brrr.site.vector import Pieces
 
 OPEN, CLOSED = "\ue000", "\ue001"
 """What stands around what the script fills in; no text has these."""
-_UNFIT = {"no unit": "12", "no number": "nonsense", "too small": "0 s"}
 
 
 def form(guess: Guess) -> dict[str, Any]:
@@ -26,17 +24,7 @@ def form(guess: Guess) -> dict[str, Any]:
     if isinstance(asked, Ranking):
         return {**told, "items": asked.items}
     assert isinstance(asked, Quantity)
-    unfit = {name: _expected(asked, given.replace("s", asked.unit)) for name, given in _UNFIT.items()}
-    return {**told, "unit": asked.unit, "hint": UNITS.get(asked.unit, f"a number in {asked.unit}"), "unfit": unfit}
-
-
-def _expected(asked: Quantity, given: str) -> str:
-    """What Python says that it expected in place of an answer; empty where it takes it."""
-    try:
-        asked.parse(given)
-    except ArgumentError as unfit:
-        return f"Expected {unfit.expected}."
-    return ""
+    return {**told, "unit": asked.unit, "hint": UNITS.get(asked.unit, f"a number in {asked.unit}")}
 
 
 @dataclass(frozen=True)

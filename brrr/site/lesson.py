@@ -19,25 +19,20 @@ import numpy
 
 from brrr.core.errors import BrrrError
 from brrr.course.lessons.checking import Mark
-from brrr.course.lessons.drawings import Drawing
 from brrr.course.lessons.guessing import Guess, forget
 from brrr.course.lessons.waiting import Waiting
 from brrr.course.sources import reading_once
 from brrr.course.view import display
-from brrr.course.view.explorer import Explorer
-from brrr.course.view.timeline import TimelineView
 from brrr.drawing.style import Picture, kept_figures
 from brrr.site.exercises import is_tabulated, right_answers, table_of
-from brrr.site.explorers import explorer
 from brrr.site.guesses import comparison, form, numbers
-from brrr.site.states import drawing, picture, timeline
 from brrr.site.vector import Pieces
+from brrr.site.views import view
 
 COMMANDS = "<pre>git clone &lt;this repository&gt; brrr &amp;&amp; cd brrr\nmake lab</pre>"
 """How to come to the notebooks."""
 _MARKDOWN = mistune.create_markdown(escape=False, plugins=["table", "strikethrough"])
 _NOTEBOOK = re.compile(r'href="(?:\.\./notebooks/)?(\d\w*)\.ipynb"')
-_EXPORTS = {Picture: picture, Drawing: drawing, TimelineView: timeline, Explorer: explorer}
 
 
 class Lesson:
@@ -81,18 +76,20 @@ class Lesson:
         if not self.question and (asked := re.search(r"\*\*(.+?)\*\*", text, re.DOTALL)):
             self.question = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", asked[1]))
         if "yours" not in tags:
-            self._add(_markdown(text))
+            self.parts.append(_markdown(text))
             return
         asked_for = text.replace("Double-click here and write", "Write").replace("; Shift+Enter shows it", "")
         box = f'<textarea rows="3" data-kept="{len(self.parts)}" aria-label="Your explanation"></textarea>'
-        self._add(f'<div class="explain">{_markdown(asked_for)}{box}</div>')
+        self.parts.append(f'<div class="explain">{_markdown(asked_for)}{box}</div>')
 
     def _run(self, source: str, tags: list[str]) -> None:
         """Run a cell of code, and take what it prints and shows."""
         self._exercise = next((tag.partition(":")[2] for tag in tags if tag.startswith("exercise:")), "")
         self._answers = self._solutions.get(self._exercise, {"": None})  # None is no number
         is_open = " open" if self._exercise and not is_tabulated(self._answers) else ""
-        self._add(f'<details class="code"{is_open}><summary>Code</summary><pre>{escape(source)}</pre></details>')
+        self.parts.append(
+            f'<details class="code"{is_open}><summary>Code</summary><pre>{escape(source)}</pre></details>'
+        )
         printed, tree, value = io.StringIO(), ast.parse(source), None
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         try:
@@ -111,18 +108,15 @@ class Lesson:
                 raise
             self._add_text("This builds on what was not recorded.")
 
-    def _add(self, html: str) -> None:
-        self.parts.append(html)
-
     def _add_text(self, text: str) -> None:
         if text.strip():
-            self._add(f"<pre>{escape(text)}</pre>")
+            self.parts.append(f"<pre>{escape(text)}</pre>")
 
     def _place(self, kind: str, made: dict[str, Any], waits_for: object = None) -> None:
         """Leave a place for the script; `guess` is the number of the guess that it waits for, -1 for none."""
         guesses = [each for each in self.seen if isinstance(each, Guess)]
         made["guess"] = guesses.index(waits_for) if waits_for in guesses else -1
-        self._add(f'<div class="{kind}" data-at="{len(self.shown[kind])}"></div>')
+        self.parts.append(f'<div class="{kind}" data-at="{len(self.shown[kind])}"></div>')
         self.shown[kind].append(made)
 
     def _show_all(self, *values: object, **_: object) -> None:
@@ -141,24 +135,15 @@ class Lesson:
         elif isinstance(value, Mark) and is_tabulated(self._answers):
             self._place("exercise", table_of(self._exercise, self._answers))
         elif isinstance(value, Mark):
-            self._add(f'<div class="python">This exercise runs your own code. It needs Python: {COMMANDS}</div>')
+            self.parts.append(
+                f'<div class="python">This exercise runs your own code. It needs Python: {COMMANDS}</div>'
+            )
         elif type(value).__name__ == "Report":
-            self._add(f'<div class="python">The doctor looks at the computer that it runs on: {COMMANDS}</div>')
+            self.parts.append(f'<div class="python">The doctor looks at the computer that it runs on: {COMMANDS}</div>')
         elif hasattr(value, "_repr_html_"):
-            self._add(f'<div class="html">{value._repr_html_()}</div>')
+            self.parts.append(f'<div class="html">{value._repr_html_()}</div>')
         else:
             self._add_text(repr(value))
-
-
-def view(shown: display.Shown | Picture, pieces: Pieces) -> dict[str, Any]:
-    """A view as what `site.js` reads; NotImplementedError for a kind that has no form there."""
-    export: Any = next((export for kind, export in _EXPORTS.items() if isinstance(shown, kind)), None)
-    if export is None:
-        raise NotImplementedError(
-            f"an {type(shown).__name__} has no form on a page: give it one in brrr/site/lesson.py"
-        )
-    found: dict[str, Any] = export(shown, pieces)
-    return found
 
 
 def _markdown(text: str) -> str:

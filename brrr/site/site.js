@@ -273,19 +273,17 @@ const waiting = new Map();  // by guess: what is to be done once it is given
 const message = (kind, title, ...lines) => $("div", {className: `message ${kind}`, role: "status", ariaLive: "polite"}, $("b", {}, title), ...lines.map(line => $("div", {}, line)));
 const NUMBER = "(\\d+\\.?\\d*|\\.\\d+)(e[+-]?\\d+)?";
 
-function parsed(asked, given) {  // a number, or what was wrong with it
+function parsed(asked, given) {  // a number above 0; null for what is none
   const text = given.trim();
   let value = NaN;
   if (asked.unit === "s") {
-    if (!/[a-zµμ]$/i.test(text)) return asked.unfit["no unit"];
-    const found = RegExp(`^${NUMBER}\\s*([a-zµμ]*)$`, "i").exec(text), power = found && D.seconds[found[3].toLowerCase()];
-    if (power !== null && power !== undefined) value = Number(`${found[1]}e${+(found[2] ?? "e0").slice(1) + power}`);
+    const found = RegExp(`^${NUMBER}\\s*([a-zµμ]+)$`, "i").exec(text), power = D.seconds[found?.[3].toLowerCase()];
+    if (power !== undefined) value = Number(`${found[1]}e${+(found[2] ?? "e0").slice(1) + power}`);
   } else {
     const bare = asked.unit && text.endsWith(asked.unit) ? text.slice(0, -asked.unit.length).trim() : text;
     if (RegExp(`^[+-]?${NUMBER}$`, "i").test(bare)) value = Number(bare);
   }
-  if (!Number.isFinite(value)) return asked.unfit["no number"];
-  return value > 0 ? value : asked.unfit["too small"];
+  return Number.isFinite(value) && value > 0 ? value : null;
 }
 const spoken = (asked, answer) => typeof answer === "number" ? quantity(answer, asked.unit) : [answer].flat().join(", ");
 
@@ -297,7 +295,7 @@ function guess(place, asked, n) {
     ?? [field];
   const read = () => {  // an answer, or in a list of one what is expected
     if (asked.options) return place.querySelector("input:checked")?.value ?? [`Expected one of: ${asked.options.join(", ")}.`];
-    if (!asked.items) { const found = parsed(asked, field.value); return typeof found === "number" ? found : [found]; }
+    if (!asked.items) return parsed(asked, field.value) ?? [`Expected ${asked.hint}, greater than 0.`];
     const given = all("select").map(select => select.value), lacking = asked.items.filter(item => !given.includes(item));
     return lacking.length ? [`Expected each item once; ${lacking.join(", ")} is missing.`] : given;
   };

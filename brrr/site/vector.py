@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
 from hashlib import sha256
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -128,16 +127,10 @@ def _clean(element: ElementTree.Element) -> None:
     if element.tag not in ("text", "tspan"):
         element.text = None
     given = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
-    given |= _styles(given.pop("style", ""))
+    styles = (each.partition(":") for each in given.pop("style", "").split(";"))
+    given |= {key.strip(): value.strip() for key, colon, value in styles if colon}
     element.attrib = {key: _rounded(key, value) for key, value in given.items()
                       if key not in _DROPPED and not re.fullmatch(r"rotate\(-?0 .*\)", value)}  # fmt: skip
-
-
-@cache
-def _styles(style: str) -> dict[str, str]:
-    return {
-        key.strip(): value.strip() for key, colon, value in (each.partition(":") for each in style.split(";")) if colon
-    }
 
 
 def _rounded(key: str, value: str) -> str:

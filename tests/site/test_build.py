@@ -15,9 +15,9 @@ from brrr.course import drawing
 from brrr.course.view.display import Shown
 from brrr.drawing import style
 from brrr.site.build import build
-from brrr.site.lesson import view
 from brrr.site.page import lesson_page
 from brrr.site.vector import Pieces
+from brrr.site.views import view
 
 
 def matmul():

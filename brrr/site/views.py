@@ -1,4 +1,7 @@
-"""An explorer in pieces that a script puts together: what is said of each line, and each line or bar by itself."""
+"""Every view in pieces that a script puts together: of an explorer what is said of each line, and each line by itself.
+
+Pictures, drawings, timelines and stacks have no lines to switch on and off: a picture for each place of their sliders.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +13,38 @@ from typing import Any
 from matplotlib.textpath import text_to_path
 
 from brrr.core.measurement import Estimate
+from brrr.course.lessons.drawings import Drawing
 from brrr.course.nouns.experiment import Line
 from brrr.course.view import words
 from brrr.course.view.bars import BarCanvas, BarFrame, bar_frame, bars_figure, bars_of
 from brrr.course.view.canvas import MOST_ABOVE, SAME, WIDER, Canvas, asides
+from brrr.course.view.display import Shown
 from brrr.course.view.explorer import Explorer
 from brrr.course.view.quantities import label
 from brrr.course.view.scene import FEW, Scene
+from brrr.course.view.selection import TimelineSelection
+from brrr.course.view.timeline import TimelineView
 from brrr.drawing import style
+from brrr.drawing.style import Picture
 from brrr.site.vector import POINTS, Pieces, kept
 
-Limits = tuple[float, float]
+
+def view(shown: Shown | Picture, pieces: Pieces) -> dict[str, Any]:
+    """A view as what `site.js` reads; NotImplementedError for a kind that has no form there."""
+    exports = {Picture: _picture, Drawing: _drawing, TimelineView: _timeline, Explorer: _explorer}
+    export: Any = next((export for kind, export in exports.items() if isinstance(shown, kind)), None)
+    if export is None:
+        raise NotImplementedError(f"an {type(shown).__name__} has no form on a page: give it one in brrr/site/views.py")
+    found: dict[str, Any] = export(shown, pieces)
+    return found
 
 
-def places(scene: Scene, sliders: Sequence[str]) -> Iterator[int]:
-    """Every place of the sliders, the first of which moves last; the scene stands there while its number is given."""
-    for number, values in enumerate(product(*(scene.values[name] for name in sliders))):
+def _places(scene: Scene, sliders: Sequence[str]) -> Iterator[None]:
+    """Move a scene to every place of the sliders, the first of which moves last."""
+    for values in product(*(scene.values[name] for name in sliders)):
         for name, value in zip(sliders, values, strict=True):
             scene.move(name, value)
-        yield number
+        yield
 
 
 def _dials(scene: Scene, sliders: Sequence[str]) -> list[dict[str, Any]]:
@@ -39,7 +55,7 @@ def _dials(scene: Scene, sliders: Sequence[str]) -> list[dict[str, Any]]:
             for name in sliders]  # fmt: skip
 
 
-def explorer(found: Explorer, pieces: Pieces) -> dict[str, Any]:
+def _explorer(found: Explorer, pieces: Pieces) -> dict[str, Any]:
     """An explorer as what `site.js` reads: all texts, and the pieces of its lines or of its bars; a stack's states."""
     scene, sliders = found.fresh(), list(found.slider_names)
     if scene.view.form == "stack":
@@ -84,7 +100,7 @@ def _line(scene: Scene, line: Line) -> dict[str, Any]:
 def _said(scene: Scene, sliders: Sequence[str]) -> dict[str, Any]:
     """At each place what is said of each line and of each theoretical line; and where predictions come from."""
     said, guided = [], []
-    for _ in places(scene, sliders):
+    for _ in _places(scene, sliders):
         here, cells = scene.here(), {row.line: words.cells(row)[1:] for row in scene.predicted_here}
         said.append([[*_reading(scene, line, here.get(line.name)), _foretold(scene, line), *cells.get(line.name, ())]
                      for line in scene.lines])  # fmt: skip
@@ -128,7 +144,7 @@ def _lines(found: Explorer, scene: Scene, sliders: Sequence[str], pieces: Pieces
     held = _held(found)
     distinct = list(dict.fromkeys(held.values()))
     few = len(scene.lines) <= FEW
-    frames = {f"{number}|{rows}": _frame(scene, sliders, limits, rows, pieces)
+    frames = {f"{number}|{rows}": _frame(scene, sliders, pieces, limits=limits, legend_rows=rows)
               for rows in _rows(scene, few) for number, limits in enumerate(distinct)}  # fmt: skip
     return {
         "form": "lines", "few": few, "held": {names: distinct.index(limits) for names, limits in held.items()},
@@ -138,7 +154,7 @@ def _lines(found: Explorer, scene: Scene, sliders: Sequence[str], pieces: Pieces
     }  # fmt: skip
 
 
-def _held(found: Explorer) -> dict[str, Limits]:
+def _held(found: Explorer) -> dict[str, tuple[float, float]]:
     """The limits by the lines, off at first, that have been on since."""
     first, held = found.fresh(), {}
     for names in _sets([line.name for line in first.lines if line.name not in first.on]):
@@ -158,9 +174,11 @@ def _rows(scene: Scene, few: bool) -> range:
     return range(least, most + 1)
 
 
-def _frame(scene: Scene, sliders: Sequence[str], limits: Limits, rows: int, pieces: Pieces) -> dict[str, Any]:
-    canvas = Canvas()
-    canvas.draw_frame(replace(scene.frame(), limits=limits, legend_rows=rows, predicted=False), [])
+def _frame(scene: Scene, sliders: Sequence[str], pieces: Pieces, **held: Any) -> dict[str, Any]:
+    """The axes with certain limits and rows of the legend, and all lines on them."""
+    canvas, frame = Canvas(), replace(scene.frame(), predicted=False, **held)
+    canvas.draw_frame(frame, [])
+    low = frame.limits[0]
     x, every = scene.x_axis, scene.on
     across = style.positions(scene.values[x.name], x.scale)
     height = canvas.figure.get_figheight() * POINTS
@@ -170,20 +188,20 @@ def _frame(scene: Scene, sliders: Sequence[str], limits: Limits, rows: int, piec
         return right, height - up
 
     cuts, heights = [], []
-    for _ in places(scene, [name for name in sliders if name != x.name]):
+    for _ in _places(scene, [name for name in sliders if name != x.name]):
         cuts.append(_cut(scene, canvas))
-    for _ in places(scene, sliders):
+    for _ in _places(scene, sliders):
         there = scene.marks()[1]
         heights.append([at(across[0], there[name])[1] if name in there else None for name in every])
-    rings = [canvas.mark_artist(across[0], limits[0], scene.looks[name]) for name in every]
+    rings = [canvas.mark_artist(across[0], low, scene.looks[name]) for name in every]
     for ring in rings:
         ring.set_clip_on(False)
     curves = [curve for curve in scene.curves() if not (curve.guide or curve.predicted)]
     return pieces.draw(canvas.figure, {
         "cursor": kept([canvas.cursor]), "rings": [kept([ring]) for ring in rings], "cuts": cuts, "ys": heights,
-        "xs": [at(each, limits[0])[0] for each in across], "low": at(across[0], limits[0])[1],
+        "xs": [at(each, low)[0] for each in across], "low": at(across[0], low)[1],
         **_corner(canvas),
-        "asides": [[each * (at(1, limits[0])[0] - at(0, limits[0])[0]) for each in asides(curves[:count]).values()]
+        "asides": [[each * (at(1, low)[0] - at(0, low)[0]) for each in asides(curves[:count]).values()]
                    for count in range(len(curves) + 1) if x.scale == "category"],
     })  # fmt: skip
 
@@ -242,7 +260,7 @@ def _bars(scene: Scene, sliders: Sequence[str], pieces: Pieces) -> dict[str, Any
     frame = bar_frame(scene)
     canvas, placed = BarCanvas(), []
     canvas.draw_frame(frame)
-    for _ in places(scene, sliders):
+    for _ in _places(scene, sliders):
         drawn, rules = bars_of(scene, frame)
         artists = [canvas.bar_artists(bar) for bar in drawn]
         across = {rule.index: canvas.rule_artists(rule) for rule in rules}
@@ -271,12 +289,63 @@ def _rows_of(canvas: BarCanvas, rows: int) -> dict[str, float]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# A stack has no lines to switch on and off: a picture for each place.
+# What has a picture for each place of its sliders.
 
 
 def _stack(scene: Scene, sliders: Sequence[str], pieces: Pieces) -> dict[str, Any]:
     told = {"form": "states", "name": scene.experiment.name, "sliders": _dials(scene, sliders),
             "alt": words.alt(scene), "badge": scene.source_said}  # fmt: skip
     states = [pieces.draw(bars_figure(scene), {"text": words.text(scene), "table": words.table_of(scene)})
-              for _ in places(scene, sliders)]  # fmt: skip
+              for _ in _places(scene, sliders)]  # fmt: skip
     return told | {"states": states}
+
+
+def _picture(found: Picture, pieces: Pieces) -> dict[str, Any]:
+    """A picture without sliders."""
+    return {"form": "states", "sliders": [], "alt": found.alt, "states": [pieces.draw(found.figure, {"text": ""})]}
+
+
+def _drawing(found: Drawing, pieces: Pieces) -> dict[str, Any]:
+    """A drawing at every place of its sliders."""
+    sliders = [{"name": dial.name, "title": dial.title, "values": [dial.reading(value) for value in dial.values],
+                "at": list(dial.values).index(found.settings[dial.name])} for dial in found.dials]  # fmt: skip
+    states = [pieces.draw(made.figure, {"text": text}) for text, made in found.everywhere()]
+    return {"form": "states", "sliders": sliders, "badge": found.badge, "states": states}
+
+
+def _timeline(found: TimelineView, pieces: Pieces) -> dict[str, Any]:
+    """The timelines of all variants; each state names those that stand beside it under the other variants."""
+    kept = found.selection
+    fresh = TimelineSelection(kept.experiment, kept.source, kept.variants, kept.at, kept.calls)
+    if not fresh.variants:
+        return {"form": "states", "sliders": [], "states": [{"height": 0, "still": [], "text": fresh.text}]}
+    axis, start, states, at = fresh.axis, (fresh.variant, fresh.value), [], []
+    for place in _everywhere(fresh):
+        at.append(place)
+        badge = str(fresh.timeline.badge if fresh.timeline else fresh.badge)
+        states.append(pieces.draw(fresh.figure(), {"text": fresh.text, "badge": badge}))
+    for state, place in zip(states, at, strict=True):
+        state["to"] = [at.index(_beside(fresh, *place, variant)) for variant in fresh.variants]
+    variants = [{"label": fresh.experiment.variant(variant).label,
+                 "states": [number for number, place in enumerate(at) if place[0] == variant],
+                 "values": ["" if value is None else style.readable(value) for name, value in at if name == variant]}
+                for variant in fresh.variants]  # fmt: skip
+    slider = {"name": axis.name if axis else "", "title": axis.title if axis else "", "at": at.index(start)}
+    return {"form": "states", "sliders": [slider], "badge": states[0]["badge"], "variants": variants, "states": states}
+
+
+def _everywhere(fresh: TimelineSelection) -> Iterator[tuple[str, Any]]:
+    """Every variant at every value; the selection stands there."""
+    for variant in fresh.variants:
+        fresh.choose(variant)
+        for value in fresh.values:
+            yield _beside(fresh, variant, value, variant)
+
+
+def _beside(fresh: TimelineSelection, variant: str, value: Any, other: str) -> tuple[str, Any]:
+    """Where the selection stands when another variant is chosen at a value."""
+    fresh.choose(variant)
+    if value is not None:
+        fresh.move(value)
+    fresh.choose(other)
+    return fresh.variant, fresh.value
