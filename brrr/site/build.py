@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from shutil import copytree, rmtree
+from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 from brrr.core.errors import ArgumentError, BrrrError
@@ -28,8 +30,13 @@ def build(out: Path, *, device: str = "h200", recordings: Path | None = None,
     lacks something.
     """
     wanted = {"BRRR_SOURCE": f"recorded:{device}", "BRRR_STATIC": "", "OMP_NUM_THREADS": "1"}
-    wanted |= {"BRRR_RECORDINGS": str(recordings.resolve())} if recordings else {}
-    with patch.dict(os.environ, wanted):
+    with TemporaryDirectory() as both, patch.dict(os.environ, wanted):
+        if recordings:  # some cells name one of the course's own
+            for folder in (share("data") / "recordings", recordings):
+                for name in recorded_devices(folder):
+                    rmtree(Path(both) / name, ignore_errors=True)
+                    copytree(folder / name, Path(both) / name)
+            os.environ["BRRR_RECORDINGS"] = both
         if device not in (recorded := recorded_devices()):
             raise ArgumentError("brrr site", "--device", device, f"one of {', '.join(recorded) or 'none recorded'}")
         source(f"recorded:{device}")

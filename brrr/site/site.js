@@ -88,7 +88,7 @@ class View {
   }
   slider(slider, n) {
     const input = $("input", {type: "range", min: 0, step: 1, oninput: () => { this.index[n] = +input.value; this.show(); }});
-    const shown = $("output"), label = $("label", {className: "slider"}, $("span", {}, slider.title.split(" (")[0]), input, shown);
+    const shown = $("output", {ariaHidden: "true"}), label = $("label", {className: "slider"}, $("span", {}, slider.title.split(" (")[0]), input, shown);
     if (slider.title) this.place.append(label);
     return {input, shown, label};
   }
@@ -141,7 +141,7 @@ class View {
     });
     const [frame, moving, said] = data.form === "states" ? this.asState() : data.form === "bars" ? this.asBars() : this.asLines();
     if (frame !== this.frame) {
-      this.figure.innerHTML = frame.height ? `<svg viewBox="0 0 547.2 ${frame.height}">${pieces(frame.still)}<g></g></svg>` : "";
+      this.figure.innerHTML = frame.height ? `<svg aria-hidden="true" viewBox="0 0 547.2 ${frame.height}">${pieces(frame.still)}<g></g></svg>` : "";
       this.frame = frame;
     }
     if (frame.height) this.figure.firstChild.lastChild.innerHTML = moving;

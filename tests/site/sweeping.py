@@ -84,10 +84,13 @@ def _explorer(page: Opened, number: int, view: Explorer, chance: random.Random) 
 
 
 def _switched(scene: Scene, on: list[bool]) -> Scene:
-    """The scene with these lines on."""
+    """The scene with these lines on; that predictions are on or off meanwhile moves no axis."""
+    predicting = scene.predictions.on
+    scene.predictions.on = scene.predictions.possible and not predicting
     for line, switched in zip(scene.lines, on, strict=True):
         if (line.name in scene.on) != switched:
             scene.switch(line.name, on=switched)
+    scene.predictions.on = predicting
     return scene
 
 
@@ -226,5 +229,5 @@ def _answer(field: dict[str, Any], chance: random.Random) -> Any:
     low = starts[at][0] if abs(starts[at][0]) > 1e-300 else 1e-12  # nobody types smaller ones
     high = starts[at + 1][0] if at + 1 < len(starts) else 2 * low + 1
     if "whole" in field:
-        return float(low)
+        return float(chance.choice([low, field["to"] + chance.randrange(10_000)]))
     return chance.choice([low, math.nextafter(high, -math.inf), low + (high - low) * chance.random()])

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
+import shutil
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ from opened import made
 from brrr import explore
 from brrr.__main__ import main
 from brrr.core.errors import ArgumentError
+from brrr.core.files import share
 from brrr.course import drawing
 from brrr.course.view.display import Shown
 from brrr.drawing import style
@@ -75,6 +80,25 @@ def test_a_page_is_one_file_that_asks_for_nothing():
     assert "default-src 'none'" in page
     assert not re.search(r'(?:src|href)="?https?:', page.partition("<main>")[0])
     assert len(page) < 700_000
+
+
+def test_own_recordings_stand_beside_the_course_s(tmp_path, synthetic_root, monkeypatch):
+    notebook = {"cells": [
+        {"cell_type": "code", "metadata": {}, "source": "from brrr import explore\nexplore('matmul')"},
+        {"cell_type": "code", "metadata": {}, "source": "explore('matmul', source='recorded:h200')"},
+    ]}  # fmt: skip
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "00_own.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    own = tmp_path / "recordings"
+    shutil.copytree(synthetic_root / "cpu", own / "mine")
+    monkeypatch.setattr("brrr.site.build.share", lambda name: tmp_path / name if name == "notebooks" else share(name))
+    said: list[str] = []
+    build(tmp_path / "out", device="mine", recordings=own, say=said.append)
+    assert said == []
+    page = (tmp_path / "out" / "00_own.html").read_text(encoding="utf-8")
+    data = json.loads(gzip.decompress(b64decode(page.partition('id="data">')[2].partition("<")[0])))
+    badges = [each["badge"] for each in data["view"]]
+    assert "H200" not in badges[0] and "H200" in badges[1]
 
 
 def test_a_device_that_was_not_recorded_is_refused(tmp_path, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from functools import partial
 from typing import Any
 
@@ -99,6 +100,28 @@ def test_a_term_is_explained_on_a_tap(opened):
         "data-means"
     )
     assert page.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("number", ["00", "01"])
+def test_a_narrow_page_does_not_scroll_sideways(opened, number):
+    assert opened(number, width=390).page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_on_paper_a_page_is_light(opened):
+    page = opened("00").page
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    page.emulate_media(media="screen", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+
+
+def test_a_screen_reader_gets_the_slider_s_value_and_the_text_line_once(opened):
+    page = opened("01")
+    view = page.page.locator(".view").last
+    assert view.locator("input[type=range]").get_attribute("aria-valuetext") == "1024"
+    tree = view.aria_snapshot()
+    assert tree.count("status") == 1 and "At size 1024: " in tree
+    assert len(re.findall(r"^ *- img", tree, re.MULTILINE)) == 1  # its label, and none of its ticks
 
 
 def test_it_is_ready_soon_and_a_step_is_painted_at_once(opened, record_property):
