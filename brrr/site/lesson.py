@@ -87,19 +87,18 @@ class Lesson:
         self._exercise = next((tag.partition(":")[2] for tag in tags if tag.startswith("exercise:")), "")
         self._answers = self._solutions.get(self._exercise, {"": None})  # None is no number
         is_open = " open" if self._exercise and not is_tabulated(self._answers) else ""
-        self.parts.append(
-            f'<details class="code"{is_open}><summary>Code</summary><pre>{escape(source)}</pre></details>'
-        )
-        printed, tree, value = io.StringIO(), ast.parse(source), None
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        code = f"<summary>Code</summary><pre>{escape(source)}</pre>"
+        self.parts.append(f'<details class="code"{is_open}>{code}</details>')
+        printed, tree = io.StringIO(), ast.parse(source)
+        if tree.body and isinstance(last := tree.body[-1], ast.Expr):  # what a cell ends in is shown
+            tree.body[-1] = ast.copy_location(ast.Assign([ast.Name("_", ast.Store())], last.value), last)
+        self._names["_"] = None
         try:
             with redirect_stdout(printed):
-                exec(compile(tree, self.name, "exec"), self._names)
-                if isinstance(last, ast.Expr):
-                    value = eval(compile(ast.Expression(last.value), self.name, "eval"), self._names)
+                exec(compile(ast.fix_missing_locations(tree), self.name, "exec"), self._names)
             self._add_text(printed.getvalue())
-            if value is not None:
-                self._show(value)
+            if self._names["_"] is not None:
+                self._show(self._names["_"])
         except BrrrError as lacking:  # a recording of the teacher's own may not have everything
             self.missing.append(str(lacking))
             self._add_text(str(lacking))
@@ -135,9 +134,7 @@ class Lesson:
         elif isinstance(value, Mark) and is_tabulated(self._answers):
             self._place("exercise", table_of(self._exercise, self._answers))
         elif isinstance(value, Mark):
-            self.parts.append(
-                f'<div class="python">This exercise runs your own code. It needs Python: {COMMANDS}</div>'
-            )
+            self.parts.append(f'<div class="python">This exercise runs your code: it needs Python. {COMMANDS}</div>')
         elif type(value).__name__ == "Report":
             self.parts.append(f'<div class="python">The doctor looks at the computer that it runs on: {COMMANDS}</div>')
         elif hasattr(value, "_repr_html_"):

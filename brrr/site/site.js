@@ -165,7 +165,10 @@ class View {
     const {data, here} = this, p = this.place_of(this.index), there = this.shown.filter(n => here[n][MEDIAN] !== null);
     const readings = [...there.map(n => [data.lines[n].label, here[n][VALUE], here[n][BESIDE]]), ...data.guides.map((guide, n) => [guide, data.guided[p][n], ""])]
       .filter(([, value]) => value).map(([label, value, beside]) => `${escaped(label)}: <b>${escaped(value)}</b>${escaped(beside)}`);
-    const remark = [this.comparison(there), this.absent(there), this.drifted(drawn), data.remark].filter(Boolean).join(" ");
+    const names = this.shown.filter(n => !there.includes(n)).map(n => data.lines[n].label).join("; ");
+    const absent = this.shown.length ? names && `Not recorded here: ${names}.` : "No line is switched on.";
+    const drifted = drawn.map(n => data.lines[n]).reduce((a, b) => b.drift > a.drift ? b : a, {drift: 0, drifted: ""}).drifted;
+    const remark = [this.comparison(there), absent, drifted, data.remark].filter(Boolean).join(" ");
     return `At ${escaped(this.where())}${readings.length ? ": " : ""}${readings.join("; ")}. ${escaped(remark)}`.trimEnd();
   }
   comparison(there) {
@@ -173,14 +176,6 @@ class View {
     if (there.length < 2 || !most) return "";
     const large = there.reduce((a, b) => value(b) > value(a) ? b : a), small = there.reduce((a, b) => value(b) < value(a) ? b : a);
     return `${most} over ${least}: ${quantity(value(large) / value(small), "x")} (${lines[large].label} over ${lines[small].label}).`;
-  }
-  absent(there) {
-    const names = this.shown.filter(n => !there.includes(n)).map(n => this.data.lines[n].label);
-    if (!this.shown.length) return "No line is switched on.";
-    return names.length ? `Not recorded here: ${names.join("; ")}.` : "";
-  }
-  drifted(drawn) {
-    return drawn.map(n => this.data.lines[n]).reduce((a, b) => b.drift > a.drift ? b : a, {drift: 0, drifted: ""}).drifted;
   }
   asBars() {
     const {data, shown, here} = this, frame = data.frames[shown.length], bars = data.bars[this.place_of(this.index)];
@@ -285,13 +280,14 @@ function parsed(asked, given) {  // a number above 0; null for what is none
   }
   return Number.isFinite(value) && value > 0 ? value : null;
 }
+const choice = words => $("select", {}, $("option", {value: ""}, "choose ..."), ...words.map(word => $("option", {}, word)));
 const spoken = (asked, answer) => typeof answer === "number" ? quantity(answer, asked.unit) : [answer].flat().join(", ");
 
 function guess(place, asked, n) {
   const status = $("div"), button = $("button", {type: "submit"}, "This is my guess"), field = $("input", {type: "text", placeholder: asked.hint ?? "", ariaLabel: asked.question});
   const all = selector => [...place.querySelectorAll(selector)];
   const fields = asked.options?.map(option => $("label", {}, $("input", {type: "radio", name: `guess${n}`, value: option}), " " + option))
-    ?? asked.items?.map((_, at) => $("label", {}, `place ${at + 1} `, $("select", {}, $("option", {value: ""}, "choose ..."), ...asked.items.map(item => $("option", {}, item)))))
+    ?? asked.items?.map((_, at) => $("label", {}, `place ${at + 1} `, choice(asked.items)))
     ?? [field];
   const read = () => {  // an answer, or in a list of one what is expected
     if (asked.options) return place.querySelector("input:checked")?.value ?? [`Expected one of: ${asked.options.join(", ")}.`];
@@ -330,8 +326,8 @@ function distance(answer, measured, unit) {
 }
 
 // -- exercises, by the table of their marks
-function mark({name, words, whole, segments, to, every}, value) {
-  if (words) return words[value] ?? ["wrong", `\`${name}\` is '${value}'.`, `One of ${Object.keys(words).join(", ")}.`];
+function mark({words, whole, segments, to, every}, value) {
+  if (words) return words[value];
   if (whole && !Number.isInteger(value)) return whole;
   const known = value > to ? to - every + 1 + (value - to - 1) % every : value;  // further up the marks repeat
   return (segments.findLast(([start]) => start <= known) ?? segments[0]).slice(1);
@@ -344,13 +340,13 @@ function marked(data, given) {
   }
 }
 function exercise(place, data) {
-  const status = $("div"), inputs = data.fields.map(() => $("input", {type: "text"}));
+  const status = $("div"), inputs = data.fields.map(({words}) => words ? choice(Object.keys(words)) : $("input", {type: "text"}));
   const told = (kind, title, ...lines) => status.replaceChildren(message(kind, title, ...lines.map(line => line.replace(/`/g, ""))));
   place.append($("form", {onsubmit: event => {
     event.preventDefault();
     const texts = inputs.map(input => input.value.trim()), given = texts.map((text, n) => data.fields[n].words ? text : Number(text || "x"));
     const names = those => data.fields.filter((_, n) => those(n)).map(field => field.name).join(" and ");
-    if (texts.includes("")) return told("open", "Not answered yet", `Write a number for ${names(n => !texts[n])}.`);
+    if (texts.includes("")) return told("open", "Not answered yet", `Give an answer for ${names(n => !texts[n])}.`);
     if (given.some(Number.isNaN)) return told("wrong", "Not yet", `${names(n => Number.isNaN(given[n]))}: write a number, as 2e-6.`);
     const [kind, text, hint] = marked(data, given);
     told(kind, kind === "right" ? "Right" : "Not yet", text[0].toUpperCase() + text.slice(1), ...(hint ? [`Hint: ${hint}`] : []));

@@ -5,7 +5,7 @@ Pictures, drawings, timelines and stacks have no lines to switch on and off: a p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, combinations, permutations, product
 from typing import Any
@@ -31,12 +31,16 @@ from brrr.site.vector import POINTS, Pieces, kept
 
 def view(shown: Shown | Picture, pieces: Pieces) -> dict[str, Any]:
     """A view as what `site.js` reads; NotImplementedError for a kind that has no form there."""
-    exports = {Picture: _picture, Drawing: _drawing, TimelineView: _timeline, Explorer: _explorer}
-    export: Any = next((export for kind, export in exports.items() if isinstance(shown, kind)), None)
+    exports: dict[type, Callable[..., dict[str, Any]]] = {
+        Picture: _picture,
+        Drawing: _drawing,
+        TimelineView: _timeline,
+        Explorer: _explorer,
+    }
+    export = next((export for kind, export in exports.items() if isinstance(shown, kind)), None)
     if export is None:
         raise NotImplementedError(f"an {type(shown).__name__} has no form on a page: give it one in brrr/site/views.py")
-    found: dict[str, Any] = export(shown, pieces)
-    return found
+    return export(shown, pieces)
 
 
 def _places(scene: Scene, sliders: Sequence[str]) -> Iterator[None]:
@@ -187,9 +191,8 @@ def _frame(scene: Scene, sliders: Sequence[str], pieces: Pieces, **held: Any) ->
         right, up = canvas.axes.transData.transform((x, y)) * POINTS / canvas.figure.dpi
         return right, height - up
 
-    cuts, heights = [], []
-    for _ in _places(scene, [name for name in sliders if name != x.name]):
-        cuts.append(_cut(scene, canvas))
+    cuts = [_cut(scene, canvas) for _ in _places(scene, [name for name in sliders if name != x.name])]
+    heights = []
     for _ in _places(scene, sliders):
         there = scene.marks()[1]
         heights.append([at(across[0], there[name])[1] if name in there else None for name in every])
