@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import io
 import json
 import random
@@ -54,6 +55,7 @@ class Lesson:
         self._names: dict[str, Any] = {"__name__": "lesson", "display": self._show_all}
         solution = path.parent / "solutions" / path.name
         self._solutions = right_answers(solution) if solution.is_file() else {}
+        gc.freeze()  # each figure is garbage at once, and to collect it need not mean to look through torch
         forget()
         random.seed(0)
         numpy.random.seed(0)
@@ -63,6 +65,7 @@ class Lesson:
             for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
                 source, tags = "".join(cell["source"]), cell["metadata"].get("tags", [])
                 (self._run if cell["cell_type"] == "code" else self._read)(source, tags)
+        gc.unfreeze()
 
     @property
     def data(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from functools import partial
+from statistics import mode
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from brrr.core import units
 from brrr.core.errors import ArgumentError
 from brrr.course.lessons.answers import Quantity
+from brrr.course.view.canvas import WIDER, covered
+from brrr.course.view.explorer import Explorer
 from brrr.site.exercises import typed
 
 pytestmark = pytest.mark.browser
@@ -90,6 +93,21 @@ def test_sliders_move_by_key_and_lines_by_their_boxes(opened):
     assert page.page.locator(".said").last.text_content() != before
     page.page.locator(".view").last.locator("input[type=checkbox]").first.uncheck()
     assert "CPU:" not in (page.page.locator(".said").last.text_content() or "")
+
+
+def test_lines_that_lie_on_others_have_the_strokes_that_python_draws(opened):
+    page = opened("04")
+    page.answer(["3", "3"])
+    drawn = 0
+    for number, view in enumerate(page.made.views):
+        if isinstance(view, Explorer) and not view.scene.view.is_bars:
+            scene = view.fresh()
+            found = covered(scene.curves(), scene.limits)
+            wanted = [round(1.8 + WIDER * mode(above.values()), 2) for above in found.values() if above]
+            strokes = page.page.locator(".view").nth(number).locator("svg > g:last-child > path:not([clip-path])")
+            assert strokes.evaluate_all("all => all.map(each => +each.getAttribute('stroke-width'))") == wanted
+            drawn += len(wanted)
+    assert drawn > 2
 
 
 def test_a_term_is_explained_on_a_tap(opened):
