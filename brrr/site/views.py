@@ -5,10 +5,10 @@ Pictures, drawings, timelines and stacks have no lines to switch on and off: a p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, combinations, permutations, product
-from typing import Any
+from typing import Any, cast
 
 from matplotlib.textpath import text_to_path
 
@@ -31,16 +31,11 @@ from brrr.site.vector import POINTS, Pieces, kept
 
 def view(shown: Shown | Picture, pieces: Pieces) -> dict[str, Any]:
     """A view as what `site.js` reads; NotImplementedError for a kind that has no form there."""
-    exports: dict[type, Callable[..., dict[str, Any]]] = {
-        Picture: _picture,
-        Drawing: _drawing,
-        TimelineView: _timeline,
-        Explorer: _explorer,
-    }
-    export = next((export for kind, export in exports.items() if isinstance(shown, kind)), None)
-    if export is None:
-        raise NotImplementedError(f"an {type(shown).__name__} has no form on a page: give it one in brrr/site/views.py")
-    return export(shown, pieces)
+    exports: Any = {Picture: _picture, Drawing: _drawing, TimelineView: _timeline, Explorer: _explorer}
+    for kind, export in exports.items():
+        if isinstance(shown, kind):
+            return cast(dict[str, Any], export(shown, pieces))
+    raise NotImplementedError(f"an {type(shown).__name__} has no form on a page: give it one in brrr/site/views.py")
 
 
 def _places(scene: Scene, sliders: Sequence[str]) -> Iterator[None]:

@@ -113,7 +113,7 @@ def not_above_zero(**answers: Any) -> Mark | None:
     return None
 
 
-def slip(answer: float, known: Mapping[float, T], other: T) -> T:
+def slip(answer: float, known: Mapping[Any, T], other: T) -> T:
     """What is said of the usual slip that comes to this number; `other` where none does.
 
     >>> slip(8.0, {8: "bits, not bytes"}, "not so many"), slip(7, {8: "bits, not bytes"}, "not so many")
