@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from brrr.core.errors import BrrrError
@@ -19,20 +20,16 @@ def main(argv: Sequence[str]) -> int:
     """`brrr site [DIR] [--recordings DIR] [--device NAME]`: 0 when the pages are written, 2 for an error."""
     parser = argparse.ArgumentParser(prog="brrr site", description="Build the course as static pages.")
     parser.add_argument("folder", nargs="?", type=Path, default=Path("public"), metavar="DIR", help="(default: public)")
-    parser.add_argument(
-        "--recordings", type=Path, metavar="DIR", help="folder of recordings (default: the course's own)"
-    )
+    parser.add_argument("--recordings", type=Path, metavar="DIR", help="a folder of them (default: the course's own)")
     parser.add_argument("--device", default="h200", metavar="NAME", help="whose recording (default: %(default)s)")
     options = parser.parse_args(argv)
     try:
-        pages = build(options.folder, device=options.device, recordings=options.recordings, say=_say)
+        pages = build(
+            options.folder, device=options.device, recordings=options.recordings, say=partial(print, file=sys.stderr)
+        )
     except BrrrError as error:
         print(error, file=sys.stderr)
         return 2
     size = sum(page.stat().st_size for page in pages)
     print(f"{len(pages)} pages, {size / 1e6:.1f} MB. Open {pages[-1]} in a browser.")
     return 0
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

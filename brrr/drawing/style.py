@@ -33,7 +33,8 @@ WIDTH, HEIGHT = 760, 440
 SHARP = 2
 LEGEND_ROW = 16
 """A row of a legend, in CSS pixels."""
-_DPI = 100
+DPI = 100
+LEFT = 0.118  # share of the figure's width in front of the axes, where their labels need no more
 _LABEL_AT = 0.022  # where the y axis's label stands, as a share of the figure's width
 _LETTERS_ACROSS = 70  # more do not fit side by side under the x axis
 _COLUMNS = 640  # CSS pixels that the x axis has for the names of categories
@@ -116,12 +117,12 @@ class Picture:
 def figure(width: int = WIDTH, height: int = HEIGHT) -> Figure:
     """An empty figure of that size in CSS pixels, in the house style, ready to be drawn without a display."""
     with rc_context(STYLE):
-        made = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI * SHARP)
+        made = Figure(figsize=(width / DPI, height / DPI), dpi=DPI * SHARP)
         FigureCanvasAgg(made)
         return made
 
 
-def axes(on: Figure, left: float = 0.118, bottom: float = 0.165, right: float = 0.975, top: float = 0.825) -> Axes:
+def axes(on: Figure, left: float = LEFT, bottom: float = 0.165, right: float = 0.975, top: float = 0.825) -> Axes:
     """Axes at a fixed place of the figure (in shares of it), so that nothing jumps when its labels change."""
     with rc_context(STYLE):
         return on.add_axes((left, bottom, right - left, top - bottom))
@@ -182,7 +183,7 @@ def draw_predicted(on: Axes, xs: Sequence[float], ys: Sequence[float], index: in
         return on.plot(xs, ys, label=label, color=colour, linewidth=1.2, linestyle=PREDICTED_DASHES, zorder=2.2)[0]
 
 
-def legend(on: Axes, left: float = -0.118, columns: int = 0) -> None:
+def legend(on: Axes, left: float = -LEFT, columns: int = 0) -> None:
     """The lines' names above the axes, where they hide no point: in as many columns as their longest names allow.
 
     `columns` sets their number.
@@ -257,7 +258,7 @@ def left_margin(limits: tuple[float, float], unit: str) -> float:
     """
     low, high = (round(math.log10(limit)) for limit in limits)
     letters = max(len(tick_label(10.0**power, unit)) for power in range(low, high + 1))
-    return max(0.118, (44 + 7.1 * letters) / WIDTH)
+    return max(LEFT, (44 + 7.1 * letters) / WIDTH)
 
 
 def tick_label(value: float, unit: str) -> str:
@@ -389,13 +390,13 @@ def _upright_points(ticks: int) -> float:
 def to_png(drawn: Figure) -> bytes:
     """The figure as a PNG at its full, sharp resolution."""
     stream = BytesIO()
-    drawn.savefig(stream, format="png", dpi=_DPI * SHARP)
+    drawn.savefig(stream, format="png", dpi=DPI * SHARP)
     return stream.getvalue()
 
 
 def picture(drawn: Figure, alt: str) -> Picture:
     """The figure as a `Picture` for a notebook."""
-    width = round(drawn.get_figwidth() * _DPI)
+    width = round(drawn.get_figwidth() * DPI)
     return Picture(b"", alt, width, drawn) if _keeps_figures else Picture(to_png(drawn), alt, width)
 
 

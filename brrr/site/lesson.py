@@ -3,193 +3,150 @@
 from __future__ import annotations
 
 import ast
+import gc
 import io
 import json
 import random
+import re
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import IPython.display
+import mistune
 import numpy
 
 from brrr.core.errors import BrrrError
 from brrr.course.lessons.checking import Mark
-from brrr.course.lessons.drawings import Drawing
 from brrr.course.lessons.guessing import Guess, forget
 from brrr.course.lessons.waiting import Waiting
 from brrr.course.sources import reading_once
 from brrr.course.view import display
-from brrr.course.view.explorer import Explorer
-from brrr.course.view.timeline import TimelineView
 from brrr.drawing.style import Picture, kept_figures
-from brrr.site import states
-from brrr.site.bars import bars
 from brrr.site.exercises import is_tabulated, right_answers, table_of
 from brrr.site.guesses import comparison, form, numbers
-from brrr.site.lines import lines
 from brrr.site.vector import Pieces
-from brrr.site.words import told
+from brrr.site.views import view
 
-PYTHON = "needs-python"
-"""The mark of what only a notebook can do; `page.py` says so in its place."""
-Part = tuple[str, str]
-"""What a cell becomes: a kind (`markdown`, `code`, `html`, `text`, `needs-python`) and its text."""
+COMMANDS = "<pre>git clone &lt;this repository&gt; brrr &amp;&amp; cd brrr\nmake lab</pre>"
+"""How to come to the notebooks."""
+_MARKDOWN = mistune.create_markdown(escape=False, plugins=["table", "strikethrough"])
+_NOTEBOOK = re.compile(r'href="(?:\.\./notebooks/)?(\d\w*)\.ipynb"')
 
 
-@dataclass
 class Lesson:
-    """A lesson's parts in their order, and what its script shows in the places that they leave."""
+    """A lesson's parts as HTML in their order, and by kind what its script shows in the places that they leave.
 
-    name: str
-    parts: list[Part] = field(default_factory=list)
-    views: list[dict[str, Any]] = field(default_factory=list)
-    guesses: list[dict[str, Any]] = field(default_factory=list)
-    comparisons: list[dict[str, Any]] = field(default_factory=list)
-    exercises: list[dict[str, Any]] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-    pieces: Pieces = field(default_factory=Pieces)
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """All that the script reads."""
-        return {
-            "lesson": self.name, "views": self.views, "guesses": self.guesses, "comparisons": self.comparisons,
-            "exercises": self.exercises, "pieces": self.pieces.all, "defs": self.pieces.defs, "numbers": numbers(),
-        }  # fmt: skip
-
-
-class NoForm(BrrrError):
-    """A view that no page can show: brrr/site has no exporter for it."""
-
-
-def lesson(path: Path, seen: list[object] | None = None) -> Lesson:
-    """A notebook's lesson on the source that `BRRR_SOURCE` names; NoForm for a view that none can show.
-
-    `seen` gets what the cells showed, views and comparisons among it, for who holds the page against it.
+    Made of a notebook, on the source that `BRRR_SOURCE` names. `seen` is what the cells showed, for who holds the page
+    against it; `missing` says what the source lacks. NotImplementedError for a view that no page can show.
     """
-    return _Run(path, [] if seen is None else seen).lesson()
 
-
-class _Run:
-    """One run of a notebook's cells."""
-
-    def __init__(self, path: Path, seen: list[object]) -> None:
-        self._seen = seen
-        self.found = Lesson(path.stem)
-        self._cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        solution = path.parent / "solutions" / path.name
-        self._solutions = right_answers(solution) if solution.is_file() else {}
-        self._names: dict[str, Any] = {"__name__": "lesson", "display": self._show_all}
-        self._guesses: dict[int, Guess] = {}
-        self._exercise = ""
-
-    def lesson(self) -> Lesson:
+    def __init__(self, path: Path) -> None:
         import torch
 
+        self.name, self.title, self.question = path.stem, path.stem, ""
+        self.parts: list[str] = []
+        self.missing: list[str] = []
+        self.seen: list[Any] = []
+        self.shown: dict[str, list[dict[str, Any]]] = {"view": [], "guess": [], "comparison": [], "exercise": []}
+        self.pieces = Pieces()
+        self._names: dict[str, Any] = {"__name__": "lesson", "display": self._show_all}
+        solution = path.parent / "solutions" / path.name
+        self._solutions = right_answers(solution) if solution.is_file() else {}
+        gc.freeze()  # each figure is garbage at once, and to collect it need not mean to look through torch
         forget()
         random.seed(0)
         numpy.random.seed(0)
         torch.manual_seed(0)
-        with (
-            reading_once(),
-            kept_figures(),
-            display.on_stage(self._show),
-            patch.object(IPython.display, "display", self._show_all),
-        ):
-            for cell in self._cells:
+        shows = display.on_stage(self._show), patch.object(IPython.display, "display", self._show_all)
+        with reading_once(), kept_figures(), shows[0], shows[1]:
+            for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
                 source, tags = "".join(cell["source"]), cell["metadata"].get("tags", [])
-                if cell["cell_type"] == "markdown":
-                    self._add("explanation" if "yours" in tags else "markdown", source)
-                else:
-                    self._run(source, tags)
-        return self.found
-
-    def _run(self, source: str, tags: list[str]) -> None:
-        self._exercise = next((tag.partition(":")[2] for tag in tags if tag.startswith("exercise:")), "")
-        self._add("open code" if self._exercise and not self._is_tabulated else "code", source)
-        printed, tree = io.StringIO(), ast.parse(source)
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        try:
-            with redirect_stdout(printed):
-                exec(compile(tree, self.found.name, "exec"), self._names)
-                value = None
-                if isinstance(last, ast.Expr):
-                    value = eval(compile(ast.Expression(last.value), self.found.name, "eval"), self._names)
-            if printed.getvalue().strip():
-                self._add("text", printed.getvalue())
-            if value is not None:
-                self._show(value)
-        except NoForm:
-            raise
-        except BrrrError as lacking:  # a recording of the teacher's own may not have everything
-            self.found.missing.append(str(lacking))
-            self._add("text", str(lacking))
-        except NameError:
-            if not self.found.missing:
-                raise
-            self._add("text", "This builds on what was not recorded.")
+                (self._run if cell["cell_type"] == "code" else self._read)(source, tags)
+        gc.unfreeze()
 
     @property
-    def _is_tabulated(self) -> bool:
-        return self._exercise in self._solutions and is_tabulated(self._solutions[self._exercise])
+    def data(self) -> dict[str, Any]:
+        """All that the script reads."""
+        return {**self.shown, "lesson": self.name, "pieces": self.pieces.all, "defs": self.pieces.defs, **numbers()}
 
-    def _add(self, kind: str, text: str) -> None:
-        self.found.parts.append((kind, text))
+    def _read(self, text: str, tags: list[str]) -> None:
+        """Take a cell of text; the first heading is the title, the first bold sentence the question."""
+        if self.title == self.name and (heading := re.search(r"^# (.*)$", text, re.MULTILINE)):
+            self.title = heading[1]
+        if not self.question and (asked := re.search(r"\*\*(.+?)\*\*", text, re.DOTALL)):
+            self.question = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", asked[1]))
+        if "yours" not in tags:
+            self.parts.append(_markdown(text))
+            return
+        asked_for = text.replace("Double-click here and write", "Write").replace("; Shift+Enter shows it", "")
+        box = f'<textarea rows="3" data-kept="{len(self.parts)}" aria-label="Your explanation"></textarea>'
+        self.parts.append(f'<div class="explain">{_markdown(asked_for)}{box}</div>')
 
-    def _place(self, kind: str, all_of_them: list[dict[str, Any]], made: dict[str, Any]) -> None:
-        self._add("html", f'<div class="{kind}" data-at="{len(all_of_them)}"></div>')
-        all_of_them.append(made)
+    def _run(self, source: str, tags: list[str]) -> None:
+        """Run a cell of code, and take what it prints and shows."""
+        self._exercise = next((tag.partition(":")[2] for tag in tags if tag.startswith("exercise:")), "")
+        self._answers = self._solutions.get(self._exercise, {"": None})  # None is no number
+        is_open = " open" if self._exercise and not is_tabulated(self._answers) else ""
+        code = f"<summary>Code</summary><pre>{escape(source)}</pre>"
+        self.parts.append(f'<details class="code"{is_open}>{code}</details>')
+        printed, tree = io.StringIO(), ast.parse(source)
+        if tree.body and isinstance(last := tree.body[-1], ast.Expr):  # what a cell ends in is shown
+            tree.body[-1] = ast.copy_location(ast.Assign([ast.Name("_", ast.Store())], last.value), last)
+        self._names["_"] = None
+        try:
+            with redirect_stdout(printed):
+                exec(compile(ast.fix_missing_locations(tree), self.name, "exec"), self._names)
+            self._add_text(printed.getvalue())
+            if self._names["_"] is not None:
+                self._show(self._names["_"])
+        except BrrrError as lacking:  # a recording of the teacher's own may not have everything
+            self.missing.append(str(lacking))
+            self._add_text(str(lacking))
+        except NameError:
+            if not self.missing:
+                raise
+            self._add_text("This builds on what was not recorded.")
+
+    def _add_text(self, text: str) -> None:
+        if text.strip():
+            self.parts.append(f"<pre>{escape(text)}</pre>")
+
+    def _place(self, kind: str, made: dict[str, Any], waits_for: object = None) -> None:
+        """Leave a place for the script; `guess` is the number of the guess that it waits for, -1 for none."""
+        guesses = [each for each in self.seen if isinstance(each, Guess)]
+        made["guess"] = guesses.index(waits_for) if waits_for in guesses else -1
+        self.parts.append(f'<div class="{kind}" data-at="{len(self.shown[kind])}"></div>')
+        self.shown[kind].append(made)
 
     def _show_all(self, *values: object, **_: object) -> None:
         for value in values:
             self._show(value)
 
-    def _show(self, value: object) -> None:
-        """Take what a cell shows; NoForm for a view that no page can show."""
-        self._seen.append(value)
+    def _show(self, value: Any) -> None:
+        """Take what a cell shows."""
+        self.seen.append(value)
         if isinstance(value, Guess):
-            self._guesses[len(self._guesses)] = value
-            self._place("guess", self.found.guesses, form(value))
+            self._place("guess", form(value))
         elif isinstance(value, Waiting):
-            made = comparison(value, self.found.pieces)
-            self._place("comparison", self.found.comparisons, {"guess": self._number(value.guess), **made})
+            self._place("comparison", comparison(value, self.pieces), value.guess)
         elif isinstance(value, display.Shown | Picture):
-            made = view(value, self.found.pieces)
-            unlock = value.unlock if isinstance(value, display.Shown) else None
-            self._place("view", self.found.views, {**made, "guess": self._number(unlock)})
-        elif isinstance(value, Mark) and self._is_tabulated:
-            table = table_of(self._exercise, self._solutions[self._exercise])
-            self._place("exercise", self.found.exercises, table)
+            self._place("view", view(value, self.pieces), getattr(value, "unlock", None))
+        elif isinstance(value, Mark) and is_tabulated(self._answers):
+            self._place("exercise", table_of(self._exercise, self._answers))
         elif isinstance(value, Mark):
-            self._add(PYTHON, "This exercise runs your own code.")
+            self.parts.append(f'<div class="python">This exercise runs your code: it needs Python. {COMMANDS}</div>')
         elif type(value).__name__ == "Report":
-            self._add(PYTHON, "The doctor looks at the computer that it runs on.")
-        elif (html := getattr(value, "_repr_html_", None)) is not None:
-            self._add("html", html())
+            self.parts.append(f'<div class="python">The doctor looks at the computer that it runs on: {COMMANDS}</div>')
+        elif hasattr(value, "_repr_html_"):
+            self.parts.append(f'<div class="html">{value._repr_html_()}</div>')
         else:
-            self._add("text", repr(value))
-
-    def _number(self, guess: object) -> int:
-        """Which of the page's guesses that is; -1 for none."""
-        return next((number for number, each in self._guesses.items() if each is guess), -1)
+            self._add_text(repr(value))
 
 
-def view(shown: display.Shown | Picture, pieces: Pieces) -> dict[str, Any]:
-    """A view as what `site.js` reads; NoForm for a kind that has no form here."""
-    if isinstance(shown, Picture):
-        return states.picture(shown, pieces)
-    if isinstance(shown, Drawing):
-        return states.drawing(shown, pieces)
-    if isinstance(shown, TimelineView):
-        return states.timeline(shown, pieces)
-    if not isinstance(shown, Explorer):
-        raise BrrrError(
-            f"site: an {type(shown).__name__} has no form on a page; brrr/site/lesson.py is to give it one."
-        )
-    if shown.scene.view.form == "stack":
-        return states.stack(shown, pieces)
-    drawn = bars(shown, pieces) if shown.scene.view.is_bars else lines(shown, pieces)
-    return {**told(shown.fresh(), shown.slider_names, pieces), **drawn}
+def _markdown(text: str) -> str:
+    html = str(_MARKDOWN(text))
+    html = re.sub(r'<abbr title="([^"]*)">', r'<abbr tabindex="0" data-means="\1" aria-description="\1">', html)
+    return _NOTEBOOK.sub(r'href="\1.html"', html)

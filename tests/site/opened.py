@@ -12,8 +12,8 @@ from unittest.mock import patch
 from brrr.course.lessons.waiting import Waiting
 from brrr.course.view.display import Shown
 from brrr.drawing.style import Picture
-from brrr.site.lesson import Lesson, lesson
-from brrr.site.page import lesson_page
+from brrr.site.lesson import Lesson
+from brrr.site.page import page_of
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 SOURCE = {"BRRR_SOURCE": "recorded:h200", "BRRR_STATIC": "", "BRRR_RECORDINGS": ""}
@@ -69,9 +69,8 @@ def made(number: str) -> Made:
     environment = {name: value for name, value in SOURCE.items() if value}
     with patch.dict(os.environ, environment):
         os.environ.pop("BRRR_STATIC", None)
-        seen: list[object] = []
-        found = lesson(path, seen)
-    return Made(path.stem, lesson_page(found, "", ""), found, seen)
+        found = Lesson(path)
+    return Made(path.stem, page_of(found).html, found, found.seen)
 
 
 class Opened:

@@ -10,7 +10,6 @@ from html import unescape
 from itertools import permutations, product
 from typing import Any
 
-from matplotlib import rc_context
 from opened import NOTEBOOKS, Opened
 
 from brrr.course.lessons.answers import Choice, Quantity, Ranking
@@ -18,12 +17,11 @@ from brrr.course.lessons.checking import exercises
 from brrr.course.lessons.drawings import Drawing
 from brrr.course.lessons.guessing import Guess
 from brrr.course.view import words
-from brrr.course.view.bars import BarCanvas, bar_frame, bars_of
+from brrr.course.view.bars import bars_figure
 from brrr.course.view.canvas import Canvas
 from brrr.course.view.explorer import Explorer
 from brrr.course.view.scene import Scene
 from brrr.course.view.timeline import TimelineView
-from brrr.drawing import style
 from brrr.drawing.style import kept_figures
 from brrr.site.exercises import typed
 from brrr.site.vector import Pieces
@@ -86,37 +84,36 @@ def _explorer(page: Opened, number: int, view: Explorer, chance: random.Random) 
 
 
 def _switched(scene: Scene, on: list[bool]) -> Scene:
-    """The scene with these lines on."""
+    """The scene with these lines on; that predictions are on or off meanwhile moves no axis."""
+    predicting = scene.predictions.on
+    scene.predictions.on = scene.predictions.possible and not predicting
     for line, switched in zip(scene.lines, on, strict=True):
         if (line.name in scene.on) != switched:
             scene.switch(line.name, on=switched)
+    scene.predictions.on = predicting
     return scene
 
 
 def _of_drawing(scene: Scene, *, predicting: bool) -> dict[str, Any]:
     """What the figure, the table of predictions and the data table say, by matplotlib and by `words`."""
     if scene.view.is_bars:
-        canvas: Any = BarCanvas()
-        frame = bar_frame(scene)
-        with rc_context(style.STYLE):
-            canvas.draw_frame(frame)
-            for bar in bars_of(scene, frame)[0]:
-                canvas.bar_artists(bar)
+        figure = bars_figure(scene)
     else:
         canvas = Canvas()
         canvas.show(scene.frame(), scene.curves())
         if message := words.in_figure(scene):
             canvas.message_artist(message)
+        figure = canvas.figure
     table = re.findall(r"<(?:td|th|caption|div)[^>]*>([^<]+)<", words.table_of(scene))
     predicted = [text for row in scene.predicted_here for text in words.cells(row)] if predicting else []
-    return {"figure": canvas.figure, "table": table, "predicted": predicted,
+    return {"figure": figure, "table": table, "predicted": predicted,
             "origin": words.origin(scene) if predicting else ""}  # fmt: skip
 
 
 def svg_of(figure: Any) -> str:
     """A whole drawing, as matplotlib makes it."""
-    drawn = Pieces().draw(figure)
-    return "".join([*drawn.rest, *drawn.named.values()])
+    pieces = Pieces()
+    return "".join(pieces.all[number] for number in pieces.draw(figure)["still"])
 
 
 def texts_of(drawing: str) -> list[str]:
@@ -210,10 +207,10 @@ def _some(guess: Guess, chance: random.Random) -> Any:
 def marked(page: Opened) -> None:
     """Every tabulated mark is that of `check`."""
     chance = random.Random(page.made.name)
-    for place, table in enumerate(page.made.lesson.exercises):
+    for place, table in enumerate(page.made.lesson.shown["exercise"]):
         grade = exercises()[table["name"]].grade
         cases = [[_answer(field, chance) for field in table["fields"]] for _ in range(300)]
-        said = page.page.evaluate("([place, cases]) => cases.map(given => brrr.marked(brrr.D.exercises[place], given))",
+        said = page.page.evaluate("([place, cases]) => cases.map(given => brrr.marked(brrr.D.exercise[place], given))",
                                   [place, cases])  # fmt: skip
         for given, found in zip(cases, said, strict=True):
             answers = {field["name"]: typed(each) if isinstance(each, float) else each
@@ -232,5 +229,5 @@ def _answer(field: dict[str, Any], chance: random.Random) -> Any:
     low = starts[at][0] if abs(starts[at][0]) > 1e-300 else 1e-12  # nobody types smaller ones
     high = starts[at + 1][0] if at + 1 < len(starts) else 2 * low + 1
     if "whole" in field:
-        return float(low)
+        return float(chance.choice([low, field["to"] + chance.randrange(10_000)]))
     return chance.choice([low, math.nextafter(high, -math.inf), low + (high - low) * chance.random()])

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
+import shutil
+from base64 import b64decode
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from opened import made
 
 from brrr import explore
 from brrr.__main__ import main
-from brrr.core.errors import ArgumentError, BrrrError
+from brrr.core.errors import ArgumentError
+from brrr.core.files import share
 from brrr.course import drawing
 from brrr.course.view.display import Shown
+from brrr.drawing import style
 from brrr.site.build import build
-from brrr.site.lesson import lesson, view
-from brrr.site.lines import lines
 from brrr.site.page import lesson_page
-from brrr.site.vector import Pieces, serialized
+from brrr.site.vector import Pieces
+from brrr.site.views import view
 
 
 def matmul():
@@ -26,8 +30,12 @@ def matmul():
 
 
 def test_rounding_touches_geometry_and_no_text():
-    text = '<text x="1.23456" y="2" style="fill: #123456">4.2449 µs, at 1.23456</text>'
-    assert serialized(ElementTree.fromstring(text)) == '<text x="1.2" y="2" fill="#123456">4.2449 µs, at 1.23456</text>'
+    figure, pieces = style.figure(), Pieces()
+    figure.text(1.23456e-1, 0.5, "4.2449 µs, at 1.23456")
+    pieces.draw(figure)
+    (text,) = [piece for piece in pieces.all if "<text" in piece]
+    assert ">4.2449 µs, at 1.23456<" in text
+    assert 'x="67.6"' in text  # 0.123456 of 760 CSS pixels, in points
 
 
 def test_an_export_leaves_the_view_as_it_was_and_is_the_same_again():
@@ -44,20 +52,19 @@ def test_an_export_leaves_the_view_as_it_was_and_is_the_same_again():
 
 def test_marks_lie_on_their_curves():
     pieces, explorer = Pieces(), matmul()
-    found = lines(explorer, pieces)
+    found = view(explorer, pieces)
     for frame in found["frames"].values():
-        for number, heights in enumerate(frame["ys"]):
-            curve = pieces.all[frame["curves"][number][0]]
-            points = {(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", curve)}
-            for x, y in zip(frame["xs"], heights, strict=True):
-                assert any(abs(x - left) < 0.11 and abs(y - top) < 0.11 for left, top in points), (x, y)
+        for x, heights in zip(frame["xs"], frame["ys"], strict=True):
+            for y, number in zip(heights, frame["cuts"][0]["lines"], strict=True):
+                points = re.findall(r"[ML]([\d.]+) ([\d.]+)", pieces.all[number])
+                assert any(abs(x - float(left)) < 0.06 and abs(y - float(top)) < 0.06 for left, top in points), (x, y)
 
 
 def test_a_view_without_an_exporter_ends_the_build():
     class Unknown(Shown):
         pass
 
-    with pytest.raises(BrrrError, match="an Unknown has no form"):
+    with pytest.raises(NotImplementedError, match="an Unknown has no form"):
         view(Unknown(None), Pieces())
 
 
@@ -65,7 +72,7 @@ def test_a_page_is_the_same_when_made_again(monkeypatch):
     monkeypatch.setenv("BRRR_SOURCE", "recorded:h200")
     first = made("00")
     path = Path(__file__).resolve().parents[2] / "notebooks" / f"{first.name}.ipynb"
-    assert lesson_page(lesson(path), "", "") == first.page
+    assert lesson_page(path, "", "").html == first.page
 
 
 def test_a_page_is_one_file_that_asks_for_nothing():
@@ -73,6 +80,25 @@ def test_a_page_is_one_file_that_asks_for_nothing():
     assert "default-src 'none'" in page
     assert not re.search(r'(?:src|href)="?https?:', page.partition("<main>")[0])
     assert len(page) < 700_000
+
+
+def test_own_recordings_stand_beside_the_course_s(tmp_path, synthetic_root, monkeypatch):
+    notebook = {"cells": [
+        {"cell_type": "code", "metadata": {}, "source": "from brrr import explore\nexplore('matmul')"},
+        {"cell_type": "code", "metadata": {}, "source": "explore('matmul', source='recorded:h200')"},
+    ]}  # fmt: skip
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "00_own.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    own = tmp_path / "recordings"
+    shutil.copytree(synthetic_root / "cpu", own / "mine")
+    monkeypatch.setattr("brrr.site.build.share", lambda name: tmp_path / name if name == "notebooks" else share(name))
+    said: list[str] = []
+    build(tmp_path / "out", device="mine", recordings=own, say=said.append)
+    assert said == []
+    page = (tmp_path / "out" / "00_own.html").read_text(encoding="utf-8")
+    data = json.loads(gzip.decompress(b64decode(page.partition('id="data">')[2].partition("<")[0])))
+    badges = [each["badge"] for each in data["view"]]
+    assert "H200" not in badges[0] and "H200" in badges[1]
 
 
 def test_a_device_that_was_not_recorded_is_refused(tmp_path, capsys):

@@ -8,12 +8,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import EllipsisType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from brrr.core.errors import ArgumentError
 from brrr.course.lessons import registered
 from brrr.course.view.display import message_html
 
+T = TypeVar("T")
 Status = Literal["right", "wrong", "not answered"]
 _COLOUR = {"right": "right", "wrong": "wrong", "not answered": "open"}
 
@@ -110,6 +111,15 @@ def not_above_zero(**answers: Any) -> Mark | None:
         if isinstance(answer, bool) or not isinstance(answer, int | float) or not 0 < answer < math.inf:
             return Mark("wrong", f"`{name}` is {answer!r}.", "Write a number above 0.")
     return None
+
+
+def slip(answer: float, known: Mapping[Any, T], other: T) -> T:
+    """What is said of the usual slip that comes to this number; `other` where none does.
+
+    >>> slip(8.0, {8: "bits, not bytes"}, "not so many"), slip(7, {8: "bits, not bytes"}, "not so many")
+    ('bits, not bytes', 'not so many')
+    """
+    return next((said for number, said in known.items() if math.isclose(answer, number)), other)
 
 
 class StudentError(Exception):

@@ -89,8 +89,7 @@ class BarCanvas(Blit):
         """Draw the axes with the rows' names, where these are not the ones that stand already."""
         if frame == self._frame:
             return
-        with rc_context(plots.STYLE):
-            self.draw_frame(frame)
+        self.draw_frame(frame)
         self._canvas.draw()
         self._empty = self._canvas.copy_from_bbox(self._figure.bbox)
         self._paint(self._samples(frame), [Rule(n, frame.limits[1]) for n in range(len(frame.guides))])
@@ -117,6 +116,7 @@ class BarCanvas(Blit):
                 self._axes.draw_artist(artist)
                 artist.remove()
 
+    @rc_context(plots.STYLE)
     def draw_frame(self, frame: BarFrame) -> None:
         """The axes with the rows' names, and the badge."""
         self._frame = frame
@@ -257,6 +257,15 @@ def bar_frame(scene: Scene) -> BarFrame:
         (*whole, *labels), (*[None] * len(whole), *looks), log, _limits(scene, log, shares), unit, title, badge, guides,
         () if stack else tuple(line.label for line in scene.lines),
     )  # fmt: skip
+
+
+def bars_figure(scene: Scene) -> Any:
+    """The whole figure where the sliders stand, bars and all, to be drawn in another form than a PNG."""
+    frame, canvas = bar_frame(scene), BarCanvas()
+    canvas.draw_frame(frame)
+    for bar in bars_of(scene, frame)[0]:
+        canvas.bar_artists(bar)
+    return canvas.figure
 
 
 def bars_of(scene: Scene, frame: BarFrame) -> tuple[list[Bar], list[Rule]]:

@@ -104,8 +104,8 @@ _ROWS_WITHIN = 4  # rows of the legend that find room in a figure of the usual h
 PREDICTED = "PREDICTED, in the line's colour (grey: several)"
 SEVERAL = -1  # in place of a line's look: a prediction that several lines share
 _APART = 0.35  # half the length of a theoretical line over one category
-_WIDER, MOST_ABOVE = 2.2, 2  # points for each line that lies on a line; of more, none would be seen
-_SAME = 0.01  # of the axis: lines that are nearer lie on each other
+WIDER, MOST_ABOVE = 2.2, 2  # points for each line that lies on a line; of more, none would be seen
+SAME = 0.01  # of the axis: lines that are nearer lie on each other
 _STEP_ASIDE, _MOST_ASIDE = 0.13, 0.7  # from one marker of a category to the next, and all of them, in its width
 
 
@@ -187,6 +187,9 @@ class Canvas(Blit):
         self._curves = [replace(c, xs=tuple(x + self._aside.get(c.name, 0.0) for x in c.xs)) for c in curves]
         if drawn_with != self._drawn_with:
             self.draw_frame(frame)
+            self._canvas.draw()
+            self._empty = self._canvas.copy_from_bbox(self._figure.bbox)
+            self._moving = []
             self._drawn_with = drawn_with
         self._draw_curves()
 
@@ -242,9 +245,6 @@ class Canvas(Blit):
                 self._figure, frame.published, frame.share, 1 / frame.height, self._axes.get_xlim(), frame.limits
             )
         self._guide = self._axes.axvline(frame_start(frame), color=style.FAINT, linewidth=1, animated=True)
-        self._canvas.draw()
-        self._empty = self._canvas.copy_from_bbox(self._figure.bbox)
-        self._moving = []
 
     def _plotted(self, curve: Curve, xs: Sequence[float], ys: Sequence[float], *, named: bool = False) -> Any:
         """The line's artist; `named`, it appears in the legend."""
@@ -280,7 +280,7 @@ class Canvas(Blit):
         if self._scale == "category" or not above:
             return []
         ys = [y if x in above else math.nan for x, y in zip(curve.xs, curve.ys, strict=True)]
-        width = 1.8 + _WIDER * mode(above.values())
+        width = style.STYLE["lines.linewidth"] + WIDER * mode(above.values())
         colour = style.look(curve.index)["color"]
         return list(self._axes.plot(curve.xs, ys, color=colour, linewidth=width, zorder=2.9, animated=True))
 
@@ -378,7 +378,7 @@ def asides(curves: Sequence[Curve]) -> dict[str, float]:
 def covered(curves: Sequence[Curve], limits: tuple[float, float]) -> dict[Curve, dict[float, int]]:
     """For each measured line, at which of its points others that are drawn later lie on it, and how many."""
     measured = [curve for curve in curves if not (curve.guide or curve.predicted)]
-    room = _SAME * math.log(limits[1] / limits[0])
+    room = SAME * math.log(limits[1] / limits[0])
     found: dict[Curve, dict[float, int]] = {}
     for place, one in enumerate(measured, start=1):
         later = [dict(zip(other.xs, other.ys, strict=True)) for other in measured[place:]]

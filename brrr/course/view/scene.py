@@ -54,6 +54,7 @@ class Scene:
         self.point = {axis.name: self._start(axis, at) for axis in experiment.axes}
         self.message = ""
         self._held = set(self.on)  # lines that were on at some time: what the axis of values holds
+        self._room = _ROOM * (_FOR_PREDICTIONS if predict else 1.0)  # switching them on or off moves no axis
         self._foretold = [height for rows in self.predicted_data.values() for _, height in rows]
         self.refresh()
 
@@ -255,8 +256,7 @@ class Scene:
             bounds += self.guides.all_heights(guide)
         bounds += [y for panel in self.published for curve in panel.curves for y in curve.ys]
         positive = [bound for bound in bounds if 0 < bound < math.inf]
-        room = _ROOM * (_FOR_PREDICTIONS if self.predictions.on else 1.0)
-        return _round_limits(min(positive) / room, max(positive) * room)
+        return _round_limits(min(positive) / self._room, max(positive) * self._room)
 
 
 def _published(name: str) -> tuple[PublishedPanel, ...]:

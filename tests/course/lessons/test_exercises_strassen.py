@@ -217,8 +217,8 @@ def test_terms_of_bfloat16() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"terms": 2}, "16 bits"),
-        ({"terms": 4}, "32 bits"),
+        ({"terms": 2}, "2 times 8 bits are not 24"),
+        ({"terms": 4}, "4 times 8 bits are not 24"),
         ({"products": 9}, "every pair"),
         ({"products": 3}, "with its like"),
         ({"products": 5}, "below 3"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from brrr.core import units
 from brrr.counting.cost import Matmul
-from brrr.course.lessons.checking import Exercise, Mark
+from brrr.course.lessons.checking import Exercise, Mark, slip
 from brrr.roofline.shapes import product_time_s
 
 ROWS, COLUMNS, TILE, PARTS, SMS = 2048, 385, (128, 256), 4, 132
@@ -61,9 +61,7 @@ def _about_pieces(answer: float) -> tuple[str, str] | None:
     exact = ROWS / TILE[0] * COLUMNS / TILE[1] * PARTS
     if math.isclose(answer, exact, rel_tol=1e-3):
         return "a part of a tile is computed as a whole one.", "Round up, each way, before you multiply."
-    what, hint = known.get(
-        int(answer), ("not so many.", "Tiles down times tiles across times parts; round up each way.")
-    )
+    what, hint = slip(answer, known, ("not so many.", "Tiles down times tiles across times parts; round up each way."))
     return f"`pieces`: {what}", hint
 
 
@@ -128,7 +126,7 @@ def grade_slow_line(line: Any, words: Any) -> Mark:
     if words % 8:
         return Mark("wrong", f"rows of {words} bfloat16 do not begin at 16 bytes.", "16 bytes hold eight of them.")
     if words > WORDS * (1 + MOST_MORE):
-        return Mark("wrong", f"{words} would do, but {words - WORDS} words more are work as well.", "Take fewer.")
+        return Mark("wrong", f"{words} would do, but words that nobody uses are work as well.", "Take fewer.")
     before, after = (product_time_s(_head(each), "h200") for each in (WORDS, words))
     faster = units.ratio(before / after)
     text = f"{words - WORDS} words that nobody uses make the line {faster} as fast, as predicted for an H200."

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from brrr.core import units
-from brrr.course.lessons.checking import Exercise, Mark, not_above_zero
+from brrr.course.lessons.checking import Exercise, Mark, not_above_zero, slip
 
 GATES, HIDDEN, ITEMSIZE = 4, 512, 4
 BYTES_PER_S, FLOP_PER_S = 4.2e12, 54e12
@@ -54,7 +54,7 @@ def _about_bytes(answer: float) -> tuple[str, str] | None:
         HIDDEN**2: ("those are one gate's numbers.", f"An LSTM has {GATES} gates, a float32 four bytes."),
         2 * WEIGHTS * ITEMSIZE: ("that is with the input's weights.", "Only the state's are asked for."),
     }
-    what, hint = known.get(round(answer), ("not so many.", "Gates times hidden size squared times bytes of a number."))
+    what, hint = slip(answer, known, ("not so many.", "Gates times hidden size squared times bytes of a number."))
     return f"`weight_bytes`: {what}", hint
 
 

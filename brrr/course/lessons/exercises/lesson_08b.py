@@ -8,7 +8,7 @@ from typing import Any
 
 from brrr.core import units
 from brrr.core.errors import BrrrError
-from brrr.course.lessons.checking import Exercise, Mark, ask, not_above_zero
+from brrr.course.lessons.checking import Exercise, Mark, ask, not_above_zero, slip
 from brrr.roofline.recurrent import StepFloor, step_floor
 
 HIDDEN, BATCH, BLOCKS, ITEMSIZE = 1024, 24, 128, 4
@@ -61,7 +61,7 @@ def _about_bytes(answer: float) -> tuple[str, str] | None:
         HIDDEN * HIDDEN * ITEMSIZE: ("those are the weights, which stay where they are.", "Count the state."),
         BLOCKS * HIDDEN * ITEMSIZE: ("that is one sample's state.", f"There are {BATCH} samples."),
     }
-    what, hint = known.get(round(answer), ("not so many.", "Blocks times samples times hidden size times bytes."))
+    what, hint = slip(answer, known, ("not so many.", "Blocks times samples times hidden size times bytes."))
     return f"`state_bytes`: {what}", hint
 
 

@@ -117,7 +117,7 @@ def grade_terms(terms: Any, products: Any, faster: Any) -> Mark:
     if mark := not_above_zero(terms=terms, products=products, faster=faster):
         return mark
     if terms != TERMS:
-        return Mark("wrong", f"{terms} terms of {TERM_BITS} bits hold {TERM_BITS * terms:g} bits.", "24 are needed.")
+        return Mark("wrong", f"{terms:g} times {TERM_BITS} bits are not {BITS}.", "As few as hold all of them.")
     if products != PRODUCTS:
         slips = {TERMS**2: "That is every pair. Which are below the last bit?", TERMS: "Not only a term with its like."}
         usual = "Terms i and j make a product of 2^(-8(i + j)): count the pairs with i + j below 3, from 0 on."
