@@ -61,7 +61,7 @@ def diagnose(
     True
 
     fn: a module, or a function that runs a step; `args` and `kwargs` are what it is called with. backward: with the
-    gradients of the sum of its results. device: "cuda" or "cpu"; without it the GPU if torch uses one. peaks: the
+    gradients of the sum of its results. device: "cuda" or "cpu"; without it where its tensors are. peaks: the
     figures to compare with, as `brrr.predict` takes them; without them this machine's, else its datasheet.
     try_remedies: apply those remedies that are safe, and measure them. budget_s: how long the step is measured.
 
@@ -72,12 +72,11 @@ def diagnose(
     the profiler is in use. What the function itself raises is raised.
     """
     from brrr.diagnosis import live
-    from brrr.gpu import gpu_in_use
 
-    where = device or ("cuda" if gpu_in_use() else "cpu")
-    if where not in ("cuda", "cpu"):
-        raise ArgumentError("diagnose", "device", device, '"cuda", "cpu", or None for the GPU if torch uses one')
+    if device not in (None, "cuda", "cpu"):
+        raise ArgumentError("diagnose", "device", device, '"cuda", "cpu", or None for where it works')
     step = live.step_of(fn, args, kwargs, backward)
+    where = device or live.device_of(step, (fn, args, kwargs))
     run = live.run(step, (fn, args, kwargs), where, budget_s)
     model = model_for(peaks) if peaks is not None else model_here(where)
     found = of_run(run, model, where == "cuda")

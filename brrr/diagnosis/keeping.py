@@ -30,7 +30,7 @@ def kept_as_it_was(around: tuple[Any, ...]) -> Iterator[dict[str, nn.Module]]:
     Parameters, buffers, gradients, modes, what optimisers, schedulers and scalers hold, generators, the random numbers
     of torch, numpy and Python, whether gradients are on, and the number of threads. ArgumentError for a lazy module.
     """
-    roots, stateful, tensors, generators = _found(around)
+    roots, stateful, tensors, generators = found_in(around)
     modules = {
         f"{type(root).__name__}{'.' * bool(name)}{name}": each for root in roots for name, each in root.named_modules()
     }
@@ -110,7 +110,7 @@ def _place(tensors: Iterable[torch.Tensor]) -> str | None:
     return "cpu" if on_gpu and 2 * nbytes > torch.cuda.mem_get_info()[0] / 4 else None
 
 
-def _found(
+def found_in(
     around: tuple[Any, ...],
 ) -> tuple[list[nn.Module], list[Any], list[torch.Tensor], list[torch.Generator]]:
     """Modules, what keeps a state, tensors and generators: among objects, and behind functions and objects."""

@@ -23,9 +23,9 @@ from torch.utils import _pytree
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.diagnosis.calls import MODULE
-from brrr.diagnosis.keeping import kept_as_it_was
+from brrr.diagnosis.keeping import found_in, kept_as_it_was
 from brrr.diagnosis.trace_file import Trace, read_trace
-from brrr.gpu import GPU
+from brrr.gpu import GPU, gpu_in_use
 from brrr.timing import measure
 from brrr.timing.activity import SETTLE_S, detaching_cupti
 from brrr.tracing.recording import without_chatter
@@ -75,6 +75,25 @@ def step_of(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], backward:
         return found
 
     return step
+
+
+def device_of(step: Callable[[], Any], around: tuple[Any, ...]) -> str:
+    """Where a step works: on the GPU if torch has one, but not where all tensors lie on the CPU and none is made there."""
+    roots, _, tensors, _ = found_in(around)
+    held = [*tensors, *(each for root in roots for each in (*root.parameters(), *root.buffers()))]
+    if not gpu_in_use():
+        return "cpu"
+    if not held or any(each.is_cuda for each in held):
+        return GPU
+    before = _made_on_gpu()
+    with kept_as_it_was(around):
+        step()
+    return GPU if _made_on_gpu() > before else "cpu"
+
+
+def _made_on_gpu() -> int:
+    """How often torch has given out memory of the GPU."""
+    return int(torch.cuda.memory_stats().get("allocation.all.allocated", 0)) if torch.cuda.is_initialized() else 0
 
 
 def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s: float) -> Run:

@@ -17,7 +17,7 @@ from torch import nn
 
 import brrr
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.diagnosis import trying
+from brrr.diagnosis import live, trying
 from brrr.diagnosis.diagnosing import without_profiler
 from brrr.diagnosis.evidence import Remedy
 from brrr.diagnosis.report import Diagnosis
@@ -334,3 +334,21 @@ def test_what_is_computed_again_counts_for_the_hardware_alone() -> None:
     assert again.peak_share is not None and again.model_share is not None
     assert again.model_share / again.peak_share == pytest.approx(3 / 4, abs=0.03)
     assert "MFU" in again.text and "MFU" not in plain.text
+
+
+@pytest.mark.parametrize(
+    ("gpu", "makes", "tensors", "where"),
+    [(False, 0, True, "cpu"), (True, 0, True, "cpu"), (True, 1, True, "cuda"), (True, 0, False, "cuda")],
+    ids=["no GPU", "all on the CPU", "copied to the GPU", "nothing to see"],
+)
+def test_a_step_is_diagnosed_where_it_works(
+    gpu: bool, makes: int, tensors: bool, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, x = [0], torch.ones(4)
+
+    def step(*_: torch.Tensor) -> None:
+        made[0] += makes
+
+    monkeypatch.setattr(live, "gpu_in_use", lambda: gpu)
+    monkeypatch.setattr(live, "_made_on_gpu", lambda: made[0])
+    assert live.device_of(step, (x,) if tensors else ()) == where
