@@ -78,7 +78,7 @@ def step_of(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], backward:
 
 
 def device_of(step: Callable[[], Any], around: tuple[Any, ...]) -> str:
-    """Where a step works: on the GPU if there is one, but not where all tensors lie on the CPU and none is made there."""
+    """Where a step works: on the GPU if there is one, unless all tensors lie on the CPU and none is made on the GPU."""
     roots, _, tensors, _ = found_in(around)
     held = [*tensors, *(each for root in roots for each in (*root.parameters(), *root.buffers()))]
     if not gpu_in_use():

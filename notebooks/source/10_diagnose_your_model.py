@@ -13,6 +13,7 @@
 
 # %% tags=["setup", "question"]
 import torch
+from IPython.display import display
 
 from brrr import check, claims, diagnose, explore, guess, reachable
 from brrr.course import compare_classes, compare_regimes
