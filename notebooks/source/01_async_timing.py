@@ -178,3 +178,5 @@ claims("01")
 # ## Next
 #
 # [02 · What does a copy to the GPU cost?](02_transfers.ipynb) looks at the data's way to the GPU.
+#
+# Back: [00 · Start here](00_start_here.ipynb)

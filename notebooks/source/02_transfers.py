@@ -174,3 +174,5 @@ claims("02")
 #
 # [03 · Why does a tiny operation take as long as a large one?](03_overhead.ipynb) has its data on the GPU, and is still
 # slow.
+#
+# Back: [01 · Why does the GPU's time look constant?](01_async_timing.ipynb)

@@ -205,3 +205,5 @@ claims("02b")
 # ## Next
 #
 # [03 · When does the GPU wait for the host?](03_overhead.ipynb) looks at what issuing work costs.
+#
+# Back: [02 · What does a copy to the GPU cost?](02_transfers.ipynb)

@@ -190,3 +190,5 @@ claims("03")
 # ## Next
 #
 # [04 · How much arithmetic is free?](04_memory_bound.ipynb) asks what the GPU waits for when the host is ahead.
+#
+# Back: [02b · Why do three streams not help?](02b_overlap.ipynb)

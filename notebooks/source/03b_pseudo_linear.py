@@ -182,3 +182,5 @@ claims("03b")
 # ## Next
 #
 # [04 · How much arithmetic is free?](04_memory_bound.ipynb) looks closely at the memory's limit.
+#
+# Back: [03 · When does the GPU wait for the host?](03_overhead.ipynb)

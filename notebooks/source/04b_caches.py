@@ -176,3 +176,5 @@ claims("04b")
 # ## Next
 #
 # [05 · Two operators for the price of one?](05_fusion.ipynb) moves fewer bytes in the first place.
+#
+# Back: [04 · How much arithmetic is free?](04_memory_bound.ipynb)

@@ -191,3 +191,5 @@ claims("05")
 #
 # [06 · How fast can small layers be?](06_killing_overhead.ipynb) removes what is left: the launches. [05b · Who writes the
 # kernel?](05b_codegen.ipynb) is for engineers.
+#
+# Back: [04b · When does memory keep up?](04b_caches.ipynb)

@@ -176,3 +176,5 @@ claims("05b")
 # ## Next
 #
 # [06 · How much of the time is PyTorch itself?](06_killing_overhead.ipynb) goes on with small layers.
+#
+# Back: [05 · What does fusion save?](05_fusion.ipynb)

@@ -191,3 +191,5 @@ claims("06")
 #
 # [07 · What does one more column cost?](07_gemm_shapes.ipynb) looks into the products. [06b · Can a whole network be one
 # kernel?](06b_megakernel.ipynb) is for engineers.
+#
+# Back: [05b · Who writes the kernel?](05b_codegen.ipynb)

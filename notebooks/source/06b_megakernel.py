@@ -180,3 +180,5 @@ claims("06b")
 # ## Next
 #
 # [07 · What does one more column cost?](07_gemm_shapes.ipynb) looks into the products.
+#
+# Back: [06 · How much of the time is PyTorch itself?](06_killing_overhead.ipynb)

@@ -171,3 +171,5 @@ claims("07")
 # ## Next
 #
 # [09 · Faster than the peak?](09_strassen.ipynb) computes a product with fewer multiplications than its definition has.
+#
+# Back: [06b · Can a whole network be one kernel?](06b_megakernel.ipynb)

@@ -189,3 +189,5 @@ claims("08")
 #
 # [08b · Why fetch the same weights at each step?](08b_persistent.ipynb) keeps them on the chip, with one launch for
 # all steps.
+#
+# Back: [07 · What does one more column cost?](07_gemm_shapes.ipynb)

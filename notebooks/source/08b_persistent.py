@@ -160,3 +160,5 @@ claims("08b")
 # ## Next
 #
 # [09 · Faster than the peak?](09_strassen.ipynb) computes a product with fewer multiplications than its definition has.
+#
+# Back: [08 · What if each step waits for the last?](08_rnn.ipynb)

@@ -190,3 +190,5 @@ claims("09")
 # ## Next
 #
 # [09b · How much accuracy buys how much time?](09b_strassen_forms.ipynb) is for engineers: it puts the error beside the time.
+#
+# Back: [08b · Why fetch the same weights at each step?](08b_persistent.ipynb)

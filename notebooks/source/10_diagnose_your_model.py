@@ -67,7 +67,8 @@ explore("block", at=at, show={"stack": parts}, sliders=["step", "width", "batch"
 
 # %% [markdown] tags=["explain"]
 # Move *sequences* to the right, then *width*: overhead gives way to the device's own work, and compute takes over. Now let *step*
-# be a [[CUDA Graph]] of the same, and go back to the smallest: with the host out of the way, the same kernels are limited by latency. At width 256 with 64 sequences memory takes as much as compute.
+# be a [[CUDA Graph]] of the same, and go back to the smallest: with the host out of the way, the same kernels are limited by latency.
+# At width 256 with 64 sequences memory takes as much as compute.
 #
 # Each part has its remedy. Nothing helps against a limit that is not yours.
 #
@@ -173,3 +174,5 @@ claims("10")
 # ## Next
 #
 # Your own model. All lessons: [00 · Start here](00_start_here.ipynb) has the map, and docs/diagnosis.md all that `diagnose` says.
+#
+# Back: [09b · How much accuracy buys how much time?](09b_strassen_forms.ipynb)

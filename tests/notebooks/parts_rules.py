@@ -10,7 +10,7 @@ from html import unescape
 from typing import Any
 
 from harness import NOTEBOOKS, REPOSITORY, calls
-from rules import RULES, prose, stage, tags
+from rules import BACK, RULES, prose, stage, tags
 
 GLOSSARY = tomllib.loads((REPOSITORY / "data" / "glossary.toml").read_text("utf-8"))["term"]
 SPELLINGS = {term["means"]: (term["name"], *term.get("also", ())) for term in GLOSSARY}
@@ -80,9 +80,9 @@ def at_work(text: str) -> list[str]:
 
 
 def next_lesson(text: str) -> list[str]:
-    """One or two sentences with a link that leads somewhere."""
+    """One or two sentences with a link that leads somewhere, and the way back."""
     links = re.findall(r"\]\(([^)]+)\)", text)
-    count = _sentences(re.sub(r"\[[^\]]*\]\([^)]*\)", "link", text))
+    count = _sentences(re.sub(r"\[[^\]]*\]\([^)]*\)", "link", BACK.sub("", text)))
     found = [] if count in (1, 2) else [f"{count} sentences; expected one or two"]
     dead = [link for link in links if "://" not in link and not (NOTEBOOKS / link).exists()]
     return found + ([] if links else ["no link"]) + [f"no {link}" for link in dead]

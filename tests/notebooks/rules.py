@@ -33,8 +33,11 @@ def number(notebook: Any) -> str:
 
 
 def prose(cell: Any) -> str:
-    """A cell's text without the meanings behind its marked words."""
-    return re.sub(r"</?abbr[^>]*>", "", cell.source)
+    """A cell's text without the meanings behind its marked words, and without the way back."""
+    return BACK.sub("", re.sub(r"</?abbr[^>]*>", "", cell.source))
+
+
+BACK = re.compile(r"\n\nBack: \[[^\]]*\]\([\w.]+\)$")
 
 
 def stage(cell: Any) -> str | None:

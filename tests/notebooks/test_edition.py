@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +96,9 @@ def test_widget_state_is_found() -> None:
 def test_a_rebuild_without_outputs_changes_nothing(tmp_path: Path) -> None:
     first, second = (build.build(build.sources("00")[0], tmp_path / name, empty=True) for name in ("a", "b"))
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_every_lesson_but_the_first_leads_back_to_the_one_before() -> None:
+    for before, lesson in pairwise(LESSONS):
+        last = [cell.source for cell in read(lesson).cells if cell.cell_type == "markdown"][-1]
+        assert last.endswith(f"({before.name})") and "\n\nBack: [" in last, lesson.name
