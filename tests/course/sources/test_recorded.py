@@ -35,7 +35,9 @@ def test_it_shows_what_was_recorded(synthetic_root: Path) -> None:
     assert recorded.rows(MATMUL, "gpu")[(4096,)].error == 1e-7
 
 
-NOT_ON_THE_CPU = {"occupancy", "gemm", "gemm_many", "vocabulary", "rnn", "rnn_ladder"}
+NOT_ON_THE_CPU = {
+    "occupancy", "gemm", "gemm_many", "vocabulary", "rnn", "rnn_ladder", "block", "utilisation", "mystery",
+}  # fmt: skip
 """The machine of the CPU's recording has not measured them, or cannot: a CPU says nothing of a GPU's occupancy."""
 
 
