@@ -121,7 +121,12 @@ class Classroom:
         transport = httpx.ASGITransport(app=self.gateway.app, raise_app_exceptions=True)
         return httpx.AsyncClient(transport=transport, base_url="http://class", headers=headers)
 
+    def release(self) -> None:
+        """Let the worker end its point, from another thread."""
+        self.loop.call_soon_threadsafe(self.engine.release)
+
     async def __aenter__(self) -> Classroom:
+        self.loop = asyncio.get_running_loop()
         await self.turns.open()
         return self
 
@@ -139,7 +144,7 @@ def served(path: Path, engine: Played, **options: Any) -> Iterator[tuple[str, st
         async with Classroom(path, engine, **options) as room:
             server = uvicorn.Server(uvicorn.Config(room.gateway.app, port=0, log_level="error", lifespan="off"))
             server.install_signal_handlers = lambda: None  # type: ignore[method-assign]
-            box.update(room=room, server=server, token=issue(room.store, "ada"), loop=asyncio.get_running_loop())
+            box.update(room=room, server=server, token=issue(room.store, "ada"))
             task = asyncio.create_task(server._serve())
             while not server.started:
                 await asyncio.sleep(0.01)

@@ -70,7 +70,9 @@ class Dask:
         devices = [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] or [{"CUDA_VISIBLE_DEVICES": ""}] * workers
         share = _shares(len(devices))
         options = {"host": "127.0.0.1", "security": security}
-        quiet = {"distributed.worker.http.routes": []}  # workers have pages of their own, which nobody needs
+        quiet: dict[str, list[str]] = {
+            "distributed.worker.http.routes": []
+        }  # workers have pages of their own, which nobody needs
         if not dashboard:
             dask.config.set({"distributed.scheduler.http.routes": []})
         specs = {

@@ -82,6 +82,7 @@ class Turns:
         self.devices: dict[str, str] = {}
         self.requests: dict[str, Request] = {}
         self.trouble = ""
+        self.measured = 0
         self._jobs: dict[tuple[str, str], Job] = {}
         self._last: dict[str, float] = {}
         self._now = 0.0
@@ -154,6 +155,7 @@ class Turns:
             "workers": sorted(self.devices.values()),
             "running": [_told(job) for job in running],
             "waiting": [_told(job) for job in self._line()],
+            "measured": self.measured,
             "trouble": self.trouble,
         }
 
@@ -252,9 +254,9 @@ class Turns:
 
     def _kept(self, job: Job, told: Mapping[str, Any]) -> Mapping[str, Answer]:
         device = self._learn(told)
+        self.measured += sum("cells" in answer for answer in told["answers"].values())
         answers: Mapping[str, Answer] = told["answers"]
-        if self.machine is not None:
-            self._write(self.store.keep, job.asked, answers, told["run"], device, told["seconds"], told["machine"])
+        self._write(self.store.keep, job.asked, answers, told["run"], device, told["seconds"], told["machine"])
         return {name: {**answer, "device": device} for name, answer in answers.items()}
 
     def _began(self, key: str) -> None:

@@ -233,7 +233,7 @@ class Remote:
         try:
             row = from_cells(answer["cells"], experiment, self.device_name)
             check_row(row, experiment)
-        except (ValueError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             self._failed[experiment.name, variant, key] = UnavailableError(
                 f"{self.name}: its row of {experiment.name} does not fit ({error}): is its brrr of another version?"
             )
