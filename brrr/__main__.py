@@ -1,4 +1,4 @@
-"""The command line: `brrr lab | doctor | record | join | claims | calibrate | time | diagnose | site | counters`."""
+"""The command line: `brrr lab | doctor | record | join | claims | calibrate | time | diagnose | site | class | ...`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ COMMANDS = {
     "time": ("brrr.cli.time", "how long a statement takes, and what limits it: like timeit, but true on a GPU"),
     "diagnose": ("brrr.cli.diagnose", "what limits a saved trace, or a script, and what would help"),
     "site": ("brrr.cli.site", "the course as static pages, which need no installation"),
+    "class": ("brrr.cli.classroom", "share this machine's GPUs with a class, which then measures live"),
     "counters": ("tools.counters.command", "compare the bytes counted with those that the GPU's counters see"),
 }
 

@@ -275,7 +275,9 @@ DeviceKind = Literal[Processor, "cpu-queue"]
 class Badge:
     """What stands on every figure and table: live or recorded, the device, the date, torch's version."""
 
-    kind: Literal["LIVE", "RECORDED", "PREDICTED", "DATASHEET", "LIVE, CPU QUEUE"]
+    kind: Literal[
+        "LIVE", "RECORDED", "PREDICTED", "DATASHEET", "LIVE, CPU QUEUE", "LIVE, REMOTE", "LIVE, REMOTE, CPU QUEUE"
+    ]
     device: str
     date: str
     torch: str

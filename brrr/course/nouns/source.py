@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
@@ -59,6 +59,28 @@ class Source(Protocol):
 
     def timeline(self, experiment: Experiment, variant: str, point: Point) -> Timeline:
         """The timeline at the point, traced now where the source is live; else NotRecordedError where there is none."""
+
+
+class Turn(Protocol):
+    """A measurement that waits for its turn on a device that others use too."""
+
+    @property
+    def said(self) -> str:
+        """Where it stands: its place in the queue, or that it runs."""
+
+    def done(self) -> bool:
+        """Whether it has ended, well or not; may take some seconds to say so."""
+
+    def cancel(self) -> None:
+        """Take it back, also while it runs."""
+
+
+@runtime_checkable
+class Shared(Protocol):
+    """A source whose device others use too, so that measuring there means waiting."""
+
+    def turn(self, experiment: Experiment, variants: Sequence[str], point: Point) -> Turn:
+        """Ask for variants of a point, without waiting; the source knows them when the turn is done."""
 
 
 def quick() -> bool:

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from brrr.core.errors import ArgumentError
+from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.course.nouns.source import Source
 from brrr.gpu import is_gpu, tensors_on
+
+FALLBACK = "recorded:h200"
+"""What is shown where nothing can be measured."""
 
 _live: dict[str, Source] = {}
 """The live sources of this session: what one cell measured, the next one knows."""
 
 
 def source(name: str | None = None) -> Source:
-    """The source of that name: `recorded:h200`, `cuda` or `cpu`; None asks `BRRR_SOURCE`, then looks for a GPU.
+    """The source of that name: `recorded:h200`, `cuda`, `cpu` or `remote:https://...`; None asks `BRRR_SOURCE`, then
+    looks for a GPU.
 
     >>> source("recorded:h200").live
     False
+
+    Where `BRRR_SOURCE` names a class's gateway that does not answer, it says so and gives the recording.
     """
+    if name is None and os.environ.get("BRRR_SOURCE", "").startswith("remote:"):
+        return _remote_or_recorded(os.environ["BRRR_SOURCE"])
     name = name or os.environ.get("BRRR_SOURCE") or _default_name()
     kind, _, device = name.partition(":")
+    if kind == "remote":
+        from brrr.course.sources.remote import Remote
+
+        if name not in _live:
+            _live[name] = Remote(device)
+        return _live[name]
     if kind == "recorded":
         from brrr.course.sources.recorded import Recorded
 
@@ -35,7 +50,15 @@ def source(name: str | None = None) -> Source:
         if name not in _live:
             _live[name] = Live(tensors_on(name))
         return _live[name]
-    raise ArgumentError("source", "name", name, "recorded:DEVICE, cuda or cpu", _recordings_hint())
+    raise ArgumentError("source", "name", name, "recorded:DEVICE, cuda, cpu or remote:URL", _recordings_hint())
+
+
+def _remote_or_recorded(name: str) -> Source:
+    try:
+        return source(name)
+    except UnavailableError as error:
+        print(f"{error} Shown instead: {FALLBACK}.", file=sys.stderr)
+        return source(FALLBACK)
 
 
 _read_once: list[dict[str, Source]] = []
@@ -54,7 +77,7 @@ def reading_once() -> Iterator[None]:
 def _default_name() -> str:
     from brrr.gpu.device import default_device_kind
 
-    return "cuda" if is_gpu(default_device_kind()) else "recorded:h200"
+    return "cuda" if is_gpu(default_device_kind()) else FALLBACK
 
 
 def _recordings_hint() -> str:

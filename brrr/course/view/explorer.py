@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -209,5 +210,7 @@ def sources_here(current: Source) -> list[tuple[str, str]]:
     except BrrrError:  # a damaged recording must not take the other sources away
         recorded = []
     titles = {"cuda": "live on this GPU", "cpu": "live on this CPU"}
-    named = dict.fromkeys([*recorded, default_device_kind(), "cpu", current.name])
+    class_s = [name] if (name := os.environ.get("BRRR_SOURCE", "")).startswith("remote:") else []
+    titles |= {name: "live on the class's device" for name in (*class_s, current.name) if name.startswith("remote:")}
+    named = dict.fromkeys([*recorded, default_device_kind(), "cpu", *class_s, current.name])
     return [(titles.get(name, name.replace("recorded:", "recorded: ")), name) for name in named]

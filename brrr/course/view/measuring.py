@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Measurement, Point, Value
 from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import Source
+from brrr.course.nouns.source import Shared, Source
 
 # ---------------------------------------------------------------------------------------------------------------------
 # How long a measurement will probably take, so that a slow one is asked about before it starts.
@@ -93,6 +93,10 @@ BREATH_S = 0.02
 """Between two slices the kernel's loop runs this long, so that a pressed Cancel arrives."""
 
 
+LOOK_S = 0.1
+"""How often a job that waits for a shared device looks whether it was cancelled."""
+
+
 @dataclass(frozen=True)
 class Slice:
     """One variant at one point: the least that is measured without a pause."""
@@ -105,15 +109,16 @@ class Job:
     """A list of slices being measured; `cancel` stops before the next, an interrupt stops in the middle of one.
 
     `step(done, of)` is called after each slice, `end(message)` once, whatever happened; an error that brrr raises on
-    purpose becomes part of the message, any other is kept in `unexpected`.
+    purpose becomes part of the message, any other is kept in `unexpected`. On a shared device `wait(text)` tells where
+    a measurement stands in the queue, and `cancel` takes it back.
     """
 
     def __init__(
         self, experiment: Experiment, source: Source, slices: Sequence[Slice],
-        step: Callable[[int, int], None], end: Callable[[str], None],
+        step: Callable[[int, int], None], end: Callable[[str], None], wait: Callable[[str], None] = lambda text: None,
     ) -> None:  # fmt: skip
         self.experiment, self.source, self.slices = experiment, source, list(slices)
-        self._step, self._end = step, end
+        self._step, self._end, self._wait = step, end, wait
         self._cancelled = self._measuring = False
         self._together: Point | None = None
         self._said: list[str] = []
@@ -142,6 +147,8 @@ class Job:
                     await asyncio.sleep(breath_s)
                     if self._cancelled:
                         break
+                    if isinstance(self.source, Shared):
+                        await self._take_turn(self.source, piece)
                     self._measure(piece)
                     self._step(done + 1, len(self.slices))
         except KeyboardInterrupt:
@@ -153,6 +160,28 @@ class Job:
             self.running = False
             self._end(" ".join([*([STOPPED] if self._cancelled else []), *self._said]))
 
+    async def _take_turn(self, shared: Shared, piece: Slice) -> None:
+        """Wait for a shared device beside the kernel's loop, so that sliders go on moving and Cancel arrives."""
+        variants = [each.variant for each in self.slices if each.point == piece.point]
+        known = (self.source.known(self.experiment, name) for name in variants)
+        key = tuple(piece.point.values())
+        missing = [name for name, there in zip(variants, known, strict=True) if key not in there]
+        if not missing or piece.point == self._together:
+            return
+        self._together = piece.point
+        try:
+            turn = await asyncio.to_thread(shared.turn, self.experiment, missing, piece.point)
+            asked = asyncio.ensure_future(asyncio.to_thread(turn.done))
+            while not (asked.done() and asked.result()):
+                if asked.done():
+                    asked = asyncio.ensure_future(asyncio.to_thread(turn.done))
+                self._wait(turn.said)
+                await asyncio.sleep(LOOK_S)
+                if self._cancelled:
+                    await asyncio.to_thread(turn.cancel)
+        except BrrrError as known_error:
+            self._note(known_error)
+
     def _measure(self, piece: Slice) -> None:
         """Measure one slice; what brrr itself refuses (too large, not available) becomes a part of the message."""
         self._measuring = True
@@ -163,10 +192,13 @@ class Job:
                 self.source.measure_together(self.experiment, others, piece.point)
             self.source.measure(self.experiment, piece.variant, piece.point)
         except BrrrError as known:
-            if str(known) not in self._said:
-                self._said.append(str(known))
+            self._note(known)
         finally:
             self._measuring = False
+
+    def _note(self, known: BrrrError) -> None:
+        if str(known) not in self._said:
+            self._said.append(str(known))
 
     @contextmanager
     def _interrupts(self) -> Iterator[None]:

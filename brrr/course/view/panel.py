@@ -236,7 +236,7 @@ class ExplorerPanel(Panel):
 
         self.scene.message = ""
         self.progress.max, self.progress.value = max(1, len(slices)), 0
-        self._job = Job(self.scene.experiment, self.scene.source, slices, self._on_step, self._on_end)
+        self._job = Job(self.scene.experiment, self.scene.source, slices, self._on_step, self._on_end, self._on_wait)
         self._job.running = True
         self.left.value = f"0 of {len(slices)}"
         self._show_measuring()
@@ -250,6 +250,9 @@ class ExplorerPanel(Panel):
         self.progress.value = done
         self.left.value = f"{done} of {of}"
         self._redraw()
+
+    def _on_wait(self, text: str) -> None:
+        self.left.value = f"{self.progress.value} of {self.progress.max}. {text}"
 
     def _on_end(self, message: str) -> None:
         assert self._job is not None

@@ -65,8 +65,8 @@ def what_to_run(source: Source, figures: Figures) -> str:
 
 def measured_peaks(source: Source, kind: Processor) -> Peaks | None:
     """The peaks kept for a source's machine, None where there are none: of another device, or in a damaged file."""
-    folder, name = getattr(source, "folder", None), ""
-    if source.live:
+    folder, name = getattr(source, "folder", None), getattr(source, "device_name", "")
+    if source.live and folder is None:
         folder, name = _folder_here(kind)
     if folder is None:
         return None

@@ -1,0 +1,294 @@
+"""The gateway's door: who is let in, what may be asked, and what it says to everything else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from played_class import Classroom, Played, asks, settle
+
+from brrr.classroom import gateway as gateway_module
+from brrr.classroom.asked import parse, version
+from brrr.classroom.tokens import issue, revoke
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.course.experiments import experiment
+
+
+def served(
+    path: Path, act: Callable[[Classroom, httpx.AsyncClient], Awaitable[None]], *, at_once: bool = True, **options: Any
+) -> None:
+    async def run() -> None:
+        async with Classroom(path, Played(at_once=at_once), **options) as room, room.client("ada") as ada:
+            await act(room, ada)
+
+    asyncio.run(run())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "class.db"
+
+
+async def ended(client: httpx.AsyncClient, content: Any) -> dict[str, Any]:
+    """Ask, and wait for the answer."""
+    told = (await client.post("/measure", json=content)).json()
+    while told["state"] != "done":
+        told = (await client.get(f"/requests/{told['id']}?wait=5")).json()
+    return dict(told)
+
+
+def test_a_point_is_asked_for_waited_for_and_then_known_to_all(path: Path) -> None:
+    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+        told = await ended(ada, asks(64, "cpu", "queue"))
+        assert set(told["answers"]) == {"cpu", "queue"} and told["trouble"] == ""
+        async with room.client("bob") as bob:
+            assert (await bob.post("/measure", json=asks(64))).json()["state"] == "done"
+            rows = (await bob.get("/points/matmul")).json()
+            assert [row[1] for row in rows] == ["cpu", "queue"]
+            assert (await bob.get(f"/points/matmul?after={rows[0][0]}")).json() == rows[1:]
+            about = (await bob.get("/about")).json()
+            assert about["user"] == "bob" and about["kind"] == "cpu" and about["device"] == "Synthetic CPU"
+
+    served(path, act)
+
+
+# -- who is let in ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", ["", "Bearer ", "Bearer x.y", "Basic YTpi", "Bearer \u00e9.x", "Bearer a" * 999])
+def test_without_a_good_token_nothing_is_said(path: Path, given: str) -> None:
+    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+        header = {"Authorization": given.encode("latin-1")}  # type: ignore[dict-item]
+        for method, place in (("GET", "/about"), ("POST", "/measure"), ("GET", "/points/matmul"), ("GET", "/status")):
+            answer = await ada.request(method, place, headers=header)
+            assert answer.status_code == 401 and "token" in answer.json()["reason"]
+        assert (await ada.get("/health", headers=header)).status_code == 200
+
+    served(path, act)
+
+
+def test_a_token_expires_by_the_clock_and_can_be_ended(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+        now = time.time()
+        assert (await ada.get("/about")).status_code == 200
+        monkeypatch.setattr(time, "time", lambda: now + 121 * 86400)  # expired, or the clock was set wrongly
+        assert (await ada.get("/about")).status_code == 401
+        monkeypatch.setattr(time, "time", lambda: now - 86400)  # a clock that goes back lets nobody new in
+        assert (await ada.get("/about")).status_code == 200
+        assert revoke(room.store, "ada") == 1
+        assert (await ada.get("/about")).status_code == 401
+
+    served(path, act)
+
+
+def test_the_file_holds_no_token_and_a_changed_one_is_refused(path: Path) -> None:
+    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+        token = issue(room.store, "bob")
+        room.store.read("PRAGMA wal_checkpoint(TRUNCATE)")
+        held = path.read_bytes()
+        assert token.partition(".")[2].encode() not in held and b"bob" in held
+        wrong = token[:-1] + ("A" if token[-1] != "A" else "B")
+        assert (await ada.get("/about", headers={"Authorization": f"Bearer {wrong}"})).status_code == 401
+
+    served(path, act)
+
+
+@pytest.mark.parametrize("name", ["", " ", "a" * 65, "a\nb"])
+def test_names_of_tokens_are_checked(path: Path, name: str) -> None:
+    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+        with pytest.raises(ArgumentError, match="NAME"):
+            issue(room.store, name)
+
+    served(path, act)
+
+
+def test_nobody_sees_or_cancels_another_s_request(path: Path) -> None:
+    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+        mine = (await ada.post("/measure", json=asks(64))).json()["id"]
+        async with room.client("bob") as bob:
+            for method in ("GET", "DELETE"):
+                stranger = await bob.request(method, f"/requests/{mine}")
+                unknown = await bob.request(method, "/requests/abc")
+                assert stranger.status_code == unknown.status_code == 404
+                assert stranger.content == unknown.content
+        await settle()
+        assert (await ada.get(f"/requests/{mine}")).json()["state"] == "running"
+        assert (await ada.delete(f"/requests/{mine}")).json()["answers"]["cpu"]["error"] == "CancelledError"
+
+    served(path, act, at_once=False)
+
+
+def test_the_teacher_alone_sees_who_waits_and_what_was_answered(path: Path) -> None:
+    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+        await ada.post("/measure", json=asks(64))
+        await settle()
+        async with room.client("teacher", teacher=True) as teacher:
+            assert (await teacher.get("/status")).json()["running"][0]["user"] == "ada"
+            for name, value in (("Question?", "25 µs"), ("Question?", "3 ms"), ("Other", "=1+1")):
+                sent = await ada.post("/answers", json={"kind": "guess", "name": name, "value": value})
+                assert sent.status_code == 200
+            assert (await teacher.get("/answers", params={"name": "Question?"})).json() == [["3 ms", 1]]  # the newest
+            assert b"ada" not in (await teacher.get("/answers", params={"name": "Question?"})).content
+        for place in ("/status", "/answers?name=Question?"):
+            assert (await ada.get(place)).status_code == 403
+        ((who,),) = room.store.read("SELECT DISTINCT who FROM answer")
+        assert "ada" not in who
+
+    served(path, act, at_once=False)
+
+
+# -- what may be asked ------------------------------------------------------------------------------------------------
+
+BAD = {
+    "not JSON": b"{",
+    "no UTF-8": b'{"experiment": "\xff"}',
+    "NaN": b'{"experiment": "matmul", "variants": ["cpu"], "point": {"size": NaN}}',
+    "infinite": b'{"experiment": "matmul", "variants": ["cpu"], "point": {"size": 1e999}}',
+    "a thousand digits": b'{"experiment": "matmul", "variants": ["cpu"], "point": {"size": 1%s}}' % (b"0" * 1000),
+    "too many digits": b'{"experiment": "matmul", "variants": ["cpu"], "point": {"size": 1%s}}' % (b"0" * 6000),
+    "negative": json.dumps(asks(-1)).encode(),
+    "half a number": b'{"experiment": "matmul", "variants": ["cpu"], "point": {"size": 1.5}}',
+    "true": b'{"experiment": "matmul", "variants": ["cpu"], "point": {"size": true}}',
+    "nothing": b'{"experiment": "matmul", "variants": ["cpu"], "point": {"size": null}}',
+    "nested": b"[" * 4000,
+    "nested point": b'{"experiment": "matmul", "variants": ["cpu"], "point": {"size": [[64]]}}',
+    "half a character": b'{"experiment": "\\ud800", "variants": ["cpu"], "point": {"size": 64}}',
+    "a path": b'{"experiment": "../../etc", "variants": ["cpu"], "point": {"size": 64}}',
+    "a module": b'{"experiment": "checked", "variants": ["cpu"], "point": {"size": 64}}',
+    "another key": b'{"experiment": "matmul", "variants": ["cpu"], "point": {"size": 64}, "budget_s": 1e9}',
+    "another axis": b'{"experiment": "matmul", "variants": ["cpu"], "point": {"size": 64, "self": 1}}',
+    "a variant of a GPU": json.dumps(asks(64, "gpu")).encode(),
+    "no variant": b'{"experiment": "matmul", "variants": [], "point": {"size": 64}}',
+    "a list as variant": b'{"experiment": "matmul", "variants": [["cpu"]], "point": {"size": 64}}',
+    "a text": b'"matmul"',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_an_experiment_does_not_allow_is_refused(path: Path, what: str) -> None:
+    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+        answer = await ada.post("/measure", content=BAD[what])
+        assert answer.status_code == 400 and "expected" in answer.json()["reason"], answer.text
+        assert not room.turns.requests and len(answer.content) < 20_000
+
+    served(path, act)
+
+
+def test_ten_megabytes_are_not_read(path: Path) -> None:
+    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+        sent = 0
+
+        async def much() -> Any:
+            nonlocal sent
+            for _ in range(10_000):
+                sent += 1000
+                yield b" " * 1000
+
+        answer = await ada.post("/measure", content=much())
+        assert answer.status_code == 413 and "8192" in answer.json()["reason"]
+
+    served(path, act)
+
+
+def test_a_point_that_takes_too_long_is_refused_before_it_waits(path: Path) -> None:
+    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+        answer = await ada.post("/measure", json=asks(32768))
+        assert answer.status_code == 422 and "at most 60 s" in answer.json()["reason"]
+
+    served(path, act)
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+names = st.sampled_from(["cpu", "queue", "gpu", "queue-serial"])
+axes = st.sampled_from(["size", "columns", "dtype", "elements", "sines"])
+sizes = st.fixed_dictionaries({"size": st.integers(0, 70000) | st.floats()})
+near = st.fixed_dictionaries(
+    {
+        "experiment": st.sampled_from(["matmul", "gemm", "overlap", "timers"]) | anything,
+        "variants": st.lists(names | anything, max_size=3) | anything,
+        "point": st.dictionaries(axes, anything, max_size=3) | sizes | anything,
+    }
+)
+
+
+@settings(
+    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(content=near | anything)
+def test_whatever_is_sent_is_measured_or_refused(content: Any) -> None:
+    try:
+        asked = parse(content, "cpu", 60.0)
+    except (ArgumentError, UnavailableError) as refused:
+        json.dumps(str(refused))
+        return
+    found = experiment(asked.experiment)
+    assert asked.variants and set(asked.variants) <= set(found.variants_on("cpu"))
+    for axis in found.axes:
+        assert axis.checked("test", asked.point[axis.name]) == asked.point[axis.name]
+    assert asked == parse(json.loads(json.dumps({**content, "point": asked.point})), "cpu", 60.0)
+
+
+METHODS = st.sampled_from(["GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"])
+PLACES = st.sampled_from(["about", "measure", "requests/x", "points/matmul", "answers", "status", "", "health"])
+
+
+@settings(
+    max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(method=METHODS, place=PLACES, query=st.text(max_size=20), content=st.binary(max_size=200) | anything)
+def test_no_request_breaks_the_gateway(
+    tmp_path_factory: pytest.TempPathFactory, method: str, place: str, query: str, content: Any
+) -> None:
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+
+    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+        url = httpx.URL(f"http://class/{place}", params={"wait": query, "after": query, "name": query})
+        answer = await ada.request(method, url, content=body)
+        assert answer.status_code < 500, answer.text
+        assert (await ada.get("/about")).status_code == 200
+
+    served(tmp_path_factory.mktemp("any") / "class.db", act)
+
+
+def test_who_floods_is_held_back_and_others_are_not(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway_module, "BURST", 10.0)
+    monkeypatch.setattr(gateway_module, "RATE", 0.001)
+
+    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+        answers = [await ada.post("/measure", json=asks(64)) for _ in range(15)]
+        assert [answer.status_code for answer in answers] == [200] * 10 + [429] * 5
+        assert answers[-1].headers["retry-after"] == "1"
+        async with room.client("bob") as bob:
+            assert (await bob.get("/about")).status_code == 200
+
+    served(path, act)
+
+
+def test_an_unexpected_error_tells_a_student_nothing_of_the_machine(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+        def broken(*_: object) -> None:
+            raise RuntimeError("/home/teacher/secret")
+
+        monkeypatch.setattr(room.turns, "ask", broken)
+        answer = await ada.post("/measure", json=asks(64))
+        assert answer.status_code == 500 and "secret" not in answer.text and "RuntimeError" in answer.text
+
+    served(path, act)
+
+
+def test_an_experiment_s_version_is_its_code_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert version("matmul") != version("gemm") and version("matmul") == version("matmul")

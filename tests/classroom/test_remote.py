@@ -1,0 +1,214 @@
+"""The source Remote, and an explorer on it, over a gateway that really listens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from played_class import Classroom, Played, served
+
+from brrr.core.errors import ArgumentError, BrrrError, DeviceMemoryError, NotRecordedError, UnavailableError
+from brrr.course import sources as source_module
+from brrr.course.experiments import experiment
+from brrr.course.nouns.source import Shared
+from brrr.course.sources import remote as remote_module
+from brrr.course.sources import source
+from brrr.course.sources.live import Live
+from brrr.course.sources.remote import Connection, Remote
+from brrr.course.view.explorer import explore
+from brrr.course.view.predictions import measured_peaks
+
+MATMUL = experiment("matmul")
+
+
+@pytest.fixture(autouse=True)
+def _own_sources(monkeypatch: pytest.MonkeyPatch, synthetic_root: Path) -> Iterator[None]:
+    monkeypatch.setenv("BRRR_RECORDINGS", str(synthetic_root))
+    for name in ("BRRR_SOURCE", "BRRR_TOKEN_FILE", "JUPYTERHUB_API_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    yield
+    source_module._live.clear()
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[tuple[str, str, Classroom]]:
+    with served(tmp_path / "class.db", Played(at_once=True)) as found:
+        yield found
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[tuple[str, str, Classroom]]:
+    """A class whose worker ends nothing by itself."""
+    with served(tmp_path / "class.db", Played()) as found:
+        yield found
+
+
+def test_a_point_is_measured_kept_and_known_to_the_class(room: tuple[str, str, Classroom]) -> None:
+    url, token, there = room
+    ada, bob = Remote(url, token), Remote(url, token)
+    found = ada.measure(MATMUL, "cpu", {"size": 64})
+    assert found.latency_s is not None and ada.measure(MATMUL, "cpu", {"size": 64}) is found
+    assert bob.known(MATMUL, "cpu") == ada.known(MATMUL, "cpu") == {(64,): found}
+    bob.measure_together(MATMUL, ["cpu", "queue", "gpu"], {"size": 64})
+    assert there.engine.measured == [(64, ("cpu",)), (64, ("queue",))]
+    assert ada.live and ada.name == f"remote:{url}" and ada.variants(MATMUL) == ("cpu", "queue")
+    assert str(ada.badge(MATMUL)).startswith("LIVE, REMOTE, CPU QUEUE · Synthetic CPU · 20")
+    assert ada.badge(experiment("first_call")).kind == "LIVE, REMOTE"
+    assert isinstance(ada, Shared) and not isinstance(Live("cpu"), Shared)
+
+
+def test_the_gateway_s_errors_arrive_as_brrr_s_own(tmp_path: Path) -> None:
+    with served(tmp_path / "class.db", Played(at_once=True, error="DeviceMemoryError")) as (url, token, _):
+        asked = Remote(url, token)
+        with pytest.raises(DeviceMemoryError, match="made up"):
+            asked.measure(MATMUL, "cpu", {"size": 64})
+        with pytest.raises(ArgumentError, match="expected 1 to 32768"):
+            asked.measure(MATMUL, "cpu", {"size": 10**9})
+        with pytest.raises(UnavailableError, match="at most 60 s"):
+            asked.measure(MATMUL, "cpu", {"size": 32768})
+        with pytest.raises(NotRecordedError, match="traces no timelines"):
+            asked.timeline(MATMUL, "cpu", {"size": 64})
+        with pytest.raises(UnavailableError, match="token is missing, unknown"):
+            Remote(url, "wrong.token")
+
+
+def test_peaks_of_this_machine_are_not_taken_for_the_class_s(room: tuple[str, str, Classroom]) -> None:
+    url, token, _ = room
+    assert measured_peaks(Remote(url, token), "cpu") is None
+
+
+@pytest.mark.parametrize(
+    "url", ["http://class.example.org", "class.example.org", "ftp://localhost", "https://", "file:///etc/passwd", ""]
+)
+def test_a_token_goes_nowhere_unencrypted(url: str) -> None:
+    with pytest.raises(ArgumentError, match="https://HOST"):
+        Connection(url, "a.b")
+
+
+def test_a_private_network_may_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRRR_ALLOW_HTTP", "1")
+    assert Connection("http://class.example.org/services/brrr/", "a.b").url == "http://class.example.org/services/brrr"
+    for bad in ("", "a\r\nX: y", "é"):
+        with pytest.raises(ArgumentError, match="brrr class token"):
+            Connection("http://class.example.org", bad)
+
+
+def test_no_redirect_takes_the_token_elsewhere() -> None:
+    asked: list[str] = []
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(302)
+            self.send_header("Location", f"http://127.0.0.1:{server.server_port}/stolen")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    server = HTTPServer(("127.0.0.1", 0), Elsewhere)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with pytest.raises(UnavailableError, match="does not answer as the class's gateway"):
+        Connection(f"http://127.0.0.1:{server.server_port}", "a.b").ask("GET", "/about")
+    server.shutdown()
+    server.server_close()
+    assert asked == ["/about"]
+
+
+def test_brrr_source_chooses_it_and_falls_back_to_the_recording(
+    room: tuple[str, str, Classroom],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    url, token, _ = room
+    monkeypatch.setenv("BRRR_SOURCE", f"remote:{url}")
+    assert source().name == "recorded:h200" and "BRRR_TOKEN_FILE is not set" in capsys.readouterr().err
+    (tmp_path / "ada.token").write_text(token + "\n", "utf-8")
+    monkeypatch.setenv("BRRR_TOKEN_FILE", str(tmp_path / "ada.token"))
+    assert source().name == f"remote:{url}" and source() is source()
+    assert ("live on the class's device", f"remote:{url}") in explore(
+        "matmul", source="recorded:h200"
+    ).panel.source.options
+    monkeypatch.setenv("BRRR_SOURCE", "remote:http://127.0.0.1:9")
+    assert source().name == "recorded:h200"
+    assert "does not answer" in capsys.readouterr().err
+    with pytest.raises(UnavailableError, match="What was recorded stays"):
+        source("remote:http://127.0.0.1:9")  # asked for by name, it says no
+
+
+async def until(true: Any, seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.02)
+
+
+def test_an_explorer_shows_its_place_and_cancel_arrives(held: tuple[str, str, Classroom]) -> None:
+    url, token, there = held
+    before = Remote(url, token).turn(MATMUL, ["cpu"], {"size": 1})  # somebody is measuring
+
+    async def act() -> None:
+        shown = explore("matmul", at={"size": 64}, source=Remote(url, token))
+        panel = shown.panel
+        panel.measure.click()
+        await until(lambda: "place 1 of 1" in panel.left.value)
+        panel.cancel.click()
+        await until(lambda: not panel._job.running)
+        assert "Stopped" in shown.text and panel.failures == []
+
+    asyncio.run(act())
+    assert not before.done(0) and [each.user for each in there.turns._open()] == ["ada"]
+    assert there.engine.measured == []
+    before.cancel()
+
+
+def test_an_explorer_measures_while_its_sliders_go_on_moving(held: tuple[str, str, Classroom]) -> None:
+    url, token, there = held
+
+    async def act() -> None:
+        shown = explore("matmul", at={"size": 64}, source=Remote(url, token))
+        panel = shown.panel
+        panel.measure.click()
+        await until(lambda: "Measuring on the class's device" in panel.left.value)
+        shown.set(size=128)
+        assert "At size 128" in shown.text
+        there.release()
+        await until(lambda: not panel._job.running)
+        assert shown.data["cpu"] and panel.failures == []
+
+    asyncio.run(act())
+
+
+def test_losing_the_gateway_is_said_and_leaves_the_recording(tmp_path: Path) -> None:
+    with served(tmp_path / "class.db", Played(at_once=True)) as (url, token, _):
+        shown = explore("matmul", at={"size": 64}, source=Remote(url, token))
+        shown.panel.measure.click()
+        assert shown.data["cpu"]
+    shown.set(size=256)
+    shown.panel.measure.click()
+    assert "does not answer" in shown.text and "choose a recording" in shown.text
+    assert shown.data["cpu"]  # what was measured before stays
+    shown.panel.source.value = "recorded:h200"
+    assert shown.scene.source.name == "recorded:h200" and "latency" not in shown.text and shown.panel.failures == []
+
+
+def test_a_row_that_does_not_fit_is_refused(room: tuple[str, str, Classroom], monkeypatch: pytest.MonkeyPatch) -> None:
+    url, token, _ = room
+    asked = Remote(url, token)
+    for cells in ({}, {"size": "64"}, None):
+        asked.keep(MATMUL, "cpu", (64,), {"cells": cells})
+        with pytest.raises(UnavailableError, match="of another version"):
+            asked.measure(MATMUL, "cpu", {"size": 64})
+
+
+def test_an_error_of_an_unknown_kind_is_still_one_of_ours() -> None:
+    for told in ({"error": "SystemExit", "reason": "x"}, {"error": "annotations"}, [], json.loads("3")):
+        assert type(remote_module._error(told, "otherwise")) is BrrrError

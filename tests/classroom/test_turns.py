@@ -1,0 +1,307 @@
+"""Whose turn it is: each point once, nobody behind more than one point of each other, and nothing lost by a kill."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from played_class import RUN, Classroom, Played, answer, asks, hello, settle
+
+from brrr.classroom import turns as turns_module
+from brrr.classroom.asked import parse
+from brrr.classroom.turns import Request, TooManyError
+from brrr.core.errors import RecordingError
+
+FILLERS = (
+    "INSERT INTO point SELECT NULL, hex(randomblob(8)), '', '', '', '', '', '', 0, hex(zeroblob(20))",
+    "INSERT INTO request VALUES (hex(randomblob(8)), '', '', '')",
+)
+"""What fills the pages that the file has."""
+
+
+def fill(room: Classroom) -> None:
+    for filler in FILLERS:
+        with suppress(sqlite3.OperationalError):
+            while True:
+                room.store._db.execute(filler)
+
+
+def played(path: Path, engine: Played, act: Callable[[Classroom], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with Classroom(path, engine) as room:
+            await act(room)
+
+    asyncio.run(run())
+
+
+def ask(room: Classroom, user: str, size: int, *variants: str) -> Request:
+    return room.turns.ask(user, parse(asks(size, *variants), "cpu"))
+
+
+async def drain(engine: Played) -> None:
+    await settle()
+    while engine.running:
+        engine.release()
+        await settle()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "class.db"
+
+
+def test_a_point_that_many_ask_for_is_measured_once(path: Path) -> None:
+    engine = Played()
+
+    async def act(room: Classroom) -> None:
+        requests = [ask(room, f"s{number}", 64) for number in range(30)]
+        await drain(engine)
+        assert engine.measured == [(64, ("cpu",))]
+        assert all("cells" in request.answers["cpu"] for request in requests)
+        assert ask(room, "late", 64).ended_s is not None  # cached: answered at once
+        await settle()
+        assert len(engine.measured) == 1
+
+    played(path, engine, act)
+
+
+def test_variants_that_overlap_are_measured_once_each_and_on_the_same_device(path: Path) -> None:
+    engine = Played()
+
+    async def act(room: Classroom) -> None:
+        one, two = ask(room, "ada", 64, "cpu"), ask(room, "bob", 64, "cpu", "queue")
+        await drain(engine)
+        assert engine.measured == [(64, ("cpu",)), (64, ("queue",))]
+        assert set(one.answers) == {"cpu"} and set(two.answers) == {"cpu", "queue"}
+        third = ask(room, "cyd", 256, "cpu")
+        await drain(engine)
+        ask(room, "cyd", 256, "queue")
+        await drain(engine)
+        assert third.ended_s and engine.places[-1] == "played"  # where its other variant was measured
+
+    played(path, engine, act)
+
+
+def test_who_comes_late_waits_for_one_point_of_each_other_at_most(path: Path) -> None:
+    engine = Played()
+
+    async def act(room: Classroom) -> None:
+        for user in ("ada", "bob", "cyd"):
+            for size in (1, 2, 4, 8, 16, 32):
+                ask(room, user, size + {"ada": 0, "bob": 1000, "cyd": 2000}[user])
+        await settle()
+        for _ in range(5):
+            engine.release()
+            await settle()
+        ask(room, "late", 64)
+        await settle()
+        before = len(engine.measured)
+        await drain(engine)
+        order = [size for size, _ in engine.measured]
+        assert order.index(64) - before <= 3 + 1  # one of each other, and the one that is running
+        first = [next(n for n, size in enumerate(order) if low <= size < low + 1000) for low in (0, 1000, 2000)]
+        assert max(first) <= 3
+
+    played(path, engine, act)
+
+
+def test_nobody_is_starved_by_others_who_come_again_and_again(path: Path) -> None:
+    engine = Played()
+
+    async def act(room: Classroom) -> None:
+        mine = [ask(room, "ada", size) for size in (1, 2, 4)]
+        for number in range(40):  # bob asks for another whenever one is done
+            ask(room, "bob", 1000 + number)
+            await settle()
+            engine.release()
+            await settle()
+        assert all(request.ended_s is not None for request in mine)
+
+    played(path, engine, act)
+
+
+def test_a_flooder_s_point_moves_up_for_somebody_who_is_owed_a_turn(path: Path) -> None:
+    engine = Played()
+
+    async def act(room: Classroom) -> None:
+        for number in range(10):
+            ask(room, "flood", 1000 + number)
+        await settle()
+        shared = ask(room, "ada", 1009)  # the last of the flooder's points
+        await settle()
+        assert room.turns.state(shared)["place"] <= 2
+        await drain(engine)
+        order = [size for size, _ in engine.measured]
+        assert order.index(1009) <= 2 and len(order) == len(set(order)) == 10
+
+    played(path, engine, act)
+
+
+def test_a_request_tells_its_place_then_that_it_runs_then_its_answer(path: Path) -> None:
+    engine = Played()
+
+    async def act(room: Classroom) -> None:
+        one, two, three = (ask(room, user, size) for user, size in (("a", 1), ("b", 2), ("c", 4)))
+        await settle()
+        assert room.turns.state(one)["state"] == "running"
+        assert [room.turns.state(each)["place"] for each in (two, three)] == [1, 2]
+        overview = room.turns.overview()
+        assert [job["user"] for job in overview["running"]] == ["a"]
+        assert [job["user"] for job in overview["waiting"]] == ["b", "c"]
+        engine.release()
+        await settle()
+        assert room.turns.state(one)["state"] == "done" and room.turns.state(two)["state"] == "running"
+
+    played(path, engine, act)
+
+
+def test_cancel_stops_what_nobody_else_wants(path: Path) -> None:
+    engine = Played()
+
+    async def act(room: Classroom) -> None:
+        running, waiting, shared = ask(room, "a", 1), ask(room, "a", 2), ask(room, "b", 1)
+        await settle()
+        await room.turns.cancel(running)
+        assert engine.running  # b waits for it too
+        await room.turns.cancel(waiting)
+        await room.turns.cancel(shared)
+        await settle()
+        assert not engine.running and engine.measured == []
+        assert running.answers["cpu"]["error"] == "CancelledError"
+        again = ask(room, "a", 1)
+        await drain(engine)
+        assert "cells" in again.answers["cpu"]
+
+    played(path, engine, act)
+
+
+def test_a_gateway_started_again_goes_on_with_what_was_asked_and_measures_nothing_twice(path: Path) -> None:
+    killed, second = Played(), Played()
+
+    async def first(room: Classroom) -> None:
+        ask(room, "ada", 1)
+        await drain(killed)
+        for size in (2, 4, 8):
+            ask(room, "ada", size)
+        await settle()
+        for lock in room.store._locks:
+            lock.close()  # what a kill does
+        for task in list(room.turns._tasks):
+            task.cancel()
+
+    async def then(room: Classroom) -> None:
+        assert [request.asked.point["size"] for request in room.turns.requests.values()] == [2, 4, 8]
+        requests = list(room.turns.requests.values())
+        await drain(second)
+        assert all("cells" in request.answers["cpu"] for request in requests)
+        assert [size for size, _ in killed.measured + second.measured] == [1, 2, 4, 8]
+        assert ask(room, "bob", 1).ended_s is not None
+        assert room.store.read("SELECT COUNT(*) FROM request") == [(0,)]
+        assert room.store.read("SELECT COUNT(*) FROM claim") == [(0,)]
+
+    played(path, killed, first)
+    played(path, second, then)
+
+
+def test_two_gateways_on_one_file_measure_a_point_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns_module, "LOOK_AGAIN_S", 0.01)
+    one, two = Played(), Played()
+
+    async def run() -> None:
+        async with Classroom(path, one) as first, Classroom(path, two) as second:
+            mine, other = ask(first, "ada", 64), ask(second, "bob", 64)
+            await settle()
+            assert (len(one.running), len(two.running)) == (1, 0)
+            one.release()
+            for _ in range(200):
+                await asyncio.sleep(0.01)
+                if other.ended_s is not None:
+                    break
+            assert mine.answers == other.answers and "cells" in other.answers["cpu"] and two.measured == []
+
+    asyncio.run(run())
+
+
+def test_what_fails_for_good_is_not_tried_again_and_what_may_not_is(path: Path) -> None:
+    for error, times in (("DeviceMemoryError", 1), ("TimedOutError", 1), ("BrrrError", 2)):
+        engine = Played(error=error)
+
+        async def act(room: Classroom, engine: Played = engine, error: str = error, times: int = times) -> None:
+            for _ in range(2):
+                request = ask(room, "ada", 64)
+                await drain(engine)
+                assert request.answers["cpu"]["error"] == error
+            assert len(engine.measured) == times
+            room.store.retry()
+            ask(room, "ada", 64)
+            await drain(engine)
+            assert len(engine.measured) == times + 1
+
+        played(path.with_name(f"{error}.db"), engine, act)
+
+
+def test_a_full_disk_loses_no_answer_and_is_said(path: Path) -> None:
+    engine = Played()
+
+    async def act(room: Classroom) -> None:
+        request = ask(room, "ada", 64)
+        await settle()
+        ((pages,),) = room.store.read("PRAGMA page_count")
+        room.store.read(f"PRAGMA max_page_count = {pages}")
+        fill(room)
+        await drain(engine)
+        assert "cells" in request.answers["cpu"] and "full" in room.turns.trouble
+        assert "cells" in ask(room, "bob", 64).answers["cpu"]  # from memory, not measured again
+        fill(room)  # the request that was answered left room for another
+        with pytest.raises(turns_module.BrrrError, match="make room"):
+            ask(room, "cyd", 128)
+        room.store.read("PRAGMA max_page_count = 1000000")
+        room.turns._write(room.store.save)
+        assert room.turns.trouble == "" and len(engine.measured) == 1
+
+    played(path, engine, act)
+    played(path, Played(), lambda room: _known(room))
+
+
+async def _known(room: Classroom) -> None:
+    assert ask(room, "dan", 64).ended_s is not None  # it reached the disk
+
+
+def test_open_requests_are_limited(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns_module, "MOST_OPEN", 3)
+
+    async def act(room: Classroom) -> None:
+        for size in (1, 2, 4):
+            ask(room, "ada", size)
+        with pytest.raises(TooManyError, match="3 requests of ada"):
+            ask(room, "ada", 8)
+        ask(room, "bob", 8)
+
+    played(path, Played(), act)
+
+
+def test_a_worker_with_another_machine_is_refused(path: Path) -> None:
+    async def act(room: Classroom) -> None:
+        with pytest.raises(RecordingError, match="cannot be joined"):
+            room.turns._learn(hello(torch="2.12.0"))
+        room.turns._learn(hello(replace(RUN, uuid="CPU-1")))
+        assert len(room.turns.devices) == 2
+
+    played(path, Played(), act)
+
+
+def test_a_row_of_another_card_is_not_taken(path: Path) -> None:
+    engine = Played()
+
+    async def act(room: Classroom) -> None:
+        asked = parse(asks(64), "cpu")
+        told = answer({"experiment": "matmul", "point": {"size": 64}, "variants": ["cpu"]}, replace(RUN, uuid="CPU-9"))
+        room.store.keep(asked, told["answers"], told["run"], "another", 0.1, told["machine"])
+        assert ask(room, "ada", 64).ended_s is None
+
+    played(path, engine, act)

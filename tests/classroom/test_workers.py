@@ -1,0 +1,186 @@
+"""Real workers and real children: measuring, and what is left after a kill, a hang, a crash and a lack of memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from played_class import Classroom, asks
+
+from brrr.classroom import worker as worker_module
+from brrr.classroom.engine import Dask
+from brrr.classroom.worker import Child, ChildDiedError
+from brrr.course.experiments import experiment
+from brrr.course.sources.recorded import Recorded
+from brrr.course.sources.rows import from_cells
+
+pytestmark = pytest.mark.slow
+
+MATMUL = experiment("matmul")
+LIMIT_S = 60.0
+
+
+@pytest.fixture
+def child() -> Iterator[Child]:
+    made = Child()
+    yield made
+    made.kill()
+
+
+def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    """A child that does something else when it is asked for size 13; it says hello as the real one."""
+    script = tmp_path / "faulty.py"
+    script.write_text(
+        "import os, sys, time\n"
+        "from brrr.classroom import child\n"
+        "real = child._measured\n"
+        "def measured(request, *more):\n"
+        f"    if request['point']['size'] == 13:\n        {body}\n"
+        "    return real(request, *more)\n"
+        "child._measured = measured\n"
+        "child.main(sys.argv[1])\n",
+        "utf-8",
+    )
+    real = worker_module.subprocess.Popen
+
+    def popen(command: list[str], **options: Any) -> Any:
+        return real([sys.executable, str(script), command[-1]], **options)
+
+    monkeypatch.setattr(worker_module.subprocess, "Popen", popen)
+
+
+def test_a_child_measures_stays_warm_and_is_fresh_after_a_fault(child: Child) -> None:
+    told = child.measure("1", asks(64, "cpu", "queue"), "cpu", LIMIT_S)
+    row = from_cells(told["answers"]["queue"]["cells"], MATMUL, "cpu")
+    assert row.measurement.latency_s is not None and row.error < 1e-4
+    assert child._process is not None
+    first = child._process.pid
+    child.measure("2", asks(128), "cpu", LIMIT_S)
+    assert child._process.pid == first
+    told = child.measure("3", asks(64, "gpu"), "cpu", LIMIT_S)  # asked.parse would never let it through
+    assert "error" in told["answers"]["gpu"]
+    child.measure("4", asks(64), "cpu", LIMIT_S)
+
+
+def test_a_hang_is_stopped_and_the_next_point_measured(
+    child: Child, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faulty(tmp_path, monkeypatch, "time.sleep(600)")
+    child.hello("cpu")
+    told = child.measure("1", asks(13), "cpu", 0.5)
+    assert told["answers"]["cpu"]["error"] == "TimedOutError" and "was stopped" in told["answers"]["cpu"]["reason"]
+    assert "cells" in child.measure("2", asks(64), "cpu", LIMIT_S)["answers"]["cpu"]
+
+
+def test_a_lack_of_memory_is_an_error_and_the_child_is_fresh(
+    child: Child, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = "{'answers': {'cpu': {'error': 'DeviceMemoryError', 'reason': 'out of memory'}}, 'seconds': 1.0}"
+    faulty(tmp_path, monkeypatch, f"return {out}")
+    child.hello("cpu")
+    first = child._process
+    assert child.measure("1", asks(13), "cpu", LIMIT_S)["answers"]["cpu"]["error"] == "DeviceMemoryError"
+    assert "cells" in child.measure("2", asks(64), "cpu", LIMIT_S)["answers"]["cpu"]
+    assert child._process is not first
+
+
+def test_a_crash_is_told_and_what_is_printed_does_no_harm(
+    child: Child, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faulty(tmp_path, monkeypatch, "print('{}', flush=True); os.kill(os.getpid(), 11)")
+    child.hello("cpu")
+    with pytest.raises(ChildDiedError, match="status -11"):
+        child.measure("1", asks(13), "cpu", LIMIT_S)
+    assert "cells" in child.measure("2", asks(64), "cpu", LIMIT_S)["answers"]["cpu"]
+
+
+def test_a_child_ends_when_its_worker_does(tmp_path: Path) -> None:
+    code = "from brrr.classroom.worker import Child; c = Child(); c.hello('cpu'); print(c._process.pid, flush=True)"
+    code += "; input()"
+    parent = psutil.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1)
+    pid = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    end = time.monotonic() + 20
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def with_dask(path: Path, act: Callable[[Classroom], Awaitable[None]], limit_s: float = LIMIT_S) -> None:
+    async def run() -> None:
+        engine = await Dask.embedded([], workers=1, limit_s=limit_s)
+        room: Any = Classroom(path, engine)  # type: ignore[arg-type]
+        try:
+            async with room:
+                await act(room)
+        finally:
+            await engine.close()
+
+    asyncio.run(run())
+
+
+async def answer(room: Classroom, size: int, *variants: str) -> dict[str, Any]:
+    async with room.client(f"somebody {size}") as client:
+        told = (await client.post("/measure", json=asks(size, *variants))).json()
+        while told["state"] != "done":
+            told = (await client.get(f"/requests/{told['id']}?wait=5")).json()
+    return dict(told["answers"])
+
+
+def measuring() -> psutil.Process | None:
+    """The child that uses the CPU now."""
+    found = [each for each in psutil.Process().children(recursive=True) if "brrr.classroom.child" in each.cmdline()]
+    return next((each for each in found if each.cpu_percent(0.2) > 50), None)
+
+
+def test_a_class_measures_and_survives_a_killed_worker_a_cancel_and_ends_as_a_recording(tmp_path: Path) -> None:
+    async def act(room: Classroom) -> None:
+        assert "cells" in (await answer(room, 64, "cpu", "queue"))["queue"]
+        # the worker is killed while it measures: another begins the point again
+        slow = asyncio.create_task(answer(room, 3000))
+        while (busy := await asyncio.to_thread(measuring)) is None:
+            assert not slow.done()
+        parent = busy.parent()
+        assert parent is not None
+        os.kill(parent.pid, signal.SIGKILL)
+        assert "cells" in (await slow)["cpu"]
+        # somebody cancels while it measures: the child is killed, the next point gets a new one
+        async with room.client("cyd") as cyd:
+            told = (await cyd.post("/measure", json=asks(6000))).json()
+            while await asyncio.to_thread(measuring) is None:
+                await asyncio.sleep(0.05)
+            assert (await cyd.delete(f"/requests/{told['id']}")).json()["state"] == "done"
+            assert "cells" in (await answer(room, 128))["cpu"]
+            assert not room.turns._open()
+        rows = room.store.read("SELECT point, variant FROM point")
+        assert len(rows) == len(set(rows)) == 4
+        room.store.export(tmp_path)
+
+    with_dask(tmp_path / "class.db", act)
+    recorded = Recorded("cpu", tmp_path)
+    assert set(recorded.known(MATMUL, "cpu")) == {(64,), (128,), (3000,)}
+    assert set(recorded.known(MATMUL, "queue")) == {(64,)}
+    assert recorded.badge(MATMUL).kind == "RECORDED"
+
+
+def test_a_measurement_over_its_limit_ends_and_is_remembered(tmp_path: Path) -> None:
+    async def act(room: Classroom) -> None:
+        assert "cells" in (await answer(room, 64))["cpu"]
+        for _ in range(2):
+            assert (await answer(room, 8192))["cpu"]["error"] == "TimedOutError"
+        assert "cells" in (await answer(room, 128))["cpu"]
+        room.store.export(tmp_path)
+
+    with_dask(tmp_path / "class.db", act, limit_s=4.0)
+    (run, *_) = json.loads((tmp_path / "cpu" / "machine.json").read_text("utf-8"))["runs"]
+    assert [failure["error"] for failure in run["failed"]] == ["TimedOutError"]
