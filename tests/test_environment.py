@@ -22,7 +22,11 @@ CONDA_NAMES: dict[str, str | None] = {
     "torch": "pytorch",
     "cupti-python": None,  # not on conda-forge
     "triton": None,  # comes with pytorch-gpu, under Linux
-    "hatchling": None,  # the rest is for who changes the course
+    "cryptography": None,  # the rest is for who changes the course; a teacher who shares a GPU installs brrr[class]
+    "distributed": None,
+    "starlette": None,
+    "uvicorn": None,
+    "hatchling": None,
     "import-linter": None,
     "jupytext": None,
     "mypy": None,
