@@ -111,7 +111,7 @@ class Store:
 
     def hold(self, name: str = "") -> bool:
         """Hold the lock of that name, without one this owner's; False where another process has it."""
-        lock = self._lock_of(name or self.owner).open("w")  # noqa: SIM115  # held as long as the process lives
+        lock = self._lock_of(name or self.owner).open("w")  # held as long as the process lives
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
