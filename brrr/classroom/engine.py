@@ -75,6 +75,7 @@ class Dask:
         }  # workers have pages of their own, which nobody needs
         if not dashboard:
             dask.config.set({"distributed.scheduler.http.routes": []})
+        dask.config.set({"distributed.worker.profile.enabled": False})
         specs = {
             number: {
                 "cls": Nanny,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -55,6 +56,10 @@ async def serve(options: Options, say: Any = print) -> None:
     """
     import uvicorn
 
+    try:
+        listening = socket.create_server((options.host, options.port))
+    except OSError as error:
+        raise UnavailableError(f"--host {options.host} --port {options.port}: cannot listen there ({error})") from None
     store = Store(options.cache)
     if not options.scheduler and not store.hold("workers"):
         raise UnavailableError(
@@ -68,16 +73,18 @@ async def serve(options: Options, say: Any = print) -> None:
     prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/") if options.hub else "/"
     gateway = Gateway(turns, of_hub(options.hub) if options.hub else of_class(store), longest_s=options.longest_s,
                       prefix=prefix)  # fmt: skip
-    config = uvicorn.Config(gateway.app, options.host, options.port, log_level="warning", lifespan="off", ws="none",
+    config = uvicorn.Config(gateway.app, log_level="warning", lifespan="off", ws="none",
                             limit_concurrency=4000, server_header=False, proxy_headers=False)  # fmt: skip
     address = f"http://{options.host}:{options.port}"
     beside = serving_file(options.cache)
     try:
         _tell_own(beside, f"{address}{prefix.rstrip('/')}", store)
-        workers = f"{len(turns.devices)} worker{'s' if len(turns.devices) > 1 else ''}"
-        say(f"{turns.machine.describe()}: {workers}; students ask {address}, answers are kept in {options.cache}")
+        say(
+            f"{turns.machine.describe()}, workers: {len(turns.workers)}; "
+            f"students ask {address}, answers are kept in {options.cache}"
+        )
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # uvicorn raises again what ended it
-        await uvicorn.Server(config).serve()
+        await uvicorn.Server(config).serve([listening])
     except KeyboardInterrupt:
         say("Stopped; what is asked for and not measured is kept for the next start.")
     finally:

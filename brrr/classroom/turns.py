@@ -80,6 +80,7 @@ class Turns:
         self.store, self.engine = store, engine
         self.machine: Machine | None = None
         self.devices: dict[str, str] = {}
+        self.workers: list[str] = []
         self.requests: dict[str, Request] = {}
         self.trouble = ""
         self.measured = 0
@@ -152,7 +153,7 @@ class Turns:
         running = [job for job in self._open() if job.began_s is not None]
         return {
             "device": self.machine.describe() if self.machine else "",
-            "workers": sorted(self.devices.values()),
+            "workers": self.workers,
             "running": [_told(job) for job in running],
             "waiting": [_told(job) for job in self._line()],
             "measured": self.measured,
@@ -280,7 +281,9 @@ class Turns:
             self.requests = {each.id: each for each in self.requests.values() if (each.ended_s or old_s) >= old_s}
 
     async def _look(self) -> None:
-        for hello in await self.engine.hellos():
+        hellos = await self.engine.hellos()
+        self.workers = sorted(hello["worker"] for hello in hellos)
+        for hello in hellos:
             self._learn(hello)
 
     def _learn(self, hello: Mapping[str, Any]) -> str:
