@@ -144,6 +144,29 @@ def _padded(cost: OperatorCost | None) -> OperatorCost:
     return replace(cost, matmuls=tuple(whole(each) if each.batch == 1 else each for each in cost.matmuls))
 
 
+def multiplying(found: Evidence) -> Remedy | None:
+    """Products in split precision or by Strassen's levels, where `brrr.strassen` is predicted to be faster."""
+    if found.model is None or not found.gpu:
+        return None
+    from brrr.strassen import plan
+
+    device, saved_s, spent_s = found.model.peaks or found.model.device, 0.0, 0.0
+    for each in found.calls:
+        cost = each.call.cost
+        if each.limit == "compute" and cost is not None and cost.kind == "matmul" and cost.dtype == "float32":
+            (product,) = cost.matmuls
+            if product.batch == 1:
+                then_s = plan(product.m, product.n, product.k, device=device).predicted_s or math.inf
+                saved_s, spent_s = saved_s + max(0.0, each.work_s - then_s), spent_s + each.work_s
+    if not saved_s:
+        return None
+    share = units.percent(found.share * spent_s / found.wall_s)
+    why = (
+        f"{share} of the time multiplies in float32: `brrr.strassen.matmul` is predicted to be faster, and as accurate."
+    )
+    return Remedy("strassen", found.faster(saved_s), why)
+
+
 def strided(found: Evidence) -> Remedy | None:
     """A GPU moves whole sectors: of one with gaps between the numbers, what lies in the gaps too."""
     saved_s, share_s = 0.0, 0.0

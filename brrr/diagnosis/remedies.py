@@ -6,7 +6,7 @@ that what is saved on the one does not count where the other takes as long.
 
 from __future__ import annotations
 
-from brrr.diagnosis.device_remedies import channels, fusing, halving, padding, precision, strided
+from brrr.diagnosis.device_remedies import channels, fusing, halving, multiplying, padding, precision, strided
 from brrr.diagnosis.evidence import WORTH, Evidence, Remedy
 from brrr.diagnosis.host_remedies import (
     allocating,
@@ -24,7 +24,7 @@ from brrr.diagnosis.host_remedies import (
 
 FIRST = (compiling, debugging)
 FAULTS = (loading, waiting, allocating, pinning, keeping, optimiser, looping, padding, strided, channels)
-GENERAL = (precision, fusing, halving, graph)
+GENERAL = (precision, multiplying, fusing, halving, graph)
 LAST = (batch,)
 
 

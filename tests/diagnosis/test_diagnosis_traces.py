@@ -176,6 +176,12 @@ def test_the_evidence_names_its_remedy_first(name: str, tmp_path: Path) -> None:
     assert all(each.gain >= 1.1 for each in found.remedies)
 
 
+def test_large_products_in_float32_have_a_faster_way_that_is_as_accurate(tmp_path: Path) -> None:
+    gains = {each.name: each.gain for each in diagnosis(tmp_path, wide).remedies}
+    assert 1.1 < gains["strassen"] < gains["tensor cores"]
+    assert "strassen" not in [each.name for each in diagnosis(tmp_path, product).remedies]
+
+
 def test_what_is_well_needs_nothing(tmp_path: Path) -> None:
     assert diagnosis(tmp_path, product).remedies == ()
     assert "No remedy" in diagnosis(tmp_path, product).text

@@ -24,7 +24,7 @@ from tools.diagnosis.workloads import Block, Call, graph_of, mlp, product, trans
 REMEDIES = (
     "cuda graph", "larger batch", "fusion", "lower precision", "padding", "contiguous", "no synchronisation",
     "pinned memory", "keep on device", "load in the background", "fused optimiser", "no recompilation", "debugging off",
-    "channels last", "rematerialisation", "tensor cores", "batched", "keep memory",
+    "channels last", "rematerialisation", "tensor cores", "batched", "keep memory", "strassen",
 )  # fmt: skip
 """What a diagnosis may advise. "tensor cores" is TF32 or a short type where float32's units multiply."""
 
