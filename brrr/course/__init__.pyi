@@ -21,6 +21,8 @@ from .lessons.gemm_data import compare_data as compare_data
 from .lessons.guessing import Guess as Guess
 from .lessons.guessing import forget as forget
 from .lessons.guessing import guess as guess
+from .lessons.ranking import enter as enter
+from .lessons.ranking import leaderboard as leaderboard
 from .lessons.rnn_data import compare_steps as compare_steps
 from .lessons.rnn_data import step_times as step_times
 from .lessons.roofline_points import roofline_of as roofline_of
