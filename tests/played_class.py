@@ -55,6 +55,7 @@ class Played:
         self.workers, self.at_once, self.error = workers, at_once, error
         self.on_start: Callable[[str], None] = lambda key: None
         self.measured: list[tuple[int, tuple[str, ...]]] = []
+        self.measured_points: list[dict[str, Any]] = []
         self.places: list[str | None] = []
         self._waiting: list[tuple[float, int, str, dict[str, Any], asyncio.Future[dict[str, Any]]]] = []
         self.running: dict[str, tuple[dict[str, Any], asyncio.Future[dict[str, Any]]]] = {}
@@ -84,7 +85,8 @@ class Played:
         """The worker that began first ends its point."""
         key = next(iter(self.running))
         request, future = self.running.pop(key)
-        self.measured.append((request["point"]["size"], tuple(request["variants"])))
+        self.measured.append((request["point"].get("size", 0), tuple(request["variants"])))
+        self.measured_points.append(request["point"])
         future.set_result(answer(request, error=self.error))
         self._fill()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -14,7 +13,7 @@ from brrr.core import __version__
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.files import PACKAGE, digest
 from brrr.core.measurement import DeviceKind, Value
-from brrr.course.experiments import NAMES, experiment
+from brrr.course.experiments import experiment
 from brrr.course.nouns.experiment import Axis, Experiment
 from brrr.course.sources.plan import DurationEstimator, Step
 
@@ -133,6 +132,5 @@ def version(name: str) -> str:
     >>> len(version("matmul"))
     16
     """
-    assert re.fullmatch("[a-z_]+", name) and name in NAMES, name
-    folder: Path = PACKAGE / "course" / "experiments" / name
+    folder: Path = PACKAGE / "course" / "experiments" / experiment(name).name  # a name that is known, and no path
     return digest(__version__ + "".join(path.read_text("utf-8") for path in sorted(folder.glob("*.py"))))

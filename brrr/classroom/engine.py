@@ -69,32 +69,20 @@ class Dask:
         security = Security.temporary()
         devices = [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] or [{"CUDA_VISIBLE_DEVICES": ""}] * workers
         share = _shares(len(devices))
-        options = {"host": "127.0.0.1", "security": security}
-        quiet: dict[str, list[str]] = {
-            "distributed.worker.http.routes": []
-        }  # workers have pages of their own, which nobody needs
+        # a worker's own pages, which nobody needs, and its profiler, which wakes a hundred times a second
+        quiet = {"distributed.worker.http.routes": [], "distributed.worker.profile.enabled": False}
         if not dashboard:
             dask.config.set({"distributed.scheduler.http.routes": []})
         dask.config.set({"distributed.worker.profile.enabled": False})
+        options = {"host": "127.0.0.1", "security": security}
+        nanny = {**options, "nthreads": 1, "memory_limit": 0, "silence_logs": logging.ERROR, "config": quiet}
         specs = {
-            number: {
-                "cls": Nanny,
-                "options": {
-                    **options,
-                    "nthreads": 1,
-                    "memory_limit": 0,
-                    "silence_logs": logging.ERROR,
-                    "config": quiet,
-                    "env": {**device, CORES: share[number]},
-                },
-            }
+            number: {"cls": Nanny, "options": {**nanny, "env": {**device, CORES: share[number]}}}
             for number, device in enumerate(devices)
         }
         address = f"127.0.0.1:{dashboard}" if dashboard else None
-        scheduler = {
-            "cls": Scheduler,
-            "options": {**options, "dashboard": bool(dashboard), "dashboard_address": address},
-        }
+        pages = {"dashboard": bool(dashboard), "dashboard_address": address}
+        scheduler = {"cls": Scheduler, "options": {**options, **pages}}
         cluster = await SpecCluster(workers=specs, scheduler=scheduler, asynchronous=True, security=security,
                                     silence_logs=logging.ERROR)  # fmt: skip
         client = await Client(cluster, asynchronous=True, security=security)

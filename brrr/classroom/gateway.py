@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from operator import itemgetter
 from typing import Any
 
 from starlette.applications import Starlette
@@ -24,12 +25,14 @@ from brrr.classroom.tokens import Known, User
 from brrr.classroom.turns import Request, TooManyError, Turns
 from brrr.core import __version__
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
-from brrr.course.experiments import experiment
+from brrr.course.experiments import PLAYED, experiment
+from brrr.course.experiments.schedule import OWN
 
 MOST_BODY_BYTES = 8192
 RATE, BURST = 20.0, 100.0
 """Requests a second and user, and how many at once after a pause."""
 LONGEST_WAIT_S = 30.0
+OWN_CHOICE = "brrr's own choice"
 STATUS: tuple[tuple[type[BrrrError], int], ...] = (
     (ArgumentError, 400), (NotRecordedError, 404), (TooManyError, 429), (UnavailableError, 422),
 )  # fmt: skip
@@ -57,6 +60,8 @@ class Gateway:
             self._route("GET", "/points/{experiment}", _points),
             self._route("POST", "/answers", _answer),
             self._route("GET", "/answers", _answers, teacher=True),
+            self._route("POST", "/scores", _enter),
+            self._route("GET", "/scores/{experiment}", _scores),
             self._route("GET", "/status", _status, teacher=True),
         ]
         self.app = Starlette(routes=[Mount(prefix.rstrip("/"), routes=routes)])
@@ -189,6 +194,57 @@ async def _answers(gateway: Gateway, http: Http, user: User, content: Any) -> ob
     """How often each answer was given to a question, or mark to an exercise."""
     rows = gateway.turns.store.read("SELECT value FROM answer WHERE name = ?", http.query_params.get("name", ""))
     return Counter(value for (value,) in rows).most_common()
+
+
+async def _enter(gateway: Gateway, http: Http, user: User, content: Any) -> object:
+    """A student's schedule for the ranking, under a name of their choice: measured, and its result found right."""
+    given = asked.fields("scores", content, experiment=str, point=dict, shown=str)
+    if not 0 < len(given["shown"].strip()) <= 30 or not given["shown"].isprintable():
+        raise ArgumentError("scores", "shown", given["shown"], "1 to 30 printable characters")
+    wanted = _played(gateway, given["experiment"], given["point"])
+    new_s, store, who = _seconds(gateway, wanted), gateway.turns.store, gateway.turns.store.digest(user.name)
+    if new_s is None:
+        raise NotRecordedError(f"{wanted.experiment} at {wanted.point} was not measured: measure it first")
+    taken = "SELECT 1 FROM score WHERE challenge = ? AND shown = ? AND who != ?"
+    if given["shown"] == OWN_CHOICE or store.read(taken, wanted.experiment, given["shown"], who):
+        raise ArgumentError("scores", "shown", given["shown"], "a name that nobody else has")
+    point = json.dumps(wanted.point)
+    for (old,) in store.read("SELECT point FROM score WHERE challenge = ? AND who = ?", wanted.experiment, who):
+        old_s = _seconds(gateway, _played(gateway, wanted.experiment, json.loads(old)))
+        point = old if old_s is not None and old_s < new_s else point  # the best one stays
+    store.write("INSERT OR REPLACE INTO score VALUES (?, ?, ?, ?)", wanted.experiment, who, given["shown"], point)
+    return await _ranked(gateway, wanted.experiment)
+
+
+async def _scores(gateway: Gateway, http: Http, user: User, content: Any) -> object:
+    return await _ranked(gateway, http.path_params["experiment"])
+
+
+async def _ranked(gateway: Gateway, name: str) -> list[dict[str, Any]]:
+    """The fastest first: each student's best schedule, and the package's own if anybody measured it."""
+    rows = gateway.turns.store.read("SELECT shown, point FROM score WHERE challenge = ?", name)
+    own = [(OWN_CHOICE, json.dumps(OWN[variant])) for variant in _variant(gateway, name)]
+    found = [(shown, json.loads(point)) for shown, point in [*rows, *own]]
+    timed = [(_seconds(gateway, _played(gateway, name, point)), shown, point) for shown, point in found]
+    told = [{"seconds": s, "shown": shown, "point": point} for s, shown, point in timed if s is not None]
+    return sorted(told, key=itemgetter("seconds"))
+
+
+def _variant(gateway: Gateway, name: str) -> tuple[str, ...]:
+    if name not in PLAYED:
+        raise ArgumentError("scores", "experiment", name, f"one of {', '.join(PLAYED)}")
+    return experiment(name).variants_on(gateway.turns.engine.kind)
+
+
+def _played(gateway: Gateway, name: str, point: Any) -> asked.Asked:
+    content = {"experiment": name, "variants": list(_variant(gateway, name)), "point": point}
+    return asked.parse(content, gateway.turns.engine.kind)
+
+
+def _seconds(gateway: Gateway, wanted: asked.Asked) -> float | None:
+    """The period of what was measured and found right; None where it was not."""
+    (answer, *_) = [*gateway.turns.store.answers(wanted, gateway.turns.devices).values(), {}]
+    return float(answer["cells"]["period_s"]) if "cells" in answer else None
 
 
 async def _status(gateway: Gateway, http: Http, user: User, content: Any) -> object:

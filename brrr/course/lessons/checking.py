@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from brrr.core.errors import ArgumentError
 from brrr.course.lessons import registered
+from brrr.course.lessons.sharing import send
 from brrr.course.view.display import message_html
 
 T = TypeVar("T")
@@ -88,9 +89,11 @@ def check(exercise: str, /, **answers: Any) -> Mark:
         behind = " and ".join(f"`{name}=`" for name in open_ones)
         return Mark("not answered", f"replace the ... behind {behind}.")
     try:
-        return grade(**answers)
+        mark = grade(**answers)
     except StudentError as raised:
-        return Mark("wrong", f"your function raised {raised}")
+        mark = Mark("wrong", f"your function raised {raised}")
+    send("check", exercise, mark.status)
+    return mark
 
 
 def _names_fit(exercise: str, grade: Callable[..., Mark], answers: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ import ipywidgets as widgets
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate
 from brrr.course.lessons.answers import Answer, Choice, Form, Quantity, Ranking
+from brrr.course.lessons.sharing import send
 from brrr.course.view.display import in_notebook, message_html, staged, static
 
 _given: dict[str, Answer] = {}
@@ -43,6 +44,7 @@ class Guess:
     def answer(self, given: object) -> Guess:
         """Give the answer; ArgumentError, and nothing changed, for one that does not fit the question."""
         self.value = _given[self.question] = self.form.parse(given)
+        send("guess", self.question, self.form.show(self.value))
         waiting, self._waiting = self._waiting, []
         for call in waiting:
             call(self)

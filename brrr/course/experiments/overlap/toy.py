@@ -195,9 +195,10 @@ class Toy:
 
     def pipelined(self) -> Run:
         """The course's own pipeline over the three lanes."""
-        chunks = max(1, self.data.elements // TOY_CHUNK)
+        chunks = int(self.point.get("chunks", max(1, self.data.elements // TOY_CHUNK)))
+        buffers = int(self.point.get("buffers", 4))
         pipeline = Pipeline(
-            self.sines, self.data.elements, chunks=chunks, buffers=4, device="cpu-queue", lanes=self.lanes
+            self.sines, self.data.elements, chunks=chunks, buffers=buffers, device="cpu-queue", lanes=self.lanes
         )
         return partial(pipeline, self.data.x, self.out)
 

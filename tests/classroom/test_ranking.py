@@ -1,0 +1,172 @@
+"""The ranking of schedules, and what students agree to send: checked, without names, for the class to see."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from played_class import Classroom, Played, answer, served
+
+from brrr.classroom.asked import parse
+from brrr.classroom.tokens import issue
+from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
+from brrr.course import class_answers, enter, leaderboard, share
+from brrr.course import sources as source_module
+from brrr.course.experiments import NAMES, experiment
+from brrr.course.lessons import sharing
+from brrr.course.lessons.checking import check
+from brrr.course.lessons.guessing import forget, guess
+
+SCHEDULE = experiment("schedule")
+
+
+def schedule(chunks: int, buffers: int = 3) -> dict[str, Any]:
+    return {"experiment": "schedule", "variants": ["queue-pipeline"], "point": {"chunks": chunks, "buffers": buffers}}
+
+
+def measured(room: Classroom, chunks: int, period_s: float, buffers: int = 3) -> None:
+    """Somebody measured this schedule."""
+    asked = parse(schedule(chunks, buffers), "cpu")
+    told = answer(schedule(chunks, buffers))
+    told["answers"]["queue-pipeline"]["cells"]["period_s"] = repr(period_s)
+    (device,) = room.turns.devices
+    room.store.keep(asked, told["answers"], told["run"], device, 0.1, told["machine"])
+
+
+async def entered(client: httpx.AsyncClient, chunks: int, shown: str) -> httpx.Response:
+    content = {"experiment": "schedule", "point": schedule(chunks)["point"], "shown": shown}
+    return await client.post("/scores", json=content)
+
+
+def test_the_best_schedule_of_each_is_ranked_beside_the_package_s_own(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with (
+            Classroom(tmp_path / "class.db", Played()) as room,
+            room.client("ada") as ada,
+            room.client("b") as bob,
+        ):
+            for chunks, period_s in ((1, 4e-3), (2, 2e-3), (16, 1e-3)):
+                measured(room, chunks, period_s)
+            measured(room, 8, 1.5e-3, buffers=4)
+            assert (await entered(ada, 1, "night shift")).status_code == 200
+            assert (await entered(ada, 2, "night shift")).status_code == 200
+            assert (await entered(ada, 1, "night shift")).json()[-1]["point"]["chunks"] == 2  # the better one stays
+            table = (await entered(bob, 16, "bob")).json()
+            assert [row["shown"] for row in table] == ["bob", "brrr's own choice", "night shift"]
+            assert table == (await ada.get("/scores/schedule")).json()
+            for chunks, shown in (
+                (2, "bob"),
+                (2, "brrr's own choice"),
+                (2, ""),
+                (2, "x" * 31),
+                (2, "a\nb"),
+                (3000, "x"),
+            ):
+                assert (await entered(ada, chunks, shown)).status_code == 400
+            assert (await entered(ada, 64, "night shift")).status_code == 404  # nobody measured it
+            assert (await ada.get("/scores/matmul")).status_code == 400
+
+    asyncio.run(run())
+
+
+def test_the_experiment_that_is_played_is_no_part_of_a_recording() -> None:
+    assert "schedule" not in NAMES
+    for variant in ("queue-pipeline", "pipeline"):
+        assert SCHEDULE.cost_at(variant, {"chunks": 1, "buffers": 1}) == SCHEDULE.cost_at(
+            variant, {"chunks": 64, "buffers": 8}
+        )
+
+
+def test_a_schedule_s_whole_result_is_checked() -> None:
+    work = SCHEDULE.workload("queue-pipeline", {"chunks": 4, "buffers": 2})
+    try:
+        assert work.check() < 1e-6
+        work.run.args[1][7] = float("nan")  # of the arrays that the pipeline is called with, the result
+        with pytest.raises(WrongResultError):
+            work.verified(None)
+    finally:
+        work.close()
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Classroom]:
+    with served(tmp_path / "class.db", Played(at_once=True)) as (url, token, found):
+        (tmp_path / "token").write_text(token, "utf-8")
+        monkeypatch.setenv("BRRR_SOURCE", f"remote:{url}")
+        monkeypatch.setenv("BRRR_TOKEN_FILE", str(tmp_path / "token"))
+        monkeypatch.setattr(sharing.threading, "Thread", AtOnce)
+        yield found
+    source_module._live.clear()
+    sharing._agreed.clear()
+    forget()
+
+
+class AtOnce:
+    """A thread that has run when it was started."""
+
+    def __init__(self, target: Any, args: Any, daemon: bool) -> None:
+        self.start = lambda: target(*args)
+
+
+def test_a_schedule_is_measured_entered_and_shown(room: Classroom) -> None:
+    shown = enter("ada", chunks=8, buffers=3)
+    assert shown.text == "1 schedules; the fastest: ada" and shown.rows[0][:3] == ("ada", "8", "3")
+    assert leaderboard() == shown and len(room.engine.measured_points) == 1
+    with pytest.raises(ArgumentError):
+        enter("ada", chunks=8)
+
+
+def test_guesses_and_marks_are_sent_by_those_who_agree_only(
+    room: Classroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = "SELECT kind, name, value FROM answer ORDER BY kind"
+    guess("How long?", unit="s", answer="25 us")
+    check("00-launches", microseconds=1.0)
+    assert room.store.path.exists() and read(room, rows) == []
+    assert "without a name" in share()
+    guess("How  long\ndoes it take?", unit="s", answer="25 us")
+    mark = check("00-launches", microseconds=1.0)
+    check("00-launches", microseconds=...)  # not answered: nothing to send
+    assert read(room, rows) == [("check", "00-launches", mark.status), ("guess", "How long does it take?", "25 µs")]
+    assert share(False) == "Nothing is sent."
+    guess("Another?", unit="s", answer="25 us")
+    assert len(read(room, rows)) == 2
+    with pytest.raises(Exception, match="for the teacher"):
+        class_answers("00-launches")
+    done = asyncio.run_coroutine_threadsafe(_teacher(room), room.loop)
+    (tmp_path / "token").write_text(done.result(10), "utf-8")
+    source_module._live.clear()
+    shown = class_answers("00-launches")
+    assert shown.text == "1 answers: 00-launches" and shown.rows == ((mark.status, "1", "#" * 30),)
+
+
+async def _teacher(room: Classroom) -> str:
+    return issue(room.store, "teacher", teacher=True)
+
+
+def read(room: Classroom, query: str) -> list[tuple[Any, ...]]:
+    async def ask() -> list[tuple[Any, ...]]:
+        return room.store.read(query)
+
+    return asyncio.run_coroutine_threadsafe(ask(), room.loop).result(10)
+
+
+def test_a_lost_gateway_disturbs_no_guess(room: Classroom, monkeypatch: pytest.MonkeyPatch) -> None:
+    share()
+    monkeypatch.setattr(sharing._agreed[0].connection, "ask", _lost)
+    assert guess("Still?", unit="s", answer="1 s").answered
+
+
+def _lost(*_: object) -> None:
+    raise UnavailableError("gone")
+
+
+def test_without_a_gateway_there_is_nobody_to_send_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRRR_SOURCE", "recorded:h200")
+    for call in (share, leaderboard):
+        with pytest.raises(UnavailableError, match="BRRR_SOURCE=remote:URL"):
+            call()
