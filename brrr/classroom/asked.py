@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Any, NoReturn
 
 from brrr.core import __version__
@@ -104,11 +103,8 @@ def _value(axis: Axis, given: Any) -> Value:
 
 def _variants(found: Experiment, names: list[Any], kind: DeviceKind) -> tuple[str, ...]:
     here = found.variants_on(kind)
-    for name in names:
-        if not isinstance(name, str) or name not in here:
-            raise ArgumentError(CALL, "variants", name, f"of {', '.join(here)}")
-    if not names:
-        raise ArgumentError(CALL, "variants", names, f"at least one of {', '.join(here)}")
+    if not names or any(not isinstance(name, str) or name not in here for name in names):
+        raise ArgumentError(CALL, "variants", names, f"some of {', '.join(here)}")
     return tuple(name for name in here if name in names)
 
 
@@ -132,5 +128,5 @@ def version(name: str) -> str:
     >>> len(version("matmul"))
     16
     """
-    folder: Path = PACKAGE / "course" / "experiments" / experiment(name).name  # a name that is known, and no path
+    folder = PACKAGE / "course" / "experiments" / experiment(name).name  # a name that is known, and no path
     return digest(__version__ + "".join(path.read_text("utf-8") for path in sorted(folder.glob("*.py"))))

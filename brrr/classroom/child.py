@@ -83,15 +83,10 @@ def _measured(request: Mapping[str, Any], run: str, device: str) -> dict[str, An
         except (BrrrError, ValueError) as error:
             name = type(error).__name__ if isinstance(error, BrrrError) else "RecordingError"
             answers[variant] = {"error": name, "reason": str(error)}
-    _require_device()
-    return {"answers": answers, "seconds": time.monotonic() - started_s}
-
-
-def _require_device() -> None:
-    """A launch failure stays with the context: then this process ends here, and nothing that it timed counts."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
-        torch.cuda.synchronize()
+        torch.cuda.synchronize()  # a launch failure stays with the context: then this process ends, and nothing counts
+    return {"answers": answers, "seconds": time.monotonic() - started_s}
 
 
 if __name__ == "__main__":

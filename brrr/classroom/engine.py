@@ -51,7 +51,7 @@ class Dask:
         self._client, self._cluster, self.kind, self._limit_s = client, cluster, kind, limit_s
         self._futures: dict[str, Any] = {}
         self.on_start: Started = lambda key: None
-        client.subscribe_topic(worker.TOPIC, self._began)
+        client.subscribe_topic(worker.TOPIC, lambda event: self.on_start(event[1]["key"]))
 
     @classmethod
     async def embedded(cls, gpus: Sequence[str], *, workers: int = 1, limit_s: float = 120.0,
@@ -148,9 +148,6 @@ class Dask:
         await self._client.close()
         if self._cluster is not None:
             await self._cluster.close()
-
-    def _began(self, event: tuple[float, Mapping[str, str]]) -> None:
-        self.on_start(event[1]["key"])
 
 
 def _shares(workers: int) -> list[str]:

@@ -146,8 +146,8 @@ async def _about(gateway: Gateway, http: Http, user: User, content: Any) -> obje
     """The class's device: what a source needs to know before it asks."""
     machine = gateway.turns.machine
     assert machine is not None
-    about = {"brrr": __version__, "kind": gateway.turns.engine.kind, "longest_s": gateway._longest_s}
-    return {**about, "device": machine.device, "slug": machine.slug, "torch": machine.torch, "user": user.name}
+    return {"brrr": __version__, "kind": gateway.turns.engine.kind, "user": user.name, "device": machine.device,
+            "slug": machine.slug, "torch": machine.torch}  # fmt: skip
 
 
 async def _measure(gateway: Gateway, http: Http, user: User, content: Any) -> object:
@@ -202,17 +202,15 @@ async def _enter(gateway: Gateway, http: Http, user: User, content: Any) -> obje
     if not 0 < len(given["shown"].strip()) <= 30 or not given["shown"].isprintable():
         raise ArgumentError("scores", "shown", given["shown"], "1 to 30 printable characters")
     wanted = _played(gateway, given["experiment"], given["point"])
-    new_s, store, who = _seconds(gateway, wanted), gateway.turns.store, gateway.turns.store.digest(user.name)
-    if new_s is None:
+    store, who = gateway.turns.store, gateway.turns.store.digest(user.name)
+    if _seconds(gateway, wanted) is None:
         raise NotRecordedError(f"{wanted.experiment} at {wanted.point} was not measured: measure it first")
     taken = "SELECT 1 FROM score WHERE challenge = ? AND shown = ? AND who != ?"
     if given["shown"] == OWN_CHOICE or store.read(taken, wanted.experiment, given["shown"], who):
         raise ArgumentError("scores", "shown", given["shown"], "a name that nobody else has")
-    point = json.dumps(wanted.point)
-    for (old,) in store.read("SELECT point FROM score WHERE challenge = ? AND who = ?", wanted.experiment, who):
-        old_s = _seconds(gateway, _played(gateway, wanted.experiment, json.loads(old)))
-        point = old if old_s is not None and old_s < new_s else point  # the best one stays
-    store.write("INSERT OR REPLACE INTO score VALUES (?, ?, ?, ?)", wanted.experiment, who, given["shown"], point)
+    store.write("UPDATE score SET shown = ? WHERE challenge = ? AND who = ?", given["shown"], wanted.experiment, who)
+    values = (wanted.experiment, who, given["shown"], json.dumps(wanted.point))
+    store.write("INSERT OR IGNORE INTO score VALUES (?, ?, ?, ?)", *values)
     return await _ranked(gateway, wanted.experiment)
 
 
@@ -226,8 +224,10 @@ async def _ranked(gateway: Gateway, name: str) -> list[dict[str, Any]]:
     own = [(OWN_CHOICE, json.dumps(OWN[variant])) for variant in _variant(gateway, name)]
     found = [(shown, json.loads(point)) for shown, point in [*rows, *own]]
     timed = [(_seconds(gateway, _played(gateway, name, point)), shown, point) for shown, point in found]
-    told = [{"seconds": s, "shown": shown, "point": point} for s, shown, point in timed if s is not None]
-    return sorted(told, key=itemgetter("seconds"))
+    best: dict[str, dict[str, Any]] = {}
+    for seconds, shown, point in sorted((each for each in timed if each[0] is not None), key=itemgetter(0)):
+        best.setdefault(shown, {"seconds": seconds, "shown": shown, "point": point})
+    return list(best.values())
 
 
 def _variant(gateway: Gateway, name: str) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ CREATE TABLE claim(key TEXT, variant TEXT, owner TEXT NOT NULL, PRIMARY KEY(key,
 CREATE TABLE token(id TEXT PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL, teacher INTEGER NOT NULL,
   expires REAL NOT NULL);
 CREATE TABLE answer(who TEXT, kind TEXT, name TEXT, value TEXT NOT NULL, PRIMARY KEY(who, kind, name));
-CREATE TABLE score(challenge TEXT, who TEXT, shown TEXT NOT NULL, point TEXT NOT NULL, PRIMARY KEY(challenge, who));
+CREATE TABLE score(challenge TEXT, who TEXT, shown TEXT NOT NULL, point TEXT, PRIMARY KEY(challenge, who, point));
 CREATE TABLE salt(value TEXT NOT NULL);
 """
 
@@ -216,8 +216,8 @@ class Store:
 
         Where the disk is full, BrrrError; what could not be written is tried again with the next answer.
         """
-        values: list[Any] = [run["id"], device, json.dumps(machine), json.dumps(run)]
-        self.unsaved.append(("INSERT OR IGNORE INTO run VALUES (?, ?, ?, ?)", tuple(values)))
+        values = (run["id"], device, json.dumps(machine), json.dumps(run))
+        self.unsaved.append(("INSERT OR IGNORE INTO run VALUES (?, ?, ?, ?)", values))
         for variant, answer in answers.items():
             if "cells" in answer or answer["error"] in (*LASTING, "TimedOutError"):
                 cache = answer["cells"]["cache"] if "cells" in answer else ""

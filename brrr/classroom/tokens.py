@@ -71,11 +71,8 @@ def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-HUB_SCOPE = "access:services!service="
-
-
-def of_hub(service: str) -> Known:
-    """The tokens of the JupyterHub that runs this process as its service; its admins are teachers.
+def of_hub(store: Store, service: str) -> Known:
+    """The class's own tokens, and those of the JupyterHub that runs this process as its service: admins are teachers.
 
     UnavailableError where this process is no service of a hub.
     """
@@ -86,9 +83,11 @@ def of_hub(service: str) -> Known:
     if not os.environ.get("JUPYTERHUB_API_TOKEN"):
         raise UnavailableError("--hub: JUPYTERHUB_API_TOKEN is not set: let the hub run this as its service (deploy/)")
     auth = HubAuth(cache_max_age=60)
-    wanted = {HUB_SCOPE + service, "access:services"}
+    wanted, own = {f"access:services!service={service}", "access:services"}, of_class(store)
 
     async def known(token: str) -> User | None:
+        if user := await own(token):
+            return user
         model = await asyncio.to_thread(auth.user_for_token, token) if token else None
         if not model or model.get("kind") != "user" or not auth.check_scopes(wanted, model):
             return None

@@ -289,8 +289,7 @@ class Turns:
     def _learn(self, hello: Mapping[str, Any]) -> str:
         """The device of a worker; RecordingError where it is not the class's: its times would not compare."""
         machine, run = typed(Machine, hello["machine"]), typed(RunInfo, hello["run"])
-        if self.machine is None:
-            self.machine = machine
+        self.machine = self.machine or machine
         self.machine.require_joinable(machine)
         device = device_of(machine, run)
         self.devices[device] = hello["worker"]

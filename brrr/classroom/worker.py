@@ -62,7 +62,6 @@ class Child:
             try:
                 answer = self._ask(request, kind, limit_s)
             except TimeoutError:
-                self.kill()
                 why = f"took longer than {limit_s:.0f} s and was stopped; the device goes on with the next point"
                 return _failed(request, "TimedOutError", why, limit_s)
             except ChildDiedError:
@@ -95,9 +94,8 @@ class Child:
     def _ask(self, request: Mapping[str, Any], kind: str, limit_s: float) -> dict[str, Any]:
         if self._process is None or self._process.poll() is not None:
             command = [sys.executable, "-m", "brrr.classroom.child", kind]
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-            )
+            pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            self._process = subprocess.Popen(command, **pipes, start_new_session=True)
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -110,14 +108,13 @@ class Child:
         text = b""
         while not text.endswith(b"\n"):
             if not select.select([pipe], [], [], max(0.0, deadline_s - time.monotonic()))[0]:
+                self.kill()
                 raise TimeoutError
             piece = os.read(pipe, 2**16)
             if not piece:
                 raise self._died()
             text += piece
-        found = json.loads(text)
-        assert isinstance(found, dict)
-        return found
+        return dict(json.loads(text))
 
     def _died(self) -> ChildDiedError:
         assert self._process is not None
@@ -140,7 +137,6 @@ def hello(kind: str) -> dict[str, Any]:
     try:
         return _child.hello(kind)
     except (ChildDiedError, TimeoutError) as error:
-        _child.kill()
         raise UnavailableError(f"a worker's {kind} device does not answer: {error}") from None
 
 

@@ -31,11 +31,9 @@ def main(argv: Sequence[str]) -> int:
     options = _parser().parse_args(argv)
     try:
         options.run(options)
-    except ImportError as error:
-        print(f"brrr class: {error}; install it with: pip install 'brrr[class]'", file=sys.stderr)
-        return 2
-    except BrrrError as error:
-        print(f"brrr class: {error}", file=sys.stderr)
+    except (BrrrError, ImportError) as error:
+        hint = "; install it with: pip install 'brrr[class]'" if isinstance(error, ImportError) else ""
+        print(f"brrr class: {error}{hint}", file=sys.stderr)
         return 2
     return 0
 
@@ -54,11 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--host", default="127.0.0.1", help="whom to listen to (default: this machine alone)")
     serve.add_argument("--scheduler", default="", metavar="ADDRESS", help="use the workers of dask's scheduler there")
     serve.add_argument("--dashboard", type=_count, metavar="PORT", help="dask's dashboard, for this machine alone")
-    serve.add_argument("--longest", type=float, default=60.0, metavar="S",
-                       help="refuse points that probably take longer (default: 60)")  # fmt: skip
-    serve.add_argument(
-        "--hub", default="", metavar="SERVICE", help="run as this service of a JupyterHub, with its tokens"
-    )
+    serve.add_argument("--longest", type=float, default=60.0, metavar="S", help="refuse longer points (default: 60)")
+    serve.add_argument("--hub", default="", metavar="SERVICE", help="run as this service of a JupyterHub")
     serve.add_argument("--retry", action="store_true", help="try again what could not be measured before")
     token = commands.add_parser("token", help="a token for each name, shown once")
     token.add_argument("names", nargs="+", metavar="NAME")
@@ -85,16 +80,20 @@ def _count(text: str) -> int:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    named = tuple(serving.split(options.gpus)) if options.gpus else () if options.cpu else serving.gpus_here()
-    chosen = serving.Options(options.cache, named, options.workers, options.host, options.port, options.scheduler,
-                             options.dashboard, options.longest, options.hub)  # fmt: skip
+    named = tuple(options.gpus.split(",")) if options.gpus else () if options.cpu else None
+    if named is None:
+        named = ("all of the scheduler's",) if options.scheduler else serving.gpus_here()
     if options.retry:
         store = Store(options.cache)
         store.retry()
         store.close()
     if options.host not in ("127.0.0.1", "localhost", "::1"):
         print("The gateway itself does not encrypt: tokens cross the network in the clear unless a proxy adds TLS.")
-    asyncio.run(serving.serve(chosen, lambda text: print(text, flush=True)))
+    asyncio.run(serving.serve(
+        options.cache, named, workers=options.workers, host=options.host, port=options.port, hub=options.hub,
+        scheduler=options.scheduler, dashboard=options.dashboard, longest_s=options.longest,
+        say=lambda text: print(text, flush=True),
+    ))  # fmt: skip
 
 
 def _token(options: argparse.Namespace) -> None:
@@ -110,6 +109,7 @@ def _token(options: argparse.Namespace) -> None:
             options.out.mkdir(parents=True, exist_ok=True)
             path = options.out / f"{name.replace('/', '_')}.token"
             path.touch(0o600)
+            path.chmod(0o600)
             path.write_text(token + "\n", "utf-8")
             print(path)
 
@@ -121,12 +121,11 @@ def _status(options: argparse.Namespace) -> None:
     own = json.loads(path.read_text("utf-8"))
     found = Connection(own["url"], own["token"]).ask("GET", "/status")
     print(f"{found['device']}, workers: {len(found['workers'])} {found['trouble']}".rstrip())
-    for state in ("running", "waiting"):
-        for job in found[state]:
-            point = ", ".join(f"{name}={value}" for name, value in job["point"].items())
-            since = f" {job['running_s']} s" if state == "running" else ""
-            print(f"{state}{since}: {job['experiment']} {point}, {len(job['variants'])} variants, for {job['user']}"
-                  + (f" and {job['others']} more" if job["others"] > 0 else ""))  # fmt: skip
+    for job in found["running"] + found["waiting"]:
+        point = ", ".join(f"{name}={value}" for name, value in job["point"].items())
+        state = "waiting" if job["running_s"] is None else f"running {job['running_s']} s"
+        others = f" and {job['others']} more" if job["others"] > 0 else ""
+        print(f"{state}: {job['experiment']} {point}, {len(job['variants'])} variants, for {job['user']}{others}")
     print(f"{len(found['running'])} running, {len(found['waiting'])} waiting")
 
 

@@ -6,7 +6,6 @@ from .lessons.block_data import compare_classes as compare_classes
 from .lessons.block_data import compare_regimes as compare_regimes
 from .lessons.checking import Mark as Mark
 from .lessons.checking import check as check
-from .lessons.class_answers import class_answers as class_answers
 from .lessons.codegen import against_copy as against_copy
 from .lessons.codegen import generated as generated
 from .lessons.codegen import megakernel_plan as megakernel_plan
@@ -21,8 +20,6 @@ from .lessons.gemm_data import compare_data as compare_data
 from .lessons.guessing import Guess as Guess
 from .lessons.guessing import forget as forget
 from .lessons.guessing import guess as guess
-from .lessons.ranking import enter as enter
-from .lessons.ranking import leaderboard as leaderboard
 from .lessons.rnn_data import compare_steps as compare_steps
 from .lessons.rnn_data import step_times as step_times
 from .lessons.roofline_points import roofline_of as roofline_of
@@ -30,6 +27,9 @@ from .lessons.sharing import share as share
 from .lessons.strassen_comparison import compare_errors as compare_errors
 from .lessons.strassen_comparison import compare_fused as compare_fused
 from .lessons.strassen_comparison import compare_published as compare_published
+from .lessons.together import class_answers as class_answers
+from .lessons.together import enter as enter
+from .lessons.together import leaderboard as leaderboard
 from .lessons.triton_here import tl as tl
 from .lessons.triton_here import triton as triton
 from .lessons.waiting import Comparison as Comparison

@@ -24,11 +24,8 @@ def share(agree: bool = True) -> str:
     UnavailableError where `BRRR_SOURCE` names no gateway.
     """
     _agreed[:] = [gateway("share")] if agree else []
-    return (
-        "Guesses and marks are sent to the class, without a name; share(False) ends it."
-        if agree
-        else "Nothing is sent."
-    )
+    sent = "Guesses and marks are sent to the class, without a name; share(False) ends it."
+    return sent if agree else "Nothing is sent."
 
 
 def send(kind: str, name: str, value: str) -> None:

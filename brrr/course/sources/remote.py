@@ -19,7 +19,6 @@ from brrr.core import errors
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
 from brrr.core.files import recordings_root
 from brrr.core.measurement import Badge, DeviceKind, Measurement, Point, Value
-from brrr.course.experiments import experiment as experiment_named
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import quick
 from brrr.course.sources.rows import check_row, from_cells
@@ -59,8 +58,7 @@ class Connection:
 
     def ask(self, method: str, path: str, content: object = None) -> Any:
         """What the gateway answers; `content` goes as JSON."""
-        https = self._parts.scheme == "https"
-        kind = http.client.HTTPSConnection if https else http.client.HTTPConnection
+        kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
         connection = kind(self._parts.hostname or "", self._parts.port, timeout=ANSWER_S)
         body = None if content is None else json.dumps(content)
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
@@ -81,11 +79,10 @@ class Connection:
 def _error(told: object, otherwise: str) -> BrrrError:
     """The gateway's error as one of brrr's; a class that it names and brrr has not becomes the base of them all."""
     found = told if isinstance(told, dict) else {}
-    kind = getattr(errors, str(found.get("error")), BrrrError)
+    kind: Any = getattr(errors, str(found.get("error")), None)
     reason = str(found.get("reason", otherwise))
-    if not (isinstance(kind, type) and issubclass(kind, BrrrError)):
-        kind = BrrrError
-    error = BrrrError.__new__(kind, reason)  # an ArgumentError is made of other arguments
+    known = isinstance(kind, type) and issubclass(kind, BrrrError)
+    error: BrrrError = BrrrError.__new__(kind if known else BrrrError)  # an ArgumentError is made of other arguments
     error.args = (reason,)
     return error
 
@@ -107,9 +104,12 @@ class Turn:
 
     def __init__(self, source: Remote, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
         self._source, self._experiment, self._point = source, experiment, dict(point)
-        content = {"experiment": experiment.name, "variants": list(variants), "point": self._point}
-        self._state: Mapping[str, Any] = source.connection.ask("POST", "/measure", content)
-        self._take()
+        self._content = {"experiment": experiment.name, "variants": list(variants), "point": self._point}
+        self._state: Mapping[str, Any] = {}
+        self._ask()
+
+    def _ask(self) -> None:
+        self._take(self._source.connection.ask("POST", "/measure", self._content))
 
     @property
     def said(self) -> str:
@@ -125,16 +125,23 @@ class Turn:
     def done(self, wait_s: float = WAIT_S) -> bool:
         """Whether it has ended; the gateway holds its answer back until there is news, at most so long."""
         if self._state["state"] != "done":
-            self._state = self._source.connection.ask("GET", f"/requests/{quote(self._state['id'])}?wait={wait_s:g}")
-            self._take()
+            try:
+                self._take(self._source.connection.ask("GET", f"{self._path}?wait={wait_s:g}"))
+            except NotRecordedError:  # the gateway was started again, and had answered it before
+                self._ask()
         return bool(self._state["state"] == "done")
 
     def cancel(self) -> None:
         """Take it back; what nobody else wants is stopped where it runs."""
         if self._state["state"] != "done":
-            self._source.connection.ask("DELETE", f"/requests/{quote(self._state['id'])}")
+            self._source.connection.ask("DELETE", self._path)
 
-    def _take(self) -> None:
+    @property
+    def _path(self) -> str:
+        return f"/requests/{quote(self._state['id'])}"
+
+    def _take(self, state: Mapping[str, Any]) -> None:
+        self._state = state
         for variant, answer in self._state["answers"].items():
             self._source.keep(self._experiment, variant, tuple(self._point.values()), answer)
 
@@ -200,19 +207,18 @@ class Remote:
         """Wait for the turn and return the measurement; kept, so that asking again returns the same."""
         full = experiment.point(**point)
         key = tuple(full.values())
-        if key not in self._measured.get((experiment.name, variant), {}):
-            if failed := self._failed.pop((experiment.name, variant, key), None):
-                raise failed
+        failed_at = (experiment.name, variant, key)
+        if failed_at not in self._failed and key not in self._measured.get((experiment.name, variant), {}):
             self._wait(experiment, [variant], full)
-            if failed := self._failed.pop((experiment.name, variant, key), None):
-                raise failed
+        if failed := self._failed.pop(failed_at, None):
+            raise failed
         return self._measured[experiment.name, variant][key]
 
     def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
         """Wait for those of the variants that the class's device has, measured interleaved."""
         full = experiment.point(**point)
-        wanted = [name for name in self.variants(experiment) if name in variants and experiment.has(name, full)]
-        missing = [name for name in wanted if tuple(full.values()) not in self.known(experiment, name)]
+        missing = [name for name in self.variants(experiment) if name in variants and experiment.has(name, full)
+                   and tuple(full.values()) not in self.known(experiment, name)]  # fmt: skip
         if missing:
             self._wait(experiment, missing, full)
 
@@ -245,7 +251,7 @@ class Remote:
         for number, variant, answer in self.connection.ask("GET", f"/points/{experiment.name}?after={after}"):
             self._last[experiment.name] = number
             if "cells" in answer:
-                self.keep(experiment_named(experiment.name), variant, (), answer)
+                self.keep(experiment, variant, (), answer)
 
     def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
         """None: a point is measured once."""

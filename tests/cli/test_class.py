@@ -1,0 +1,86 @@
+"""`brrr class`: tokens, the recording of an evening, answers as CSV, and what it says where there is nothing."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from played_class import RUN, answer, asks, hello
+
+from brrr.__main__ import main
+from brrr.classroom.asked import parse
+from brrr.classroom.store import Store, device_of
+from brrr.core.files import typed
+from brrr.course.sources.recording import Machine
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    path = tmp_path / "class.db"
+    store = Store(path)
+    for size, error in ((64, ""), (128, ""), (256, "DeviceMemoryError")):
+        asked = parse(asks(size, "cpu", "queue"), "cpu")
+        told = answer({"experiment": "matmul", "point": asked.point, "variants": asked.variants}, error=error)
+        device = device_of(typed(Machine, hello()["machine"]), RUN)
+        store.keep(asked, told["answers"], told["run"], device, 0.2, told["machine"])
+    for who, value in (("a", "25 µs"), ("b", "25 µs"), ("c", "=HYPERLINK(1)")):
+        store.write("INSERT INTO answer VALUES (?, 'guess', 'How long?', ?)", who, value)
+    store.close()
+    return path
+
+
+def test_the_evening_becomes_a_recording_that_claims_judges(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["class", "export", str(out), "--cache", str(cache)]) == 0
+    assert "matmul: 4 rows" in capsys.readouterr().out
+    monkeypatch.setenv("BRRR_RECORDINGS", str(out))
+    assert main(["claims", "matmul", "--source", "recorded:cpu"]) == 0
+    assert "RECORDED · Synthetic CPU · 2026-01-01" in capsys.readouterr().out
+    assert '"error":"DeviceMemoryError"' in (out / "cpu" / "machine.json").read_text("utf-8").replace(": ", ":")
+
+
+def test_answers_are_counted_without_names_and_hold_no_formula(
+    cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "answers.csv"
+    assert main(["class", "answers", str(file), "--cache", str(cache)]) == 0
+    lines = file.read_text("utf-8").splitlines()
+    assert lines == ["kind,name,value,students", "guess,How long?,25 µs,2", "guess,How long?,'=HYPERLINK(1),1"]
+
+
+def test_tokens_are_written_for_their_owner_and_can_be_ended(
+    cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["class", "token", "ada", "bob", "--out", str(tmp_path / "t"), "--cache", str(cache)]) == 0
+    path = tmp_path / "t" / "ada.token"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and "." in path.read_text("utf-8")
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o600
+    assert main(["class", "token", "--revoke", "ada", "--cache", str(cache)]) == 0
+    assert "ada: 1 tokens ended" in capsys.readouterr().out
+    assert main(["class", "token", "cyd", "--days", "-1", "--cache", str(cache)]) == 2
+    assert "--days is -1.0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["status"], ["export", "out"], ["answers", "x.csv"]])
+def test_where_there_is_nothing_it_says_so(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["class", *command]) == 2
+    assert "class.db" in capsys.readouterr().err and list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_a_newer_brrr_or_of_something_else_is_refused(
+    cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(cache)
+    store.read("PRAGMA user_version = 99")
+    store.close()
+    other = tmp_path / "other.db"
+    other.write_text("no database at all, but a text that is long enough to be read as one" * 20, "utf-8")
+    for path, said in ((cache, "has format 99"), (other, "cannot be used")):
+        assert main(["class", "export", str(tmp_path), "--cache", str(path)]) == 2
+        assert said in capsys.readouterr().err
