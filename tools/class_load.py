@@ -93,9 +93,10 @@ async def student(options: argparse.Namespace, number: int, token: str, seen: Se
         try:
             if fresh:
                 seen.waiting.add(token)
+            others = len(seen.waiting)  # who asked before; who has just been answered may still be counted
             first, told = await measured(options.port, token, size, options.variants[:1])
             if fresh and first["state"] == "waiting":
-                seen.places.append((first["place"], len(seen.waiting)))
+                seen.places.append((first["place"], others))
             seen.errors += [answer["reason"] for answer in told["answers"].values() if "cells" not in answer]
         except (OSError, RuntimeError, ValueError) as error:
             seen.errors.append(f"{type(error).__name__}: {error}")

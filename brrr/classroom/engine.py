@@ -80,7 +80,7 @@ class Dask:
             number: {"cls": Nanny, "options": {**nanny, "env": {**device, CORES: share[number]}}}
             for number, device in enumerate(devices)
         }
-        address = f"127.0.0.1:{dashboard}" if dashboard else None
+        address = f"127.0.0.1:{dashboard or 0}"  # any free port, or dask takes 8787
         pages = {"dashboard": bool(dashboard), "dashboard_address": address}
         scheduler = {"cls": Scheduler, "options": {**options, **pages}}
         cluster = await SpecCluster(workers=specs, scheduler=scheduler, asynchronous=True, security=security,
@@ -97,7 +97,7 @@ class Dask:
         try:
             client = await Client(address, asynchronous=True, timeout=10)
             await client.wait_for_workers(1, timeout=60)
-        except (OSError, TimeoutError, ValueError) as error:
+        except (OSError, TimeoutError, TypeError, ValueError) as error:  # TypeError: no certificates for tls
             raise UnavailableError(
                 f"--scheduler {address}: no scheduler with a worker answers there: {error}"
             ) from error

@@ -23,6 +23,8 @@ TOPIC = "brrr"
 """Where a worker says that it began to measure."""
 START_S = 180.0
 """A child may take so long to load torch and to find its device."""
+OF_DASK = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MALLOC_TRIM_THRESHOLD_")
+"""What dask sets for its workers and would change what is measured: one thread, and memory given back at once."""
 HARMLESS = ("ArgumentError", "UnavailableError")
 """Errors before anything ran; after any other, the next request gets a fresh child."""
 
@@ -94,8 +96,9 @@ class Child:
     def _ask(self, request: Mapping[str, Any], kind: str, limit_s: float) -> dict[str, Any]:
         if self._process is None or self._process.poll() is not None:
             command = [sys.executable, "-m", "brrr.classroom.child", kind]
+            kept = {name: value for name, value in os.environ.items() if name not in OF_DASK}
             pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-            self._process = subprocess.Popen(command, **pipes, start_new_session=True)
+            self._process = subprocess.Popen(command, **pipes, env=kept, start_new_session=True)
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")

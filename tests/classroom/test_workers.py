@@ -14,6 +14,8 @@ from typing import Any
 
 import psutil
 import pytest
+from distributed import Client
+from distributed.security import Security
 from played_class import Classroom, asks
 
 from brrr.classroom import worker as worker_module
@@ -103,6 +105,15 @@ def test_a_crash_is_told_and_what_is_printed_does_no_harm(
     assert "cells" in child.measure("2", asks(64), "cpu", LIMIT_S)["answers"]["cpu"]
 
 
+def test_a_child_measures_without_what_dask_sets(child: Child, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in worker_module.OF_DASK:
+        monkeypatch.setenv(name, "1")
+    child.hello("cpu")
+    assert child._process is not None
+    there = psutil.Process(child._process.pid).environ()
+    assert not set(worker_module.OF_DASK) & set(there) and "PATH" in there
+
+
 def test_a_child_ends_when_its_worker_does(tmp_path: Path) -> None:
     code = "from brrr.classroom.worker import Child; c = Child(); c.hello('cpu'); print(c._process.pid, flush=True)"
     code += "; input()"
@@ -143,8 +154,21 @@ def measuring() -> psutil.Process | None:
     return next((each for each in found if each.cpu_percent(0.2) > 50), None)
 
 
+async def nobody_else_gets_in(engine: Any) -> None:
+    """The cluster listens to this machine alone, and talks to nobody without its certificate."""
+    mine = psutil.Process()
+    every = [one for each in (mine, *mine.children(recursive=True)) for one in each.net_connections("inet")]
+    assert {one.laddr.ip for one in every if one.status == psutil.CONN_LISTEN} == {"127.0.0.1"}
+    address = engine._cluster.scheduler_address
+    assert address.startswith("tls://127.0.0.1:")
+    for other, security in ((address, Security.temporary()), (address.replace("tls", "tcp"), None)):
+        with pytest.raises(OSError):
+            await Client(other, asynchronous=True, timeout=1, security=security)
+
+
 def test_a_class_measures_and_survives_a_killed_worker_a_cancel_and_ends_as_a_recording(tmp_path: Path) -> None:
     async def act(room: Classroom) -> None:
+        await nobody_else_gets_in(room.engine)
         assert "cells" in (await answer(room, 64, "cpu", "queue"))["queue"]
         # the worker is killed while it measures: another begins the point again
         slow = asyncio.create_task(answer(room, 3000))
