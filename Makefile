@@ -4,9 +4,9 @@
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 python,$(shell command -v $(name) 2>/dev/null)))
 ARGS ?=
 
-.PHONY: lab site test test-gpu record lint usb clean help
+.PHONY: lab site class test test-gpu record lint usb clean help
 .DEFAULT_GOAL := help
 
-lab site test test-gpu record lint usb clean help:
+lab site class test test-gpu record lint usb clean help:
 	@test -n "$(PYTHON)" || { echo "This course needs Python 3.11 or newer, and there is none. Install python3 and python3-venv."; exit 1; }
 	@"$(PYTHON)" dev.py $@ $(ARGS)

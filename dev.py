@@ -4,6 +4,7 @@
     python dev.py lab         open the lessons in JupyterLab         (make lab)
     python dev.py test        every check that needs no GPU          (make test)
     python dev.py test-gpu    the checks that need an NVIDIA GPU     (make test-gpu)
+    python dev.py class ...   brrr class, for a teacher's machine    (make class ARGS=serve)
     python dev.py site [DIR]  the course as static pages             (make site)
     python dev.py record      record the experiments on this GPU     (make record)
     python dev.py lint        ruff and mypy only                     (make lint)
@@ -290,7 +291,7 @@ def installed_extras():
 
 
 def ensure(extra):
-    """The Python of a `.venv` that holds `extra` (`base` or `dev`), made or completed if need be."""
+    """The Python of a `.venv` that holds `extra` (`base`, `class` or `dev`), made or completed if need be."""
     if extra in installed_extras():
         return venv_python()
     started = time.time()
@@ -426,6 +427,11 @@ def record(python, arguments):
 def site(python, arguments):
     """Build the course as static pages."""
     return become([python, "-m", "brrr", "site", *arguments])
+
+
+def classroom(python, arguments):
+    """Measure for a class, or one of its other commands."""
+    return become([python, "-m", "brrr", "class", *arguments])
 
 
 def lint(python, arguments):
@@ -595,6 +601,7 @@ COMMANDS = {
     "test-gpu": (test_gpu, "dev"),
     "record": (record, "base"),
     "site": (site, "base"),
+    "class": (classroom, "class"),
     "lint": (lint, "dev"),
 }
 
