@@ -27,12 +27,12 @@ from tools.class_load import ask, measured
 
 LONGEST_S = 4.0
 """What the gateway is told; a measurement is stopped after four times as much."""
-SLOW = {"cpu": 2800, "cuda": 24576}
+SLOW = {"cpu": 2800, "cuda": 12288}
 """Sizes whose measuring takes a second or more, so that there is time to break something."""
 HOG = """
 import sys, torch
 free, _ = torch.cuda.mem_get_info()
-held = torch.empty(free - 2**30, dtype=torch.uint8, device="cuda")
+held = torch.empty(free - 2**31, dtype=torch.uint8, device="cuda")
 print("held", flush=True)
 sys.stdin.read()
 """
