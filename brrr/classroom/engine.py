@@ -18,17 +18,14 @@ from brrr.classroom.child import CORES
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Processor
 
-Hello = Mapping[str, Any]
-Started = Callable[[str], None]
-
 
 class Engine(Protocol):
     """What measures; `Dask` in earnest, something quicker in tests."""
 
     kind: Processor
-    on_start: Started
+    on_start: Callable[[str], None]
 
-    async def hellos(self) -> list[Hello]:
+    async def hellos(self) -> list[Mapping[str, Any]]:
         """The devices of the workers that there are."""
 
     def submit(self, key: str, request: Mapping[str, Any], rank: float, place: str | None) -> Awaitable[dict[str, Any]]:
@@ -50,7 +47,7 @@ class Dask:
     def __init__(self, client: Any, cluster: Any, kind: Processor, limit_s: float) -> None:
         self._client, self._cluster, self.kind, self._limit_s = client, cluster, kind, limit_s
         self._futures: dict[str, Any] = {}
-        self.on_start: Started = lambda key: None
+        self.on_start: Callable[[str], None] = lambda key: None
         client.subscribe_topic(worker.TOPIC, lambda event: self.on_start(event[1]["key"]))
 
     @classmethod
@@ -103,10 +100,10 @@ class Dask:
             ) from error
         return cls(client, None, kind, limit_s)
 
-    async def hellos(self) -> list[Hello]:
+    async def hellos(self) -> list[Mapping[str, Any]]:
         """The devices of the workers that there are now; those that do not answer are left out, unless all are."""
         found = await self._client.run(worker.hello, self.kind, on_error="return")
-        good: list[Hello] = [
+        good: list[Mapping[str, Any]] = [
             {**hello, "worker": address} for address, hello in found.items() if isinstance(hello, dict) and hello
         ]
         if not good:

@@ -32,6 +32,7 @@ MOST_BODY_BYTES = 8192
 RATE, BURST = 20.0, 100.0
 """Requests a second and user, and how many at once after a pause."""
 LONGEST_WAIT_S = 30.0
+MOST_ANSWERS = 2000
 OWN_CHOICE = "brrr's own choice"
 STATUS: tuple[tuple[type[BrrrError], int], ...] = (
     (ArgumentError, 400), (NotRecordedError, 404), (TooManyError, 429), (UnavailableError, 422),
@@ -186,6 +187,8 @@ async def _answer(gateway: Gateway, http: Http, user: User, content: Any) -> obj
             raise ArgumentError("answers", name, given[name], "1 to 300 printable characters")
     store = gateway.turns.store
     who = store.digest(user.name)
+    if store.read("SELECT COUNT(*) FROM answer WHERE who = ?", who)[0][0] >= MOST_ANSWERS:
+        raise TooManyError(f"{MOST_ANSWERS} answers of one student are kept, and no more")
     store.write("INSERT OR REPLACE INTO answer VALUES (?, ?, ?, ?)", who, given["kind"], given["name"], given["value"])
     return {}
 

@@ -27,8 +27,8 @@ TIMES = 4.0
 
 def gpus_here() -> tuple[str, ...]:
     """The numbers of the GPUs that torch sees, asked in another process: this one shall hold no GPU."""
-    command = [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    count = "import torch; print(torch.cuda.device_count())"
+    done = subprocess.run([sys.executable, "-c", count], capture_output=True, text=True, check=False)
     return tuple(map(str, range(int(done.stdout or 0))))
 
 
@@ -71,9 +71,8 @@ async def serve(
     config = uvicorn.Config(gateway.app, log_level="warning", lifespan="off", ws="none",
                             limit_concurrency=4000, server_header=False, proxy_headers=False)  # fmt: skip
     address = f"http://{host}:{port}"
-    beside = serving_file(cache)
     try:
-        _tell_own(beside, f"{address}{prefix.rstrip('/')}", store)
+        _tell_own(serving_file(cache), f"{address}{prefix.rstrip('/')}", store)
         what = f"{turns.machine.describe()}, workers: {len(turns.workers)}"
         say(f"{what}; students ask {address}, answers are kept in {cache}")
         for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn ends at them, and raises them again when it has
@@ -81,7 +80,7 @@ async def serve(
         await uvicorn.Server(config).serve([listening])
         say("Stopped; what is asked for and not measured is kept for the next start.")
     finally:
-        beside.unlink(missing_ok=True)
+        serving_file(cache).unlink(missing_ok=True)
         revoke(store, SELF)
         await turns.close()
         await engine.close()

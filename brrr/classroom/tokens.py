@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from brrr.classroom.store import Store
 from brrr.core.errors import ArgumentError, UnavailableError
 
-DAY_S = 86400.0
 MOST_NAME = 64
 
 
@@ -43,7 +42,7 @@ def issue(store: Store, name: str, *, days: float = 120.0, teacher: bool = False
     if not 0 < days <= 3660:
         raise ArgumentError("brrr class token", "--days", days, "a number above 0, at most 3660")
     identity, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
-    expires = time.time() + days * DAY_S
+    expires = time.time() + days * 86400
     store.write("INSERT INTO token VALUES (?, ?, ?, ?, ?)", identity, name, _digest(secret), int(teacher), expires)
     return f"{identity}.{secret}"
 

@@ -262,6 +262,17 @@ def test_no_request_breaks_the_gateway(
     served(tmp_path_factory.mktemp("any") / "class.db", act)
 
 
+def test_answers_are_limited(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway_module, "MOST_ANSWERS", 3)
+
+    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+        content = {"kind": "guess", "value": "3"}
+        codes = [(await ada.post("/answers", json={**content, "name": f"q{n}"})).status_code for n in range(5)]
+        assert codes == [200, 200, 200, 429, 429]
+
+    served(path, act)
+
+
 def test_who_floods_is_held_back_and_others_are_not(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway_module, "BURST", 10.0)
     monkeypatch.setattr(gateway_module, "RATE", 0.001)

@@ -187,6 +187,18 @@ def test_an_explorer_measures_while_its_sliders_go_on_moving(held: tuple[str, st
     asyncio.run(act())
 
 
+def test_a_request_that_a_gateway_started_again_has_answered_is_asked_for_once_more(
+    room: tuple[str, str, Classroom],
+) -> None:
+    url, token, _ = room
+    asked = Remote(url, token)
+    turn = asked.turn(MATMUL, ["cpu"], {"size": 64})
+    turn._state = {"id": "of the gateway before", "state": "running", "answers": {}}
+    while not turn.done():
+        pass
+    assert asked.known(MATMUL, "cpu")[64,].latency_s is not None
+
+
 def test_losing_the_gateway_is_said_and_leaves_the_recording(tmp_path: Path) -> None:
     with served(tmp_path / "class.db", Played(at_once=True)) as (url, token, _):
         shown = explore("matmul", at={"size": 64}, source=Remote(url, token))
