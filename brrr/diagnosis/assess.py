@@ -23,6 +23,7 @@ ROOFED = 0.4
 SHORT = 8
 """A kernel that takes less than so many empty ones is held up by its own start and end."""
 HALF = 0.5
+"""Where it is not known of more than this share of the work what limits it, the regime is unknown."""
 GRAPH_GAIN = 1.3
 """What the device alone must gain over the whole for overhead to be the limit."""
 GRAPH_GAP_S = 0.5e-6

@@ -153,11 +153,12 @@ def multiplying(found: Evidence) -> Remedy | None:
     device, saved_s, spent_s = found.model.peaks or found.model.device, 0.0, 0.0
     for each in found.calls:
         cost = each.call.cost
-        if each.limit == "compute" and cost is not None and cost.kind == "matmul" and cost.dtype == "float32":
-            (product,) = cost.matmuls
-            if product.batch == 1:
-                then_s = plan(product.m, product.n, product.k, device=device).predicted_s or math.inf
-                saved_s, spent_s = saved_s + max(0.0, each.work_s - then_s), spent_s + each.work_s
+        if each.limit != "compute" or cost is None or cost.kind != "matmul" or cost.dtype != "float32":
+            continue
+        if all(product.batch == 1 for product in cost.matmuls):
+            plans = [plan(product.m, product.n, product.k, device=device) for product in cost.matmuls]
+            then_s = sum(made.predicted_s or math.inf for made in plans)
+            saved_s, spent_s = saved_s + max(0.0, each.work_s - then_s), spent_s + each.work_s
     if not saved_s:
         return None
     share = units.percent(found.share * spent_s / found.wall_s)

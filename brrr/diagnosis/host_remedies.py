@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from brrr.core import units
 from brrr.diagnosis.assess import Assessed, as_graph_s, multiplies
-from brrr.diagnosis.evidence import WORTH, Evidence, Remedy
+from brrr.diagnosis.evidence import Evidence, Remedy
 from brrr.diagnosis.split import common
 from brrr.diagnosis.trace_file import TRANSFERS, Event
 from brrr.tracing.spans import union
@@ -71,7 +71,7 @@ def waiting(found: Evidence) -> Remedy | None:
     why = (
         f"The host waits for the device {len(waits) / found.steps:.2g} times a step{how}, and issues nothing meanwhile."
     )
-    return Remedy("no synchronisation", max(found.wall_s / left_s, WORTH), f"{why} No CUDA Graph can hold that.")
+    return Remedy("no synchronisation", max(1.0, found.wall_s / left_s), f"{why} No CUDA Graph can hold that.")
 
 
 def loading(found: Evidence) -> Remedy | None:
@@ -124,7 +124,7 @@ def debugging(found: Evidence) -> Remedy | None:
     spent_s = sum(found.unprofiled_s(*each.interval) for each in checks) + TRACEBACK_S * nodes
     left_s = max(found.device_s, found.host_s if blocking else _mended_s(found) or found.wall_s - spent_s)
     what = "CUDA_LAUNCH_BLOCKING is set" if blocking else "Anomaly detection is on: it looks at every gradient"
-    return Remedy("debugging off", max(found.wall_s / left_s, WORTH), f"{what}.")
+    return Remedy("debugging off", max(1.0, found.wall_s / left_s), f"{what}.")
 
 
 def _cut_by_name(found: Evidence, names: Sequence[str], around: str) -> list[Event]:

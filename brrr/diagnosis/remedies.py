@@ -26,16 +26,19 @@ FIRST = (compiling, debugging)
 FAULTS = (loading, waiting, allocating, pinning, keeping, optimiser, looping, padding, strided, channels)
 GENERAL = (precision, multiplying, fusing, halving, graph)
 LAST = (batch,)
+ALWAYS = (waiting, debugging)
+"""Named however little they gain: no CUDA Graph can hold a step that waits, and checks hide what else there is."""
 
 
 def remedies(found: Evidence) -> list[Remedy]:
-    """Those that are predicted to gain something, in each group by their gain.
+    """Those that are predicted to gain a tenth, and `ALWAYS`, in each group by their gain.
 
     First what leaves no other figure its meaning, then faults, with which nothing is lost, then what has its price, and
     last a larger batch, which is another computation.
     """
     made = []
     for looks in (FIRST, FAULTS, GENERAL, LAST):
-        group = [each for each in (look(found) for look in looks) if each is not None and each.gain >= WORTH]
-        made += sorted(group, key=lambda each: -each.gain)
+        group = [(look, each) for look in looks if (each := look(found)) is not None]
+        kept = [each for look, each in group if each.gain >= WORTH or look in ALWAYS]
+        made += sorted(kept, key=lambda each: -each.gain)
     return made

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date
 from typing import TYPE_CHECKING
 
 from brrr.core.errors import BrrrError, UnavailableError
-from brrr.core.measurement import Badge, DeviceKind, Measurement, Point, Value
+from brrr.core.measurement import DeviceKind, Measurement, Point, Value
 from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import quick
+from brrr.course.sources.on_device import OnDevice
 from brrr.gpu import tensors_on
 
 if TYPE_CHECKING:
@@ -18,20 +17,19 @@ if TYPE_CHECKING:
     from brrr.tracing.timeline import Timeline
 
 
-class Live:
+class Live(OnDevice):
     """Measure on this machine; a point measured once is kept for the rest of the session.
 
     >>> Live("cpu").live
     True
     """
 
-    live = True
-
     def __init__(self, kind: DeviceKind = "cuda", *, budget_s: float = 0.2) -> None:
         from brrr.gpu.device import this_device
 
         self.kind = kind
         self.device = this_device(tensors_on(kind))
+        self.device_name, self.torch_version = self.device.name, self.device.torch_version or ""
         self.budget_s = budget_s
         self._measured: dict[tuple[str, str], dict[tuple[Value, ...], Measurement]] = {}
         self._timelines: dict[tuple[str, str], dict[tuple[Value, ...], Timeline]] = {}
@@ -40,21 +38,6 @@ class Live:
     def name(self) -> str:
         """`cuda` or `cpu`."""
         return self.kind
-
-    def badge(self, experiment: Experiment) -> Badge:
-        """LIVE with this device; LIVE, CPU QUEUE where the toy accelerator stands in for a GPU."""
-        toy = any(experiment.variant(name).device == "cpu-queue" for name in self.variants(experiment))
-        torch = f"torch {self.device.torch_version}" if self.device.torch_version else ""
-        return Badge("LIVE, CPU QUEUE" if toy else "LIVE", self.device.name, date.today().isoformat(), torch)
-
-    def variants(self, experiment: Experiment) -> tuple[str, ...]:
-        """On a GPU machine the CPU's and the GPU's variants; without one, the CPU's and the queue's."""
-        return experiment.variants_on(self.kind)
-
-    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
-        """The axis's own values: a live source can go anywhere on them."""
-        found = experiment.axis(axis)
-        return found.quick if quick() and found.quick else found.values
 
     def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
         """What was measured so far."""

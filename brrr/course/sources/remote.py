@@ -10,7 +10,6 @@ import http.client
 import json
 import os
 from collections.abc import Mapping, Sequence
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
@@ -18,9 +17,9 @@ from urllib.parse import quote, urlsplit
 from brrr.core import errors
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
 from brrr.core.files import recordings_root
-from brrr.core.measurement import Badge, DeviceKind, Measurement, Point, Value
+from brrr.core.measurement import DeviceKind, Measurement, Point, Value
 from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import quick
+from brrr.course.sources.on_device import OnDevice
 from brrr.course.sources.rows import check_row, from_cells
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ class Turn:
             self._source.keep(self._experiment, variant, tuple(self._point.values()), answer)
 
 
-class Remote:
+class Remote(OnDevice):
     """Measure on the class's device, through its gateway; what anybody of the class measured is there at once.
 
     `Remote("https://class.example.org").measure(experiment("matmul"), "gpu", {"size": 4096})` waits for its turn.
@@ -154,13 +153,13 @@ class Remote:
     Raises UnavailableError where the gateway does not answer or does not know the token.
     """
 
-    live = True
+    badge_kind = "LIVE, REMOTE"
 
     def __init__(self, url: str, token_: str | None = None) -> None:
         self.connection = Connection(url, token_ or token())
         about = self.connection.ask("GET", "/about")
         self.kind: DeviceKind = "cuda" if about["kind"] == "cuda" else "cpu"
-        self.device_name, self._slug, self._torch = str(about["device"]), str(about["slug"]), str(about["torch"])
+        self.device_name, self._slug, self.torch_version = (str(about[key]) for key in ("device", "slug", "torch"))
         self._measured: dict[tuple[str, str], dict[tuple[Value, ...], Measurement]] = {}
         self._failed: dict[tuple[str, str, tuple[Value, ...]], BrrrError] = {}
         self._last: dict[str, int] = {}
@@ -174,22 +173,6 @@ class Remote:
     def folder(self) -> Path:
         """Where a recording of such a device lies, if there is one: its measured peaks are this one's."""
         return recordings_root() / self._slug
-
-    def badge(self, experiment: Experiment) -> Badge:
-        """LIVE, REMOTE with the class's device and today's date; CPU QUEUE where that stands in for a GPU."""
-        toy = any(experiment.variant(name).device == "cpu-queue" for name in self.variants(experiment))
-        torch = f"torch {self._torch}" if self._torch else ""
-        kind = "LIVE, REMOTE, CPU QUEUE" if toy else "LIVE, REMOTE"
-        return Badge(kind, self.device_name, date.today().isoformat(), torch)  # type: ignore[arg-type]
-
-    def variants(self, experiment: Experiment) -> tuple[str, ...]:
-        """Those that the class's device has."""
-        return experiment.variants_on(self.kind)
-
-    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
-        """The axis's own values."""
-        found = experiment.axis(axis)
-        return found.quick if quick() and found.quick else found.values
 
     def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
         """What the class has measured; asked for once, and again after each measurement of one's own."""

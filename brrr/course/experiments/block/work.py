@@ -71,17 +71,18 @@ def workload(variant: Variant, point: Point) -> Workload:
 
 def _read(variant: Variant, found: Taken) -> Measurement:
     if variant.name == "step":
-        return Measurement(period_s=_estimate(found.step_s, found.steps), device=variant.device)
+        return Measurement(period_s=_once(found.step_s), device=variant.device)
     if variant.name in CLASSES:
         seconds = found.classes[variant.name]
     else:
         upto = LIMITS[: LIMITS.index(variant.name.removeprefix("to-")) + 1]
         seconds = min(found.step_s, sum(found.limits[name] for name in upto))
-    return Measurement(busy_s=_estimate(seconds, found.steps), device=variant.device)
+    return Measurement(busy_s=_once(seconds), device=variant.device)
 
 
-def _estimate(seconds: float, steps: int) -> Estimate:
-    return Estimate(seconds, seconds, seconds, steps)
+def _once(seconds: float) -> Estimate:
+    """One diagnosis tells no interval: it counts as a single call."""
+    return Estimate(seconds, seconds, seconds, 1)
 
 
 def step_of(block: nn.Module, x: torch.Tensor, training: bool) -> Callable[[], Any]:

@@ -48,8 +48,7 @@ def found(n: int, graph: bool) -> tuple[dict[str, list[float]], float]:
     if busy_s is None or hardware is None or not told:
         raise UnavailableError("utilisation: the driver, the profiler or the datasheet tells nothing here")
     peak = hardware.peak("bf16", "tensor cores")
-    busy = [min(1.0, busy_s.median / call_s)] * 2
-    return {"driver": told, "busy": busy, "peak": [2 * n**3 / call_s / peak] * 2}, error
+    return {"driver": told, "busy": [min(1.0, busy_s.median / call_s)], "peak": [2 * n**3 / call_s / peak]}, error
 
 
 def _loop(run: Callable[[], object]) -> tuple[float, list[float]]:
