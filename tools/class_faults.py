@@ -32,7 +32,7 @@ SLOW = {"cpu": 2800, "cuda": 12288}
 HOG = """
 import sys, torch
 free, _ = torch.cuda.mem_get_info()
-held = torch.empty(free - 2**31, dtype=torch.uint8, device="cuda")
+held = torch.empty(free - 2**29, dtype=torch.uint8, device="cuda")
 print("held", flush=True)
 sys.stdin.read()
 """

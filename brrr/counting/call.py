@@ -42,11 +42,12 @@ class Call:
     def size(self) -> int:
         """The elements of its first result; of all tensors of its first list where it changes lists in place."""
         if self.outputs:
-            return self.outputs[0].numel() if not self._foreach else sum(out.numel() for out in self.outputs)
+            return self.outputs[0].numel() if not self.of_lists else sum(out.numel() for out in self.outputs)
         return sum(t.numel() for t in self.tensors(next(iter(self.args))))
 
     @property
-    def _foreach(self) -> bool:
+    def of_lists(self) -> bool:
+        """Whether it takes lists of tensors, all of them in one kernel or a few."""
         return self.full_name.startswith("aten._foreach")
 
     def tensor(self, name: str) -> torch.Tensor:
@@ -143,6 +144,10 @@ _COUNTED = {"index_add": "source", "scatter_add": "index", "embedding_dense_back
 
 def form_of(call: Call, kind: str) -> Form:
     """The form of a call of an operator of this kind; the empty one where there is nothing to tell."""
+    if kind in ("pointwise", "copy") and call.of_lists:
+        sizes = [tensor.numel() for tensor in call.tensors(next(iter(call.args)))]
+        longest = max(sizes, default=0)  # which decides where there are few pieces
+        return Form("tensors", math.ceil(sum(sizes) / max(longest, 1)), longest)
     if kind in _ALONG and (x := call.args.get("self", call.args.get("grad_output"))) is not None:
         return _along(x, call.args.get("dim")) if isinstance(x, torch.Tensor) else Form()
     if kind == "norm" and isinstance(call.args.get("input"), torch.Tensor):
@@ -226,8 +231,10 @@ def _elementwise(call: Call) -> Form:
     lines = out.numel() // max(length, 1)
     if any(1 < t.numel() < out.numel() for t in taken) and name != "cat":
         return Form("broadcast", lines, length)
-    if any(t.shape == out.shape and t.stride() != out.stride() and out.dim() > 1 for t in taken):
-        return Form("strided", lines, length)
+    turned = [t for t in taken if t.shape == out.shape and t.stride() != out.stride() and out.dim() > 1]
+    if turned:  # where each line lies in one piece, only places are calculated, as for a broadcast
+        whole = all(t.stride(-1) == out.stride(-1) for t in turned)
+        return Form("broadcast" if whole else "strided", lines, length)
     if name == "_to_copy" and taken and taken[0].dtype != out.dtype:
         return Form(f"to-{str(out.dtype).removeprefix('torch.')}", 1, out.numel())
     return Form("scalar" if name in _TWO and len(taken) == 1 else "", 1, out.numel())

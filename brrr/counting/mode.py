@@ -67,6 +67,9 @@ class CostMode(TorchDispatchMode):
                 return parts
         if (answer := prepared(func, args, kwargs)) is not None:
             return answer
+        if func is _ITEM and _is_number(args[0]):
+            with unset_fake_temporarily():
+                return func(*args)
         self._note_leaves(args, kwargs)
         if getattr(func, "_overloadpacket", None) is torch.ops.aten.lift_fresh:  # torch.tensor(...): Python's numbers
             out = func(*args, **kwargs)
@@ -101,6 +104,14 @@ class CostMode(TorchDispatchMode):
                 call.full_name, flop, read, written, dtype_of(call), shapes, kind, matmuls, form, self.gradients > 0
             )
         )
+
+
+_ITEM = torch.ops.aten._local_scalar_dense.default
+
+
+def _is_number(tensor: torch.Tensor) -> bool:
+    """Whether it is a number that the callable holds, as an optimizer its steps: it is read as it was before."""
+    return not isinstance(tensor, FakeTensor) and tensor.device.type == "cpu" and not tensor.dim()
 
 
 def _is_composite(func: Any) -> bool:

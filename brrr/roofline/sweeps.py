@@ -99,13 +99,14 @@ CLASSES = Hyperparameters((5.0, 4.5, 6.0, 27.0), size=0.36, noise=0.06, mean=3.0
 """Of a class of operators: by elements, length of a line, bytes of an element, lines of whole vectors."""
 OPERATORS = Hyperparameters((10.0, 5.0, 5.0, 1.0), size=0.17, noise=0.0, mean=0.65)
 """Of one operator beyond its class, by the same."""
-LAYERS = Hyperparameters((6.0, 6.0, 4.5, 6.0, 27.0), size=0.8, noise=0.06, mean=3.0)
-"""Of LAYER_KINDS: by FLOP, bytes, length of a line, bytes of an element, lines of whole vectors."""
-LAYER = Hyperparameters((6.0, 6.0, 4.0, 4.0, 6.0), size=0.5, noise=0.0, mean=1.0)
-"""Of one operator of these beyond its group, by the same; both by leaving one out, on one H200's sweep."""
+LAYERS = Hyperparameters((6.0,) * 9, size=0.8, noise=0.06, mean=3.0)
+"""Of LAYER_KINDS: by FLOP, bytes, length of a line, lines, channels of a result, bytes of an element, and whether
+lines are whole vectors, and lines and channels wide ones."""
+LAYER = Hyperparameters((5.0,) * 9, size=0.5, noise=0.0, mean=1.0)
+"""Of one operator of these beyond its group, by the same."""
 LAYER_KINDS = ("convolution", "attention", "index", "pooling", "loss")
-VECTOR = 4
-"""Elements that torch's norms and reductions load at once, where lines are a multiple of them."""
+VECTOR, WIDE = 4, 8
+"""Elements that torch's norms and reductions load at once, where lines are a multiple of them; and tensor cores."""
 
 Features = tuple[float, ...]
 
@@ -152,9 +153,13 @@ class Corrections:
     products: Mapping[str, Group]
     operators: Mapping[tuple[str, str], Group]
 
-    def of_product(self, product: Matmul, speeds: Speeds) -> float | None:
-        """The factor of a product that is computed as its `dtype` says ("tf32" for TF32); None without a sweep."""
-        groups = (self.products.get(name) for name in (group_name(product), family_name(product)))
+    def of_product(self, product: Matmul, speeds: Speeds, added: bool = False) -> float | None:
+        """The factor of a product that is computed as its `dtype` says ("tf32" for TF32); None without a sweep.
+
+        `added`: a row is added to it in the same call.
+        """
+        names = (*((group_name(product, added),) if added else ()), group_name(product), family_name(product))
+        groups = (self.products.get(name) for name in names)
         point = product_point(product, speeds)
         factors = (group.factor(product, point) for group in groups if group is not None)
         return next((factor for factor in factors if factor is not None), None)
@@ -169,10 +174,13 @@ class Corrections:
         return None if found is None else (found, name in group.names)
 
 
-def group_name(product: Matmul) -> str:
-    """What a product is swept with: its family; float16 has older kernels of its own, which its sweep tells."""
+def group_name(product: Matmul, added: bool = False) -> str:
+    """What a product is swept with: its family; float16 has older kernels of its own, which its sweep tells.
+
+    With a row added the library chooses among other kernels.
+    """
     name = family_name(product)
-    return f"{name}, float16" if product.dtype == "float16" else name
+    return f"{name}{', float16' if product.dtype == 'float16' else ''}{' and a row' if added else ''}"
 
 
 def name_on_gpu(each: OperatorCost) -> str:
@@ -208,7 +216,10 @@ def operator_point(each: OperatorCost) -> Features:
     itemsize, form = ITEMSIZE.get(each.dtype, 4), each.form
     whole = form.length % VECTOR == 0
     if each.kind in LAYER_KINDS:
-        return *(math.log2(max(1.0, x)) for x in (each.flop or 0.0, each.bytes, form.length)), float(itemsize), whole
+        channels = (each.flop or 0.0) / 2 / max(1, form.lines * form.length)
+        sizes = (each.flop or 0.0, each.bytes, form.length, form.lines, channels)
+        aligned = (whole, form.length % WIDE == 0, round(channels) % WIDE == 0)
+        return *(math.log2(max(1.0, x)) for x in sizes), float(itemsize), *map(float, aligned)
     elements = form.lines * form.length or each.bytes / 2 / itemsize
     return math.log2(max(1.0, elements)), math.log2(max(1, form.length)) if form.name else 0.0, float(itemsize), whole
 
@@ -220,9 +231,9 @@ ProductModel = Callable[[Matmul], tuple[float, Speeds]]
 def made_of(peaks: Peaks, product_s: ProductModel, operator_s: Callable[[OperatorCost], float]) -> Corrections:
     """The corrections that a device's sweeps give to the models `product_s` and `operator_s`."""
     products: dict[str, Group] = {}
-    for product, time_s in swept_products(peaks.sweeps.get("products")):
+    for product, added, time_s in swept_products(peaks.sweeps.get("products")):
         modelled, speeds = product_s(product)
-        group = products.setdefault(group_name(product), Group(PRODUCTS))
+        group = products.setdefault(group_name(product, added), Group(PRODUCTS))
         group.add(product, product_point(product, speeds), math.log(time_s / modelled), LIMIT)
     operators: dict[tuple[str, str], Group] = {}
     for each, time_s in swept_operators(peaks.sweeps.get("operators")):
@@ -233,12 +244,13 @@ def made_of(peaks: Peaks, product_s: ProductModel, operator_s: Callable[[Operato
     return Corrections(products, operators)
 
 
-def swept_products(sweep: Sweep | None) -> list[tuple[Matmul, float]]:
-    """The products of a sweep with their seconds; `dtype` is "tf32" for those in TF32."""
+def swept_products(sweep: Sweep | None) -> list[tuple[Matmul, bool, float]]:
+    """The products of a sweep, whether a row is added, and their seconds; `dtype` is "tf32" for those in TF32."""
     return [
         (
             Matmul(int(row["m"]), int(row["n"]), int(row["k"]), int(row["batch"]), str(row["dtype"]),
                    (str(row["layout"])[0] == "t", str(row["layout"])[1] == "t")),
+            bool(row.get("added")),
             time_s,
         )
         for row, time_s in sweep or ()

@@ -72,7 +72,7 @@ def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks, tf32: bool) ->
     corrections = corrections_of(peaks)
     if len(each.matmuls) == 1 and each.kind == "matmul" and model.sm_count is not None:
         product = _as_computed(each.matmuls[0], tf32)
-        found = corrections.of_product(product, _speeds(product, model))
+        found = corrections.of_product(product, _speeds(product, model), each.name == "aten.addmm")
         if found is not None:
             model.note(f"products corrected by a measured sweep of {len(peaks.sweeps['products'])}")
         return found

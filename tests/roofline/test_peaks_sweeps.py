@@ -40,7 +40,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (16 * LITTLE, 32 * LITTLE))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(gpu_times, "own_times", timed)
-    monkeypatch.setattr(gpu_operators, "SHARE_S", 600.0)
+    monkeypatch.setattr(gpu_operators, "SHARE", 6.0)
     monkeypatch.setattr(gpu_operators, "MANY", 3)
     monkeypatch.setattr(gpu_operators, "FEW", 2)
     monkeypatch.setattr(gpu_layers, "SIZES", 3)

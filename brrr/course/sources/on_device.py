@@ -16,7 +16,7 @@ class OnDevice:
     >>> source = OnDevice()
     >>> source.kind, source.device_name, source.torch_version = "cpu", "a CPU", ""
     >>> source.badge(experiment("unary")).kind, source.values(experiment("unary"), "dtype")[0]
-    ('LIVE', 'float32')
+    ('LIVE, CPU QUEUE', 'float32')
     """
 
     live = True

@@ -32,7 +32,7 @@ class Layer:
     operator for the gradients of so many operands at most.
     """
 
-    run: Callable[..., Tensor]
+    run: Callable[..., Tensor | Sequence[Tensor]]
     shapes: Shapes
     most: float = 4e7
     places: int | None = None
@@ -103,6 +103,12 @@ def _everywhere(shapes: Shapes) -> Shapes:
     return wider
 
 
+def _rows(draw: random.Random, elements: float) -> Sequence[Shape]:
+    """Two operands whose rows are lists of tensors, as many as a network has parameters."""
+    count = draw.choice((2, 5, 12, 30, 80, 200))
+    return ((count, max(1, int(elements / count))),) * 2
+
+
 def _one(shape: Callable[[random.Random, float], Shape]) -> Shapes:
     return lambda draw, elements: (shape(draw, elements),)
 
@@ -142,6 +148,10 @@ def _forward() -> Mapping[str, Layer]:
         "pad": Layer(lambda x: f.pad(x, (1, 1, 1, 1)), _one(_image)),
         "permute": Layer(lambda x: x.permute(0, 2, 3, 1).contiguous(), _one(_image)),
         "concatenate columns": Layer(lambda x: torch.cat([x, x], 1), _one(_matrix)),
+        "list, multiply by a number": Layer(lambda x, y: torch._foreach_mul(x.unbind(0), 0.9), _rows),
+        "list, add": Layer(lambda x, y: torch._foreach_add(x.unbind(0), y.unbind(0)), _rows),
+        "list, mix": Layer(lambda x, y: torch._foreach_lerp(x.unbind(0), y.unbind(0), 0.1), _rows),
+        "list, add a product": Layer(lambda x, y: torch._foreach_addcmul(x.unbind(0), *(y.unbind(0),) * 2), _rows),
     }  # fmt: skip
 
 
@@ -171,7 +181,7 @@ def layers() -> Mapping[str, Layer]:
 # ---------------------------------------------------------------------------------------------------------------------
 # Calls of the sweep.
 
-SIZES = 16
+SIZES = 48
 """Calls of each operator and data type, one from each of so many equal parts of the range of sizes."""
 LEAST = 1e4
 LIMITS = {"float32": 5e-4, "bfloat16": 5e-2}
@@ -218,10 +228,12 @@ def _ready(layer: Layer, operands: Sequence[Tensor]) -> tuple[Callable[[], Any],
     if not layer.gradient:
         with CostMode() as counting:
             result = layer.run(*operands)
-        return partial(layer.run, *operands), counting.operators, (result,)
+        results = (result,) if isinstance(result, Tensor) else result
+        return partial(layer.run, *operands), counting.operators, results
     wanted = [x.detach().requires_grad_() for x in operands[: layer.gradient]]
     with torch.enable_grad():
         result = layer.run(*wanted, *operands[layer.gradient :])
+        assert isinstance(result, Tensor)
     seeded = torch.Generator(result.device).manual_seed(7919)  # a norm has no gradient along its own input
     above = torch.randn(result.shape, generator=seeded, device=result.device).to(result.dtype)
     call = partial(torch.autograd.grad, result, wanted, above, retain_graph=True)

@@ -43,7 +43,7 @@ def matrices(count: int, most_bytes: float, itemsize: int, seed: str) -> list[tu
 Tensor = torch.Tensor
 MatrixCall = Callable[[Tensor, Tensor], Tensor]
 
-MANY, FEW = 30, 12
+MANY, FEW = 60, 20
 """Sizes of each data type: of operators along rows or columns, whose time depends on both; and of the others."""
 SLOW_BYTES = 64e6
 """A softmax over columns, and a sum that runs along, take milliseconds for so much."""
@@ -118,7 +118,8 @@ def dropped_is_right(found: Tensor, x: Tensor) -> bool:
 
 
 COLUMNS = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written", "flop")
-SHARE_S = 60.0
+SHARE = 0.9
+"""Of the time that is left, for it is the last part."""
 QUICK_S = 0.3
 MOST_BYTES = 5e8
 MEMORY_SHARE = 16
@@ -137,7 +138,7 @@ def sweep_operators(found: Findings) -> None:
     pools = {dtype: pool(int(2.1 * most) + 4096, getattr(torch, dtype)) for dtype in DTYPES}
     calls = [*_calls(pools, most), *gpu_layers.calls(pools, 0.01 if found.quick else 1.0)]
     random.Random(0).shuffle(calls)  # where time runs out, some of each are there
-    share_s = QUICK_S if found.quick else min(SHARE_S, 0.9 * found.left_s)
+    share_s = QUICK_S if found.quick else SHARE * found.left_s
     with torch.no_grad(), float32_recurrence():  # which convolutions share
         measure_sweep("operators", COLUMNS, calls, share_s, found, "torch's operators")
     del pools, calls

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -25,6 +25,8 @@ from brrr.roofline.peaks import short
 PRODUCTS_SEED = 1973
 COUNTS = {"bfloat16": 760, "float32": 560, "tf32": 420, "float64": 160, "float16": 120}
 """Products by data type; float16 runs on the kernels of bfloat16 but where rows are no multiple of 16 bytes."""
+ADDED_EVERY = 4
+"""Of so many products one comes with a row added, too."""
 MOST_FLOP = {"bfloat16": 2e12, "float16": 2e12, "tf32": 1e12, "float32": 2e11, "float64": 2e11}
 MOST_BYTES = 1e9
 ITEMSIZE = {"bfloat16": 2, "float16": 2, "float32": 4, "tf32": 4, "float64": 8}
@@ -35,7 +37,10 @@ Layout = Literal["nn", "nt"]
 
 @dataclass(frozen=True)
 class SweptProduct:
-    """An (m, k) by (k, n) product, `batch` of them; with layout "nt" the second operand lies column by column."""
+    """An (m, k) by (k, n) product, `batch` of them; with layout "nt" the second operand lies column by column.
+
+    `added`: a row is added to it in the same call (`addmm`, as a linear layer with a bias does).
+    """
 
     dtype: str
     m: int
@@ -43,6 +48,7 @@ class SweptProduct:
     k: int
     batch: int
     layout: Layout
+    added: bool = False
 
     @property
     def flop(self) -> float:
@@ -60,10 +66,11 @@ def products(share: float = 1.0) -> list[SweptProduct]:
     """The products of a sweep, mixed, so that the first of them are like all of them; of each data type a share.
 
     >>> len(products()), len(products(0.1))
-    (2020, 202)
+    (2477, 248)
     """
     draw = random.Random(PRODUCTS_SEED)
     found = [_drawn(draw, dtype) for dtype, count in COUNTS.items() for _ in range(round(count * share))]
+    found += [replace(each, layout="nt", added=True) for each in found[::ADDED_EVERY] if each.batch == 1]
     draw.shuffle(found)
     return found
 
@@ -102,8 +109,8 @@ def log_uniform(draw: random.Random, low: float, high: float) -> int:
     return round(math.exp(draw.uniform(math.log(low), math.log(high))))
 
 
-COLUMNS = ("dtype", "m", "n", "k", "batch", "layout")
-SHARE_S = 9.0
+COLUMNS = ("dtype", "m", "n", "k", "batch", "layout", "added")
+SHARE_S = 14.0
 QUICK_SHARE, QUICK_S = 0.02, 0.3
 POOL_BYTES = int(MOST_BYTES * 1.1)
 MEMORY_SHARE = 16
@@ -150,8 +157,11 @@ def _made(each: SweptProduct, values: torch.Tensor) -> tuple[Row, Callable[[], t
         y = taken(values, (*several, each.k, each.n), end=True)
     else:
         y = taken(values, (*several, each.n, each.k), end=True).mT
-    check(x @ y, x, y, LIMITS[short(each.dtype)], str(each))
-    return (each.dtype, each.m, each.n, each.k, each.batch, each.layout), lambda: x @ y
+    row: Row = (each.dtype, each.m, each.n, each.k, each.batch, each.layout, int(each.added))
+    above = taken(values, (each.n,))
+    call = partial(torch.addmm, above, x, y) if each.added else partial(torch.matmul, x, y)
+    check(call() - above if each.added else call(), x, y, LIMITS[short(each.dtype)], str(each))
+    return row, call
 
 
 def check(product: torch.Tensor, x: torch.Tensor, y: torch.Tensor, limit: float, what: str) -> None:
