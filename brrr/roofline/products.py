@@ -259,6 +259,7 @@ def tilings(product: Matmul, speeds: Speeds) -> Iterator[TiledProduct]:
             yield TiledProduct(rows, columns, split, waves, max(computing, fetching) + partial)
 
 
+@lru_cache(maxsize=4096)
 def best_tiling(product: Matmul, speeds: Speeds) -> TiledProduct:
     """The fastest of the tilings.
 
@@ -268,7 +269,6 @@ def best_tiling(product: Matmul, speeds: Speeds) -> TiledProduct:
     return min(tilings(product, speeds), key=lambda each: each.seconds)
 
 
-@lru_cache(maxsize=4096)
 def product_s(product: Matmul, speeds: Speeds) -> float:
     """Seconds of a product's tiles, without the start of its kernel."""
     return best_tiling(product, speeds).seconds

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from shutil import copytree, rmtree
+from shutil import copytree
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
@@ -32,10 +32,10 @@ def build(out: Path, *, device: str = "h200", recordings: Path | None = None,
     wanted = {"BRRR_SOURCE": f"recorded:{device}", "BRRR_STATIC": "", "OMP_NUM_THREADS": "1"}
     with TemporaryDirectory() as both, patch.dict(os.environ, wanted):
         if recordings:  # some cells name one of the course's own
-            for folder in (share("data") / "recordings", recordings):
-                for name in recorded_devices(folder):
-                    rmtree(Path(both) / name, ignore_errors=True)
-                    copytree(folder / name, Path(both) / name)
+            folders = (share("data") / "recordings", recordings)
+            devices = {name: folder / name for folder in folders for name in recorded_devices(folder)}
+            for name, recorded_in in devices.items():
+                copytree(recorded_in, Path(both) / name)
             os.environ["BRRR_RECORDINGS"] = both
         if device not in (recorded := recorded_devices()):
             raise ArgumentError("brrr site", "--device", device, f"one of {', '.join(recorded) or 'none recorded'}")

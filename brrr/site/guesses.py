@@ -18,13 +18,10 @@ OPEN, CLOSED = "\ue000", "\ue001"
 
 def form(guess: Guess) -> dict[str, Any]:
     """A guess as what `site.js` reads: its question, and what may be answered."""
-    asked, told = guess.form, {"question": guess.question}
-    if isinstance(asked, Choice):
-        return {**told, "options": asked.options}
-    if isinstance(asked, Ranking):
-        return {**told, "items": asked.items}
-    assert isinstance(asked, Quantity)
-    return {**told, "unit": asked.unit, "hint": UNITS.get(asked.unit, f"a number in {asked.unit}")}
+    told = {"question": guess.question, **vars(guess.form)}  # the options, the items or the unit
+    if isinstance(guess.form, Quantity):
+        told["hint"] = UNITS.get(guess.form.unit, f"a number in {guess.form.unit}")
+    return told
 
 
 @dataclass(frozen=True)
@@ -61,5 +58,5 @@ def comparison(waiting: Waiting, pieces: Pieces) -> dict[str, Any]:
 
 def numbers() -> dict[str, Any]:
     """What the script needs to write numbers as `units` does, and to judge a quantity."""
-    return {"prefixes": units.PREFIXES, "ranges": units.RANGES, "counts": units.COUNTS, "seconds": units.SECONDS,
-            "close": CLOSE}  # fmt: skip
+    return {"prefixes": units.PREFIXES, "ranges": units.RANGES, "counts": units.COUNTS, "close": CLOSE,
+            "seconds": {unit: power for unit, power in units.SECONDS.items() if unit}}  # fmt: skip

@@ -75,9 +75,9 @@ class Lesson:
     def _read(self, text: str, tags: list[str]) -> None:
         """Take a cell of text; the first heading is the title, the first bold sentence the question."""
         if self.title == self.name and (heading := re.search(r"^# (.*)$", text, re.MULTILINE)):
-            self.title = heading[1]
+            self.title = _plain(heading[1])
         if not self.question and (asked := re.search(r"\*\*(.+?)\*\*", text, re.DOTALL)):
-            self.question = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", asked[1]))
+            self.question = _plain(asked[1])
         if "yours" not in tags:
             self.parts.append(_markdown(text))
             return
@@ -144,6 +144,11 @@ class Lesson:
             self.parts.append(f'<div class="html">{value._repr_html_()}</div>')
         else:
             self._add_text(repr(value))
+
+
+def _plain(markdown: str) -> str:
+    """Words alone: without tags and marks of emphasis, on one line."""
+    return " ".join(re.sub(r"<[^>]+>|[*`]", "", markdown).split())
 
 
 def _markdown(text: str) -> str:

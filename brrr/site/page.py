@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 from brrr.site.lesson import COMMANDS, Lesson
 
-_HERE = Path(__file__).parent
-
 
 class Page(NamedTuple):
     """A lesson's page, and what the index says of it; `missing` is what its source lacks."""
@@ -47,7 +45,8 @@ def page_of(found: Lesson, before: str = "", after: str = "") -> Page:
     text = json.dumps(found.data, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
     packed = b64encode(gzip.compress(text.encode(), mtime=0)).decode()
     data = f'<script type="application/gzip" id="data">{packed}</script>'
-    html = _html(found.title, "\n".join([*parts, around, "</main>", data]))
+    asks = "<noscript><p>The figures need JavaScript, which is in this page.</p></noscript>"
+    html = _html(found.title, "\n".join([*parts, around, "</main>", data, asks]), _read("site.js"))
     badge = next((each["badge"] for each in views if each.get("badge")), "")
     return Page(found.name, found.title, found.question, badge, found.missing, html)
 
@@ -72,16 +71,17 @@ def index_page(lessons: Sequence[Page]) -> Page:
     return Page("index", title, "", badge, [], html)
 
 
-def _html(title: str, body: str) -> str:
-    script, style = ((_HERE / name).read_text(encoding="utf-8") for name in ("site.js", "site.css"))
+def _html(title: str, body: str, script: str = "") -> str:
     allowed = b64encode(sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; script-src 'sha256-{allowed}'; style-src 'unsafe-inline'; img-src data:"
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f"<title>{escape(title)}</title><style>{style}</style></head><body>"
-        f'<svg id="defs" aria-hidden="true"></svg>{body}'
-        "<noscript><p>The figures need JavaScript, which is in this page.</p></noscript>"
-        f"<script>{script}</script></body></html>\n"
+        f"<title>{escape(title)}</title><style>{_read('site.css')}</style></head><body>"
+        f'<svg id="defs" aria-hidden="true"></svg>{body}<script type="module">{script}</script></body></html>\n'
     )
+
+
+def _read(name: str) -> str:
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")

@@ -1,6 +1,7 @@
-"use strict";
 // Shows what Python drew and said: picks pieces, moves marks, and puts a text line together. It draws nothing itself.
-(() => {
+const packed = Uint8Array.from(atob(document.querySelector("#data").textContent), c => c.charCodeAt(0));
+const D = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+
 const $ = (tag, props = {}, ...children) => {
   const made = document.createElement(tag);
   for (const [key, value] of Object.entries(props)) key in made ? made[key] = value : made.setAttribute(key, value);
@@ -8,43 +9,26 @@ const $ = (tag, props = {}, ...children) => {
   return made;
 };
 const escaped = text => text.replace(/[&<>"]/g, c => ({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})[c]);
-let D;  // the page's data
 const piece = n => n === null ? "" : D.pieces[n];
 const pieces = all => all.map(piece).join("");
 const filled = (text, fill) => text.replace(/\ue000(.*?)\ue001/g, (_, what) => fill(...what.split("|")));
 
 // -- numbers, as brrr.core.units writes them
-function rounded(value, digits) {  // halves away from zero, on the digits that a person reads
-  const [mantissa, exponent] = Math.abs(value).toExponential().split("e");
-  let all = mantissa.replace(".", ""), power = +exponent;
-  if (all.length > digits) {
-    let kept = String(BigInt(all.slice(0, digits)) + (all[digits] >= "5" ? 1n : 0n));
-    if (kept.length > digits) { power += 1; kept = kept.slice(0, digits); }
-    all = kept;
-  }
-  return {digits: all.replace(/0+$/, ""), power, sign: value < 0 ? "-" : ""};
-}
-function plain({digits, power, sign}) {
-  if (power < 0) return sign + "0." + "0".repeat(-power - 1) + digits;
-  if (digits.length <= power + 1) return sign + digits + "0".repeat(power + 1 - digits.length);
-  return sign + digits.slice(0, power + 1) + "." + digits.slice(power + 1);
-}
+// Intl rounds a text on the digits that a person reads, halves away from zero; of a number it would see the binary value.
+const formatted = (text, options) => new Intl.NumberFormat("en", {useGrouping: false, ...options}).format(text);
+const plain = (mantissa, power) => formatted(`${mantissa}e${power}`, {maximumSignificantDigits: 21});
+// Mantissa and power of ten, both as texts.
+const rounded = (value, digits) => formatted(String(value), {notation: "scientific", maximumSignificantDigits: digits}).split("E");
 function quantity(value, unit) {
-  let number = "0", prefix = "";
-  if (value) {
-    const found = rounded(value, 3), [lowest, highest] = D.counts.includes(unit) ? [0, 30] : D.ranges[unit] ?? [-30, 30];
-    const power = Math.min(Math.max(3 * Math.floor(found.power / 3), lowest), highest);
-    number = plain({...found, power: found.power - power});
-    prefix = D.prefixes[power];
-  }
-  return unit ? `${number}${unit === "x" ? "" : " "}${prefix}${unit}` : number;
+  const [mantissa, power] = rounded(value, 3);
+  const [lowest, highest] = D.counts.includes(unit) ? [0, 30] : D.ranges[unit] ?? [-30, 30];
+  const prefix = Math.min(Math.max(3 * Math.floor(power / 3), lowest), highest);
+  return `${plain(mantissa, power - prefix)}${unit && unit !== "x" ? " " : ""}${D.prefixes[prefix]}${unit}`;
 }
 function general(value, digits = 6, most = digits) {  // Python's g
-  if (!value) return "0";
-  const found = rounded(value, digits), {digits: all, power, sign} = found;
-  if (power >= -4 && power < most) return plain(found);
-  const mantissa = all.length > 1 ? `${all[0]}.${all.slice(1)}` : all;
-  return `${sign}${mantissa}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
+  const [mantissa, power] = rounded(value, digits);
+  if (power >= -4 && power < most) return plain(mantissa, power);
+  return `${mantissa}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
 }
 function repr(value) {
   const whole = Number.isInteger(value);
@@ -64,17 +48,14 @@ class View {
   constructor(place, data) {
     Object.assign(this, {place, data, index: data.sliders.map(slider => slider.at), on: (data.lines ?? []).map(line => line.on),
       held: new Set(), variant: 0, predicting: !!data.predicting, tabled: false});
-    if (data.badge) place.append(this.badge = $("p", {className: "badge"}, $("span", {}, data.badge)));
+    if (data.badge) place.append(this.badge = $("p", {className: "badge"}, data.badge));
     if (data.variants?.length > 1) place.append(this.chooser());
     this.sliders = data.sliders.map((slider, n) => this.slider(slider, n));
     this.text = $("p", {className: "said", role: "status", ariaLive: "polite"});
     this.figure = $("div", {className: "figure", role: "img", ariaLabel: data.alt ?? ""});
     this.predicted = $("div", {className: "table"});
     this.table = $("div", {className: "table"});
-    const buttons = $("div", {className: "buttons"});
-    place.append(this.text, this.figure, this.predicted, ...(data.lines ? [this.boxes()] : []), buttons, this.table);
-    if (data.lines || data.states[0].table) buttons.append(this.toggle("Data table", "tabled"));
-    if (data.predicts) buttons.append(this.toggle("Predictions", "predicting"));
+    place.append(this.text, this.figure, this.predicted, this.lineSwitches(), this.otherSwitches(), this.table);
     this.show();
   }
   chooser() {
@@ -92,25 +73,24 @@ class View {
     if (slider.title) this.place.append(label);
     return {input, shown, label};
   }
-  boxes() {
-    return $("div", {className: "lines"}, ...this.data.lines.map((line, n) => {
-      const box = $("input", {type: "checkbox", checked: line.on, onchange: () => {
-        this.on[n] = box.checked;
-        if (box.checked && !line.on) this.held.add(line.name);
-        this.show();
-      }});
-      const mark = $("span", {ariaHidden: "true"}, line.glyph);
-      mark.style.color = line.colour === "#000000" ? "" : line.colour;
-      return $("label", {}, box, mark, " " + line.label);
+  lineSwitches() {
+    return $("div", {className: "switches"}, ...(this.data.lines ?? []).map((line, n) => {
+      const mark = $("span", {ariaHidden: "true", style: `color: ${line.colour}`}, line.glyph);
+      return this.toggle(line.on, on => {
+        this.on[n] = on;
+        if (on && !line.on) this.held.add(line.name);
+      }, mark, line.label);
     }));
   }
-  toggle(name, what) {
-    const made = $("button", {type: "button", ariaPressed: String(this[what]), onclick: () => {
-      this[what] = !this[what];
-      made.ariaPressed = String(this[what]);
-      this.show();
-    }}, name);
+  otherSwitches() {
+    const {data} = this, made = $("div", {className: "switches"});
+    if (data.predicts) made.append(this.toggle(this.predicting, on => { this.predicting = on; }, "Predictions"));
+    if (data.lines || data.states[0].table) made.append(this.toggle(this.tabled, on => { this.tabled = on; }, "Data table"));
     return made;
+  }
+  toggle(checked, change, ...label) {
+    const box = $("input", {type: "checkbox", checked, onchange: () => { change(box.checked); this.show(); }});
+    return $("label", {}, box, ...label);
   }
   values(n) { return (this.data.variants?.[this.variant] ?? this.data.sliders[n]).values; }
   place_of(index, skipped = -1) {  // the number of a place of the sliders, but for the one that is skipped
@@ -124,10 +104,10 @@ class View {
     return this.values(this.along).map((_, x) => this.place_of(this.index.with(this.along, x)));
   }
   get predicts() { return this.predicting && this.shown.some(n => this.data.lines[n].known); }
-  go(names) {
+  go(name, value) {  // where it has no such place, it stays
     this.data.sliders.forEach((slider, n) => {
-      const found = this.values(n).indexOf(names.get(slider.name));
-      if (found >= 0) this.index[n] = found;
+      const found = this.values(n).indexOf(value);
+      if (slider.name === name && found >= 0) this.index[n] = found;
     });
     this.show();
   }
@@ -151,7 +131,7 @@ class View {
   asState() {
     const state = this.now;
     this.figure.ariaLabel = this.data.alt ?? state.text;
-    if (state.badge) this.badge.firstChild.textContent = state.badge;
+    if (state.badge) this.badge.textContent = state.badge;
     this.table.innerHTML = this.tabled ? state.table : "";
     return [state, "", escaped(state.text)];
   }
@@ -179,10 +159,11 @@ class View {
   }
   asBars() {
     const {data, shown, here} = this, frame = data.frames[shown.length], bars = data.bars[this.place_of(this.index)];
-    const middle = (row, of) => of.top + (row + .5) * of.row;
-    const rows = (all, scale) => shown.map((n, row) => at(0, middle(row, frame) - middle(n, data) * scale, piece(all[n]), scale)).join("");
+    const pitch = frame.inner / Math.max(shown.length, 1), usual = data.inner / data.lines.length;  // of the rows
+    const down = (row, n, scale) => frame.top + (row + .5) * pitch - (data.top + (n + .5) * usual) * scale;
+    const rows = (all, scale) => shown.map((n, row) => at(0, down(row, n, scale), piece(all[n]), scale)).join("");
     const grown = 1 + (frame.height - data.height) / (data.height - data.top);
-    const moving = rows(bars.low, data.scaled ? frame.row / data.row : 1)
+    const moving = rows(bars.low, data.scaled ? pitch / usual : 1)
       + at(0, frame.top - data.top * grown, pieces(bars.rules), grown) + rows(bars.top, 1) + rows(data.names, 1);
     return [frame, moving, this.said(shown.filter(n => here[n][MEDIAN] !== null))];
   }
@@ -266,48 +247,41 @@ const kept = what => { try { return JSON.parse(localStorage.getItem(key(what)));
 const keep = (what, value) => { try { localStorage.setItem(key(what), JSON.stringify(value)); } catch { /* private window */ } };
 const waiting = new Map();  // by guess: what is to be done once it is given
 const message = (kind, title, ...lines) => $("div", {className: `message ${kind}`, role: "status", ariaLive: "polite"}, $("b", {}, title), ...lines.map(line => $("div", {}, line)));
-const NUMBER = "(\\d+\\.?\\d*|\\.\\d+)(e[+-]?\\d+)?";
+const NUMBER = "(\\d+\\.?\\d*|\\.\\d+)([eE][+\\-]?\\d+)?";
 
-function parsed(asked, given) {  // a number above 0; null for what is none
-  const text = given.trim();
-  let value = NaN;
-  if (asked.unit === "s") {
-    const found = RegExp(`^${NUMBER}\\s*([a-zµμ]+)$`, "i").exec(text), power = D.seconds[found?.[3].toLowerCase()];
-    if (power !== undefined) value = Number(`${found[1]}e${+(found[2] ?? "e0").slice(1) + power}`);
-  } else {
-    const bare = asked.unit && text.endsWith(asked.unit) ? text.slice(0, -asked.unit.length).trim() : text;
-    if (RegExp(`^[+-]?${NUMBER}$`, "i").test(bare)) value = Number(bare);
-  }
-  return Number.isFinite(value) && value > 0 ? value : null;
+function parsed(asked, given) {  // a number above 0 with its unit, which only a time needs; null for what is none
+  const [, digits, exponent = "e0", unit] = RegExp(`^${NUMBER}\\s*(.*)$`).exec(given.trim()) ?? [];
+  const power = (asked.unit === "s" ? D.seconds : {"": 0, [asked.unit]: 0})[unit?.toLowerCase()];
+  const value = Number(`${digits}e${Number(exponent.slice(1)) + power}`);
+  return value > 0 && value < Infinity ? value : null;
 }
-const choice = words => $("select", {}, $("option", {value: ""}, "choose ..."), ...words.map(word => $("option", {}, word)));
 const spoken = (asked, answer) => typeof answer === "number" ? quantity(answer, asked.unit) : [answer].flat().join(", ");
 
+// -- forms: the browser refuses what is empty, `answers` reads the rest
+const ASKED = {name: "answer", required: true};
+const answers = form => new FormData(form).getAll(ASKED.name);
+const choice = words => $("select", ASKED, $("option", {value: ""}, "choose ..."), ...words.map(word => $("option", {}, word)));
+const typed = more => $("input", {type: "text", ...ASKED, ...more});
+
 function guess(place, asked, n) {
-  const status = $("div"), button = $("button", {type: "submit"}, "This is my guess"), field = $("input", {type: "text", placeholder: asked.hint ?? "", ariaLabel: asked.question});
-  const all = selector => [...place.querySelectorAll(selector)];
-  const fields = asked.options?.map(option => $("label", {}, $("input", {type: "radio", name: `guess${n}`, value: option}), " " + option))
-    ?? asked.items?.map((_, at) => $("label", {}, `place ${at + 1} `, choice(asked.items)))
-    ?? [field];
-  const read = () => {  // an answer, or in a list of one what is expected
-    if (asked.options) return place.querySelector("input:checked")?.value ?? [`Expected one of: ${asked.options.join(", ")}.`];
-    if (!asked.items) return parsed(asked, field.value) ?? [`Expected ${asked.hint}, greater than 0.`];
-    const given = all("select").map(select => select.value), lacking = asked.items.filter(item => !given.includes(item));
-    return lacking.length ? [`Expected each item once; ${lacking.join(", ")} is missing.`] : given;
-  };
+  const status = $("div"), fields = asked.options?.map(value => $("label", {}, $("input", {type: "radio", value, ...ASKED}), value))
+    ?? asked.items?.map((_, at) => $("label", {}, `place ${at + 1}`, choice(asked.items)))
+    ?? [typed({size: 40, placeholder: asked.hint, ariaLabel: asked.question})];
+  const fieldset = $("fieldset", {}, $("legend", {}, asked.question), ...fields, $("button", {}, "This is my guess"));
   const done = answer => {
-    all("input, select").forEach(each => { each.disabled = true; });
-    button.hidden = true;
+    fieldset.disabled = true;
     status.replaceChildren(message("open", `Your guess: ${spoken(asked, answer)}`));
     (waiting.get(n) ?? []).forEach(call => call(answer));
   };
   place.append($("form", {onsubmit: event => {
     event.preventDefault();
-    const answer = read();
-    if (Array.isArray(answer) && answer.length === 1) return status.replaceChildren(message("wrong", "Nearly.", answer[0]));
+    const given = answers(event.target), lacking = asked.items?.filter(item => !given.includes(item)) ?? [];
+    const answer = asked.items ? given : asked.options ? given[0] : parsed(asked, given[0]);
+    if (lacking.length) return status.replaceChildren(message("wrong", "Nearly.", `Expected each item once; ${lacking.join(", ")} is missing.`));
+    if (answer === null) return status.replaceChildren(message("wrong", "Nearly.", `Expected ${asked.hint}, greater than 0.`));
     keep(asked.question, answer);
     done(answer);
-  }}, $("b", {}, asked.question), ...fields, button), status);
+  }}, fieldset), status);
   const before = kept(asked.question);
   if (before !== null) done(before);
 }
@@ -340,17 +314,15 @@ function marked(data, given) {
   }
 }
 function exercise(place, data) {
-  const status = $("div"), inputs = data.fields.map(({words}) => words ? choice(Object.keys(words)) : $("input", {type: "text"}));
-  const told = (kind, title, ...lines) => status.replaceChildren(message(kind, title, ...lines.map(line => line.replace(/`/g, ""))));
+  const status = $("div"), number = {pattern: `\\s*[+\\-]?${NUMBER}\\s*`, title: "a number, as 2e-6"};
+  const fields = data.fields.map(({name, words}) => $("label", {}, $("code", {}, name), "=", words ? choice(Object.keys(words)) : typed(number)));
   place.append($("form", {onsubmit: event => {
     event.preventDefault();
-    const texts = inputs.map(input => input.value.trim()), given = texts.map((text, n) => data.fields[n].words ? text : Number(text || "x"));
-    const names = those => data.fields.filter((_, n) => those(n)).map(field => field.name).join(" and ");
-    if (texts.includes("")) return told("open", "Not answered yet", `Give an answer for ${names(n => !texts[n])}.`);
-    if (given.some(Number.isNaN)) return told("wrong", "Not yet", `${names(n => Number.isNaN(given[n]))}: write a number, as 2e-6.`);
-    const [kind, text, hint] = marked(data, given);
-    told(kind, kind === "right" ? "Right" : "Not yet", text[0].toUpperCase() + text.slice(1), ...(hint ? [`Hint: ${hint}`] : []));
-  }}, ...data.fields.map((field, n) => $("label", {}, $("code", {}, field.name), " = ", inputs[n])), $("button", {type: "submit"}, "Check")), status);
+    const given = answers(event.target).map((text, n) => data.fields[n].words ? text : Number(text));
+    const [kind, text, hint] = marked(data, given).map(each => each.replace(/`/g, ""));
+    const lines = [text[0].toUpperCase() + text.slice(1), ...(hint ? [`Hint: ${hint}`] : [])];
+    status.replaceChildren(message(kind, kind === "right" ? "Right" : "Not yet", ...lines));
+  }}, $("fieldset", {}, ...fields, $("button", {}, "Check"))), status);
 }
 
 // -- the page
@@ -359,38 +331,26 @@ function view(place, data) {
   after(data.guess, () => { place.replaceChildren(); place.view = new View(place, data); });
 }
 function linked() {  // #EXPLORER.size=4096&EXPLORER-2.dtype=float16
-  const wanted = new Map(), seen = new Map();
-  for (const part of decodeURIComponent(location.hash.slice(1)).split("&")) {
-    const [, name, nth = 1, slider, value] = /^([\w-]+?)(?:-(\d+))?\.(\w+)=(.*)$/.exec(part) ?? [];
-    wanted.set(`${name}|${nth}`, [...(wanted.get(`${name}|${nth}`) ?? []), [slider, value]]);
+  for (const [key, value] of new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B"))) {
+    const [, name, nth = 1, slider] = /^([\w-]+?)(?:-(\d+))?\.(\w+)$/.exec(key) ?? [];
+    const place = [...document.querySelectorAll(".view")].filter(each => D.view[each.dataset.at].name === name)[nth - 1];
+    if (!name || !place?.view) continue;  // it is no link of ours, or the figure waits for a guess
+    place.view.go(slider, value);
+    place.scrollIntoView();
   }
-  document.querySelectorAll(".view").forEach(place => {
-    const {name} = D.view[place.dataset.at];
-    seen.set(name, (seen.get(name) ?? 0) + 1);
-    const found = wanted.get(`${name}|${seen.get(name)}`);
-    if (found && place.view) { place.view.go(new Map(found)); place.scrollIntoView(); }
-  });
 }
-async function start() {
-  const packed = document.querySelector("#data");
-  if (!packed) return;
-  const bytes = Uint8Array.from(atob(packed.textContent), c => c.charCodeAt(0));
-  D = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
-  document.querySelector("#defs").innerHTML = Object.values(D.defs).join("");
-  document.querySelectorAll("textarea[data-kept]").forEach(box => {
-    box.value = kept(box.dataset.kept) ?? "";
-    box.addEventListener("input", () => keep(box.dataset.kept, box.value));
-  });
-  document.querySelector("#again")?.addEventListener("click", () => {
-    D.guess.forEach(asked => keep(asked.question, null));
-    location.reload();
-  });
-  for (const [kind, build] of Object.entries({view, comparison, exercise, guess}))
-    document.querySelectorAll(`.${kind}`).forEach(place => build(place, D[kind][place.dataset.at], +place.dataset.at));
-  linked();
-  addEventListener("hashchange", linked);
-  window.brrr = {D, quantity, general, repr, marked, parsed, distance};  // for tests
-  document.documentElement.dataset.ready = String(Math.round(performance.now()));
-}
-start();
-})();
+document.querySelector("#defs").innerHTML = Object.values(D.defs).join("");
+document.querySelectorAll("textarea[data-kept]").forEach(box => {
+  box.value = kept(box.dataset.kept) ?? "";
+  box.addEventListener("input", () => keep(box.dataset.kept, box.value));
+});
+document.querySelector("#again")?.addEventListener("click", () => {
+  D.guess.forEach(asked => keep(asked.question, null));
+  location.reload();
+});
+for (const [kind, build] of Object.entries({view, comparison, exercise, guess}))
+  document.querySelectorAll(`.${kind}`).forEach(place => build(place, D[kind][place.dataset.at], +place.dataset.at));
+linked();
+addEventListener("hashchange", linked);
+window.brrr = {D, quantity, general, repr, marked, parsed, distance};  // for tests
+document.documentElement.dataset.ready = String(Math.round(performance.now()));

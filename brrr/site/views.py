@@ -17,7 +17,7 @@ from brrr.course.lessons.drawings import Drawing
 from brrr.course.nouns.experiment import Line
 from brrr.course.view import words
 from brrr.course.view.bars import BarCanvas, BarFrame, bar_frame, bars_figure, bars_of
-from brrr.course.view.canvas import MOST_ABOVE, SAME, WIDER, Canvas, asides
+from brrr.course.view.canvas import MOST_ABOVE, SAME, WIDER, Blit, Canvas, asides
 from brrr.course.view.display import Shown
 from brrr.course.view.explorer import Explorer
 from brrr.course.view.quantities import label
@@ -57,29 +57,30 @@ def _dials(scene: Scene, sliders: Sequence[str]) -> list[dict[str, Any]]:
 def _explorer(found: Explorer, pieces: Pieces) -> dict[str, Any]:
     """An explorer as what `site.js` reads: all texts, and the pieces of its lines or of its bars; a stack's states."""
     scene, sliders = found.fresh(), list(found.slider_names)
-    if scene.view.form == "stack":
-        return _stack(scene, sliders, pieces)
     if not scene.view.is_bars and scene.view.x not in sliders:
         sliders.append(scene.view.x)  # a figure that stands still: here it need not
     told: dict[str, Any] = {
         "name": scene.experiment.name, "sliders": _dials(scene, sliders), "badge": scene.source_said,
+        "alt": words.alt(scene),
+    }  # fmt: skip
+    if scene.view.form == "stack":
+        states = [pieces.draw(bars_figure(scene), {"text": words.text(scene), "table": words.table_of(scene)})
+                  for _ in _places(scene, sliders)]  # fmt: skip
+        return told | {"form": "states", "states": states}
+    told |= {
         "place": [[name, style.readable(value)] for name, value in scene.point.items()], "y": scene.y_label,
-        "alt": words.alt(scene), "extremes": scene.quantity.extremes, "published": words.published_tables(scene),
+        "extremes": scene.quantity.extremes, "published": words.published_tables(scene),
         "remark": f"{words.no_datasheet(scene)} {words.below(scene)}".strip(),
         "caption": f"{scene.y_label}: median (95 % interval). {scene.source_said}",
         "predicts": scene.predictions.possible, "predicting": scene.predictions.on,
         "lines": [_line(scene, line) for line in scene.lines],
         "guides": [label(guide) for guide in scene.guides.drawn],
     }  # fmt: skip
-    _switch_all_on(scene)
-    told |= _said(scene, sliders)
-    return told | (_bars(scene, sliders, pieces) if scene.view.is_bars else _lines(found, scene, sliders, pieces))
-
-
-def _switch_all_on(scene: Scene) -> None:
     scene.predictions.on = scene.predictions.possible
     for line in scene.lines:
         scene.switch(line.name, on=True)
+    told |= _said(scene, sliders)
+    return told | (_bars(scene, sliders, pieces) if scene.view.is_bars else _lines(found, scene, sliders, pieces))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -204,7 +205,7 @@ def _frame(scene: Scene, sliders: Sequence[str], pieces: Pieces, **held: Any) ->
     })  # fmt: skip
 
 
-def _corner(canvas: Canvas) -> dict[str, float]:
+def _corner(canvas: Blit) -> dict[str, float]:
     """Where the axes begin, how high they are, and where the legend begins, in points."""
     (wide, high), place = canvas.figure.get_size_inches() * POINTS, canvas.axes.get_position()
     return {"top": high * (1 - place.y1), "inner": high * place.height,
@@ -268,34 +269,19 @@ def _bars(scene: Scene, sliders: Sequence[str], pieces: Pieces) -> dict[str, Any
             "rules": [kept(across.get(number, ())) for number in range(len(frame.guides))],
         })  # fmt: skip
     names = [kept([each]) for each in canvas.axes.get_yticklabels()]
-    frames = [_bar_frame(replace(frame, rows=("",) * rows, looks=frame.looks[:rows]), pieces)
-              for rows in range(len(scene.lines) + 1)]  # fmt: skip
-    told = pieces.draw(canvas.figure, {"names": names, "bars": placed, **_rows_of(canvas, len(scene.lines))})
+    frames = [_bar_frame(replace(frame, rows=("",) * rows), pieces) for rows in range(len(scene.lines) + 1)]
+    told = pieces.draw(canvas.figure, {"names": names, "bars": placed, **_corner(canvas)})
     return {**told, "form": "bars", "scaled": not frame.log, "frames": frames}
 
 
 def _bar_frame(frame: BarFrame, pieces: Pieces) -> dict[str, Any]:
     canvas = BarCanvas()
     canvas.draw_frame(frame)
-    return pieces.draw(canvas.figure, _rows_of(canvas, len(frame.rows)))
-
-
-def _rows_of(canvas: BarCanvas, rows: int) -> dict[str, float]:
-    """Where the rows begin, and how high each is."""
-    height, place = canvas.figure.get_figheight() * POINTS, canvas.axes.get_position()
-    return {"top": height * (1 - place.y1), "row": height * place.height / max(rows, 1)}
+    return pieces.draw(canvas.figure, _corner(canvas))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What has a picture for each place of its sliders.
-
-
-def _stack(scene: Scene, sliders: Sequence[str], pieces: Pieces) -> dict[str, Any]:
-    told = {"form": "states", "name": scene.experiment.name, "sliders": _dials(scene, sliders),
-            "alt": words.alt(scene), "badge": scene.source_said}  # fmt: skip
-    states = [pieces.draw(bars_figure(scene), {"text": words.text(scene), "table": words.table_of(scene)})
-              for _ in _places(scene, sliders)]  # fmt: skip
-    return told | {"states": states}
 
 
 def _picture(found: Picture, pieces: Pieces) -> dict[str, Any]:
