@@ -21,7 +21,7 @@ from brrr.course.experiments import experiment
 from brrr.course.experiments.gemm import HELD_OUT, SOME, SWEPT, matmul_of
 from brrr.course.sources import source
 from brrr.roofline.device_model import DeviceModel, model_of
-from brrr.roofline.products import FAMILIES, Family, family_name, operator_of, product_s
+from brrr.roofline.products import FAMILIES, Family, best_tiling, family_name, operator_of
 from brrr.roofline.sweeps import swept_products
 from brrr.roofline.terms import modelled_time
 
@@ -45,14 +45,15 @@ def points(name: str, model: DeviceModel) -> list[Measured]:
             product = matmul_of(variant, {"columns": n, "size": size, "dtype": "float32" if dtype == "tf32" else dtype})
             found.append((replace(product, dtype=str(dtype)), each.span_s.median, 1.0))
     assert model.peaks is not None
-    found += [(*each, SWEEP) for each in swept_products(model.peaks.sweeps["products"])]
+    sweep = swept_products(model.peaks.sweeps["products"])
+    found += [(product, seconds, SWEEP) for product, added, seconds in sweep if not added]
     return [each for each in found if family_name(each[0]) == name and each[0].dtype != "float16"]
 
 
 def errors(family: Family, of: Sequence[Measured], model: DeviceModel) -> list[float]:
     """log(modelled / measured) of each point."""
     cast("dict[str, Family]", FAMILIES)[family.name] = family
-    product_s.cache_clear()
+    best_tiling.cache_clear()
     found = []
     for p, seconds, _ in of:
         each = operator_of(p)

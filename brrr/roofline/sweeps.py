@@ -108,6 +108,8 @@ LAYER_KINDS = ("convolution", "attention", "index", "pooling", "loss")
 VECTOR, WIDE = 4, 8
 """Elements that torch's norms and reductions load at once, where lines are a multiple of them; and tensor cores."""
 
+SAME_KERNEL = {"aten.cudnn_batch_norm": "aten.native_batch_norm", "aten.copy": "aten.clone"}
+"""Operators that run what another one runs, whose sweep counts for them."""
 Features = tuple[float, ...]
 
 
@@ -192,7 +194,7 @@ def name_on_gpu(each: OperatorCost) -> str:
     name = each.name[:-1] if each.name.endswith("_") and not each.name.endswith("__") else each.name
     if each.kind == "attention":
         return "attention backward" if name.endswith("backward") else "attention"
-    return name.replace("cudnn_batch_norm", "native_batch_norm")
+    return SAME_KERNEL.get(name, name)
 
 
 def _call(each: OperatorCost) -> tuple[object, ...]:

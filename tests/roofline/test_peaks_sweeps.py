@@ -75,8 +75,9 @@ def test_a_sweep_of_products(emulated: None) -> None:
     assert found.notes == [] and set(found.sweeps) == {"products"}
     assert len(sweep) > 30 and set(sweep.seconds) == {2e-6}
     made = swept_products(sweep)
-    assert {product.dtype for product, _ in made} == {"bfloat16", "float32", "tf32", "float64"}
-    assert {product.transposed for product, _ in made} == {(False, False), (False, True)}
+    assert {product.dtype for product, _, _ in made} == {"bfloat16", "float32", "tf32", "float64"}
+    assert {product.transposed for product, _, _ in made} == {(False, False), (False, True)}
+    assert {added for _, added, _ in made} == {False, True}
 
 
 def test_a_sweep_of_operators_tells_them_as_brrr_cost_does(emulated: None) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from brrr.course.experiments.gemm import HELD_OUT
 from brrr.roofline.device_model import model_of
-from brrr.roofline.products import FAMILIES, Family, product_s
+from brrr.roofline.products import FAMILIES, Family, best_tiling
 from tools.products_refit import changed, errors, loss, neighbours, points, refitted
 
 NAME = "short, 4 B"
@@ -24,7 +24,7 @@ def families() -> Iterator[None]:
     before = dict(FAMILIES)
     yield
     cast("dict[str, Family]", FAMILIES).update(before)
-    product_s.cache_clear()
+    best_tiling.cache_clear()
 
 
 def test_points_are_of_the_family_and_none_is_held_out() -> None:
