@@ -92,6 +92,12 @@ class Evidence:
         return [each for each in self.trace.events if self.start_ns <= each.start_ns < self.end_ns]
 
     @cached_property
+    def by_step(self) -> list[Sequence[Assessed]]:
+        """The calls of each step."""
+        length = max(1, -(-len(self.calls) // self.steps))
+        return [self.calls[first : first + length] for first in range(0, len(self.calls), length)]
+
+    @cached_property
     def callers(self) -> list[tuple[Event, Event]]:
         """Calls of the runtime, each with the outermost operator around it, or itself again."""
         found = []

@@ -60,6 +60,13 @@ class Maker:
         self._add(category, kernel or f"{name}_kernel", start, us, device=0, stream=7, correlation=self.number, **grid)
         self.free = start + us
 
+    def gradient(self, name: str, *tensors: tuple[Sequence[int], Sequence[int], str], us: float) -> None:
+        """An operator that autograd's engine calls."""
+        began = self.now
+        self.work(name, *tensors, us=us)
+        self.host(1.0)
+        self._add("cpu_op", f"autograd::engine::evaluate_function: {name}", began, self.now - began)
+
     def wait(self, name: str = "cudaDeviceSynchronize") -> None:
         """The host waits for the device."""
         until = max(self.free, self.now) + 2
