@@ -11,9 +11,9 @@ from brrr.counting.cost import ITEMSIZE, OperatorCost
 from brrr.diagnosis.assess import Assessed, multiplies
 from brrr.diagnosis.calls import turns
 from brrr.diagnosis.evidence import Evidence, Remedy
-from brrr.diagnosis.trace_file import Event
 from brrr.roofline.peaks import short
 from brrr.roofline.shapes import whole
+from brrr.tracing.events import Event
 
 SHORT_TYPES = ("bfloat16", "float16")
 """The first that the device has tensor cores for."""
@@ -126,16 +126,9 @@ def _waste(event: Event) -> float:
     ]  # fmt: skip
     if not tensors:
         return 1.0
-    size, stride = max(tensors, key=lambda each: _count_of(each[0]))
+    size, stride = max(tensors, key=lambda each: math.prod(each[0]))
     apart = min((step for step, length in zip(stride, size, strict=True) if length > 1 and step > 0), default=1)
     return float(min(apart, SECTOR // 4))
-
-
-def _count_of(size: Sequence[int]) -> int:
-    found = 1
-    for each in size:
-        found *= each
-    return found
 
 
 def channels(found: Evidence) -> Remedy | None:

@@ -35,11 +35,12 @@ from brrr.diagnosis.remedies import remedies
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split, split, window
 from brrr.diagnosis.timeline import timeline_of
-from brrr.diagnosis.trace_file import Trace, TraceFileError, read_trace
 from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.device_model import DeviceModel, Where
 from brrr.roofline.peaks import short
 from brrr.roofline.terms import MATRIX_DTYPES
+from brrr.tracing.kineto import LOOP
+from brrr.tracing.trace_file import Trace, TraceFileError, read_trace
 
 if TYPE_CHECKING:
     from brrr.diagnosis.live import Run
@@ -83,7 +84,7 @@ def diagnose(
     if not found.operators:
         raise ArgumentError("diagnose", "fn", fn, "a function that calls torch: no operator ran in it")
     name, today = name_here(where), date.today().isoformat()
-    seen = timeline_of(run.trace, (*window(run.trace, live.LOOP)[:2], run.steps), run.step_s, name, today)
+    seen = timeline_of(run.trace, (*window(run.trace, LOOP)[:2], run.steps), run.step_s, name, today)
     found = replace(found, device=name, date=today, timeline=seen)
     if try_remedies:
         from brrr.diagnosis.trying import tried
@@ -94,12 +95,11 @@ def diagnose(
 
 def of_run(run: Run, model: DeviceModel | None, gpu: bool) -> Diagnosis:
     """What a run's times and trace say."""
-    from brrr.diagnosis.live import LOOP
-
     start, end, _ = window(run.trace, LOOP)
     wall_s = run.step_s * run.steps
-    whole = without_profiler(split(run.trace, start, end), wall_s, run.host_s * run.steps, gpu)
-    found = _diagnosed(run.trace, (start, end), run.steps, whole, model, gpu, run.flags)
+    traced = split(run.trace, start, end)
+    whole = without_profiler(traced, wall_s, run.host_s * run.steps, gpu)
+    found = _diagnosed(run.trace, (start, end), run.steps, traced, whole, model, gpu, run.flags)
     slower = run.traced_s / wall_s
     notes = (*found.notes, f"under the profiler a step took {units.ratio(slower)} as long, which is taken out")
     return replace(found, source="live", distortion=slower, notes=notes)
@@ -124,7 +124,8 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     start, end, steps = window(trace)
     if end <= start:
         raise TraceFileError(f"{path}: all that it holds took no time")
-    found = _diagnosed(trace, (start, end), steps, split(trace, start, end), model, gpu, {})
+    traced = split(trace, start, end)
+    found = _diagnosed(trace, (start, end), steps, traced, traced, model, gpu, {})
     said = [PROFILED, *several, *([UNMARKED] if steps == 1 else [])]
     if model is None:
         said.append(f"no figures of {name or 'its device'} are known here: name one with device=, such as 'h200'")
@@ -163,8 +164,7 @@ def without_profiler(found: Split, wall_s: float, host_s: float, gpu: bool = Tru
     fits = gpu and working_s < wall_s < found.wall_s and idle_s > 0
     work = 1.0 if fits else wall_s / (found.wall_s or 1.0)
     rest = (wall_s - working_s) / idle_s if fits else work
-    issuing_s = sum(seconds for cause, seconds in found.host_s.items() if cause != "synchronisation")
-    host = min(1.0, host_s / issuing_s) if issuing_s else 1.0
+    host = min(1.0, host_s / found.issuing_s) if found.issuing_s else 1.0
     return Split(
         wall_s, found.busy_s * work, found.transfer_s * work,
         {cause: seconds * rest for cause, seconds in found.idle_s.items()},
@@ -172,9 +172,8 @@ def without_profiler(found: Split, wall_s: float, host_s: float, gpu: bool = Tru
     )  # fmt: skip
 
 
-def without_dispatching(found: Split, work_s: float, trace: Trace, stretch: tuple[int, int]) -> Split:
-    """On a CPU: what operators spend around the work itself is the dispatcher's; `work_s` as the trace has it."""
-    traced_s = split(trace, *stretch).busy_s
+def without_dispatching(found: Split, work_s: float, traced_s: float) -> Split:
+    """On a CPU: of the operators' time, what is spent around the work itself is the dispatcher's; both as traced."""
     share = min(1.0, work_s / traced_s) if traced_s else 0.0
     rest_s = found.busy_s * (1 - share)
     idle = {**found.idle_s, **({"dispatcher": found.idle_s.get("dispatcher", 0.0) + rest_s} if rest_s else {})}
@@ -182,17 +181,17 @@ def without_dispatching(found: Split, work_s: float, trace: Trace, stretch: tupl
 
 
 def _diagnosed(
-    trace: Trace, stretch: tuple[int, int], steps: int, whole: Split, model: DeviceModel | None, gpu: bool,
-    flags: Mapping[str, float],
+    trace: Trace, stretch: tuple[int, int], steps: int, traced: Split, whole: Split, model: DeviceModel | None,
+    gpu: bool, flags: Mapping[str, float],
 ) -> Diagnosis:  # fmt: skip
-    """The analysis that a live run and a saved trace share."""
+    """The analysis that a live run and a saved trace share; `whole` is the split `traced` without the profiler."""
     calls = assess(calls_of(trace, *stretch, gpu), model)
-    whole = whole if gpu else without_dispatching(whole, sum(each.work_s for each in calls), trace, stretch)
-    parts = shares(whole, calls)
     taken_s = sum(each.work_s for each in calls)
+    whole = whole if gpu else without_dispatching(whole, taken_s, traced.busy_s)
+    parts = shares(whole, calls)
     scale = whole.busy_s / taken_s if not gpu and taken_s else 1.0  # a CPU's operators take longer under the profiler
     regime: Regime = "unknown" if trace.problems else regime_of(parts, steps, model)
-    evidence = Evidence(trace, *stretch, steps, whole, parts, calls, model, gpu, flags)
+    evidence = Evidence(trace, *stretch, steps, traced, whole, parts, calls, model, gpu, flags)
     helps = () if trace.problems else tuple(remedies(evidence))
     return Diagnosis(
         device="", source="", steps=steps, step_s=whole.wall_s / steps, regime=regime, evidence=_said(regime, evidence),
@@ -200,7 +199,7 @@ def _diagnosed(
         remedies=helps,
         peaks=(model.peaks or find_hardware(model.device)) if model is not None else None,
         peak_share=_peak_share(calls, whole.wall_s, model),
-        model_share=_peak_share([each for each in calls if not each.call.again], whole.wall_s, model),
+        model_share=_peak_share([each for each in calls if each.call.phase != "again"], whole.wall_s, model),
         problems=trace.problems,
         notes=(f"the roofline's figures are those of {model.device}, {model.origin}",) if model is not None else (),
     )  # fmt: skip

@@ -49,7 +49,7 @@ def _of_step(found: Evidence, step: Sequence[Assessed]) -> tuple[float, float, f
                 kernels = chains(costs)
                 then_s += part_s * min(1.0, found.predicted_s(map(merged, kernels)) / now_s)
                 kept = [(each, part_s / now_s) for each in kernels if _can_run_again(each)]
-                if part[0].call.backward:
+                if part[0].call.phase == "backward":
                     backward += kept
                 elif not backward:  # what follows the backward pass is the optimiser's
                     forward += kept
@@ -73,7 +73,7 @@ Chain = tuple[list[OperatorCost], float]
 
 def _lane(each: Assessed) -> tuple[object, ...]:
     """What neighbours have in common that can become one kernel."""
-    return each.call.backward, {(one.device, one.stream) for one in each.call.kernels}
+    return each.call.phase, {(one.device, one.stream) for one in each.call.kernels}
 
 
 def _can_run_again(chain: Sequence[OperatorCost]) -> bool:

@@ -21,16 +21,15 @@ import torch
 from torch import nn
 from torch.utils import _pytree
 
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError
 from brrr.diagnosis.calls import MODULE
 from brrr.diagnosis.keeping import found_in, kept_as_it_was
-from brrr.diagnosis.trace_file import Trace, read_trace
 from brrr.gpu import GPU, gpu_in_use
 from brrr.timing import measure
-from brrr.timing.activity import SETTLE_S, detaching_cupti
-from brrr.tracing.recording import without_chatter
+from brrr.tracing.kineto import LOOP
+from brrr.tracing.recording import session
+from brrr.tracing.trace_file import Trace, read_trace
 
-LOOP = "brrr_loop"
 TRACE_S, MOST_STEPS, FEWEST_STEPS = 0.3, 20, 3
 WARM = 5
 """Calls until a compiled function must have settled."""
@@ -202,19 +201,10 @@ def _wait(device: str) -> None:
 
 def _traced(step: Callable[[], Any], steps: int, device: str) -> tuple[Trace, float]:
     """A few steps under the profiler with their inputs' sizes, and the seconds that they took there."""
-    from torch.profiler import ProfilerActivity, profile, record_function
+    from torch.profiler import record_function
 
-    if torch._C._autograd._profiler_enabled():
-        raise UnavailableError(
-            "diagnose: another session of torch's profiler is running in this process, and only one can. "
-            "Leave its `with` block (or call its stop()), then diagnose again."
-        )
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == GPU else [])]
-    session = profile(activities=activities, record_shapes=True)
-    with detaching_cupti(), tempfile.TemporaryDirectory() as folder:
-        with without_chatter():
-            session.start()
-        try:
+    with tempfile.TemporaryDirectory() as folder:
+        with session("diagnose", device == GPU, record_shapes=True) as made:
             step()  # the profiler's own first step is slow
             _wait(device)
             began = time.perf_counter()
@@ -223,14 +213,8 @@ def _traced(step: Callable[[], Any], steps: int, device: str) -> tuple[Trace, fl
                     step()
                 _wait(device)
             taken_s = time.perf_counter() - began
-        finally:
-            with without_chatter():
-                session.stop()
-            if device == GPU:
-                torch.cuda.synchronize()  # CUPTI leaves at the next call into CUDA, on a thread of its own
-                time.sleep(SETTLE_S)
         path = Path(folder) / "trace.json"
-        session.export_chrome_trace(str(path))
+        made.export_chrome_trace(str(path))
         return read_trace(path), taken_s
 
 

@@ -26,7 +26,7 @@ Chain = tuple[Sequence[Assessed], float, str]
 
 def persistent(found: Evidence) -> Remedy | None:
     """In place of chains that there is a kernel for, its predicted time; the host issues the rest as before."""
-    if not found.gpu or found.model is None or any(each.call.backward for each in found.calls):
+    if not found.gpu or found.model is None or any(each.call.phase != "forward" for each in found.calls):
         return None
     made = [chain for step in found.by_step for chain in (*_stacks(found, step), *_recurrences(found, step))]
     if not made:

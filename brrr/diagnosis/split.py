@@ -1,6 +1,7 @@
 """Where the time between two moments of a trace went: what the device did, and why it did nothing.
 
->>> from brrr.diagnosis.trace_file import Event, Trace
+>>> from brrr.tracing.events import Event
+>>> from brrr.tracing.trace_file import Trace
 >>> launch = Event("cudaLaunchKernel", "runtime", 0, 4000, correlation=1)
 >>> kernel = Event("gemm", "kernel", 4000, 10000, correlation=1)
 >>> found = split(Trace((launch, kernel), {}), 0, 10000)
@@ -13,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from brrr.diagnosis.trace_file import TRANSFERS, Event, Trace
-from brrr.tracing.spans import Interval, gaps, length, union
+from brrr.tracing.events import Event
+from brrr.tracing.spans import TRANSFERS, Interval, gaps, length, union
+from brrr.tracing.trace_file import Trace
 
 CAUSES = ("data loading", "transfer", "synchronisation", "allocation", "launch", "dispatcher", "Python")
 """Why a device is idle, by what the host does meanwhile: the first of these that it does."""
@@ -39,9 +41,9 @@ class Split:
     host_s: Mapping[str, float]
 
     @property
-    def overhead_s(self) -> float:
-        """All time in which no kernel ran."""
-        return self.transfer_s + sum(self.idle_s.values())
+    def issuing_s(self) -> float:
+        """Seconds in which the host did something else than wait for the device."""
+        return sum(seconds for cause, seconds in self.host_s.items() if cause != "synchronisation")
 
 
 def window(trace: Trace, marked: str = "ProfilerStep#") -> tuple[int, int, int]:
@@ -57,7 +59,7 @@ def window(trace: Trace, marked: str = "ProfilerStep#") -> tuple[int, int, int]:
         start, end = min(each.start_ns for each in steps), max(each.end_ns for each in steps)
         issued = [work[each.correlation] for each in launches if start <= each.start_ns < end]
         return start, max([end, *issued]), len({each.name for each in steps})
-    inside = launches or [each for each in trace.events if each.sort != "profiler"] or list(trace.events)
+    inside = launches or [each for each in trace.events if each.sort != "other"] or list(trace.events)
     first, last = min(each.start_ns for each in inside), max(each.end_ns for each in inside)
     around = [each for each in trace.events if each.sort == "operator" and each.start_ns <= first < each.end_ns]
     return min([first, *(each.start_ns for each in around)]), max([last, *work.values()]), 1

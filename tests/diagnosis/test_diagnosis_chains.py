@@ -91,7 +91,7 @@ def test_where_nothing_is_spared_it_is_not_named(step: Callable[[Maker], None], 
 
 
 def test_dear_arithmetic_is_saved(tmp_path: Path) -> None:
-    """Cosines again, of an array that the cache holds half of: the arithmetic takes as long as the bytes."""
+    """Of many cosines the arithmetic done again takes longer than the bytes that it spares."""
 
     def cosines(made: Maker, depth: int) -> None:
         for _ in range(depth):

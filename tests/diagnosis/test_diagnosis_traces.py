@@ -15,8 +15,9 @@ from brrr.cli.diagnose import main
 from brrr.core.errors import ArgumentError
 from brrr.diagnosis.diagnosing import diagnose_trace
 from brrr.diagnosis.report import Diagnosis
-from brrr.diagnosis.trace_file import Inputs, TraceFileError, read_trace
 from brrr.diagnosis.work import cost_of
+from brrr.tracing.events import Inputs
+from brrr.tracing.trace_file import TraceFileError, read_trace
 
 Build = Callable[[Maker], None]
 LARGE = plain(2**26)

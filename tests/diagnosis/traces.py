@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from brrr.counting.cost import OperatorCost
-from brrr.diagnosis.trace_file import Inputs
 from brrr.diagnosis.work import cost_of
 from brrr.roofline.device_model import model_of
 from brrr.roofline.terms import operator_time
+from brrr.tracing.events import Inputs
 
 TYPE = {"float32": "float", "bfloat16": "c10::BFloat16"}
 
