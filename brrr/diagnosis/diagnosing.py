@@ -8,6 +8,7 @@ True
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -33,13 +34,14 @@ from brrr.diagnosis.calls import calls_of
 from brrr.diagnosis.evidence import Evidence
 from brrr.diagnosis.remedies import remedies
 from brrr.diagnosis.report import Diagnosis
-from brrr.diagnosis.split import Split, split, window
+from brrr.diagnosis.split import Split, common, split, window
 from brrr.diagnosis.timeline import timeline_of
 from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.device_model import DeviceModel, Where
 from brrr.roofline.peaks import short
 from brrr.roofline.terms import MATRIX_DTYPES
 from brrr.tracing.kineto import LOOP
+from brrr.tracing.spans import length, union
 from brrr.tracing.trace_file import Trace, TraceFileError, read_trace
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 
 NO_SHAPES = "the trace tells no sizes of inputs: record it with profile(record_shapes=True), and FLOP and bytes count"
 UNMARKED = "it counts as one step: call step() of the profiler in the loop, and each step is marked"
+QUEUED = 0.05
+"""From this share of the steps on it is told that work of earlier ones is done in them."""
 PROFILED = "times of the host are those under the profiler, which slows it: the overhead is an upper limit"
 
 
@@ -69,6 +73,8 @@ def diagnose(
     The step is run some hundred times. Parameters, buffers, gradients, modes, the states of optimisers and of the
     random numbers are put back, wherever they can be found: in `fn`, its arguments and what it closes over.
 
+    A keyword that the function has too is refused: give it by functools.partial.
+
     Raises ArgumentError for arguments that cannot be used, and where no operator of torch runs; UnavailableError where
     the profiler is in use. What the function itself raises is raised.
     """
@@ -76,6 +82,7 @@ def diagnose(
 
     if device not in (None, "cuda", "cpu"):
         raise ArgumentError("diagnose", "device", device, '"cuda", "cpu", or None for where it works')
+    _refuse_shared(fn, backward=backward, try_remedies=try_remedies, device=device, peaks=peaks, budget_s=budget_s)
     step = live.step_of(fn, args, kwargs, backward)
     where = device or live.device_of(step, (fn, args, kwargs))
     run = live.run(step, (fn, args, kwargs), where, budget_s)
@@ -91,6 +98,19 @@ def diagnose(
 
         found = replace(found, tried=tried(found, fn, args, kwargs, backward, where, budget_s))
     return found
+
+
+def _refuse_shared(fn: Any, **options: Any) -> None:
+    """ArgumentError where an option that was given is a keyword of the function's too, which it would never reach."""
+    try:
+        theirs = inspect.signature(getattr(fn, "forward", fn)).parameters
+    except (TypeError, ValueError):  # one that is not written in Python, or not callable
+        return
+    own, settled = inspect.signature(diagnose).parameters, getattr(fn, "keywords", {})
+    for name, value in options.items():
+        if name in theirs and name not in settled and value != own[name].default:
+            hint = f"Give the function its own: diagnose(functools.partial(fn, {name}=...), ...), or a lambda."
+            raise ArgumentError("diagnose", name, value, "a keyword that the function does not have too", hint)
 
 
 def of_run(run: Run, model: DeviceModel | None, gpu: bool) -> Diagnosis:
@@ -126,7 +146,7 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
         raise TraceFileError(f"{path}: all that it holds took no time")
     traced = split(trace, start, end)
     found = _diagnosed(trace, (start, end), steps, traced, traced, model, gpu, {})
-    said = [PROFILED, *several, *([UNMARKED] if steps == 1 else [])]
+    said = [PROFILED, *_queued(trace, start, end), *several, *([UNMARKED] if steps == 1 else [])]
     if model is None:
         said.append(f"no figures of {name or 'its device'} are known here: name one with device=, such as 'h200'")
     if not any(each.inputs is not None for each in trace.events if each.sort == "operator"):
@@ -134,6 +154,16 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     name = name or ("a GPU that the trace does not name" if gpu else "a CPU")
     seen = timeline_of(trace, (start, end, steps), found.step_s, name, "")
     return replace(found, device=name, source=str(path), notes=(*found.notes, *said), timeline=seen)
+
+
+def _queued(trace: Trace, start: int, end: int) -> list[str]:
+    """A note where the device does in the steps what was issued before them."""
+    before = {each.correlation for each in trace.events if each.sort == "runtime" and each.start_ns < start}
+    queued = [each.interval for each in trace.events if each.on_device and each.correlation in before]
+    share = length(common(union(queued), [(start, end)])) / (end - start)
+    if share < QUEUED:
+        return []
+    return [f"in {units.percent(share)} of it the device does what was issued before the first step: mark more steps"]
 
 
 def _of_one_device(trace: Trace) -> tuple[Trace, list[str]]:

@@ -21,6 +21,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree
 
+from brrr.core import units
 from brrr.core.errors import ArgumentError
 from brrr.diagnosis.calls import MODULE
 from brrr.diagnosis.keeping import found_in, kept_as_it_was
@@ -31,6 +32,10 @@ from brrr.tracing.recording import session
 from brrr.tracing.trace_file import Trace, read_trace
 
 TRACE_S, MOST_STEPS, FEWEST_STEPS = 0.3, 20, 3
+REPEATS = 7
+"""How often a long step is run after the first time."""
+LONG_S = 1.0
+"""A step that takes longer is traced once, and it is said how long that takes."""
 WARM = 5
 """Calls until a compiled function must have settled."""
 CHECKED = "aten::_is_any_true"
@@ -98,17 +103,21 @@ def _made_on_gpu() -> int:
 def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s: float) -> Run:
     """Measure and trace a step; `around` is what may hold modules and optimisers whose state is put back."""
     with kept_as_it_was(around) as modules:
-        compiled = _warm(step, device)
+        compiled, once_s = _warm(step, device)
+        if once_s > LONG_S:
+            said = f"a step takes {units.seconds(once_s)} and is run some {REPEATS} times more"
+            print(f"diagnose: {said}: about {units.seconds(REPEATS * once_s, 2)}", file=sys.stderr)
         measured = measure(step, device="cuda" if device == GPU else "cpu", budget_s=budget_s)
         estimate = measured.period_s or measured.latency_s or measured.host_s
         assert estimate is not None
         step_s = estimate.median
         host_s = measured.host_s.median if measured.host_s is not None else step_s
-        steps = max(FEWEST_STEPS, min(MOST_STEPS, int(TRACE_S / step_s)))
+        fewest = 1 if step_s > LONG_S else FEWEST_STEPS
+        steps = max(fewest, min(MOST_STEPS, int(TRACE_S / step_s)))
         flags = _flags(step, steps, device)
         with named(modules):
             trace, traced_s = _traced(step, steps, device)
-        if _compiled_s() > compiled and (again := _recompiling(step, FEWEST_STEPS, device)):
+        if _compiled_s() > compiled and (again := _recompiling(step, fewest, device)):
             flags["recompiled"] = again
             with torch.compiler.set_stance("eager_on_recompile"):
                 flags["mended_s"] = _taken_s(step, steps, device)
@@ -159,15 +168,18 @@ def _flags(step: Callable[[], Any], steps: int, device: str) -> dict[str, float]
     return found
 
 
-def _warm(step: Callable[[], Any], device: str) -> float:
-    """Run the step until nothing more is compiled, a few times at most; the seconds spent on compiling so far."""
+def _warm(step: Callable[[], Any], device: str) -> tuple[float, float]:
+    """Run the step until nothing more is compiled, a few times at most.
+
+    The seconds spent on compiling so far, and those of the last step.
+    """
     for _ in range(WARM):
-        before = _compiled_s()
+        before, began = _compiled_s(), time.perf_counter()
         step()
         _wait(device)
         if _compiled_s() == before:
             break
-    return _compiled_s()
+    return _compiled_s(), time.perf_counter() - began
 
 
 def _held_up_s() -> float:
@@ -205,8 +217,9 @@ def _traced(step: Callable[[], Any], steps: int, device: str) -> tuple[Trace, fl
 
     with tempfile.TemporaryDirectory() as folder:
         with session("diagnose", device == GPU, record_shapes=True) as made:
-            step()  # the profiler's own first step is slow
-            _wait(device)
+            if steps > 1:  # the profiler's own first step is slow; of a long one that is little
+                step()
+                _wait(device)
             began = time.perf_counter()
             with record_function(LOOP):
                 for _ in range(steps):

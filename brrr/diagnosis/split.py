@@ -23,6 +23,8 @@ CAUSES = ("data loading", "transfer", "synchronisation", "allocation", "launch",
 LOADING = ("enumerate(DataLoader)", "DataLoader")
 ALLOCATING = ("Malloc", "Free", "HostAlloc", "HostRegister", "MemPool", "MemGetInfo")
 WAITING = ("Synchronize",)
+GAP = 0.1
+"""What may lie between two steps, as a share of the first, for them to follow each other."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,13 @@ class Split:
 def window(trace: Trace, marked: str = "ProfilerStep#") -> tuple[int, int, int]:
     """Start and end in nanoseconds, and the number of steps: those marked by the profiler, with what they issued.
 
+    Of steps with gaps between them, in which a program does something else, the longest row without one.
+
     Without marks it is one step, from the first launch of work for the device to the end of the last: what a program
     does before and behind that, as loading, is no part of it. On a CPU it is all.
     """
-    steps = [each for each in trace.events if each.sort == "annotation" and each.name.startswith(marked)]
+    marks = [each for each in trace.events if each.sort == "annotation" and each.name.startswith(marked)]
+    steps = max(_rows(marks), key=len, default=[])
     work = {each.correlation: each.end_ns for each in trace.events if each.on_device and each.correlation}
     launches = [each for each in trace.events if each.sort == "runtime" and each.correlation in work]
     if steps:  # the host may be ahead: what it issued in the steps belongs to them
@@ -63,6 +68,18 @@ def window(trace: Trace, marked: str = "ProfilerStep#") -> tuple[int, int, int]:
     first, last = min(each.start_ns for each in inside), max(each.end_ns for each in inside)
     around = [each for each in trace.events if each.sort == "operator" and each.start_ns <= first < each.end_ns]
     return min([first, *(each.start_ns for each in around)]), max([last, *work.values()]), 1
+
+
+def _rows(steps: Iterable[Event]) -> list[list[Event]]:
+    """Steps one behind the other, cut where more than a tenth of a step lies between two."""
+    rows: list[list[Event]] = []
+    for each in steps:
+        before = rows[-1][-1] if rows else None
+        if before is not None and each.start_ns - before.end_ns <= GAP * (before.end_ns - before.start_ns):
+            rows[-1].append(each)
+        else:
+            rows.append([each])
+    return rows
 
 
 def split(trace: Trace, start_ns: int, end_ns: int) -> Split:
