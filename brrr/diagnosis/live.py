@@ -158,10 +158,11 @@ def _flags(step: Callable[[], Any], steps: int, device: str) -> dict[str, float]
     if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
         found["launch blocking"] = 1.0
     _wait(device)
-    began, computed = time.perf_counter(), time.process_time() + _held_up_s()
+    began, computed, before = time.perf_counter(), time.process_time(), _held_up_s()
     for _ in range(steps):
         step()
-    asleep_s = time.perf_counter() - began - (time.process_time() + _held_up_s() - computed)
+    held_up_s = max(seconds - before.get(thread, 0.0) for thread, seconds in [("", 0.0), *_held_up_s().items()])
+    asleep_s = time.perf_counter() - began - (time.process_time() - computed) - held_up_s
     _wait(device)
     if asleep_s > ASLEEP * (time.perf_counter() - began):
         found["asleep_s"] = asleep_s
@@ -182,13 +183,16 @@ def _warm(step: Callable[[], Any], device: str) -> tuple[float, float]:
     return _compiled_s(), time.perf_counter() - began
 
 
-def _held_up_s() -> float:
-    """Seconds that this process's threads were ready to run and others had the processor; 0 where nobody tells."""
-    waited_ns = 0
+def _held_up_s() -> dict[str, float]:
+    """Seconds that each thread was ready to run and others had the processor; none where nobody tells.
+
+    Threads wait side by side: the sum of their times is no part of the whole, the longest is.
+    """
+    found = {}
     for path in Path("/proc/self/task").glob("*/schedstat"):
         with suppress(OSError, ValueError, IndexError):  # a thread may have ended
-            waited_ns += int(path.read_text(encoding="ascii").split()[1])
-    return waited_ns / 1e9
+            found[path.parent.name] = int(path.read_text(encoding="ascii").split()[1]) / 1e9
+    return found
 
 
 def _compiled_s() -> float:

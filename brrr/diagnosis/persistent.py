@@ -8,7 +8,6 @@ from contextlib import suppress
 from itertools import groupby, pairwise
 
 from brrr.core import units
-from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Matmul
 from brrr.diagnosis.assess import Assessed
 from brrr.diagnosis.evidence import Evidence, Remedy
@@ -73,8 +72,11 @@ def _recurrences(found: Evidence, step: Sequence[Assessed]) -> Iterator[Chain]:
         inputs = each.call.operator.inputs
         if each.call.name != RNN or inputs is None:
             continue
-        with suppress(ArgumentError, IndexError, ValueError, SyntaxError):  # a layer that the kernel has no plan for
-            mode, hidden, _, layers, batch_first = (ast.literal_eval(number) for number in inputs.numbers[6:11])
+        with suppress(LookupError, TypeError, ValueError, SyntaxError):  # a layer that the kernel has no plan for
+            told = [ast.literal_eval(number) for number in inputs.numbers[6:14]]
+            mode, hidden, projected, layers, batch_first, _, _, both_ways = told
+            if projected or both_ways:
+                continue
             steps, batch, width = inputs.sizes[0]
             steps, batch = (batch, steps) if batch_first else (steps, batch)
             cell, dtype = CELLS[mode], TYPES[inputs.types[0]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from math import prod
 
 from brrr.counting.cost import ITEMSIZE, Cost, Form, OperatorCost
 
@@ -151,7 +152,14 @@ def spared(forward: Sequence[OperatorCost], backward: Sequence[OperatorCost]) ->
     """
     handed_on = sum(each.written_bytes for each in forward[:-1])
     incoming = max(each.written_bytes for each in backward)
-    return max(0.0, min(handed_on, merged(backward).read_bytes - incoming - merged(forward).read_bytes))
+    read = merged([_read_once(each) for each in backward]).read_bytes
+    return max(0.0, min(handed_on, read - incoming - merged(forward).read_bytes))
+
+
+def _read_once(each: OperatorCost) -> OperatorCost:
+    """The gradients of a norm are several kernels, which read the same tensors."""
+    once = sum(map(prod, each.shapes)) * ITEMSIZE.get(each.dtype, 4)
+    return replace(each, read_bytes=min(each.read_bytes, float(once)))
 
 
 def recomputing(forward: Sequence[OperatorCost], backward: Sequence[OperatorCost]) -> OperatorCost:

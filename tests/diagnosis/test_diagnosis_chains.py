@@ -9,11 +9,13 @@ import pytest
 from test_diagnosis_traces import diagnosis
 from traces import Maker, plain, predicted_us
 
+from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.remedies import GENERAL, REWRITES
 from brrr.kernels.recurrent.plan import plan, predicted_s
 from brrr.networks.network import Network
 from brrr.networks.predicting import planned_megakernel
 from brrr.roofline.device_model import model_of
+from brrr.roofline.lowering import spared
 
 N = 2**25
 LARGE, ROW = plain(N), plain(8, 64)
@@ -90,6 +92,17 @@ def test_where_nothing_is_spared_it_is_not_named(step: Callable[[Maker], None], 
     assert "rematerialisation" not in named(diagnosis(tmp_path, step))
 
 
+def test_what_the_gradients_of_a_norm_read_twice_is_spared_once() -> None:
+    """Of a dropout and a norm the mask: for the norm's input, computed again, the dropout's is read."""
+    size = (1024, 4096)
+    array, mask = 4.0 * 1024 * 4096, 1024.0 * 4096
+    dropout = OperatorCost("aten.native_dropout", 2e6, array, array + mask, "float32", (size,), "random")
+    norm = OperatorCost("aten.native_layer_norm", 8e6, array, array, "float32", (size,), "norm")
+    back = OperatorCost("aten.native_layer_norm_backward", 8e6, 4 * array, array, "float32", (size, size), "norm")
+    undropped = OperatorCost("aten.native_dropout_backward", 2e6, array + mask, array, "float32", (size, size))
+    assert spared([dropout, norm], [back, undropped]) == mask
+
+
 def test_dear_arithmetic_is_saved(tmp_path: Path) -> None:
     """Of many cosines the arithmetic done again takes longer than the bytes that it spares."""
 
@@ -153,7 +166,7 @@ def test_what_the_kernel_cannot_do_is_not_promised(case: str, tmp_path: Path) ->
     assert "persistent kernel" not in named(diagnosis(tmp_path, OTHERS[case]))
 
 
-def recurrent(made: Maker, mode: int = 1, first: bool = False) -> None:
+def recurrent(made: Maker, mode: int = 1, first: bool = False, both_ways: bool = False) -> None:
     """256 steps of 512 by cuDNN, four kernels a step, as the profiler describes the call."""
     x = plain(4, 256, 512) if first else plain(256, 4, 512)
     made.work("aten::_cudnn_rnn", x, us=2.0, host_us=6.0, blocks=16)
@@ -162,7 +175,7 @@ def recurrent(made: Maker, mode: int = 1, first: bool = False) -> None:
         "Input Strides": [list(x[1]), [[512, 1]] * 4, [], [], [2048, 512, 1], *[[]] * 11],
         "Input type": ["float", "TensorList", "Scalar", "", "float", "", *["Scalar"] * 8, "ScalarList", ""],
         "Concrete Inputs": [
-            "", "", "4", "", "", "", str(mode), "512", "0", "1", str(first), "0.", "False", "False", "[]", "",
+            "", "", "4", "", "", "", str(mode), "512", "0", "1", str(first), "0.", "False", str(both_ways), "[]", "",
         ],
     }  # fmt: skip
     operator = made.events[-3]
@@ -187,4 +200,5 @@ def test_a_recurrent_layer_is_one_launch(first: bool, tmp_path: Path) -> None:
 
 
 def test_a_cell_without_a_kernel_is_left_out(tmp_path: Path) -> None:
-    assert "persistent kernel" not in named(diagnosis(tmp_path, lambda made: recurrent(made, mode=3), steps=2))
+    for step in (lambda made: recurrent(made, mode=3), lambda made: recurrent(made, both_ways=True)):
+        assert "persistent kernel" not in named(diagnosis(tmp_path, step, steps=2))

@@ -286,7 +286,7 @@ def test_a_long_step_is_run_a_few_times_and_it_is_said(
     monkeypatch.setattr(live, "TRACE_S", 0.05)
     assert quick(step).steps == 1 and len(calls) <= 1 + live.REPEATS
     said = capsys.readouterr().err
-    assert "diagnose: a step takes 6" in said and f"some {live.REPEATS} times more" in said
+    assert "diagnose: a step takes" in said and f"some {live.REPEATS} times more" in said
     quick(torch.relu, torch.ones(8))
     assert not capsys.readouterr().err
 
