@@ -8,15 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from brrr.counting.cost import OperatorCost
-from brrr.diagnosis.trace_file import TRANSFERS, Event, Trace
 from brrr.diagnosis.work import cost_of
+from brrr.tracing.events import Event
+from brrr.tracing.spans import TRANSFERS
+from brrr.tracing.trace_file import Trace
 
 MODULE = "brrr_module: "
 """How the spans begin that a live diagnosis puts around each module's forward."""
 PASSING = ("view",)
 """Kinds without work of their own."""
+Phase = Literal["forward", "backward", "again"]
+ENGINE = "autograd::engine"
 LAYOUT = " (layout)"
 """How the name of a call ends that puts the channels of another one's images last, or back."""
 
@@ -25,7 +30,7 @@ LAYOUT = " (layout)"
 class Call:
     """One call of an operator: its cost, None where nobody knows; what the device (or the CPU) did for it.
 
-    again: whether a forward operator ran in the backward pass, which computes it a second time.
+    phase: "backward" of what autograd runs; "again" of a forward operator that it computes a second time.
     """
 
     operator: Event
@@ -33,7 +38,7 @@ class Call:
     module: str = ""
     work_ns: int = 0
     kernels: list[Event] = field(default_factory=list)
-    again: bool = False
+    phase: Phase = "forward"
 
     @property
     def name(self) -> str:
@@ -63,7 +68,7 @@ def calls_of(trace: Trace, start_ns: int, end_ns: int, gpu: bool) -> list[Call]:
         if event.sort == "runtime":
             owner = _owner(around)
             if owner is not None:
-                one = Call(*owner, again=computed_again(around))
+                one = Call(*owner, phase=_phase(around))
                 by_launch[event.correlation] = made.setdefault(id(owner[0]), one)
     for each in trace.events:
         if each.on_device and each.sort not in TRANSFERS and start_ns <= each.start_ns < end_ns:
@@ -97,7 +102,7 @@ def _by_own_time(host: Sequence[Event]) -> list[Call]:
             outer.work_ns -= length
             if _does_all_of(cost, outer.cost):
                 passing.add(id(outer.operator))
-        made[id(event)] = Call(event, cost, _module(around), length, again=computed_again(around))
+        made[id(event)] = Call(event, cost, _module(around), length, phase=_phase(around))
     return [call for key, call in made.items() if key not in passing and call.work_ns > 0]
 
 
@@ -127,10 +132,13 @@ def _owner(around: Sequence[Event]) -> tuple[Event, OperatorCost | None, str] | 
     return (operators[0], None, _module(around)) if operators else None
 
 
-def computed_again(around: Sequence[Event]) -> bool:
-    """Whether forward operators stand around an event in the backward pass, as checkpointing runs them again."""
-    back = next((at for at, each in enumerate(around) if each.name.startswith("autograd::engine")), len(around))
-    return any(each.name in FORWARD for each in around[back:])
+def _phase(around: Sequence[Event]) -> Phase:
+    """Of what stands around an event: autograd's engine, and forward operators in it, as checkpointing runs them."""
+    names = [each.name for each in around]
+    back = next((at for at, name in enumerate(names) if name.startswith(ENGINE)), None)
+    if back is None:
+        return "forward"
+    return "again" if any(name in FORWARD for name in names[back:]) else "backward"
 
 
 FORWARD = ("aten::linear", "aten::matmul", "aten::conv1d", "aten::conv2d", "aten::conv3d",

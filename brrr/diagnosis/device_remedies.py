@@ -3,88 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import groupby
 
 from brrr.core import units
-from brrr.counting.cost import ITEMSIZE, Cost, Form, OperatorCost
+from brrr.counting.cost import ITEMSIZE, OperatorCost
 from brrr.diagnosis.assess import Assessed, multiplies
 from brrr.diagnosis.calls import turns
 from brrr.diagnosis.evidence import Evidence, Remedy
-from brrr.diagnosis.trace_file import Event
-from brrr.roofline.lowering import fused
 from brrr.roofline.peaks import short
 from brrr.roofline.shapes import whole
+from brrr.tracing.events import Event
 
 SHORT_TYPES = ("bfloat16", "float16")
 """The first that the device has tensor cores for."""
 SECTOR = 32
 """Bytes that a GPU moves at least."""
-
-
-def fusing(found: Evidence) -> Remedy | None:
-    """Neighbours of a step become one kernel, which moves less; what is held up by something else is left out."""
-    if found.model is None:
-        return None
-    then_s = took_s = 0.0
-    a_step = max(1, -(-len(found.calls) // found.steps))
-    for first in range(0, len(found.calls), a_step):
-        moving = [each for each in found.calls[first : first + a_step] if each.limit in ("memory", "compute")]
-        for _, group in groupby(moving, key=lambda each: {(one.device, one.stream) for one in each.call.kernels}):
-            for part in _attention_apart(list(group)):
-                costs = [each.call.cost for each in part if each.call.cost is not None]
-                part_s, now_s = sum(each.work_s for each in part), found.predicted_s(costs)
-                took_s += part_s
-                if _is_attention(part):
-                    then_s += found.predicted_s([_attention(costs[0], costs[-1])])
-                elif 0.0 < now_s < math.inf:  # what is slower than predicted stays so
-                    fewer = found.predicted_s(fused(Cost(0.0, 0.0, operators=tuple(costs))))
-                    then_s += part_s * min(1.0, fewer / now_s)
-                else:
-                    then_s += part_s
-    if not then_s < took_s:
-        return None
-    share = units.percent(then_s / took_s)
-    why = f"Fused, the operators move less: their work is predicted to take {share} of the time."
-    return Remedy("fusion", found.faster(took_s - then_s), why)
-
-
-BETWEEN = 2
-"""So many kernels stand between the products of attention: a scale or a mask, and the softmax."""
-
-
-def _attention_apart(calls: list[Assessed]) -> Iterator[list[Assessed]]:
-    """Runs of calls, with each attention by hand (a product, a softmax, a product) as a run of its own."""
-    begun = at = 0
-    while at < len(calls):
-        length = next((n for n in range(3, BETWEEN + 3) if _is_attention(calls[at : at + n])), 0)
-        if length:
-            yield from ([calls[begun:at], calls[at : at + length]] if at > begun else [calls[at : at + length]])
-            begun = at = at + length
-        else:
-            at += 1
-    if calls[begun:]:
-        yield calls[begun:]
-
-
-def _is_attention(calls: Sequence[Assessed]) -> bool:
-    first, last = calls[0].call.cost, calls[-1].call.cost
-    between = calls[1:-1]
-    if not (multiplies(first) and multiplies(last)) or any(multiplies(each.call.cost) for each in between):
-        return False
-    return any("softmax" in each.call.name for each in between)
-
-
-def _attention(scores: OperatorCost, out: OperatorCost) -> OperatorCost:
-    """One kernel for the scores of queries and keys, their softmax, and its product with the values."""
-    products = (*scores.matmuls, *out.matmuls)
-    last = products[-1]
-    values = float(last.batch * last.k * last.n * ITEMSIZE.get(out.dtype, 4))
-    return OperatorCost(
-        "attention", (scores.flop or 0.0) + (out.flop or 0.0), scores.read_bytes + values, out.written_bytes, out.dtype,
-        out.shapes, "attention", products, Form("all", last.batch * last.m, last.n),
-    )  # fmt: skip
 
 
 def precision(found: Evidence) -> Remedy | None:
@@ -192,16 +126,9 @@ def _waste(event: Event) -> float:
     ]  # fmt: skip
     if not tensors:
         return 1.0
-    size, stride = max(tensors, key=lambda each: _count_of(each[0]))
+    size, stride = max(tensors, key=lambda each: math.prod(each[0]))
     apart = min((step for step, length in zip(stride, size, strict=True) if length > 1 and step > 0), default=1)
     return float(min(apart, SECTOR // 4))
-
-
-def _count_of(size: Sequence[int]) -> int:
-    found = 1
-    for each in size:
-        found *= each
-    return found
 
 
 def channels(found: Evidence) -> Remedy | None:

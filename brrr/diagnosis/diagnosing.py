@@ -8,6 +8,7 @@ True
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -33,19 +34,23 @@ from brrr.diagnosis.calls import calls_of
 from brrr.diagnosis.evidence import Evidence
 from brrr.diagnosis.remedies import remedies
 from brrr.diagnosis.report import Diagnosis
-from brrr.diagnosis.split import Split, split, window
+from brrr.diagnosis.split import Split, common, split, window
 from brrr.diagnosis.timeline import timeline_of
-from brrr.diagnosis.trace_file import Trace, TraceFileError, read_trace
 from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.device_model import DeviceModel, Where
 from brrr.roofline.peaks import short
 from brrr.roofline.terms import MATRIX_DTYPES
+from brrr.tracing.kineto import LOOP
+from brrr.tracing.spans import length, union
+from brrr.tracing.trace_file import Trace, TraceFileError, read_trace
 
 if TYPE_CHECKING:
     from brrr.diagnosis.live import Run
 
 NO_SHAPES = "the trace tells no sizes of inputs: record it with profile(record_shapes=True), and FLOP and bytes count"
 UNMARKED = "it counts as one step: call step() of the profiler in the loop, and each step is marked"
+QUEUED = 0.05
+"""From this share of the steps on it is told that work of earlier ones is done in them."""
 PROFILED = "times of the host are those under the profiler, which slows it: the overhead is an upper limit"
 
 
@@ -68,6 +73,8 @@ def diagnose(
     The step is run some hundred times. Parameters, buffers, gradients, modes, the states of optimisers and of the
     random numbers are put back, wherever they can be found: in `fn`, its arguments and what it closes over.
 
+    A keyword that the function has too is refused: give it by functools.partial.
+
     Raises ArgumentError for arguments that cannot be used, and where no operator of torch runs; UnavailableError where
     the profiler is in use. What the function itself raises is raised.
     """
@@ -75,6 +82,7 @@ def diagnose(
 
     if device not in (None, "cuda", "cpu"):
         raise ArgumentError("diagnose", "device", device, '"cuda", "cpu", or None for where it works')
+    _refuse_shared(fn, backward=backward, try_remedies=try_remedies, device=device, peaks=peaks, budget_s=budget_s)
     step = live.step_of(fn, args, kwargs, backward)
     where = device or live.device_of(step, (fn, args, kwargs))
     run = live.run(step, (fn, args, kwargs), where, budget_s)
@@ -83,7 +91,7 @@ def diagnose(
     if not found.operators:
         raise ArgumentError("diagnose", "fn", fn, "a function that calls torch: no operator ran in it")
     name, today = name_here(where), date.today().isoformat()
-    seen = timeline_of(run.trace, (*window(run.trace, live.LOOP)[:2], run.steps), run.step_s, name, today)
+    seen = timeline_of(run.trace, (*window(run.trace, LOOP)[:2], run.steps), run.step_s, name, today)
     found = replace(found, device=name, date=today, timeline=seen)
     if try_remedies:
         from brrr.diagnosis.trying import tried
@@ -92,14 +100,26 @@ def diagnose(
     return found
 
 
+def _refuse_shared(fn: Any, **options: Any) -> None:
+    """ArgumentError where an option that was given is a keyword of the function's too, which it would never reach."""
+    try:
+        theirs = inspect.signature(getattr(fn, "forward", fn)).parameters
+    except (TypeError, ValueError):  # one that is not written in Python, or not callable
+        return
+    own, settled = inspect.signature(diagnose).parameters, getattr(fn, "keywords", {})
+    for name, value in options.items():
+        if name in theirs and name not in settled and value != own[name].default:
+            hint = f"Give the function its own: diagnose(functools.partial(fn, {name}=...), ...), or a lambda."
+            raise ArgumentError("diagnose", name, value, "a keyword that the function does not have too", hint)
+
+
 def of_run(run: Run, model: DeviceModel | None, gpu: bool) -> Diagnosis:
     """What a run's times and trace say."""
-    from brrr.diagnosis.live import LOOP
-
     start, end, _ = window(run.trace, LOOP)
     wall_s = run.step_s * run.steps
-    whole = without_profiler(split(run.trace, start, end), wall_s, run.host_s * run.steps, gpu)
-    found = _diagnosed(run.trace, (start, end), run.steps, whole, model, gpu, run.flags)
+    traced = split(run.trace, start, end)
+    whole = without_profiler(traced, wall_s, run.host_s * run.steps, gpu)
+    found = _diagnosed(run.trace, (start, end), run.steps, traced, whole, model, gpu, run.flags)
     slower = run.traced_s / wall_s
     notes = (*found.notes, f"under the profiler a step took {units.ratio(slower)} as long, which is taken out")
     return replace(found, source="live", distortion=slower, notes=notes)
@@ -124,8 +144,9 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     start, end, steps = window(trace)
     if end <= start:
         raise TraceFileError(f"{path}: all that it holds took no time")
-    found = _diagnosed(trace, (start, end), steps, split(trace, start, end), model, gpu, {})
-    said = [PROFILED, *several, *([UNMARKED] if steps == 1 else [])]
+    traced = split(trace, start, end)
+    found = _diagnosed(trace, (start, end), steps, traced, traced, model, gpu, {})
+    said = [PROFILED, *_queued(trace, start, end), *several, *([UNMARKED] if steps == 1 else [])]
     if model is None:
         said.append(f"no figures of {name or 'its device'} are known here: name one with device=, such as 'h200'")
     if not any(each.inputs is not None for each in trace.events if each.sort == "operator"):
@@ -133,6 +154,16 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     name = name or ("a GPU that the trace does not name" if gpu else "a CPU")
     seen = timeline_of(trace, (start, end, steps), found.step_s, name, "")
     return replace(found, device=name, source=str(path), notes=(*found.notes, *said), timeline=seen)
+
+
+def _queued(trace: Trace, start: int, end: int) -> list[str]:
+    """A note where the device does in the steps what was issued before them."""
+    before = {each.correlation for each in trace.events if each.sort == "runtime" and each.start_ns < start}
+    queued = [each.interval for each in trace.events if each.on_device and each.correlation in before]
+    share = length(common(union(queued), [(start, end)])) / (end - start)
+    if share < QUEUED:
+        return []
+    return [f"in {units.percent(share)} of it the device does what was issued before the first step: mark more steps"]
 
 
 def _of_one_device(trace: Trace) -> tuple[Trace, list[str]]:
@@ -163,8 +194,7 @@ def without_profiler(found: Split, wall_s: float, host_s: float, gpu: bool = Tru
     fits = gpu and working_s < wall_s < found.wall_s and idle_s > 0
     work = 1.0 if fits else wall_s / (found.wall_s or 1.0)
     rest = (wall_s - working_s) / idle_s if fits else work
-    issuing_s = sum(seconds for cause, seconds in found.host_s.items() if cause != "synchronisation")
-    host = min(1.0, host_s / issuing_s) if issuing_s else 1.0
+    host = min(1.0, host_s / found.issuing_s) if found.issuing_s else 1.0
     return Split(
         wall_s, found.busy_s * work, found.transfer_s * work,
         {cause: seconds * rest for cause, seconds in found.idle_s.items()},
@@ -172,9 +202,8 @@ def without_profiler(found: Split, wall_s: float, host_s: float, gpu: bool = Tru
     )  # fmt: skip
 
 
-def without_dispatching(found: Split, work_s: float, trace: Trace, stretch: tuple[int, int]) -> Split:
-    """On a CPU: what operators spend around the work itself is the dispatcher's; `work_s` as the trace has it."""
-    traced_s = split(trace, *stretch).busy_s
+def without_dispatching(found: Split, work_s: float, traced_s: float) -> Split:
+    """On a CPU: of the operators' time, what is spent around the work itself is the dispatcher's; both as traced."""
     share = min(1.0, work_s / traced_s) if traced_s else 0.0
     rest_s = found.busy_s * (1 - share)
     idle = {**found.idle_s, **({"dispatcher": found.idle_s.get("dispatcher", 0.0) + rest_s} if rest_s else {})}
@@ -182,17 +211,17 @@ def without_dispatching(found: Split, work_s: float, trace: Trace, stretch: tupl
 
 
 def _diagnosed(
-    trace: Trace, stretch: tuple[int, int], steps: int, whole: Split, model: DeviceModel | None, gpu: bool,
-    flags: Mapping[str, float],
+    trace: Trace, stretch: tuple[int, int], steps: int, traced: Split, whole: Split, model: DeviceModel | None,
+    gpu: bool, flags: Mapping[str, float],
 ) -> Diagnosis:  # fmt: skip
-    """The analysis that a live run and a saved trace share."""
+    """The analysis that a live run and a saved trace share; `whole` is the split `traced` without the profiler."""
     calls = assess(calls_of(trace, *stretch, gpu), model)
-    whole = whole if gpu else without_dispatching(whole, sum(each.work_s for each in calls), trace, stretch)
-    parts = shares(whole, calls)
     taken_s = sum(each.work_s for each in calls)
+    whole = whole if gpu else without_dispatching(whole, taken_s, traced.busy_s)
+    parts = shares(whole, calls)
     scale = whole.busy_s / taken_s if not gpu and taken_s else 1.0  # a CPU's operators take longer under the profiler
     regime: Regime = "unknown" if trace.problems else regime_of(parts, steps, model)
-    evidence = Evidence(trace, *stretch, steps, whole, parts, calls, model, gpu, flags)
+    evidence = Evidence(trace, *stretch, steps, traced, whole, parts, calls, model, gpu, flags)
     helps = () if trace.problems else tuple(remedies(evidence))
     return Diagnosis(
         device="", source="", steps=steps, step_s=whole.wall_s / steps, regime=regime, evidence=_said(regime, evidence),
@@ -200,7 +229,7 @@ def _diagnosed(
         remedies=helps,
         peaks=(model.peaks or find_hardware(model.device)) if model is not None else None,
         peak_share=_peak_share(calls, whole.wall_s, model),
-        model_share=_peak_share([each for each in calls if not each.call.again], whole.wall_s, model),
+        model_share=_peak_share([each for each in calls if each.call.phase != "again"], whole.wall_s, model),
         problems=trace.problems,
         notes=(f"the roofline's figures are those of {model.device}, {model.origin}",) if model is not None else (),
     )  # fmt: skip

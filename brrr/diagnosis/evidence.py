@@ -13,11 +13,12 @@ from brrr.core.errors import BrrrError
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.assess import Assessed, Shares
 from brrr.diagnosis.calls import nested
-from brrr.diagnosis.split import Split, common, split
-from brrr.diagnosis.trace_file import Event, Trace
+from brrr.diagnosis.split import Split, common
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.terms import operator_time
+from brrr.tracing.events import Event
 from brrr.tracing.spans import union
+from brrr.tracing.trace_file import Trace
 
 WORTH = 1.1
 """A remedy that is predicted to gain less is not named."""
@@ -39,15 +40,16 @@ class Remedy:
 class Evidence:
     """What a diagnosis knows: the trace's stretch, its split, the calls, the device's figures, and flags that were set.
 
-    steps: how often the program's step is in the stretch. flags, of a live run: "launch blocking"; "asleep_s", seconds
-    in which the host did nothing; "recompiled", the share of it that was spent on compiling; "mended_s", seconds of
-    a step without that, or without anomaly detection.
+    steps: how often the program's step is in the stretch. traced: the split under the profiler. flags, of a live run:
+    "launch blocking"; "asleep_s", seconds in which the host did nothing; "recompiled", the share of it that was spent
+    on compiling; "mended_s", seconds of a step without that, or without anomaly detection.
     """
 
     trace: Trace
     start_ns: int
     end_ns: int
     steps: int
+    traced: Split
     split: Split
     shares: Shares
     calls: Sequence[Assessed]
@@ -69,15 +71,13 @@ class Evidence:
     @property
     def host_s(self) -> float:
         """Seconds in which the host did something else than wait for the device."""
-        return sum(seconds for cause, seconds in self.split.host_s.items() if cause != "synchronisation")
+        return self.split.issuing_s
 
     @cached_property
     def _host_events(self) -> tuple[list[int], float]:
         """The starts of the host's events, and the seconds that recording each of them has cost."""
         starts = [each.start_ns for each in self.events if not each.on_device]
-        traced = split(self.trace, self.start_ns, self.end_ns).host_s
-        traced_s = sum(seconds for cause, seconds in traced.items() if cause != "synchronisation")
-        return starts, max(0.0, traced_s - self.host_s) / max(1, len(starts))
+        return starts, max(0.0, self.traced.issuing_s - self.split.issuing_s) / max(1, len(starts))
 
     def unprofiled_s(self, start_ns: int, end_ns: int) -> float:
         """Seconds of the host's between two times of the trace, without what recording its events has cost."""
@@ -90,6 +90,12 @@ class Evidence:
     def events(self) -> list[Event]:
         """Those of the stretch."""
         return [each for each in self.trace.events if self.start_ns <= each.start_ns < self.end_ns]
+
+    @cached_property
+    def by_step(self) -> list[Sequence[Assessed]]:
+        """The calls of each step."""
+        length = max(1, -(-len(self.calls) // self.steps))
+        return [self.calls[first : first + length] for first in range(0, len(self.calls), length)]
 
     @cached_property
     def callers(self) -> list[tuple[Event, Event]]:

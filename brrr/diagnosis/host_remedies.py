@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
 from brrr.core import units
 from brrr.diagnosis.assess import Assessed, as_graph_s, multiplies
 from brrr.diagnosis.evidence import Evidence, Remedy
 from brrr.diagnosis.split import common
-from brrr.diagnosis.trace_file import TRANSFERS, Event
-from brrr.tracing.spans import union
+from brrr.tracing.events import Event
+from brrr.tracing.spans import TRANSFERS, union
 
 PINNED_BYTES_PER_S = 2.5e10
 """Copies of pinned memory, where no datasheet tells the link: of the order of PCIe 4."""
@@ -27,6 +27,8 @@ START_NS = 1_000_000
 PAGEABLE = "Pageable"
 BATCH_BYTES = 1e6
 """From so many bytes a step on, pageable copies are taken for batches."""
+PICKS = ("aten::select", "aten::slice", "aten::unbind")
+"""Slices, which a loop over what could be one call takes about as often."""
 MANY = 16
 """From so many equal small calls a step on, a loop over what could be one call is suspected."""
 
@@ -150,7 +152,8 @@ def looping(found: Evidence) -> Remedy | None:
     if not alike:
         return None
     (name, _), count = alike.most_common(1)[0]
-    if count < MANY * found.steps or not _picks(found, count):
+    picked = sum(each.name in PICKS for each in found.events)
+    if count < MANY * found.steps or picked < 0.5 * count:
         return None
     per = count / found.steps
     alike_s = sum(each.work_s for each in products if each.call.name == name and each.limit in ("latency", "unknown"))
@@ -158,11 +161,6 @@ def looping(found: Evidence) -> Remedy | None:
     saved_s = (1 - 1 / per) * (idle_s + min(alike_s, found.split.busy_s))
     why = f"{name} is called {per:.3g} times a step with equal sizes, on one slice after another."
     return Remedy("batched", found.wall_s / max(found.wall_s - saved_s, found.wall_s / per), why)
-
-
-def _picks(found: Evidence, count: int) -> bool:
-    """Whether slices are taken about as often."""
-    return _count(found, lambda each: each.name in ("aten::select", "aten::slice", "aten::unbind")) >= 0.5 * count
 
 
 # ---- copies between host and device ----------------------------------------------------------------------------------
@@ -181,11 +179,6 @@ def pinning(found: Evidence) -> Remedy | None:
     return Remedy("pinned memory", found.wall_s / (found.wall_s - saved_s), why)
 
 
-def _pageable(found: Evidence) -> int:
-    """Bytes copied to the device from pageable memory."""
-    return sum(each.nbytes for each in found.events if each.sort == "copy in" and PAGEABLE in each.name)
-
-
 def _link(found: Evidence) -> float:
     from brrr.gpu.datasheet import find_hardware
 
@@ -198,7 +191,9 @@ def _link(found: Evidence) -> float:
 def keeping(found: Evidence) -> Remedy | None:
     """Without the copies, and without what the host does for them; in the time before them it makes what it copies."""
     loads = found.split.host_s.get("data loading") or "asleep_s" in found.flags
-    if len(found.feeding) < found.steps or loads or _pageable(found) > BATCH_BYTES * found.steps:
+    copies = [each for each in found.events if each.sort == "copy in"]
+    pageable = sum(each.nbytes for each in copies if PAGEABLE in each.name)
+    if len(found.feeding) < found.steps or loads or pageable > BATCH_BYTES * found.steps:
         return None  # pageable batches from the host are new ones, as it seems
     host = [each for each in found.events if each.sort in ("operator", "runtime") and each.name != "aten::empty"]
     ends = list(accumulate((each.end_ns for each in host), max))
@@ -208,7 +203,7 @@ def keeping(found: Evidence) -> Remedy | None:
         made_ns = ends[before] if before >= 0 else each.start_ns
         saved_s += found.unprofiled_s(min(made_ns, each.start_ns), each.end_ns)
     left_s = max(found.host_s - saved_s, found.split.busy_s)
-    nbytes = sum(each.nbytes for each in found.events if each.sort == "copy in") / found.steps
+    nbytes = sum(each.nbytes for each in copies) / found.steps
     why = f"The host copies {units.nbytes(nbytes)} to the device in each step: what does not change can stay there."
     return Remedy("keep on device", found.wall_s / min(left_s, found.wall_s - found.split.transfer_s), why)
 
@@ -219,7 +214,3 @@ def _inside(found: Evidence, spans: Sequence[Event]) -> list[Assessed]:
         each for each in found.calls
         if any(span.start_ns <= each.call.operator.start_ns < span.end_ns for span in spans)
     ]  # fmt: skip
-
-
-def _count(found: Evidence, test: Callable[[Event], bool]) -> int:
-    return sum(map(test, found.events))

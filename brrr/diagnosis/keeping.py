@@ -99,8 +99,21 @@ def _module_back(module: nn.Module) -> Callable[[], None]:
 
 
 def _state_back(each: Any) -> Callable[[], None]:
+    """Puts a state back; that of an optimiser into the very tensors that held it, which others may know."""
     state = copy.deepcopy(each.state_dict())
-    return lambda: each.load_state_dict(state)
+    by_parameter = each.state.items() if isinstance(each, torch.optim.Optimizer) else ()
+    held = [(parameter, dict(values)) for parameter, values in by_parameter]
+
+    def back() -> None:
+        each.load_state_dict(state)
+        for parameter, values in held:
+            for name, tensor in values.items():
+                loaded = each.state[parameter].get(name)
+                alike = isinstance(tensor, torch.Tensor) and isinstance(loaded, torch.Tensor)
+                if alike and (loaded.shape, loaded.dtype) == (tensor.shape, tensor.dtype):
+                    each.state[parameter][name] = tensor.copy_(loaded)
+
+    return back
 
 
 def _place(tensors: Iterable[torch.Tensor]) -> str | None:

@@ -21,17 +21,21 @@ import torch
 from torch import nn
 from torch.utils import _pytree
 
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core import units
+from brrr.core.errors import ArgumentError
 from brrr.diagnosis.calls import MODULE
 from brrr.diagnosis.keeping import found_in, kept_as_it_was
-from brrr.diagnosis.trace_file import Trace, read_trace
 from brrr.gpu import GPU, gpu_in_use
 from brrr.timing import measure
-from brrr.timing.activity import SETTLE_S, detaching_cupti
-from brrr.tracing.recording import without_chatter
+from brrr.tracing.kineto import LOOP
+from brrr.tracing.recording import session
+from brrr.tracing.trace_file import Trace, read_trace
 
-LOOP = "brrr_loop"
 TRACE_S, MOST_STEPS, FEWEST_STEPS = 0.3, 20, 3
+REPEATS = 7
+"""How often a long step is run after the first time."""
+LONG_S = 1.0
+"""A step that takes longer is traced once, and it is said how long that takes."""
 WARM = 5
 """Calls until a compiled function must have settled."""
 CHECKED = "aten::_is_any_true"
@@ -99,17 +103,21 @@ def _made_on_gpu() -> int:
 def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s: float) -> Run:
     """Measure and trace a step; `around` is what may hold modules and optimisers whose state is put back."""
     with kept_as_it_was(around) as modules:
-        compiled = _warm(step, device)
+        compiled, once_s = _warm(step, device)
+        if once_s > LONG_S:
+            said = f"a step takes {units.seconds(once_s)} and is run some {REPEATS} times more"
+            print(f"diagnose: {said}: about {units.seconds(REPEATS * once_s, 2)}", file=sys.stderr)
         measured = measure(step, device="cuda" if device == GPU else "cpu", budget_s=budget_s)
         estimate = measured.period_s or measured.latency_s or measured.host_s
         assert estimate is not None
         step_s = estimate.median
         host_s = measured.host_s.median if measured.host_s is not None else step_s
-        steps = max(FEWEST_STEPS, min(MOST_STEPS, int(TRACE_S / step_s)))
+        fewest = 1 if step_s > LONG_S else FEWEST_STEPS
+        steps = max(fewest, min(MOST_STEPS, int(TRACE_S / step_s)))
         flags = _flags(step, steps, device)
         with named(modules):
             trace, traced_s = _traced(step, steps, device)
-        if _compiled_s() > compiled and (again := _recompiling(step, FEWEST_STEPS, device)):
+        if _compiled_s() > compiled and (again := _recompiling(step, fewest, device)):
             flags["recompiled"] = again
             with torch.compiler.set_stance("eager_on_recompile"):
                 flags["mended_s"] = _taken_s(step, steps, device)
@@ -150,34 +158,41 @@ def _flags(step: Callable[[], Any], steps: int, device: str) -> dict[str, float]
     if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
         found["launch blocking"] = 1.0
     _wait(device)
-    began, computed = time.perf_counter(), time.process_time() + _held_up_s()
+    began, computed, before = time.perf_counter(), time.process_time(), _held_up_s()
     for _ in range(steps):
         step()
-    asleep_s = time.perf_counter() - began - (time.process_time() + _held_up_s() - computed)
+    held_up_s = max(seconds - before.get(thread, 0.0) for thread, seconds in [("", 0.0), *_held_up_s().items()])
+    asleep_s = time.perf_counter() - began - (time.process_time() - computed) - held_up_s
     _wait(device)
     if asleep_s > ASLEEP * (time.perf_counter() - began):
         found["asleep_s"] = asleep_s
     return found
 
 
-def _warm(step: Callable[[], Any], device: str) -> float:
-    """Run the step until nothing more is compiled, a few times at most; the seconds spent on compiling so far."""
+def _warm(step: Callable[[], Any], device: str) -> tuple[float, float]:
+    """Run the step until nothing more is compiled, a few times at most.
+
+    The seconds spent on compiling so far, and those of the last step.
+    """
     for _ in range(WARM):
-        before = _compiled_s()
+        before, began = _compiled_s(), time.perf_counter()
         step()
         _wait(device)
         if _compiled_s() == before:
             break
-    return _compiled_s()
+    return _compiled_s(), time.perf_counter() - began
 
 
-def _held_up_s() -> float:
-    """Seconds that this process's threads were ready to run and others had the processor; 0 where nobody tells."""
-    waited_ns = 0
+def _held_up_s() -> dict[str, float]:
+    """Seconds that each thread was ready to run and others had the processor; none where nobody tells.
+
+    Threads wait side by side: the sum of their times is no part of the whole, the longest is.
+    """
+    found = {}
     for path in Path("/proc/self/task").glob("*/schedstat"):
         with suppress(OSError, ValueError, IndexError):  # a thread may have ended
-            waited_ns += int(path.read_text(encoding="ascii").split()[1])
-    return waited_ns / 1e9
+            found[path.parent.name] = int(path.read_text(encoding="ascii").split()[1]) / 1e9
+    return found
 
 
 def _compiled_s() -> float:
@@ -202,35 +217,21 @@ def _wait(device: str) -> None:
 
 def _traced(step: Callable[[], Any], steps: int, device: str) -> tuple[Trace, float]:
     """A few steps under the profiler with their inputs' sizes, and the seconds that they took there."""
-    from torch.profiler import ProfilerActivity, profile, record_function
+    from torch.profiler import record_function
 
-    if torch._C._autograd._profiler_enabled():
-        raise UnavailableError(
-            "diagnose: another session of torch's profiler is running in this process, and only one can. "
-            "Leave its `with` block (or call its stop()), then diagnose again."
-        )
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == GPU else [])]
-    session = profile(activities=activities, record_shapes=True)
-    with detaching_cupti(), tempfile.TemporaryDirectory() as folder:
-        with without_chatter():
-            session.start()
-        try:
-            step()  # the profiler's own first step is slow
-            _wait(device)
+    with tempfile.TemporaryDirectory() as folder:
+        with session("diagnose", device == GPU, record_shapes=True) as made:
+            if steps > 1:  # the profiler's own first step is slow; of a long one that is little
+                step()
+                _wait(device)
             began = time.perf_counter()
             with record_function(LOOP):
                 for _ in range(steps):
                     step()
                 _wait(device)
             taken_s = time.perf_counter() - began
-        finally:
-            with without_chatter():
-                session.stop()
-            if device == GPU:
-                torch.cuda.synchronize()  # CUPTI leaves at the next call into CUDA, on a thread of its own
-                time.sleep(SETTLE_S)
         path = Path(folder) / "trace.json"
-        session.export_chrome_trace(str(path))
+        made.export_chrome_trace(str(path))
         return read_trace(path), taken_s
 
 

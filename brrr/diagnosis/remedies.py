@@ -6,8 +6,9 @@ that what is saved on the one does not count where the other takes as long.
 
 from __future__ import annotations
 
-from brrr.diagnosis.device_remedies import channels, fusing, halving, multiplying, padding, precision, strided
+from brrr.diagnosis.device_remedies import channels, halving, multiplying, padding, precision, strided
 from brrr.diagnosis.evidence import WORTH, Evidence, Remedy
+from brrr.diagnosis.fusion import fusing
 from brrr.diagnosis.host_remedies import (
     allocating,
     batch,
@@ -21,10 +22,12 @@ from brrr.diagnosis.host_remedies import (
     pinning,
     waiting,
 )  # fmt: skip
+from brrr.diagnosis.persistent import persistent
 
 FIRST = (compiling, debugging)
 FAULTS = (loading, waiting, allocating, pinning, keeping, optimiser, looping, padding, strided, channels)
 GENERAL = (precision, multiplying, fusing, halving, graph)
+REWRITES = (persistent,)
 LAST = (batch,)
 ALWAYS = (waiting, debugging)
 """Named however little they gain: no CUDA Graph can hold a step that waits, and checks hide what else there is."""
@@ -33,11 +36,11 @@ ALWAYS = (waiting, debugging)
 def remedies(found: Evidence) -> list[Remedy]:
     """Those that are predicted to gain a tenth, and `ALWAYS`, in each group by their gain.
 
-    First what leaves no other figure its meaning, then faults, with which nothing is lost, then what has its price, and
-    last a larger batch, which is another computation.
+    First what leaves no other figure its meaning, then faults, with which nothing is lost, then what has its price, a
+    kernel of one's own, and last a larger batch, which is another computation.
     """
     made = []
-    for looks in (FIRST, FAULTS, GENERAL, LAST):
+    for looks in (FIRST, FAULTS, GENERAL, REWRITES, LAST):
         group = [(look, each) for look in looks if (each := look(found)) is not None]
         kept = [each for look, each in group if each.gain >= WORTH or look in ALWAYS]
         made += sorted(kept, key=lambda each: -each.gain)

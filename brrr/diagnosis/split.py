@@ -1,6 +1,7 @@
 """Where the time between two moments of a trace went: what the device did, and why it did nothing.
 
->>> from brrr.diagnosis.trace_file import Event, Trace
+>>> from brrr.tracing.events import Event
+>>> from brrr.tracing.trace_file import Trace
 >>> launch = Event("cudaLaunchKernel", "runtime", 0, 4000, correlation=1)
 >>> kernel = Event("gemm", "kernel", 4000, 10000, correlation=1)
 >>> found = split(Trace((launch, kernel), {}), 0, 10000)
@@ -13,14 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from brrr.diagnosis.trace_file import TRANSFERS, Event, Trace
-from brrr.tracing.spans import Interval, gaps, length, union
+from brrr.tracing.events import Event
+from brrr.tracing.spans import TRANSFERS, Interval, gaps, length, union
+from brrr.tracing.trace_file import Trace
 
 CAUSES = ("data loading", "transfer", "synchronisation", "allocation", "launch", "dispatcher", "Python")
 """Why a device is idle, by what the host does meanwhile: the first of these that it does."""
 LOADING = ("enumerate(DataLoader)", "DataLoader")
 ALLOCATING = ("Malloc", "Free", "HostAlloc", "HostRegister", "MemPool", "MemGetInfo")
 WAITING = ("Synchronize",)
+GAP = 0.1
+"""What may lie between two steps, as a share of the first, for them to follow each other."""
 
 
 @dataclass(frozen=True)
@@ -39,28 +43,43 @@ class Split:
     host_s: Mapping[str, float]
 
     @property
-    def overhead_s(self) -> float:
-        """All time in which no kernel ran."""
-        return self.transfer_s + sum(self.idle_s.values())
+    def issuing_s(self) -> float:
+        """Seconds in which the host did something else than wait for the device."""
+        return sum(seconds for cause, seconds in self.host_s.items() if cause != "synchronisation")
 
 
 def window(trace: Trace, marked: str = "ProfilerStep#") -> tuple[int, int, int]:
     """Start and end in nanoseconds, and the number of steps: those marked by the profiler, with what they issued.
 
+    Of steps with gaps between them, in which a program does something else, the longest row without one.
+
     Without marks it is one step, from the first launch of work for the device to the end of the last: what a program
     does before and behind that, as loading, is no part of it. On a CPU it is all.
     """
-    steps = [each for each in trace.events if each.sort == "annotation" and each.name.startswith(marked)]
+    marks = [each for each in trace.events if each.sort == "annotation" and each.name.startswith(marked)]
+    steps = max(_rows(marks), key=len, default=[])
     work = {each.correlation: each.end_ns for each in trace.events if each.on_device and each.correlation}
     launches = [each for each in trace.events if each.sort == "runtime" and each.correlation in work]
     if steps:  # the host may be ahead: what it issued in the steps belongs to them
         start, end = min(each.start_ns for each in steps), max(each.end_ns for each in steps)
         issued = [work[each.correlation] for each in launches if start <= each.start_ns < end]
         return start, max([end, *issued]), len({each.name for each in steps})
-    inside = launches or [each for each in trace.events if each.sort != "profiler"] or list(trace.events)
+    inside = launches or [each for each in trace.events if each.sort != "other"] or list(trace.events)
     first, last = min(each.start_ns for each in inside), max(each.end_ns for each in inside)
     around = [each for each in trace.events if each.sort == "operator" and each.start_ns <= first < each.end_ns]
     return min([first, *(each.start_ns for each in around)]), max([last, *work.values()]), 1
+
+
+def _rows(steps: Iterable[Event]) -> list[list[Event]]:
+    """Steps one behind the other, cut where more than a tenth of a step lies between two."""
+    rows: list[list[Event]] = []
+    for each in steps:
+        before = rows[-1][-1] if rows else None
+        if before is not None and each.start_ns - before.end_ns <= GAP * (before.end_ns - before.start_ns):
+            rows[-1].append(each)
+        else:
+            rows.append([each])
+    return rows
 
 
 def split(trace: Trace, start_ns: int, end_ns: int) -> Split:

@@ -137,7 +137,7 @@ def _contiguous(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) ->
 
 
 _APPLY: Mapping[str, Callable[..., Any]] = {
-    "fusion": _compiled, "cuda graph": _captured, "tensor cores": _short, "lower precision": _short,
-    "channels last": _channels_last, "contiguous": _contiguous,
+    "fusion": _compiled, "rematerialisation": _compiled, "cuda graph": _captured, "contiguous": _contiguous,
+    "channels last": _channels_last, "tensor cores": _short, "lower precision": _short,
 }  # fmt: skip
 """How a remedy is applied, by its name; the others need the program's author."""

@@ -1,6 +1,6 @@
 """What an operator of a trace costs: it is called again on tensors of which only the description exists.
 
->>> from brrr.diagnosis.trace_file import Inputs
+>>> from brrr.tracing.events import Inputs
 >>> called = Inputs(((2, 3), (3, 4)), ((3, 1), (4, 1)), ("float", "float"), ("", ""))
 >>> found = cost_of("aten::mm", called)
 >>> found.flop, found.bytes
@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from brrr.counting.cost import ITEMSIZE, OperatorCost
-from brrr.diagnosis.trace_file import Inputs
+from brrr.tracing.events import Inputs
 
 TYPES: Mapping[str, str] = {
     "float": "float32", "double": "float64", "c10::Half": "float16", "c10::BFloat16": "bfloat16",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from brrr.counting.cost import Cost
 from brrr.networks.network import Network
-from brrr.roofline.device_model import Where
+from brrr.roofline.device_model import DeviceModel, Where
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.prediction import How, Prediction
 from brrr.strassen.accuracy import PLAIN
@@ -162,6 +162,23 @@ def megakernel_period(network: Network, where: Where) -> tuple[float, bool]:
     work = predict(whole, device=where, dtype="tf32" if network.tf32 else network.dtype)
     floor_s = max(work.memory_s, work.compute_s)
     return MEGAKERNEL_S + max(network.layers * MEGAKERNEL_LAYER_S, MEGAKERNEL_SLOWER * floor_s), True
+
+
+def planned_megakernel(network: Network, model: DeviceModel) -> tuple[float, bool]:
+    """The same for a device that need not be here: by the plans of an H200 where it has as many multiprocessors.
+
+    >>> from brrr.roofline.device_model import model_of
+    >>> period_s, assumed = planned_megakernel(Network(8, 16, 256), model_of("h200"))
+    >>> 4e-6 < period_s < 8e-6, assumed
+    (True, False)
+    """
+    from brrr.kernels.megakernel import device, plan
+
+    shape = plan.Network(network.layers, network.batch, network.hidden)
+    made = device.plan(shape, plan.H200) if model.sm_count == plan.H200.active_clusters[1] else None
+    if made is None:
+        return megakernel_period(network, model.peaks or model.device)
+    return max(MEGAKERNEL_S, device.predicted_s(made, shape, plan.H200)), False
 
 
 def _own_prediction(network: Network) -> float | None:

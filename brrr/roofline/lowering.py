@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from math import prod
 
 from brrr.counting.cost import ITEMSIZE, Cost, Form, OperatorCost
 
@@ -101,26 +102,30 @@ def fused(cost: Cost) -> tuple[OperatorCost, ...]:
     >>> [(kernel.name, kernel.bytes) for kernel in fused(Cost(2e6, 8e6, 16e6, operators=(cos, cos)))]
     [('fused(aten.cos, aten.cos)', 8000000.0)]
     """
-    groups = _groups([each for each in cost.operators if each.kind != "view"])
-    return tuple(group[0] if len(group) == 1 else _merged(group) for group in groups)
+    return tuple(merged(group) for group in chains(cost.operators))
 
 
-def _groups(operators: Sequence[OperatorCost]) -> list[list[OperatorCost]]:
-    groups: list[list[OperatorCost]] = []
+def chains(operators: Sequence[OperatorCost]) -> list[list[OperatorCost]]:
+    """The operators of each kernel that `fused` makes."""
+    found: list[list[OperatorCost]] = []
     for each in operators:
-        if groups and _joins(groups[-1][-1], each):
-            groups[-1].append(each)
+        if each.kind == "view":
+            continue
+        if found and _joins(found[-1][-1], each):
+            found[-1].append(each)
         else:
-            groups.append([each])
-    return groups
+            found.append([each])
+    return found
 
 
 def _joins(before: OperatorCost, each: OperatorCost) -> bool:
     return before.kind in MERGED - LAST and each.kind in MERGED
 
 
-def _merged(group: Sequence[OperatorCost]) -> OperatorCost:
+def merged(group: Sequence[OperatorCost]) -> OperatorCost:
     """One kernel in place of neighbours: what each wrote for the next one is neither written nor read."""
+    if len(group) == 1:
+        return group[0]
     read = group[0].read_bytes
     for before, each in pairwise(group):
         read += max(0.0, each.read_bytes - before.written_bytes)
@@ -131,6 +136,43 @@ def _kernel(group: Sequence[OperatorCost], read: float, written: float) -> Opera
     flop = None if any(each.flop is None for each in group) else sum(each.flop or 0.0 for each in group)
     name = f"fused({', '.join(each.name for each in group)})"
     return OperatorCost(name, flop, read, written, group[0].dtype, group[0].shapes, "fused")
+
+
+def spared(forward: Sequence[OperatorCost], backward: Sequence[OperatorCost]) -> float:
+    """Bytes that a chain's backward pass reads and need not, if it computes again what the chain's inputs tell.
+
+    Fused, the chain writes them for the backward pass alone, so that they are spared twice. They are at most what its
+    operators hand on to each other, and what the gradients' chain reads beside the incoming gradient and the chain's
+    inputs.
+
+    >>> square = OperatorCost("aten.square", 1e6, 4e6, 4e6, "float32", ((1000, 1000),))
+    >>> gradient = OperatorCost("aten.mul", 1e6, 8e6, 4e6, "float32", ((1000, 1000),) * 2)
+    >>> spared([square] * 4, [gradient] * 4)
+    12000000.0
+    """
+    handed_on = sum(each.written_bytes for each in forward[:-1])
+    incoming = max(each.written_bytes for each in backward)
+    read = merged([_read_once(each) for each in backward]).read_bytes
+    return max(0.0, min(handed_on, read - incoming - merged(forward).read_bytes))
+
+
+def _read_once(each: OperatorCost) -> OperatorCost:
+    """The gradients of a norm are several kernels, which read the same tensors."""
+    once = sum(map(prod, each.shapes)) * ITEMSIZE.get(each.dtype, 4)
+    return replace(each, read_bytes=min(each.read_bytes, float(once)))
+
+
+def recomputing(forward: Sequence[OperatorCost], backward: Sequence[OperatorCost]) -> OperatorCost:
+    """The kernel of a chain's gradients that computes again what `spared` counts.
+
+    >>> square = OperatorCost("aten.square", 1e6, 4e6, 4e6, "float32", ((1000, 1000),))
+    >>> gradient = OperatorCost("aten.mul", 1e6, 8e6, 4e6, "float32", ((1000, 1000),) * 2)
+    >>> made = recomputing([square] * 4, [gradient] * 4)
+    >>> made.flop, made.read_bytes, made.written_bytes
+    (7000000.0, 8000000.0, 4000000.0)
+    """
+    read = merged(backward).read_bytes - spared(forward, backward)
+    return _kernel([*forward[:-1], *backward], read, backward[-1].written_bytes)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

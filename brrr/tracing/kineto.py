@@ -9,11 +9,10 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar, cast
 
+from brrr.tracing.events import Event, Sort, work_sort
 from brrr.tracing.spans import LAUNCH, OPERATOR, PYTHON, Kind, Span
-
-Sort = Literal["operator", "runtime", "device", "annotation", "other"]
 
 _RUNTIME = re.compile(r"(?:cuda|cu|hip)[A-Z]\w*")
 _OPERATOR = re.compile(r"\w+::")
@@ -24,41 +23,23 @@ E = TypeVar("E", bound=Any)
 """Whatever has a thread, a start and an end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Raw:
-    """One event of the profiler: times in nanoseconds since 1970, `resource` the stream of what the device did.
-
-    `correlation` joins a runtime call with what it started on the device; `linked` names the operator around it.
-    """
-
-    name: str
-    sort: Sort
-    start_ns: int
-    end_ns: int
-    resource: int = 0
-    device: int = 0
-    correlation: int = 0
-    linked: int = 0
-    thread: int = 0
-
-
-def raw_events(results: Any) -> list[Raw]:
+def events_of(results: Any) -> list[Event]:
     """All events of torch's `kineto_results`."""
-    return [_raw(event) for event in results.events()]
+    return [_event(event) for event in results.events()]
 
 
-def _raw(event: Any) -> Raw:
+def _event(event: Any) -> Event:
     start = event.start_ns()
-    return Raw(
+    return Event(
         name=event.name(),
         sort=_sort(event),
         start_ns=start,
         end_ns=start + event.duration_ns(),
-        resource=event.device_resource_id(),
+        thread=event.start_thread_id(),
         device=event.device_index(),
+        stream=event.device_resource_id(),
         correlation=event.correlation_id(),
         linked=event.linked_correlation_id(),
-        thread=event.start_thread_id(),
     )
 
 
@@ -68,7 +49,7 @@ def _sort(event: Any) -> Sort:
     if _asked(event, "is_user_annotation", False) or "user_annotation" in activity:
         return "annotation"  # a span of the user's, which the profiler draws on the device too: no work in itself
     if event.device_type().name != "CPU":
-        return "other" if _SYNC.match(name) or "sync" in activity else "device"
+        return "other" if _SYNC.match(name) or "sync" in activity else work_sort(name)
     if activity in ("cuda_runtime", "cuda_driver") or _RUNTIME.fullmatch(name):
         return "runtime"
     return "operator" if activity in ("cpu_op", "") else "other"
@@ -77,19 +58,6 @@ def _sort(event: Any) -> Sort:
 def _asked(event: Any, method: str, default: Any) -> Any:
     found = getattr(event, method, None)
     return default if found is None else found()
-
-
-def device_kind(name: str) -> Kind:
-    """What the device did, by the profiler's name for it.
-
-    >>> device_kind("Memcpy HtoD (Pageable -> Device)"), device_kind("Memset (Device)"), device_kind("gemm")
-    ('copy in', 'memset', 'kernel')
-    """
-    if name.startswith("Memset"):
-        return "memset"
-    if not name.startswith("Memcpy"):
-        return "kernel"
-    return "copy in" if "HtoD" in name else "copy out" if "DtoH" in name else "copy"
 
 
 def is_operator(name: str) -> bool:
@@ -117,7 +85,7 @@ def short_name(name: str, most: int = 60) -> str:
 def outermost(events: Iterable[E]) -> list[E]:
     """The events that lie in no other of the same thread: the operators called, without those that they call.
 
-    >>> inner, outer = Raw("aten::b", "operator", 2, 3), Raw("aten::a", "operator", 1, 9)
+    >>> inner, outer = Event("aten::b", "operator", 2, 3), Event("aten::a", "operator", 1, 9)
     >>> [event.name for event in outermost([inner, outer])]
     ['aten::a']
     """
@@ -152,13 +120,13 @@ class Loop:
     ends_ns: tuple[int, ...]
 
     @classmethod
-    def of(cls, events: Sequence[Raw]) -> Loop:
+    def of(cls, events: Sequence[Event]) -> Loop:
         """The loop that the tracer's own spans show."""
-        calls = sorted((e.start_ns, e.end_ns) for e in events if e.name == CALL and e.sort != "device")
-        whole = next(e for e in events if e.name == LOOP and e.sort != "device")
+        calls = sorted((e.start_ns, e.end_ns) for e in events if e.name == CALL and not e.on_device)
+        whole = next(e for e in events if e.name == LOOP and not e.on_device)
         return cls(whole.start_ns, whole.end_ns, tuple(start for start, _ in calls), tuple(end for _, end in calls))
 
-    def holds(self, event: Raw) -> bool:
+    def holds(self, event: Event) -> bool:
         """Whether the host did this in the loop: before it the profiler warms up, after it the profiler is stopped."""
         return self.start_ns <= event.start_ns <= self.end_ns
 
@@ -172,7 +140,7 @@ class Loop:
         return max(0, bisect_right(self.starts_ns, at_ns) - 1)
 
 
-def spans_of(events: Sequence[Raw]) -> tuple[Span, ...]:
+def spans_of(events: Sequence[Event]) -> tuple[Span, ...]:
     """The spans of the loop's part of a recording, its start at 0.
 
     What the device did belongs to the call of its launch: the runtime's call with the same correlation id or, where
@@ -183,19 +151,19 @@ def spans_of(events: Sequence[Raw]) -> tuple[Span, ...]:
     by_correlation = {raw.correlation: place for place, (raw, _) in enumerate(host) if raw.sort == "runtime"}
     by_operator = {raw.correlation: place for place, (raw, _) in enumerate(host) if raw.sort == "operator"}
     outside = {e.correlation for e in events if e.sort == "runtime" and not loop.holds(e)}
-    found = [e for e in events if e.sort == "device" and e.name not in (LOOP, CALL) and e.correlation not in outside]
+    found = [e for e in events if e.on_device and e.name not in (LOOP, CALL) and e.correlation not in outside]
     causes = [by_correlation.get(e.correlation, by_operator.get(e.linked, -1)) for e in found]
     work = [(e, c) for e, c in zip(found, causes, strict=True) if c >= 0 or e.end_ns > loop.start_ns]
     lanes = _lanes([raw for raw, _ in work])
     spans = [span for _, span in host]
     for raw, cause in work:
         call = spans[cause].call if cause >= 0 else loop.last_before(raw.start_ns)
-        lane, kind, name = lanes[raw.device, raw.resource], device_kind(raw.name), short_name(raw.name)
-        spans.append(Span(lane, kind, name, raw.start_ns, raw.end_ns, call, cause))
+        lane, kind = lanes[raw.device, raw.stream], cast(Kind, raw.sort)
+        spans.append(Span(lane, kind, short_name(raw.name), raw.start_ns, raw.end_ns, call, cause))
     return settled(spans, loop.start_ns)
 
 
-def _host(events: Sequence[Raw], loop: Loop) -> list[tuple[Raw, Span]]:
+def _host(events: Sequence[Event], loop: Loop) -> list[tuple[Event, Span]]:
     """The host's events of the loop: its calls, the operators called in them, the runtime's calls."""
     inside = [e for e in events if e.sort in ("operator", "runtime", "annotation") and loop.holds(e)]
     operators = outermost(e for e in inside if e.sort == "operator" and is_operator(e.name))
@@ -205,7 +173,7 @@ def _host(events: Sequence[Raw], loop: Loop) -> list[tuple[Raw, Span]]:
     return [(e, _span(e, lane, kind, loop)) for e, lane, kind in found]  # type: ignore[arg-type]
 
 
-def _span(raw: Raw, lane: str, kind: Kind, loop: Loop) -> Span:
+def _span(raw: Event, lane: str, kind: Kind, loop: Loop) -> Span:
     name = "call" if kind == "call" else short_name(raw.name)
     return Span(lane, kind, name, raw.start_ns, raw.end_ns, loop.call_at(raw.start_ns))
 
@@ -219,9 +187,9 @@ def runtime_kind(name: str) -> Kind:
     return "wait" if "Synchronize" in name else "launch"
 
 
-def _lanes(work: Sequence[Raw]) -> dict[tuple[int, int], str]:
+def _lanes(work: Sequence[Event]) -> dict[tuple[int, int], str]:
     """A lane for each stream, numbered in the order of first use: the driver's own numbers change with each run."""
-    streams = list(dict.fromkeys((e.device, e.resource) for e in sorted(work, key=lambda e: e.start_ns)))
+    streams = list(dict.fromkeys((e.device, e.stream) for e in sorted(work, key=lambda e: e.start_ns)))
     several = len({device for device, _ in streams}) > 1
     return {(device, stream): f"GPU {device} stream {number}" if several else f"stream {number}"
             for number, (device, stream) in enumerate(streams, start=1)}  # fmt: skip

@@ -14,10 +14,15 @@ from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu import GPU
 from brrr.timing.activity import ATTEMPTS, SETTLE_S, detaching_cupti
 from brrr.timing.cpu_queue import CpuQueue, Ticket
-from brrr.tracing.kineto import CALL, LOOP, Loop, Raw, raw_events, settled, spans_of
+from brrr.tracing.events import Event
+from brrr.tracing.kineto import CALL, LOOP, Loop, events_of, settled, spans_of
 from brrr.tracing.spans import LAUNCH, PYTHON, Kind, Span
 
-INSTEAD = "Recorded timelines can be looked at without a profiler."
+INSTEAD = {
+    "trace": "Recorded timelines can be looked at without a profiler.",
+    "diagnose": "A saved trace needs none: diagnose_trace(path).",
+}
+"""What works without a profiler, by the call that needs one."""
 
 
 def profiled_loop(
@@ -28,16 +33,15 @@ def profiled_loop(
     On a GPU a kernel of our own goes first, outside the loop: a recording that lacks even this one failed, and is
     made again; one that has nothing else belongs to a function that launches nothing.
     """
-    _require_profiler(gpu)
     for _ in range(ATTEMPTS if gpu else 1):
         events, seconds = _session(fn, wait, calls, gpu)
-        if not gpu or any(event.sort == "device" for event in events):
+        if not gpu or any(event.on_device for event in events):
             break
         time.sleep(SETTLE_S)  # the last session's detaching was still under way, and this one recorded nothing
     else:
         raise UnavailableError(
             "trace: the profiler recorded nothing on the GPU, not even a kernel of its own. Another program may be "
-            f"using CUPTI (nsys, ncu, a debugger): end it and trace again. {INSTEAD}"
+            f"using CUPTI (nsys, ncu, a debugger): end it and trace again. {INSTEAD['trace']}"
         )
     spans = spans_of(events)
     if gpu and not any(span.on_device for span in spans):
@@ -48,54 +52,67 @@ def profiled_loop(
     return spans, seconds
 
 
-def _require_profiler(gpu: bool) -> None:
+def _session(fn: Callable[[], Any], wait: Callable[[], None], calls: int, gpu: bool) -> tuple[list[Event], float]:
+    """One session of the profiler: its events, and the loop's seconds."""
+    import torch
+
+    with session("trace", gpu, acc_events=True) as made:
+        if gpu:
+            torch.ones(8, device=GPU)
+        fn()  # the profiler's own first steps are slow, and stay out of the loop with this call
+        wait()
+        seconds = _marked_loop(fn, wait, calls)
+    return events_of(made.profiler.kineto_results), seconds
+
+
+@contextmanager
+def session(call: str, gpu: bool, **options: bool) -> Iterator[Any]:
+    """torch's profiler around a block, quiet, and gone from the GPU behind it; UnavailableError where it cannot start.
+
+    call: who asks, for the message. options: what `torch.profiler.profile` takes besides.
+    """
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    _require_profiler(call, gpu)
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if gpu else [])]
+    made: Any = profile(activities=activities, **options)  # type: ignore[arg-type]
+    with detaching_cupti():
+        _start(made, call)
+        try:
+            yield made
+        finally:
+            with without_chatter():
+                made.stop()
+            if gpu:
+                torch.cuda.synchronize()  # CUPTI leaves at the next call into CUDA, on a thread of its own
+                time.sleep(SETTLE_S)
+
+
+def _require_profiler(call: str, gpu: bool) -> None:
     import torch
     from torch.profiler import ProfilerActivity, supported_activities
 
     if torch._C._autograd._profiler_enabled():
         raise UnavailableError(
-            "trace: another session of torch's profiler is running in this process, and only one can. "
-            f"Leave its `with` block (or call its stop()), then trace again. {INSTEAD}"
+            f"{call}: another session of torch's profiler is running in this process, and only one can. "
+            f"Leave its `with` block (or call its stop()), then {call} again. {INSTEAD[call]}"
         )
     needed = ProfilerActivity.CUDA if gpu else ProfilerActivity.CPU
     if needed not in supported_activities():
         raise UnavailableError(
-            f"trace: this build of torch ({torch.__version__}) has no profiler for {needed.name}. Install one that "
-            f"has, from pytorch.org. {INSTEAD}"
+            f"{call}: this build of torch ({torch.__version__}) has no profiler for {needed.name}. Install one that "
+            f"has, from pytorch.org. {INSTEAD[call]}"
         )
 
 
-def _session(fn: Callable[[], Any], wait: Callable[[], None], calls: int, gpu: bool) -> tuple[list[Raw], float]:
-    """One session of the profiler: its events, and the loop's seconds."""
-    import torch
-    from torch.profiler import ProfilerActivity, profile
-
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if gpu else [])]
-    session: Any = profile(activities=activities, acc_events=True)
-    with detaching_cupti():
-        _start(session)
-        try:
-            if gpu:
-                torch.ones(8, device=GPU)
-            fn()  # the profiler's own first steps are slow, and stay out of the loop with this call
-            wait()
-            seconds = _marked_loop(fn, wait, calls)
-        finally:
-            with without_chatter():
-                session.stop()
-            if gpu:
-                torch.cuda.synchronize()  # CUPTI leaves at the next call into CUDA, on a thread of its own
-                time.sleep(SETTLE_S)
-    return raw_events(session.profiler.kineto_results), seconds
-
-
-def _start(session: Any) -> None:
+def _start(made: Any, call: str) -> None:
     try:
         with without_chatter():
-            session.start()
+            made.start()
     except RuntimeError as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UnavailableError(f"trace: the profiler cannot start: {reason}. {INSTEAD}") from error
+        raise UnavailableError(f"{call}: the profiler cannot start: {reason}. {INSTEAD[call]}") from error
 
 
 def _marked_loop(fn: Callable[[], Any], wait: Callable[[], None], calls: int) -> float:

@@ -86,6 +86,24 @@ def test_a_training_step_leaves_its_optimiser_alone() -> None:
     assert any(line.name.startswith(("_foreach", "addcdiv", "lerp", "sqrt")) for line in found.operators)
 
 
+def test_an_optimisers_state_stays_in_its_tensors() -> None:
+    model = nn.Linear(8, 8)
+    optimiser = torch.optim.Adam(model.parameters())
+    trained_once = functools.partial(stepped, model, optimiser)
+    trained_once()
+    tensors = [each for values in optimiser.state.values() for each in values.values()]
+    values = [each.clone() for each in tensors]
+    quick(trained_once)
+    after = [each for values in optimiser.state.values() for each in values.values()]
+    assert all(one is other for one, other in zip(tensors, after, strict=True))
+    assert all(map(torch.equal, tensors, values))
+
+
+def stepped(model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+    model(torch.ones(2, 8)).sum().backward()
+    optimiser.step()
+
+
 def test_what_an_object_holds_is_put_back_too() -> None:
     class Trainer:
         def __init__(self) -> None:
@@ -239,6 +257,38 @@ def test_anomaly_detection_is_found() -> None:
 def test_bad_input(call: Any, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         call()
+
+
+def test_a_keyword_of_both_is_refused_and_can_be_given() -> None:
+    def scaled(x: torch.Tensor, backward: bool = False, device: str = "none", budget_s: int = 2) -> torch.Tensor:
+        assert device in ("none", "mine")
+        return x * budget_s
+
+    x = torch.ones(64)
+    for option in ({"backward": True}, {"device": "cpu"}, {"budget_s": 0.02}):
+        with pytest.raises(ArgumentError, match=rf"{next(iter(option))} is .*functools.partial\(fn"):
+            brrr.diagnose(scaled, x, **option)
+    assert quick(functools.partial(scaled, device="mine", budget_s=3), x).regime
+    assert quick(lambda: scaled(x, device="mine")).regime
+
+
+def test_a_long_step_is_run_a_few_times_and_it_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def step() -> torch.Tensor:
+        calls.append(1)
+        time.sleep(0.06)
+        return torch.ones(8) * 2
+
+    monkeypatch.setattr(live, "LONG_S", 0.05)
+    monkeypatch.setattr(live, "TRACE_S", 0.05)
+    assert quick(step).steps == 1 and len(calls) <= 1 + live.REPEATS
+    said = capsys.readouterr().err
+    assert "diagnose: a step takes" in said and f"some {live.REPEATS} times more" in said
+    quick(torch.relu, torch.ones(8))
+    assert not capsys.readouterr().err
 
 
 def test_what_the_function_raises_is_raised_and_all_is_put_back() -> None:

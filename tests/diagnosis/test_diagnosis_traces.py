@@ -15,8 +15,9 @@ from brrr.cli.diagnose import main
 from brrr.core.errors import ArgumentError
 from brrr.diagnosis.diagnosing import diagnose_trace
 from brrr.diagnosis.report import Diagnosis
-from brrr.diagnosis.trace_file import Inputs, TraceFileError, read_trace
 from brrr.diagnosis.work import cost_of
+from brrr.tracing.events import Inputs
+from brrr.tracing.trace_file import TraceFileError, read_trace
 
 Build = Callable[[Maker], None]
 LARGE = plain(2**26)
@@ -293,6 +294,36 @@ def test_set_up_is_no_part_of_a_trace_without_marks(tmp_path: Path) -> None:
     made.wait()
     found = diagnose_trace(made.write(tmp_path / "bare.json"))
     assert found.regime == "memory" and found.step_s < 0.01 and any("step()" in each for each in found.notes)
+
+
+def test_what_lies_between_marked_steps_is_no_part_of_them(tmp_path: Path) -> None:
+    """Three steps, an evaluation, and five steps."""
+    made = Maker()
+    for number in range(8):
+        if number == 3:
+            made.host(50000)
+            made.wait()
+        began = made.now
+        product(made)
+        made.wait()
+        made.span(f"ProfilerStep#{number}", began)
+    found = diagnose_trace(made.write(tmp_path / "gap.json"))
+    assert found.steps == 5 and found.regime == "compute"
+    assert found.step_s == pytest.approx(1e-6 * predicted_us("aten::mm", PRODUCT, PRODUCT), rel=0.05)
+
+
+def test_work_that_was_issued_before_is_told(tmp_path: Path) -> None:
+    made = Maker()
+    for _ in range(4):
+        product(made)
+    for number in range(8):
+        began = made.now
+        product(made)
+        made.span(f"ProfilerStep#{number}", began)
+    found = diagnose_trace(made.write(tmp_path / "ahead.json"))
+    (said,) = [each for each in found.notes if "issued before" in each]
+    assert said.startswith("in 33.3 %")
+    assert not any("issued before" in each for each in diagnosis(tmp_path, product).notes)
 
 
 def test_older_traces_have_no_strides(tmp_path: Path) -> None:

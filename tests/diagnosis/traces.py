@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from brrr.counting.cost import OperatorCost
-from brrr.diagnosis.trace_file import Inputs
 from brrr.diagnosis.work import cost_of
 from brrr.roofline.device_model import model_of
 from brrr.roofline.terms import operator_time
+from brrr.tracing.events import Inputs
 
 TYPE = {"float32": "float", "bfloat16": "c10::BFloat16"}
 
@@ -59,6 +59,13 @@ class Maker:
         grid = {"grid": [blocks, 1, 1], "block": [256, 1, 1]} if category == "kernel" else {"bytes": nbytes}
         self._add(category, kernel or f"{name}_kernel", start, us, device=0, stream=7, correlation=self.number, **grid)
         self.free = start + us
+
+    def gradient(self, name: str, *tensors: tuple[Sequence[int], Sequence[int], str], us: float) -> None:
+        """An operator that autograd's engine calls."""
+        began = self.now
+        self.work(name, *tensors, us=us)
+        self.host(1.0)
+        self._add("cpu_op", f"autograd::engine::evaluate_function: {name}", began, self.now - began)
 
     def wait(self, name: str = "cudaDeviceSynchronize") -> None:
         """The host waits for the device."""

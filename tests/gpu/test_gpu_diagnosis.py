@@ -72,3 +72,24 @@ def test_anomaly_detection_is_measured_without_it_and_is_on_again() -> None:
     found = diagnose(step, device="cuda", budget_s=0.1)
     assert found.remedies[0].name == "debugging off" and found.remedies[0].gain > 1.0
     assert torch.set_anomaly_enabled is switch and not torch.is_anomaly_enabled()
+
+
+def test_a_chain_that_is_trained_has_its_activations_computed_again() -> None:
+    x = torch.randn(2**26, device="cuda", requires_grad=True)
+
+    def chain() -> torch.Tensor:
+        y = x
+        for _ in range(8):
+            y = nn.functional.hardswish(y)
+        return y
+
+    found = diagnose(chain, backward=True, device="cuda", budget_s=0.1)
+    assert "rematerialisation" in [each.name for each in found.remedies], found.text
+
+
+def test_layers_that_wait_for_each_other_have_a_persistent_kernel() -> None:
+    stack = nn.Sequential(*(part for _ in range(32) for part in (nn.Linear(128, 128), nn.ReLU())))
+    layer = nn.RNN(512, 512)
+    for model, x in ((stack, torch.randn(8, 128, device="cuda")), (layer, torch.randn(256, 4, 512, device="cuda"))):
+        found = diagnose(model.cuda().requires_grad_(False), x, device="cuda", budget_s=0.1)
+        assert "persistent kernel" in [each.name for each in found.remedies], found.text

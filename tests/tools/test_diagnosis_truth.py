@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import functools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -129,6 +130,9 @@ def test_the_judge_compares_with_the_truth(capsys: pytest.CaptureFixture[str], m
     monkeypatch.setattr(judge, "HEALTHY", {})
     assert judge.main(["faults"], "cpu") == 0
     assert "anomaly detection left on,debugging off,debugging off,True" in capsys.readouterr().out
+    monkeypatch.setattr(judge, "ADDED", [replace(fault, remedies=("larger batch",))])
+    assert judge.main(["added"], "cpu") == 0
+    assert "anomaly detection left on,larger batch,none,False" in capsys.readouterr().out
     assert judge.main(["everything"]) == 2
 
 

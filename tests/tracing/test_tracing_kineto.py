@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.tracing import recording
-from brrr.tracing.kineto import CALL, LOOP, Raw, raw_events, short_name, spans_of
+from brrr.tracing import events, recording
+from brrr.tracing.kineto import CALL, LOOP, events_of, short_name, spans_of
 from brrr.tracing.spans import Span
 
 US = 1000
@@ -101,7 +101,7 @@ def recorded(make: type[Event]) -> list[Event]:
 
 @pytest.mark.parametrize("make", [Event, Newer])
 def test_lanes_calls_and_causes(make: type[Event]) -> None:
-    spans = spans_of(raw_events(results(recorded(make))))
+    spans = spans_of(events_of(results(recorded(make))))
     shown = [(s.lane, s.kind, s.name, s.start_ns // US, s.end_ns // US, s.call) for s in spans]
     assert shown == [
         ("python", "call", "call", 0, 10, 0),
@@ -129,7 +129,7 @@ def test_a_kernel_that_seems_to_begin_before_the_loop_moves_the_start() -> None:
         Event(LOOP, 10, 60), Event(CALL, 10, 20), Event("cuLaunchKernelEx", 10, 12, correlation=5),
         Event("triton_kernel", 9, 15, gpu=True, correlation=5),
     ]  # fmt: skip
-    spans = spans_of(raw_events(results(events)))
+    spans = spans_of(events_of(results(events)))
     assert [(s.kind, s.start_ns // US) for s in spans] == [("kernel", 0), ("call", 1), ("launch", 1)]
     assert spans[spans[0].cause].name == "cuLaunchKernelEx"
 
@@ -137,7 +137,7 @@ def test_a_kernel_that_seems_to_begin_before_the_loop_moves_the_start() -> None:
 def test_all_kernels_of_a_graph_come_from_its_launch() -> None:
     events = [Event(LOOP, 0, 60), Event(CALL, 0, 9), Event("cudaGraphLaunch", 1, 5, correlation=5)]
     events += [Event(f"kernel {n}", 10 + n, 11 + n, gpu=True, correlation=5) for n in range(3)]
-    spans = spans_of(raw_events(results(events)))
+    spans = spans_of(events_of(results(events)))
     work = [s for s in spans if s.on_device]
     assert [spans[s.cause].name for s in work] == ["cudaGraphLaunch"] * 3 and {s.call for s in work} == {0}
 
@@ -145,7 +145,7 @@ def test_all_kernels_of_a_graph_come_from_its_launch() -> None:
 def test_operators_of_another_thread_are_shown() -> None:
     """The backward pass runs on a thread of its own, while the call waits for it."""
     events = [Event(LOOP, 0, 60), Event(CALL, 0, 50), Event("aten::sum", 1, 5), Event("aten::mm", 3, 9, thread=2)]
-    names = [s.name for s in spans_of(raw_events(results(events))) if s.kind == "operator"]
+    names = [s.name for s in spans_of(events_of(results(events))) if s.kind == "operator"]
     assert names == ["sum", "mm"]
 
 
@@ -171,15 +171,15 @@ def test_short_names(name: str, short: str) -> None:
 @pytest.fixture
 def a_gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Sessions that are said to run on a GPU and record what the test puts there; returns the list of them."""
-    sessions: list[list[Raw]] = []
+    sessions: list[list[events.Event]] = []
     monkeypatch.setattr(recording, "_require_profiler", lambda cuda: None)
     monkeypatch.setattr(recording, "_session", lambda *_: (sessions.pop(0), 1e-3))
     monkeypatch.setattr(recording, "SETTLE_S", 0.0)
     return sessions
 
 
-def loop(*more: Event) -> list[Raw]:
-    return raw_events(results([Event(LOOP, 10, 60), Event(CALL, 10, 20), *more]))
+def loop(*more: Event) -> list[events.Event]:
+    return events_of(results([Event(LOOP, 10, 60), Event(CALL, 10, 20), *more]))
 
 
 PROBE = (Event("cudaLaunchKernel", 1, 2, correlation=1), Event("fill", 3, 4, gpu=True, correlation=1))
@@ -189,7 +189,7 @@ def run() -> tuple[tuple[Span, ...], float]:
     return recording.profiled_loop(lambda: None, lambda: None, 1, gpu=True)
 
 
-def test_a_function_without_kernels_is_told_from_a_profiler_that_fails(a_gpu: list[list[Raw]]) -> None:
+def test_a_function_without_kernels_is_told_from_a_profiler_that_fails(a_gpu: list[list[events.Event]]) -> None:
     a_gpu += [loop(*PROBE)]
     with pytest.raises(ArgumentError, match=r"launches work on the GPU; in 1 calls nothing ran there.*device='cpu'"):
         run()
@@ -198,7 +198,7 @@ def test_a_function_without_kernels_is_told_from_a_profiler_that_fails(a_gpu: li
         run()
 
 
-def test_a_recording_that_failed_once_is_made_again(a_gpu: list[list[Raw]]) -> None:
+def test_a_recording_that_failed_once_is_made_again(a_gpu: list[list[events.Event]]) -> None:
     launched = (Event("cudaLaunchKernel", 11, 12, correlation=9), Event("gemm", 13, 19, gpu=True, correlation=9))
     a_gpu += [loop(), loop(*PROBE, *launched)]
     spans, seconds = run()

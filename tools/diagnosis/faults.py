@@ -24,7 +24,7 @@ from tools.diagnosis.workloads import Block, Call, graph_of, mlp, product, trans
 REMEDIES = (
     "cuda graph", "larger batch", "fusion", "lower precision", "padding", "contiguous", "no synchronisation",
     "pinned memory", "keep on device", "load in the background", "fused optimiser", "no recompilation", "debugging off",
-    "channels last", "rematerialisation", "tensor cores", "batched", "keep memory", "strassen",
+    "channels last", "rematerialisation", "tensor cores", "batched", "keep memory", "strassen", "persistent kernel",
 )  # fmt: skip
 """What a diagnosis may advise. "tensor cores" is TF32 or a short type where float32's units multiply."""
 
@@ -258,9 +258,57 @@ FAULTS: tuple[Fault, ...] = (
 )  # fmt: skip
 
 
+def activations(device: str, fused: bool) -> Call:
+    """Forward and backward of a GELU, a dropout, a sum and a norm on large tensors: each saves what it takes."""
+    norm = nn.LayerNorm(4096, device=device)
+    x = torch.randn(16384, 4096, device=device, requires_grad=True)
+    gradient, parameters = torch.randn(16384, 4096, device=device), [x, *norm.parameters()]
+
+    def plain(x: torch.Tensor) -> torch.Tensor:
+        return norm(F.dropout(F.gelu(x * 1.5), 0.1) + 1.0)
+
+    made = torch.compile(plain) if fused else plain
+    return lambda: torch.autograd.grad(made(x), parameters, gradient)
+
+
+def stack(device: str, in_one: bool) -> Call:
+    """Many small layers one behind the other, each a product and a ReLU; or one launch that goes through all."""
+    layers, batch, hidden = 64, 8, 128
+    model = nn.Sequential(*(part for _ in range(layers) for part in (nn.Linear(hidden, hidden), nn.ReLU())))
+    model, x = model.to(device).requires_grad_(False), torch.randn(batch, hidden, device=device)
+    if not in_one or device != "cuda":
+        return lambda: model(x)
+    from brrr.kernels.megakernel.megakernel import Megakernel
+
+    linear: list[Any] = [each for each in model if isinstance(each, nn.Linear)]
+    whole = Megakernel([each.weight for each in linear], [each.bias for each in linear], batch)
+    return lambda: whole(x)
+
+
+def recurrence(device: str, in_one: bool) -> Call:
+    """A recurrent layer that the library runs step by step, or the persistent kernel."""
+    layer, x = nn.RNN(512, 512, device=device).requires_grad_(False), torch.randn(256, 4, 512, device=device)
+    if not in_one or device != "cuda":
+        return lambda: layer(x)[0]
+    from brrr import PersistentRNN
+
+    whole = PersistentRNN(layer)
+    return lambda: whole(x)[0]
+
+
 def replayed(call: Call, device: str) -> Call:
     """The call in a CUDA Graph; on a CPU as it is."""
     return graph_of(call) if device == "cuda" else call
+
+
+ADDED: tuple[Fault, ...] = (
+    Fault("activations saved", ("rematerialisation",),
+          lambda d: activations(d, False), lambda d: activations(d, True)),
+    Fault("a stack of small layers", ("persistent kernel",), lambda d: stack(d, False), lambda d: stack(d, True)),
+    Fault("a recurrent layer step by step", ("persistent kernel",),
+          lambda d: recurrence(d, False), lambda d: recurrence(d, True)),
+)  # fmt: skip
+"""For remedies that came after the judging: it is asked whether they are named, and their gain, not their place."""
 
 
 def compiled_block(device: str) -> Call:

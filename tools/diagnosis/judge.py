@@ -1,7 +1,7 @@
 """`brrr.diagnose` on each workload and fault, held against the truth that `truth.py` measures right after it.
 
 python -m tools.diagnosis.judge workloads > judged.csv    # on a GPU; also: unseen, underfilled
-python -m tools.diagnosis.judge faults > faults.csv       # remedies and their gains
+python -m tools.diagnosis.judge faults > faults.csv       # remedies and their gains; also: added
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import csv
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -18,7 +19,7 @@ from brrr.core.errors import BrrrError
 from brrr.diagnosis.diagnosing import diagnose
 from brrr.diagnosis.report import Diagnosis
 from tools.diagnosis import truth
-from tools.diagnosis.faults import FAULTS, HEALTHY
+from tools.diagnosis.faults import ADDED, FAULTS, HEALTHY
 from tools.diagnosis.workloads import UNDERFILLED, UNSEEN, WORKLOADS, Call, Workload
 
 Row = dict[str, object]
@@ -46,6 +47,15 @@ def of_faults(device: str) -> Iterator[Row]:
         yield _judged(name, (), *_diagnosed(build(device), device), {"faulty_s": "", "mended_s": "", "gain": 1.0})
 
 
+def of_added(device: str) -> Iterator[Row]:
+    """Each fault of the remedies that came later: whether it is named at all, and its gain beside the true one."""
+    for each in ADDED:
+        found, took_s = _diagnosed(each.call("faulty", device), device)
+        if isinstance(found, Diagnosis):
+            found = replace(found, remedies=tuple(one for one in found.remedies if one.name in each.remedies))
+        yield _judged(each.name, each.remedies, found, took_s, truth.of_fault(each))
+
+
 def _judged(name: str, wanted: Sequence[str], found: Diagnosis | str, took_s: float, true: Mapping[str, object]) -> Row:
     first = found.remedies[0] if isinstance(found, Diagnosis) and found.remedies else None
     named = first.name if first is not None else "none" if isinstance(found, Diagnosis) else str(found)
@@ -69,6 +79,7 @@ def _diagnosed(call: Call, device: str) -> tuple[Diagnosis | str, float]:
 JUDGES: Mapping[str, Callable[[str], Iterator[Row]]] = {
     "workloads": partial(of_workloads, WORKLOADS), "unseen": partial(of_workloads, UNSEEN),
     "underfilled": partial(of_workloads, UNDERFILLED), "faults": of_faults,
+    "added": of_added,
 }  # fmt: skip
 
 

@@ -184,6 +184,8 @@ COSTS = {
     "split": Costs(668, 0, 114, 40, 2.18, 0.665, 0.335, 909, 10.9),
     "half": Costs(860, 0, 85, 0, 1.32, 0.284, 0.567, 0, 11.9),
 }
+CLOCK_HZ = 1.98e9
+"""At which they were timed."""
 
 
 def step_cycles(made: RecurrentPlan) -> float:
@@ -198,6 +200,11 @@ def step_cycles(made: RecurrentPlan) -> float:
     state = made.group_batch * made.columns * made.element_bytes / 128
     flow = max(cost.state * state, cost.l2 * made.state_bytes / 1e3)
     return turns * turn + flow + cost.begin + cost.block * made.group_blocks
+
+
+def predicted_s(made: RecurrentPlan, steps: int) -> float:
+    """Seconds that so many steps are expected to take."""
+    return steps * step_cycles(made) / CLOCK_HZ
 
 
 def plans(

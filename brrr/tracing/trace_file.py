@@ -16,18 +16,15 @@ from __future__ import annotations
 import codecs
 import contextlib
 import json
+import math
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
 from brrr.core.errors import BrrrError
-from brrr.tracing.kineto import device_kind
-
-Sort = Literal["operator", "runtime", "annotation", "kernel", "copy in", "copy out", "copy", "memset", "profiler"]
-ON_DEVICE: tuple[Sort, ...] = ("kernel", "copy in", "copy out", "copy", "memset")
-TRANSFERS: tuple[Sort, ...] = ("copy in", "copy out")
+from brrr.tracing.events import Event, Inputs, Sort, work_sort
 
 CHUNK = 1 << 20
 LARGEST = 1 << 26
@@ -36,46 +33,6 @@ LARGEST = 1 << 26
 
 class TraceFileError(BrrrError, ValueError):
     """A file that is no trace of torch's profiler; the message says what was found and what was expected."""
-
-
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """What an operator was called with, argument by argument: sizes, strides, types, and numbers as text."""
-
-    sizes: tuple[Any, ...]
-    strides: tuple[Any, ...]
-    types: tuple[str, ...]
-    numbers: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One event: `thread` of the host, or `stream` and `device`; `correlation` joins a runtime call with its work.
-
-    blocks: thread blocks of a kernel's grid, 0 where the trace does not tell; nbytes: of a copy.
-    """
-
-    name: str
-    sort: Sort
-    start_ns: int
-    end_ns: int
-    thread: int = 0
-    device: int = 0
-    stream: int = 0
-    correlation: int = 0
-    blocks: int = 0
-    nbytes: int = 0
-    inputs: Inputs | None = None
-
-    @property
-    def interval(self) -> tuple[int, int]:
-        """Start and end."""
-        return (self.start_ns, self.end_ns)
-
-    @property
-    def on_device(self) -> bool:
-        """Whether the device did it."""
-        return self.sort in ON_DEVICE
 
 
 @dataclass(frozen=True)
@@ -180,7 +137,7 @@ def _array(text: str, header: dict[str, Any]) -> int:
 
 _HOST: Mapping[str, Sort] = {
     "cpu_op": "operator", "operator": "operator", "cuda_runtime": "runtime", "cuda_driver": "runtime",
-    "user_annotation": "annotation", "overhead": "profiler",
+    "user_annotation": "annotation", "overhead": "other",
 }  # fmt: skip
 _DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 _NUMBERS = ("device", "stream", "correlation", "bytes")
@@ -198,8 +155,8 @@ def _event(raw: Mapping[str, Any], kept: dict[str, Inputs]) -> Event | None:
         args, name = raw.get("args") or {}, str(raw.get("name", ""))
         if on_device:
             where, stream, correlation, nbytes = (int(args.get(key, 0)) for key in _NUMBERS)
-            kind, blocks = cast(Sort, device_kind(name)), _product(args.get("grid"))
-            return Event(name, kind, start, end, 0, where, stream, correlation, blocks, nbytes)
+            kind, blocks = work_sort(name), math.prod(map(int, args.get("grid") or (0,)))
+            return Event(name, kind, start, end, 0, where, stream, correlation, 0, blocks, nbytes)
         thread, correlation = _whole(raw.get("tid")), int(args.get("correlation", 0))
         return Event(name, _HOST[category], start, end, thread, correlation=correlation, inputs=_inputs(args, kept))
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
@@ -234,13 +191,6 @@ def _dense(size: Any) -> list[Any]:
 def _frozen(part: Any) -> Any:
     """Lists as tuples, so that equal inputs are found again."""
     return tuple(map(_frozen, part)) if isinstance(part, list | tuple) else part
-
-
-def _product(grid: Any) -> int:
-    blocks = 1
-    for each in grid or (0,):
-        blocks *= int(each)
-    return blocks
 
 
 def _whole(number: Any) -> int:
