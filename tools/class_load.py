@@ -34,14 +34,15 @@ LIVE = """
 import json, sys, time
 from brrr.course.experiments import experiment
 from brrr.course.sources.live import Live
-kind, variants, sizes = json.loads(sys.argv[1])
+kind, variants, sizes, figures = json.loads(sys.argv[1])
 source, found, times = Live(kind), experiment("matmul"), {}
 source.measure_together(found, variants, {"size": 64})
 began = time.perf_counter()
 for size in sizes:
     if len(variants) > 1:
         source.measure_together(found, variants, {"size": size})
-    times[size] = source.measure(found, variants[0], {"size": size}).latency_s.median
+    got = source.measure(found, variants[0], {"size": size})
+    times[size] = {name: getattr(got, name).median for name in figures}
 print(json.dumps([time.perf_counter() - began, times]))
 """
 
@@ -108,14 +109,14 @@ async def student(options: argparse.Namespace, number: int, token: str, seen: Se
 
 async def rate(
     options: argparse.Namespace, tokens: Sequence[str], sizes: Sequence[int]
-) -> tuple[float, dict[str, float]]:
-    """Seconds that the gateway takes for points that many ask for at once, and their times."""
+) -> tuple[float, dict[str, dict[str, float]]]:
+    """Seconds that the gateway takes for points that many ask for at once, and their figures."""
     began = time.perf_counter()
     every = [measured(options.port, tokens[n % len(tokens)], size, options.variants) for n, size in enumerate(sizes)]
     told = await asyncio.gather(*every)
     seconds = time.perf_counter() - began
     cells = [each[1]["answers"][options.variants[0]]["cells"] for each in told]
-    return seconds, {cell["size"]: float(cell["latency_s"]) for cell in cells}
+    return seconds, {cell["size"]: {name: float(cell[name]) for name in options.figures} for cell in cells}
 
 
 async def load(options: argparse.Namespace, tokens: Sequence[str], teacher: str) -> dict[str, Any]:
@@ -125,15 +126,18 @@ async def load(options: argparse.Namespace, tokens: Sequence[str], teacher: str)
         await measured(options.port, tokens[0], size, options.variants[:1])
     await asyncio.gather(*(student(options, n, token, seen, new) for n, token in enumerate(tokens)))
     sizes = [NEW_FROM - 1 - n for n in range(options.points)]
-    ratios, shares = [], []
+    ratios = []
+    shares: dict[str, list[float]] = {name: [] for name in options.figures}
     for turn in range(options.rounds):  # in turns, for the machine's own speed drifts
         part = sizes[turn :: options.rounds]
         through_s, through = await rate(options, tokens[:30], part)
-        command = [sys.executable, "-c", LIVE, json.dumps(["cpu" if options.cpu else "cuda", options.variants, part])]
+        asked = ["cpu" if options.cpu else "cuda", options.variants, part, options.figures]
+        command = [sys.executable, "-c", LIVE, json.dumps(asked)]
         done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
         live_s, live = json.loads(done.stdout.splitlines()[-1])
         ratios.append(live_s / through_s)
-        shares += [through[size] / live[size] - 1 for size in live]
+        for name, each in shares.items():
+            each += [through[size][name] / live[size][name] - 1 for size in live]
     overview = await ask(options.port, teacher, "GET", "/status")
     cached = sorted(seen.cached_s)
     return {
@@ -145,8 +149,8 @@ async def load(options: argparse.Namespace, tokens: Sequence[str], teacher: str)
         "worst_place": max((place for place, _ in seen.places), default=0),
         "behind_more_than_one_each": sum(place > others for place, others in seen.places),
         "rate_against_live": [round(ratio, 3) for ratio in ratios],
-        "figures_off_median": round(statistics.median(map(abs, shares)), 4),
-        "figures_bias": round(statistics.median(shares), 4),
+        "figures_off_median": {name: round(statistics.median(map(abs, each)), 4) for name, each in shares.items()},
+        "figures_bias": {name: round(statistics.median(each), 4) for name, each in shares.items()},
         "measured": overview["measured"],
     }  # fmt: skip
 
@@ -166,6 +170,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--port", type=int, default=8650)
     options = parser.parse_args(argv)
     options.variants = ["cpu", "queue"] if options.cpu else ["gpu", "gpu-transfers"]
+    options.figures = ["latency_s"] if options.cpu else ["latency_s", "span_s"]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "class.db"
         store = Store(path)

@@ -119,7 +119,12 @@ def chains(operators: Sequence[OperatorCost]) -> list[list[OperatorCost]]:
 
 
 def _joins(before: OperatorCost, each: OperatorCost) -> bool:
-    return before.kind in MERGED - LAST and each.kind in MERGED
+    return before.kind in MERGED - LAST and each.kind in MERGED and not (_of_weights(before) or _of_weights(each))
+
+
+def _of_weights(each: OperatorCost) -> bool:
+    """Whether it holds the gradients of a norm's weights, which are sums over all rows: kernels of their own."""
+    return each.kind == "norm" and "backward" in each.name
 
 
 def merged(group: Sequence[OperatorCost]) -> OperatorCost:

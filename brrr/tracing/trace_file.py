@@ -215,7 +215,8 @@ def broken(events: list[Event]) -> list[str]:
     if not work:
         return [f"{len(launched)} launches, and none of the device's work: the profiler lost it"]
     reached = {each.correlation for each in work}
-    lost = sum(number not in reached for number in launched) / len(launched)
+    lasting = [number for number, each in launched.items() if "Memset" not in each.name]  # one of no bytes does nothing
+    lost = sum(number not in reached for number in lasting) / max(1, len(lasting))
     orphans = sum(each.correlation not in launched for each in work) / len(work)
     joined = [each for each in work if each.correlation in launched]
     early = sum(each.start_ns < launched[each.correlation].start_ns for each in joined)

@@ -163,7 +163,7 @@ def test_a_device_that_nobody_knows_is_taken_for_an_h200() -> None:
     assert product_time_s(product, "some GPU") == product_time_s(product, "datasheet:h200") > 0
     assert product_time_s(product, "datasheet:a100") != product_time_s(product, "some GPU")
     assert copy_s(2**26, "bfloat16", "h200") > 1.5 * copy_s(2**25, "bfloat16", "h200") > 0
-    assert copy_s(2**26, "float32", "h200") == pytest.approx(2 * copy_s(2**26, "bfloat16", "h200"), rel=0.1)
+    assert copy_s(2**26, "float32", "h200") == pytest.approx(2 * copy_s(2**26, "bfloat16", "h200"), rel=0.25)
 
 
 # ---- what it refuses ----

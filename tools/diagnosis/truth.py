@@ -26,7 +26,7 @@ from tools.diagnosis.faults import FAULTS, HEALTHY, Fault
 from tools.diagnosis.workloads import UNDERFILLED, UNSEEN, WORKLOADS, Call, Workload, graph_of
 
 GAIN, FREE = 1.3, 1.15
-ROUNDS, ROUND_S = 9, 0.02
+ROUNDS, ROUND_S, WARM = 9, 0.02, 3
 
 
 def regime(eager_s: float, graph_s: float, fewer: float, wider: float) -> str:
@@ -54,8 +54,10 @@ def together(calls: Mapping[str, Call]) -> dict[str, float]:
 
 
 def _enough(call: Call) -> int:
-    """Calls that fill a round."""
+    """Calls that fill a round, once the first ones have compiled and chosen what they do."""
     calls = 1
+    for _ in range(WARM):
+        call()
     while calls < 2**14 and _loop_s(call, calls) * calls < ROUND_S:
         calls *= 2
     return calls
