@@ -12,6 +12,7 @@ import pytest
 from played_class import Classroom, Played, answer, served
 
 from brrr.classroom.asked import parse
+from brrr.classroom.gateway import OWN_CHOICE
 from brrr.classroom.tokens import issue
 from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
 from brrr.course import class_answers, enter, leaderboard, share
@@ -114,8 +115,9 @@ class AtOnce:
 
 def test_a_schedule_is_measured_entered_and_shown(room: Classroom) -> None:
     shown = enter("ada", chunks=8, buffers=3)
-    assert shown.text == "1 schedules; the fastest: ada" and shown.rows[0][:3] == ("ada", "8", "3")
-    assert leaderboard() == shown and len(room.engine.measured_points) == 1
+    assert shown.text.startswith("2 schedules") and ("ada", "8", "3") in {row[:3] for row in shown.rows}
+    assert OWN_CHOICE in {row[0] for row in shown.rows}  # nobody else has measured the package's own
+    assert leaderboard() == shown and len(room.engine.measured_points) == 2
     with pytest.raises(ArgumentError):
         enter("ada", chunks=8)
 

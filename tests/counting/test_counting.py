@@ -239,6 +239,18 @@ def test_what_needs_values_is_no_trace(name: str) -> None:
         cost(LIMITS[name], array(8))
 
 
+def test_a_number_that_the_callable_holds_is_read() -> None:
+    """As an optimizer reads its count of steps, which lies on the CPU."""
+    parameters = [torch.randn(20, 10), torch.randn(10)]
+    for each in parameters:
+        each.grad = torch.randn_like(each)
+    adam = torch.optim.Adam(parameters, foreach=True)
+    adam.step()
+    before = [each.clone() for each in parameters]
+    assert cost(adam.step).flop > 5 * 210
+    assert all(map(torch.equal, parameters, before)) and torch.tensor(3.0).item() == 3
+
+
 def test_a_trace_error_names_the_line() -> None:
     with pytest.raises(TraceError, match=r"branch cannot be traced: test_counting.py:\d+ `if x.sum\(\) > 0:` needs"):
         cost(branch, torch.ones(8))

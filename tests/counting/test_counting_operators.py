@@ -548,9 +548,12 @@ def test_forms_forward_and_backward(name: str) -> None:
         (lambda x, at, y: x.scatter_add(0, at, y), (a(20, 5), ints(7, 5), a(7, 5)), Form("rows", 7, 5)),
         (lambda x: F.batch_norm(x, None, None, training=True), (a(9, 5),), Form("columns", 5, 9)),
         (lambda x: F.batch_norm(x, None, None, training=True), (a(2, 5, 3, 3),), Form("channels", 5, 18)),
+        (lambda x, y: torch._foreach_add([x, y], 1.0), (a(4, 5), a(7)), Form("tensors", 2, 20)),
+        (lambda x: x.permute(1, 0, 2).contiguous(), (a(4, 5, 6),), Form("broadcast", 20, 6)),
+        (lambda x: x.transpose(1, 2).contiguous(), (a(4, 5, 6),), Form("strided", 24, 5)),
     ],
 )
-def test_forms_of_look_ups_and_batch_norms(fn: Callable[..., Any], args: Any, form: Form) -> None:
+def test_forms_that_one_call_has(fn: Callable[..., Any], args: Any, form: Form) -> None:
     assert [each.form for each in cost(fn, *args).operators if each.form.name] == [form]
 
 

@@ -393,6 +393,18 @@ def test_lost_work_and_clocks_that_disagree_are_told(tmp_path: Path) -> None:
         assert said in found.problems[0] and found.regime == "unknown"
 
 
+def test_a_memset_of_no_bytes_is_no_lost_work(tmp_path: Path) -> None:
+    """cuDNN's recurrent layers issue one a step, and nothing runs."""
+    made = Maker()
+    tiny(made)
+    launches = [each for each in made.events if each["cat"] == "cuda_runtime"]
+    for number, each in enumerate(launches):
+        own = {**each, "name": "cudaMemsetAsync", "args": {**each["args"], "correlation": 10**6 + number}}
+        made.events.append(own)
+    found = diagnose_trace(made.write(tmp_path / "memsets.json"))
+    assert launches and not found.problems and found.regime == "overhead"
+
+
 def test_events_that_make_no_sense_are_left_out(tmp_path: Path) -> None:
     path = saved(tmp_path)
     content = json.loads(path.read_text(encoding="utf-8"))

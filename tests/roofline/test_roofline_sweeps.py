@@ -107,6 +107,18 @@ def test_neighbours_tell_and_strangers_do_not() -> None:
     assert factor(Matmul(1024, 1023, 1024, dtype="bfloat16")) == 1
 
 
+def test_a_product_with_a_row_goes_by_those_with_a_row() -> None:
+    """Where the sweep has some; else by those without."""
+    base, made = with_cache(), [_of(each) for each in SHAPES]
+    plain = [predict(work(each), device=base).busy_s or 0.0 for each in made]
+    rows = [(p.dtype, p.m, p.n, p.k, 1, "nn", added) for added in (0, 1) for p in SHAPES]
+    times = tuple(factor * time_s for factor in (1.1, 2.0) for time_s in plain)
+    both = replace(base, sweeps={"products": Sweep((*PRODUCT, "added"), tuple(rows), times)}, date="2000-01-01 row")
+    with_row = replace(made[1], name="aten.addmm")
+    for peaks, each, factor in ((both, made[1], 1.1), (both, with_row, 2.0), (swept(1.7, *SHAPES), with_row, 1.7)):
+        assert predict(work(each), device=peaks).busy_s == pytest.approx(factor * plain[1])
+
+
 def test_float16_is_corrected_by_the_sweep_of_bfloat16() -> None:
     half = replace(SHAPES[2], dtype="float16")
     peaks = swept(1.7, *SHAPES)
