@@ -25,8 +25,7 @@ from brrr.classroom.tokens import Known, User
 from brrr.classroom.turns import Request, TooManyError, Turns
 from brrr.core import __version__
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
-from brrr.course.experiments import PLAYED, experiment
-from brrr.course.experiments.schedule import OWN
+from brrr.course.experiments import PLAYED, experiment, own_choice
 
 MOST_BODY_BYTES = 8192
 RATE, BURST = 20.0, 100.0
@@ -224,7 +223,7 @@ async def _scores(gateway: Gateway, http: Http, user: User, content: Any) -> obj
 async def _ranked(gateway: Gateway, name: str) -> list[dict[str, Any]]:
     """The fastest first: each student's best schedule, and the package's own if anybody measured it."""
     rows = gateway.turns.store.read("SELECT shown, point FROM score WHERE challenge = ?", name)
-    own = [(OWN_CHOICE, json.dumps(OWN[variant])) for variant in _variant(gateway, name)]
+    own = [(OWN_CHOICE, json.dumps(own_choice(name, variant))) for variant in _variant(gateway, name)]
     found = [(shown, json.loads(point)) for shown, point in [*rows, *own]]
     timed = [(_seconds(gateway, _played(gateway, name, point)), shown, point) for shown, point in found]
     best: dict[str, dict[str, Any]] = {}

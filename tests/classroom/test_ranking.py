@@ -115,11 +115,16 @@ class AtOnce:
 
 def test_a_schedule_is_measured_entered_and_shown(room: Classroom) -> None:
     shown = enter("ada", chunks=8, buffers=3)
-    assert shown.text.startswith("2 schedules") and ("ada", "8", "3") in {row[:3] for row in shown.rows}
+    assert shown.text.startswith("2 entries for schedule") and ("ada", "8", "3") in {row[:3] for row in shown.rows}
     assert OWN_CHOICE in {row[0] for row in shown.rows}  # nobody else has measured the package's own
     assert leaderboard() == shown and len(room.engine.measured_points) == 2
     with pytest.raises(ArgumentError):
         enter("ada", chunks=8)
+    with pytest.raises(ArgumentError, match="game is 'chess'; expected one of schedule, tiling"):
+        leaderboard("chess")
+    with pytest.raises(UnavailableError, match="tiling needs a GPU"):
+        enter("ada", "tiling", rows=64, columns=64, depth=32, warps=4, stages=3)
+    assert leaderboard("tiling").text == "0 entries for tiling"
 
 
 def test_guesses_and_marks_are_sent_by_those_who_agree_only(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from brrr.core.errors import ArgumentError
+from brrr.core.measurement import Value
 from brrr.course.nouns.experiment import Experiment
 
 NAMES = (
@@ -43,7 +44,7 @@ NAMES = (
     "mystery",
 )
 
-PLAYED = ("schedule",)
+PLAYED = ("schedule", "tiling")
 """Experiments that a class plays: nothing is recorded of them, and nothing claimed."""
 
 
@@ -56,6 +57,15 @@ def chosen(names: Sequence[str], offered: Sequence[Experiment] = ()) -> list[Exp
         if name not in known:
             raise ArgumentError("experiment", "name", name, f"one of {', '.join(known)}")
     return [known[name] for name in names or known]
+
+
+def own_choice(name: str, variant: str) -> dict[str, Value]:
+    """What the package takes where a class plays: a point of an experiment of PLAYED.
+
+    >>> own_choice("schedule", "pipeline")
+    {'chunks': 16, 'buffers': 3}
+    """
+    return dict(import_module(f"brrr.course.experiments.{name}").OWN[variant])
 
 
 def experiment(name: str) -> Experiment:

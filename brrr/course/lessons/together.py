@@ -7,11 +7,12 @@ from typing import Any
 from urllib.parse import quote
 
 from brrr.core import units
+from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.measurement import Value
-from brrr.course.experiments import experiment
-from brrr.course.experiments.schedule import OWN
+from brrr.course.experiments import PLAYED, experiment, own_choice
 from brrr.course.lessons.sharing import gateway, line
 from brrr.course.lessons.waiting import Comparison
+from brrr.course.nouns.experiment import Experiment
 
 BAR = 30
 """Characters of the longest bar."""
@@ -31,34 +32,47 @@ def class_answers(question: str) -> Comparison:
     return Comparison(f"{sum(count for _, count in found)} answers: {question}", ("answer", "students", ""), rows)
 
 
-def enter(shown: str, **schedule: Value) -> Comparison:
-    """Measure a schedule on the class's device and enter it into the ranking under a name of one's choice.
+def enter(shown: str, game: str = "schedule", **choice: Value) -> Comparison:
+    """Measure a choice on the class's device and enter it into a ranking under a name of one's own.
 
     >>> enter("the night shift", chunks=8, buffers=3)  # doctest: +SKIP
-    2 schedules; the fastest: the night shift
+    2 entries for schedule; the fastest: the night shift
+    >>> enter("ada", "tiling", rows=64, columns=64, depth=32, warps=4, stages=3)  # doctest: +SKIP
+    2 entries for tiling; the fastest: brrr's own choice
 
-    The gateway runs the course's own kernels with these numbers, checks their result, and never runs code of a student.
-    ArgumentError for values that the experiment `schedule` does not have.
+    game: `schedule`, a pipeline's chunks and buffers; `tiling`, the tile of a layer's kernel, on a GPU. The gateway
+    runs the course's own kernels with these numbers, checks their result, and never runs code of a student.
+    ArgumentError for a game that there is not, and for values that it does not have; UnavailableError where the class's
+    device cannot run it.
     """
-    found, remote = experiment("schedule"), gateway("enter")
-    point = found.point(**schedule)
-    (variant,) = remote.variants(found)
-    for each in (found.point(**OWN[variant]), point):  # the package's own choice is ranked as soon as anybody enters
-        remote.measure(found, variant, each)
-    return _table(remote.connection.ask("POST", "/scores", {"experiment": found.name, "point": point, "shown": shown}))
+    found, remote = _game("enter", game), gateway("enter")
+    point = found.point(**choice)
+    variants = remote.variants(found)
+    if not variants:
+        raise UnavailableError(f"enter: {game} needs a GPU, and the class's device is {remote.device_name}")
+    for each in (found.point(**own_choice(game, variants[0])), point):  # the package's own is the one to beat
+        remote.measure(found, variants[0], each)
+    rows = remote.connection.ask("POST", "/scores", {"experiment": game, "point": point, "shown": shown})
+    return _table(found, rows)
 
 
-def leaderboard() -> Comparison:
-    """The ranking as it is now, the fastest first.
+def leaderboard(game: str = "schedule") -> Comparison:
+    """The ranking as it is now, the fastest first; games and errors as of `enter`.
 
     >>> leaderboard()  # doctest: +SKIP
-    2 schedules; the fastest: the night shift
+    2 entries for schedule; the fastest: the night shift
     """
-    return _table(gateway("leaderboard").connection.ask("GET", "/scores/schedule"))
+    return _table(_game("leaderboard", game), gateway("leaderboard").connection.ask("GET", f"/scores/{game}"))
 
 
-def _table(rows: Sequence[Any]) -> Comparison:
+def _game(call: str, game: str) -> Experiment:
+    if game not in PLAYED:
+        raise ArgumentError(call, "game", game, f"one of {', '.join(PLAYED)}")
+    return experiment(game)
+
+
+def _table(found: Experiment, rows: Sequence[Any]) -> Comparison:
     first = f"; the fastest: {rows[0]['shown']}" if rows else ""
     cells = tuple((row["shown"], *map(str, row["point"].values()), units.seconds(row["seconds"], 3)) for row in rows)
-    names = [axis.name for axis in experiment("schedule").axes]
-    return Comparison(f"{len(rows)} schedules{first}", ("name", *names, "a call takes"), cells)
+    names = [axis.name for axis in found.axes]
+    return Comparison(f"{len(rows)} entries for {found.name}{first}", ("name", *names, "a call takes"), cells)
