@@ -86,7 +86,7 @@ class Cost:
     move one after the other, and `working_set_bytes` is the memory touched: inputs, results, and the intermediates
     alive at once. Both equal `bytes` where they are not given. `unknown` names the operators whose FLOP are not in
     `flop`; `arithmetic_intensity` is over the compulsory bytes. `gradients` counts the tensors that autograd was asked
-    for the gradients of.
+    for the gradients of, `lines` those of Python that the callable ran beside its operators.
     """
 
     flop: float
@@ -95,6 +95,7 @@ class Cost:
     working_set_bytes: float = -1.0
     operators: tuple[OperatorCost, ...] = ()
     gradients: int = 0
+    lines: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("eager_bytes", "working_set_bytes"):

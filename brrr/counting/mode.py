@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from types import FrameType
 from typing import Any
 
 import torch
@@ -38,8 +42,8 @@ class CostMode(TorchDispatchMode):
     def __init__(self, resident: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.operators: list[OperatorCost] = []
-        self.gradients = 0  # of so many tensors, where what runs now is for gradients
         self.leaves: dict[int, tuple[torch.Tensor, torch.Tensor | None]] = {}
+        self.lines = Lines()
         self._resident = resident
         self._ledger = Ledger()
 
@@ -52,8 +56,9 @@ class CostMode(TorchDispatchMode):
         flop = sum(each.flop or 0.0 for each in self.operators)
         touched = float(self._ledger.working_set_bytes)
         return Cost(
-            float(flop), float(min(compulsory, eager)), float(eager), touched, tuple(self.operators), self.gradients
-        )
+            float(flop), float(min(compulsory, eager)), float(eager), touched, tuple(self.operators),
+            len(self.leaves) if any(each.backward for each in self.operators) else 0, self.lines.count,
+        )  # fmt: skip
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operator and count it; a composite operator is first decomposed into its parts."""
@@ -70,7 +75,8 @@ class CostMode(TorchDispatchMode):
         if func is _ITEM and _is_number(args[0]):
             with unset_fake_temporarily():
                 return func(*args)
-        self._note_leaves(args, kwargs)
+        if not for_gradient():
+            self._note_leaves(args, kwargs)
         if getattr(func, "_overloadpacket", None) is torch.ops.aten.lift_fresh:  # torch.tensor(...): Python's numbers
             out = func(*args, **kwargs)
             self._ledger.constant(out)
@@ -101,9 +107,15 @@ class CostMode(TorchDispatchMode):
         form = form_of(call, kind)
         self.operators.append(
             OperatorCost(
-                call.full_name, flop, read, written, dtype_of(call), shapes, kind, matmuls, form, self.gradients > 0
-            )
+                call.full_name, flop, read, written, dtype_of(call), shapes, kind, matmuls, form,
+                for_gradient(),
+            )  # fmt: skip
         )
+
+
+def for_gradient() -> bool:
+    """Whether autograd runs now: a backward that the callable asks for itself counts, too."""
+    return torch._C._current_autograd_node() is not None
 
 
 _ITEM = torch.ops.aten._local_scalar_dense.default
@@ -127,6 +139,49 @@ def _only_strided(tensors: Iterable[torch.Tensor]) -> None:
     for tensor in tensors:
         if tensor.layout is not torch.strided:
             raise TraceError(f"cost: a tensor of layout {tensor.layout} has no bytes that can be counted here")
+
+
+_COUNTING = ("_compile.py", "_dynamo", "_library", "_subclasses")
+_OURS = (*(os.path.join(os.path.dirname(torch.__file__), name) for name in _COUNTING), weakref.__file__, __file__)
+"""What runs only because the tensors are descriptions or a mode looks at each operator; C++ does it otherwise."""
+
+
+class Lines:
+    """Counts the lines of Python that run inside it, on this thread, but for those behind an operator.
+
+    What a program does beside its operators (modules that call each other, an optimizer that goes through its tensors)
+    costs the host by their number. A debugger or a coverage tool is left alone: then none are counted.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._within = 0
+
+    def __enter__(self) -> None:
+        self._free = sys.gettrace() is None
+        if self._free:
+            sys.settrace(self._called)
+
+    def __exit__(self, *error: object) -> None:
+        if self._free:
+            sys.settrace(None)
+
+    def _called(self, frame: FrameType, event: str, value: object) -> Any:
+        if self._within:
+            return None
+        if frame.f_code.co_name == "__torch_dispatch__" or frame.f_code.co_filename.startswith(_OURS):
+            self._within += 1
+            frame.f_trace_lines = False
+            return self._left
+        return self._ran
+
+    def _left(self, frame: FrameType, event: str, value: object) -> Any:
+        self._within -= event == "return"
+        return self._left
+
+    def _ran(self, frame: FrameType, event: str, value: object) -> Any:
+        self.count += event == "line"
+        return self._ran
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ def _written(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _forward(counting: CostMode, fn: Callable[..., Any], args: Any, backward: bool) -> Any:
-    with torch.enable_grad() if backward else nullcontext(), counting:
+    with torch.enable_grad() if backward else nullcontext(), counting, counting.lines:
         return fn(*args)
 
 
@@ -89,7 +89,6 @@ def _backward(counting: CostMode, inputs: list[Any], results: Any) -> Any:
         hint = "Describe an input with array(..., requires_grad=True), or pass a module with parameters."
         raise ArgumentError("cost", "backward", True, "a callable with a result that requires a gradient", hint)
     upstream = [torch.ones_like(out) for out in outputs]
-    counting.gradients = len(wanted)
     with counting:
         return torch.autograd.grad(outputs, list(wanted.values()), upstream, allow_unused=True)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import OperatorCost
@@ -60,17 +61,32 @@ def behind_transpose_s(each: OperatorCost, before: str, model: DeviceModel) -> f
     return max(0.0, linear - module - transpose)
 
 
-def of_training(model: DeviceModel, gradients: int) -> tuple[float, float, float]:
-    """What autograd costs the host: how many times an operator's usual cost, in forward and backward; seconds at once.
+class Training(NamedTuple):
+    """What autograd costs the host: in usual costs, of Python, of the forward and the backward; and seconds at once."""
 
-    The last are for the backward of so many gradients. 1, 1 and none, where it was not measured.
-    """
+    python: float = 1.0
+    forward: float = 1.0
+    backward: float = 1.0
+    at_once_s: float = 0.0
+
+
+def of_training(model: DeviceModel, gradients: int) -> Training:
+    """The same, for so many gradients; as without gradients, where it was not measured."""
     if not all(map(model.has, ("host.backward", "host.backward-operator", "host.pointwise-grad", REFERENCE))):
-        return 1.0, 1.0, 0.0
-    noting = model.value("host.pointwise-grad") / model.value("host.pointwise")
-    calling = model.value("host.backward-operator") / model.value(REFERENCE)
-    each_s = model.value("host.backward-gradient") if model.has("host.backward-gradient") else 0.0  # lost in noise
-    return noting, calling, model.value("host.backward") + each_s * gradients
+        return Training()
+    each_s, again_s = (model.value(name) if model.has(name) else 0.0 for name in LOST)
+    relu_s, noting = model.value(REFERENCE), model.value("host.pointwise-grad") / model.value("host.pointwise")
+    backward, again = model.value("host.backward-operator") / relu_s, 1 + again_s / relu_s
+    return Training(again, noting * again, backward, model.value("host.backward") + each_s * gradients)
+
+
+LOST = ("host.backward-gradient", "host.forward-again")
+"""So small that a calibration may lose them in noise."""
+
+
+def python_s(model: DeviceModel, lines: int, calls: int) -> float:
+    """Seconds of so many lines of Python, less one for each operator called; 0 where that was not measured."""
+    return max(0, lines - calls) * model.value("host.line") if model.has("host.line") else 0.0
 
 
 def _nearest(each: OperatorCost) -> Iterator[str]:

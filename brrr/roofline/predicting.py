@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.roofline.device_model import DeviceModel, Where, model_of
-from brrr.roofline.figures import WHOLE, behind_transpose_s, host_class, of_training
+from brrr.roofline.figures import WHOLE, behind_transpose_s, host_class, of_training, python_s
 from brrr.roofline.lowering import as_on_gpu, fused, is_special, operations
 from brrr.roofline.peaks import DTYPES, short
 from brrr.roofline.prediction import How, Prediction, bound_of
@@ -96,9 +96,10 @@ def operator_times(
     working_set: float,
     tf32: bool,
     gradients: int = 0,
+    lines: int = 0,
 ) -> tuple[OperatorTime, ...]:
     """Every kernel's times. In a graph the host issues none of them; a compiled form's call is paid with its first."""
-    costs = _host_costs(kernels, model, how, gradients)
+    costs = _host_costs(kernels, model, how, gradients, lines)
     return tuple(
         operator_time(each, model, working_set, tf32=tf32, host_s=host_s)
         for each, host_s in zip(kernels, costs, strict=True)
@@ -106,16 +107,20 @@ def operator_times(
 
 
 def _host_costs(
-    kernels: Sequence[OperatorCost], model: DeviceModel, how: How, gradients: int
+    kernels: Sequence[OperatorCost], model: DeviceModel, how: How, gradients: int, lines: int
 ) -> Iterator[float | None]:
-    """What replaces the host cost of each kernel's class."""
-    trained = how == "eager" and model.is_gpu and gradients > 0
-    forward, backward, at_once = of_training(model, gradients) if trained else (1.0, 1.0, 0.0)
+    """What replaces the host cost of each kernel's class; eagerly, with its share of the Python around them."""
+    trained = of_training(model, gradients) if how == "eager" and model.is_gpu and gradients else None
+    called = sum(not each.backward for each in kernels)
+    beside_s = python_s(model, lines, called) / called if how == "eager" and called else 0.0
+    at_once_s = trained.at_once_s if trained else 0.0
     for place, each in enumerate(kernels):
-        if trained:
-            own = model.value(f"host.{host_class(each, model)}")
-            yield own * (backward if each.backward else forward) + at_once * each.backward
-            at_once = 0.0 if each.backward else at_once  # with the first
+        own_s = model.value(f"host.{host_class(each, model)}") if how == "eager" else 0.0
+        if trained and each.backward:
+            yield own_s * trained.backward + at_once_s
+            at_once_s = 0.0  # with the first
+        elif trained:
+            yield own_s * trained.forward + beside_s * trained.python
         elif how == "graph":
             yield 0.0
         elif how == "compiled" and place == 0:
@@ -123,7 +128,8 @@ def _host_costs(
         elif how == "compiled" and not each.matmuls and model.has("host.compiled-kernel"):
             yield model.value("host.compiled-kernel")
         else:
-            yield behind_transpose_s(each, kernels[place - 1].name if place else "", model)
+            behind_s = behind_transpose_s(each, kernels[place - 1].name if place else "", model)
+            yield (own_s if behind_s is None else behind_s) + beside_s if how == "eager" else behind_s
 
 
 def run_clocks(times: Sequence[OperatorTime], model: DeviceModel, how: How, calls: int) -> Clocks:
@@ -201,7 +207,8 @@ def predict(
     if how == "graph" and not model.is_gpu:
         raise ArgumentError("predict", "how", how, f"eager or compiled on {model.device}", "A CUDA Graph needs a GPU.")
     work = _cost(fn_or_cost, args, backward, model)
-    times = operator_times(_kernels(work, model, how, dtype), model, how, work.working_set_bytes, tf32, work.gradients)
+    kernels = _kernels(work, model, how, dtype)
+    times = operator_times(kernels, model, how, work.working_set_bytes, tf32, work.gradients, work.lines)
     return _prediction(work, times, model, how, calls)
 
 

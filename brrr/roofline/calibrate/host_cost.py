@@ -11,10 +11,13 @@ import torch
 from torch import nn
 
 from brrr.core.measurement import Estimate, median
+from brrr.counting.cost import OperatorCost
+from brrr.counting.mode import CostMode
 from brrr.gpu import is_gpu, waiting
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.part import Findings, issue_estimates
-from brrr.roofline.figures import REFERENCE
+from brrr.roofline.device_model import DeviceModel
+from brrr.roofline.figures import REFERENCE, host_class
 from brrr.roofline.peak import Peak
 
 SIDE = 8
@@ -24,7 +27,7 @@ PRODUCT_SIDE = 128
 """Products on a GPU are larger: up to 16 x 16 the library has a way of its own, which costs the host a quarter less."""
 
 MANY = 17
-"""So many relus in a chain, and tensors in a sum, tell what autograd costs for each."""
+"""So many tensors in a sum tell what autograd costs for each, and so many modules what Python costs."""
 
 LIMIT = 1e-2
 """Relative error allowed of a result; TF32 or fast exponentials stay below, a wrong operator does not."""
@@ -133,32 +136,92 @@ def _larger(device: str) -> list[Operator]:
     ]  # fmt: skip
 
 
-def measure_backward(device: str, found: Findings) -> None:
-    """What autograd costs the host, on graphs that are kept, with a relu by turns as in `measure_host`.
+def network(device: str) -> tuple[nn.Module, torch.Tensor]:
+    """A small network of the usual layers, and an image for it: for what autograd costs among others."""
+    layers = (
+        nn.Conv2d(8, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(256, 128), nn.LayerNorm(128), nn.GELU(), nn.Linear(128, 128), nn.Softmax(-1),
+    )  # fmt: skip
+    return nn.Sequential(*layers).to(device), torch.rand(2, 8, SIDE, SIDE, device=device)
 
-    `host.backward-operator` for each operator, by chains of one relu and of many; `host.backward-gradient` for each
-    tensor that a gradient is asked for, by a sum of many whose first or all are asked for; `host.backward` at once.
+
+def measure_python(device: str, found: Findings) -> None:
+    """`host.line`: what a line of Python costs, as torch's modules and optimizers are made of.
+
+    Modules that call each other, and a step of Adam for two tensors, less its operators.
+    """
+    kept = [torch.rand(SIDE, SIDE, device=device) for _ in range(2)]
+    for each in kept:
+        each.grad = torch.ones_like(each)
+    before, rate = kept[0].clone(), 1e-3
+    modules = nn.Sequential(*(Unchanged() for _ in range(MANY)))
+    optimizer = torch.optim.Adam(kept, lr=rate, foreach=True)
+
+    def call() -> None:
+        modules(before)
+        optimizer.step()
+
+    call()
+    part.close(before - kept[0], torch.full_like(before, rate), LIMIT, "the first step of Adam")
+    with CostMode() as counting, counting.lines:
+        call()
+    (whole,) = _at_usual_speed([call], device, found)
+    python = whole - operators_s(counting.operators, found)
+    if python.median > 0 and counting.lines.count:
+        each_s = python * (1 / counting.lines.count)
+        found.measured["host.line"] = Peak.time(each_s, operator="modules, and a step of Adam for 2 tensors")
+
+
+def operators_s(operators: Sequence[OperatorCost], found: Findings) -> float:
+    """Seconds that the host takes for the operators, by the figures of their classes."""
+    model = DeviceModel("", "cpu", "", found.measured)
+    return sum(model.value(f"host.{host_class(each, model)}") for each in operators if each.name != "aten.detach")
+
+
+def _at_usual_speed(calls: Sequence[Callable[[], Any]], device: str, found: Findings) -> list[Estimate]:
+    """Seconds that the host takes for each call, at its usual speed: all by turns with a relu."""
+    seconds = min(0.25 * len(calls), found.left_s / 3)
+    *costs, beside = issue_estimates([*calls, reference_call(device)], waiting(device), seconds)
+    return [cost * (found.measured[REFERENCE].value / beside.median) for cost in costs]
+
+
+def measure_backward(device: str, found: Findings) -> None:
+    """What autograd costs the host, at its usual speed as in `measure_host`.
+
+    `host.backward` at once, and `host.backward-gradient` for each tensor that a gradient is asked for: by a relu, and a
+    sum of many whose first or all are asked for. `host.backward-operator`, in relus, for each operator that costs as
+    much: by a network's backward, its graph kept. `host.forward-again`, in relus, for each relu of the forward: what
+    forward and backward of the network take together and not alone, for the graph is freed, and a second thread woken.
     """
     xs = [torch.rand(SIDE, SIDE, device=device, requires_grad=True) for _ in range(MANY)]
+    model, image = network(device)
+    weights = list(model.parameters())
     with torch.enable_grad():
-        relu, added = torch.relu(xs[0]), reduce(torch.add, xs)
-        relus = reduce(lambda y, _: torch.relu(y), range(MANY), xs[0])
-    asked = ((relu, xs[:1]), (relus, xs[:1]), (added, xs[:1]), (added, xs))
-    one, chain, first, every = (_gradient_cost(y, wanted, found) for y, wanted in asked)
-    operator, gradient = (chain - one) * (1 / (MANY - 1)), (every - first) * (1 / (MANY - 1))
-    for name, cost in (("-operator", operator), ("-gradient", gradient), ("", one - operator - gradient)):
+        relu, added, y = torch.relu(xs[0]), reduce(torch.add, xs), model(image)
+        above = torch.ones_like(y)
+        for each, wanted in ((relu, xs[:1]), (added, xs)):
+            gradient = _kept(each, wanted)()[-1]
+            part.close(gradient, torch.ones_like(gradient).double(), LIMIT, "the gradient of relus or sums")
+        with CostMode() as counting:
+            _kept(y, weights)()
+        calls = (
+            _kept(relu, xs[:1]), _kept(added, xs[:1]), _kept(added, xs), _kept(y, weights), partial(model, image),
+            lambda: torch.autograd.grad(model(image), weights, above),
+        )  # fmt: skip
+        one, first, every, back, forward, both = _at_usual_speed(calls, device, found)
+    relu_s, issued_s = found.measured[REFERENCE].value, operators_s(counting.operators, found)
+    gradient = (every - first) * (1 / (MANY - 1))
+    operator = (back - one - gradient * (len(weights) - 1)) * (relu_s / (issued_s - relu_s))
+    costs = {"": one - operator - gradient, "-gradient": gradient, "-operator": operator}
+    again = (both - back - forward) * (relu_s / forward.median)
+    for name, cost in {**{f"backward{end}": cost for end, cost in costs.items()}, "forward-again": again}.items():
         if cost.median > 0:
-            found.measured[f"host.backward{name}"] = Peak.time(cost, operator="torch.autograd.grad of relus and sums")
+            found.measured[f"host.{name}"] = Peak.time(cost, operator="torch.autograd.grad: a relu, a sum, a network")
 
 
-def _gradient_cost(y: torch.Tensor, wanted: Sequence[torch.Tensor], found: Findings) -> Estimate:
-    """Seconds that the host takes for the gradients of relus or sums of positive numbers, at its usual speed."""
-    device, above = y.device.type, torch.ones_like(y)
-    call = partial(torch.autograd.grad, y, wanted, above, retain_graph=True)
-    part.close(call()[-1], above.double(), LIMIT, "the gradient of relus or sums")
-    seconds = min(0.25, found.left_s / 6)
-    cost, beside = issue_estimates([call, reference_call(device)], waiting(device), seconds)
-    return cost * (found.measured[REFERENCE].value / beside.median)
+def _kept(y: torch.Tensor, wanted: Sequence[torch.Tensor]) -> Callable[[], Any]:
+    """The backward of a graph that is kept."""
+    return partial(torch.autograd.grad, y, wanted, torch.ones_like(y), retain_graph=True)
 
 
 def reference_call(device: str) -> Callable[[], Any]:
