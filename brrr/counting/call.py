@@ -166,15 +166,18 @@ def _indexed(call: Call) -> Form:
 
 
 def _convolved(call: Call) -> Form:
-    """Positions of the result, and the numbers that each of its elements is summed over."""
+    """Positions of the result, and the numbers that each of its elements is summed over; and how an image lies."""
     weight, groups = call.tensor("weight"), int(call.args["groups"])
     above = call.args.get("grad_output")
     result = above if isinstance(above, torch.Tensor) else call.output
     lines, length = result.numel() // max(result.shape[1], 1), weight[0].numel()
     single = all(size == 1 for size in weight.shape[2:])
+    name = "single" if single else "window"
     if groups > 1:
-        return Form("depthwise" if weight.shape[1] == 1 else "grouped", lines, length)
-    return Form("single" if single else "window", lines, length)
+        name = "depthwise" if weight.shape[1] == 1 else "grouped"
+    x = call.tensor("input")
+    last = x.dim() == 4 and x.shape[1] > 1 and x.is_contiguous(memory_format=torch.channels_last)
+    return Form(f"{name}, channels last" if last else name, lines, length)
 
 
 def _attended(call: Call) -> Form:
@@ -214,8 +217,8 @@ def _along(x: torch.Tensor, dim: object) -> Form:
 def _normed(call: Call, x: torch.Tensor) -> Form:
     name = call.name.removeprefix("aten.")
     if name in _TRAILING:
-        length = math.prod(call.args["normalized_shape"])
-        return Form("rows", x.numel() // max(length, 1), length)
+        length, sums = math.prod(call.args["normalized_shape"]), any(call.args.get("output_mask", ())[1:])
+        return Form("rows and sums" if sums else "rows", x.numel() // max(length, 1), length)
     if name.startswith("native_group_norm"):
         lines = call.args["N"] * call.args["group"]
         return Form("rows", lines, x.numel() // max(lines, 1))

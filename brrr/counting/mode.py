@@ -104,12 +104,9 @@ class CostMode(TorchDispatchMode):
         kind, flop, matmuls = ("view", 0.0, ()) if is_view(call) else counted(call)
         read, written = amount(traffic.reads) + traffic.again_bytes, amount(traffic.writes)
         shapes = tuple(tuple(tensor.shape) for tensor in taken or call.outputs)
-        form = form_of(call, kind)
+        name, dtype, form = call.full_name, dtype_of(call), form_of(call, kind)
         self.operators.append(
-            OperatorCost(
-                call.full_name, flop, read, written, dtype_of(call), shapes, kind, matmuls, form,
-                for_gradient(),
-            )  # fmt: skip
+            OperatorCost(name, flop, read, written, dtype, shapes, kind, matmuls, form, for_gradient())
         )
 
 

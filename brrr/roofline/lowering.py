@@ -1,7 +1,7 @@
 """Counted operators as a device runs them: joined as on a GPU, fused as by a compiler, sines by what they compute.
 
 A callable that is counted on a machine without a GPU shows the CPU's operators. Of most functions they are the same;
-an RMS norm and a dropout are several operators on a CPU and one on a GPU.
+an RMS norm and a dropout are several operators on a CPU and one on a GPU. A convolution's bias is a kernel of its own.
 """
 
 from __future__ import annotations
@@ -16,18 +16,34 @@ from brrr.counting.cost import ITEMSIZE, Cost, Form, OperatorCost
 RMS = ("pow", "mean", "add", "rsqrt", "mul")
 CAST = "_to_copy"
 """On a CPU an RMS norm of a short type begins with a cast to float32 and ends with one back."""
+RMS_BACKWARD = ("mul", "mul", "sum", "pow", "mul", "mul", "expand", "div", "pow", "mul", "mul", "add")
+RMS_WEIGHTS = ("mul", "mul", "sum", "view")
+"""What comes before, where a weight's gradient is asked for."""
 DROPOUT = ("empty_like", "bernoulli", "div", "mul")
 
 
 def as_on_gpu(operators: Sequence[OperatorCost]) -> list[OperatorCost]:
     """The operators with those sequences in one piece; everything else is left as it is."""
+    operators = [each for each in operators if each.name != "aten.detach"]  # autograd's own, of what it keeps
     found: list[OperatorCost] = []
     place = 0
     while place < len(operators):
-        taken, merged = _rms(operators[place:]) or _dropout(operators[place:]) or (1, operators[place])
-        found.append(merged)
+        rest = operators[place:]
+        taken, merged = _rms(rest) or _rms_backward(rest) or _dropout(rest) or (1, operators[place])
+        found += _with_bias(merged) if merged.name == "aten.convolution" else [merged]
         place += taken
     return found
+
+
+def _with_bias(each: OperatorCost) -> list[OperatorCost]:
+    """A convolution, and the addition of its bias."""
+    if len(each.shapes) < 3 or not each.shapes[2]:
+        return [each]
+    (channels,), written = each.shapes[2], each.written_bytes
+    bias_bytes, form = channels * ITEMSIZE.get(each.dtype, 4), Form("broadcast", channels, each.form.lines)
+    bare = replace(each, shapes=each.shapes[:2], read_bytes=each.read_bytes - bias_bytes)
+    return [bare, OperatorCost("aten.add_", float(channels * form.length), written + bias_bytes, written, each.dtype,
+                               (each.shapes[2],), "pointwise", (), form, each.backward)]  # fmt: skip
 
 
 def _names(operators: Sequence[OperatorCost], count: int) -> tuple[str, ...]:
@@ -49,6 +65,25 @@ def _rms(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
     narrowed = operators[1 + count].written_bytes
     merged = replace(norm, read_bytes=widened.read_bytes + weight, written_bytes=narrowed, dtype=widened.dtype)
     return count + 2, merged
+
+
+def _rms_backward(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
+    """What autograd makes of it; of a short type with casts, and of a weight with its gradient."""
+    longest = operators[: len(RMS_BACKWARD) + len(RMS_WEIGHTS) + 3]
+    places = [place for place, each in enumerate(longest) if _names([each], 1) != (CAST,)]
+    names = _names([operators[place] for place in places], len(places))
+    weighted = names[: len(RMS_WEIGHTS)] == RMS_WEIGHTS
+    wanted = RMS_WEIGHTS * weighted + RMS_BACKWARD
+    if names[: len(wanted)] != wanted or not operators[0].backward:
+        return None
+    rows, cast = operators[places[len(wanted) - len(RMS_BACKWARD) + 2]].form, places[0] == 1
+    count, dtype = places[len(wanted) - 1] + 1 + cast, operators[0].dtype
+    moved = float(rows.lines * rows.length * ITEMSIZE.get(dtype, 4))
+    form = replace(rows, name="rows and sums" if weighted else "rows")
+    return count, OperatorCost(
+        "aten._fused_rms_norm_backward", _flop(operators[:count]), moved * (4 if weighted else 2), moved, dtype,
+        ((rows.lines, rows.length),), "norm", (), form, True,
+    )  # fmt: skip
 
 
 def _plain_rms(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:

@@ -108,7 +108,10 @@ LAYER_KINDS = ("convolution", "attention", "index", "pooling", "loss")
 VECTOR, WIDE = 4, 8
 """Elements that torch's norms and reductions load at once, where lines are a multiple of them; and tensor cores."""
 
-SAME_KERNEL = {"aten.cudnn_batch_norm": "aten.native_batch_norm", "aten.copy": "aten.clone"}
+SAME_KERNEL = {
+    "aten.cudnn_batch_norm": "aten.native_batch_norm", "aten.copy": "aten.clone",
+    "aten._fused_rms_norm_backward": "aten.native_layer_norm_backward",
+}  # fmt: skip
 """Operators that run what another one runs, whose sweep counts for them."""
 Features = tuple[float, ...]
 
@@ -169,6 +172,8 @@ class Corrections:
     def of_operator(self, each: OperatorCost) -> tuple[float, bool] | None:
         """The factor of an operator, and whether the operator itself was measured, not only its class."""
         group = self.operators.get((each.kind, each.form.name))
+        if group is None:  # of an older sweep
+            group = self.operators.get((each.kind, each.form.name.partition(",")[0]))
         if group is None:
             return None
         name = each.name if each.name in group.names else name_on_gpu(each)

@@ -191,7 +191,7 @@ def test_the_ladder_has_its_rungs() -> None:
 def test_each_way_is_right(name: str, size: tuple[int, int, int], dtype: str) -> None:
     torch.manual_seed(0)  # where one number is the whole result it may be near zero, and nothing but rounding
     network = Network(*size, dtype)
-    weights = Weights.random(network, "cpu")
+    weights = Weights.random(network, "cpu", seed=0)
     assert WAYS[name].why_not(network, "cpu") is None
     with WAYS[name].build(network, weights) as prepared:
         assert weights.error(prepared.run()) <= weights.tolerance

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,8 @@ class Layer:
     """One operator: its call, its operands' shapes, and up to how many elements it is swept.
 
     `places`: its last operand holds places along that axis of the first one. `gradient`: what is timed is autograd's
-    operator for the gradients of so many operands at most.
+    operator for the gradients of so many operands at most. It is swept at so many `times` the usual
+    number of sizes. `last`: images and weights lie channels last.
     """
 
     run: Callable[..., Tensor | Sequence[Tensor]]
@@ -37,6 +38,8 @@ class Layer:
     most: float = 4e7
     places: int | None = None
     gradient: int = 0
+    times: int = 1
+    last: bool = False
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -50,9 +53,9 @@ def _matrix(draw: random.Random, elements: float) -> Shape:
 
 
 def _image(draw: random.Random, elements: float) -> Shape:
-    side = draw.choice((7, 14, 28, 31, 56, 57, 112))
+    side = draw.choice((7, 14, 28, 56, 112, draw.randint(7, 112)))
     side = min(side, max(3, int((elements / 16) ** 0.5)))
-    channels = draw.choice((16, 32, 64, 96, 128, 192, 256, 48, 65))
+    channels = draw.choice((16, 32, 48, 64, 96, 128, 192, 256, log_uniform(draw, 16, 512)))
     return max(1, round(elements / channels / side**2)), channels, side, side
 
 
@@ -62,13 +65,19 @@ def _with_channels(draw: random.Random, elements: float) -> Sequence[Shape]:
     return image, image[1:2], image[1:2]
 
 
+def _normed(draw: random.Random, elements: float) -> Sequence[Shape]:
+    """A matrix, and a weight and a bias for each column."""
+    rows, columns = _matrix(draw, elements)
+    return (rows, columns), (columns,), (columns,)
+
+
 def _filtered(size: int, groups: str = "") -> Shapes:
     """An image, and a convolution's weight of that size for it."""
 
     def shapes(draw: random.Random, elements: float) -> Sequence[Shape]:
         n, c, h, w = _image(draw, elements)
         c = 4 * math.ceil(c / 4) if groups else c
-        out = c if groups else draw.choice((c, 64, 128, 256, 2 * c))
+        out = c if groups else draw.choice((c, 64, 128, 256, 2 * c, log_uniform(draw, 16, 512)))
         inner = 1 if groups == "depthwise" else c // 4 if groups else c
         return (n, c, h, w), (out, inner, size, size)
 
@@ -76,7 +85,8 @@ def _filtered(size: int, groups: str = "") -> Shapes:
 
 
 def _heads(draw: random.Random, elements: float) -> Sequence[Shape]:
-    width, tokens = draw.choice((32, 64, 64, 128, 80)), draw.choice((64, 128, 197, 512, 777, 1024, 2048))
+    usual = 2 ** draw.randint(6, 11)
+    width, tokens = draw.choice((32, 64, 64, 128, 80)), draw.choice((usual, usual, log_uniform(draw, 32, 4096)))
     tokens = min(tokens, max(16, int(elements / width)))
     heads = max(1, min(round(elements / width / tokens), int(2e8 / tokens**2)))
     return ((1, heads, tokens, width),) * 3
@@ -126,19 +136,29 @@ def _convolve(x: Tensor, w: Tensor, stride: int = 1) -> Tensor:
     return f.conv2d(x, w, None, stride, w.shape[-1] // 2, 1, x.shape[1] // w.shape[1])
 
 
+def _grouped_norm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    """In 32 groups or as many as there can be."""
+    return f.group_norm(x, math.gcd(x.shape[1], 32), w, b)
+
+
+CHOSEN = 2
+"""Times as many sizes of what a library chooses among kernels for: they differ by ten times."""
+
+
 def _forward() -> Mapping[str, Layer]:
+    attend = f.scaled_dot_product_attention
     return {
-        "convolution 1x1": Layer(_convolve, _filtered(1), 2e7),
-        "convolution 3x3": Layer(_convolve, _filtered(3), 1e7),
-        "convolution 7x7": Layer(partial(_convolve, stride=2), _filtered(7), 3e6),
+        "convolution 1x1": Layer(_convolve, _filtered(1), 2e7, times=CHOSEN),
+        "convolution 3x3": Layer(_convolve, _filtered(3), 1e7, times=CHOSEN),
+        "convolution 7x7": Layer(partial(_convolve, stride=2), _filtered(7), 3e6, times=CHOSEN),
         "convolution, depthwise": Layer(_convolve, _filtered(3, "depthwise"), 2e7),
-        "convolution, grouped": Layer(_convolve, _filtered(3, "grouped"), 1e7),
-        "attention": Layer(f.scaled_dot_product_attention, _heads, 1e7),
-        "causal attention": Layer(partial(f.scaled_dot_product_attention, is_causal=True), _heads, 1e7),
+        "convolution, grouped": Layer(_convolve, _filtered(3, "grouped"), 1e7, times=CHOSEN),
+        "attention": Layer(attend, _heads, 1e7, times=CHOSEN),
+        "causal attention": Layer(partial(attend, is_causal=True), _heads, 1e7, times=CHOSEN),
         "max pooling": Layer(lambda x: f.max_pool2d(x, 3, 2, 1), _one(_image)),
         "average pooling": Layer(lambda x: f.avg_pool2d(x, 2), _one(_image)),
         "batch norm of images": Layer(lambda x, w, b: f.batch_norm(x, None, None, w, b, True), _with_channels),
-        "group norm of images": Layer(lambda x: f.group_norm(x, 1), _one(_image)),
+        "group norm of images": Layer(_grouped_norm, _with_channels),
         "select rows": Layer(lambda x, at: x.index_select(0, at), _table, places=0),
         "embedding": Layer(lambda x, at: f.embedding(at, x), _table, places=0),
         "gather": Layer(lambda x, at: x.gather(0, at), _everywhere(_table), 1e7, 0),
@@ -160,9 +180,10 @@ def _gradients() -> Mapping[str, Layer]:
     both = ("convolution", "attention", "causal", "max", "average", "batch")
     kept = {name: forward[name] for name in forward if name.startswith(both)}
     return {
-        **{f"{name}, gradient": Layer(each.run, each.shapes, each.most / 2, gradient=3) for name, each in kept.items()},
+        **{f"{name}, gradient": replace(each, most=each.most / 2, gradient=3) for name, each in kept.items()},
+        "layer norm, gradients of weights": Layer(lambda x, *w: f.layer_norm(x, x.shape[-1:], *w), _normed, gradient=3),
         "layer norm, gradient": Layer(lambda x: f.layer_norm(x, x.shape[-1:]), _one(_matrix), gradient=1),
-        "group norm, gradient": Layer(lambda x: f.group_norm(x, 1), _one(_image), gradient=1),
+        "group norm, gradient": Layer(_grouped_norm, _with_channels, gradient=3),
         "softmax, gradient": Layer(lambda x: x.softmax(-1), _one(_matrix), gradient=1),
         "log softmax, gradient": Layer(lambda x: x.log_softmax(-1), _one(_matrix), gradient=1),
         "softmax of columns, gradient": Layer(lambda x: x.softmax(0), _one(_matrix), 1e7, gradient=1),
@@ -174,8 +195,10 @@ def _gradients() -> Mapping[str, Layer]:
 
 
 def layers() -> Mapping[str, Layer]:
-    """All of them, the gradients behind the others."""
-    return {**_forward(), **_gradients()}
+    """All of them, the gradients behind the others, and convolutions with channels last."""
+    every = {**_forward(), **_gradients()}
+    turned = {f"{name}, last": replace(every[name], last=True) for name in every if name.startswith("convolution")}
+    return {**every, **turned}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -192,10 +215,10 @@ def calls(pools: Mapping[str, Tensor], share: float = 1.0) -> Iterator[Prepare]:
     """Every layer at its sizes, as far as they fit into the pools; `share` of the largest for a quick calibration."""
     for name, layer in layers().items():
         for dtype, values in pools.items():
-            draw = random.Random(f"{name} {dtype}")
+            draw, count = random.Random(f"{name} {dtype}"), SIZES * layer.times
             decades = math.log(max(2.0, layer.most * share / LEAST))
-            for place in range(SIZES):
-                elements = LEAST * math.exp(decades * (place + draw.random()) / SIZES)
+            for place in range(count):
+                elements = LEAST * math.exp(decades * (place + draw.random()) / count)
                 shapes = tuple(layer.shapes(draw, elements))
                 if max(map(math.prod, shapes)) <= len(values):
                     yield partial(made, name, layer, values, shapes)
@@ -217,10 +240,17 @@ def made(name: str, layer: Layer, values: Tensor, shapes: Sequence[Shape]) -> tu
 
 def _operands(layer: Layer, values: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
     count = len(shapes) - (layer.places is not None)
-    operands = [taken(values, shape, end=bool(place % 2)) for place, shape in enumerate(shapes[:count])]
+    operands = [_lying(values, shape, bool(place % 2), layer.last) for place, shape in enumerate(shapes[:count])]
     if layer.places is not None:
         operands.append(torch.randint(shapes[0][layer.places], shapes[-1], device=values.device))
     return operands
+
+
+def _lying(values: Tensor, shape: Shape, end: bool, last: bool) -> Tensor:
+    if not last:
+        return taken(values, shape, end=end)
+    n, c, h, w = shape
+    return taken(values, (n, h, w, c), end=end).permute(0, 3, 1, 2)
 
 
 def _ready(layer: Layer, operands: Sequence[Tensor]) -> tuple[Callable[[], Any], list[OperatorCost], Sequence[Tensor]]:

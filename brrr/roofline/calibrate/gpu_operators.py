@@ -148,7 +148,7 @@ def sweep_operators(found: Findings) -> None:
 def _calls(pools: dict[str, torch.Tensor], most: float) -> Iterator[Prepare]:
     runs: dict[str, MatrixCall] = {**operators(), DROPOUT: lambda x, y: torch.nn.functional.dropout(x, 0.5)}
     for name, run in runs.items():
-        count, limit = (MANY if name in BY_LINES else FEW), min(most, SLOW.get(name, most))
+        count, limit = (MANY if name in BY_LINES or name == DROPOUT else FEW), min(most, SLOW.get(name, most))
         for dtype, values in pools.items():
             for sizes in matrices(count, limit, values.element_size(), f"{name} {dtype}"):
                 yield partial(_made, name, run, values, sizes)
