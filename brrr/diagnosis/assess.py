@@ -10,7 +10,8 @@ from brrr.core.errors import ArgumentError, BrrrError
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.calls import LAYOUT, Call
 from brrr.diagnosis.split import Split
-from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, model_of
+from brrr.gpu import is_gpu
+from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, known_here, model_of
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.terms import OperatorTime, operator_time
 
@@ -76,17 +77,12 @@ def model_for(device: Where) -> DeviceModel | None:
 
 def model_here(device: str) -> DeviceModel | None:
     """This machine's measured figures, else its datasheet's."""
-    return (model_for("cuda") or model_for(name_here(device))) if device == "cuda" else model_for(_cpu())
-
-
-def _cpu() -> Where:
-    """The peaks of this machine's CPU where they were measured, else a CPU's datasheet."""
-    from brrr.strassen.calibration import device_known
-
+    if is_gpu(device):
+        return model_for(device) or model_for(name_here(device))
     try:
-        return device_known("cpu")
+        return model_of(known_here("cpu"))
     except MissingPeakError:
-        return f"{DATASHEET}cpu"
+        return model_for(f"{DATASHEET}cpu")
 
 
 def name_here(device: str) -> str:

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from brrr.counting.cost import Cost
+from brrr.gpu import GPU
 from brrr.networks.network import Network
-from brrr.roofline.device_model import DeviceModel, Where
+from brrr.roofline.device_model import DeviceModel, Where, known_here
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.prediction import How, Prediction
 from brrr.strassen.accuracy import PLAIN
-from brrr.strassen.calibration import CONSTANTS, device_known
+from brrr.strassen.calibration import CONSTANTS
 from brrr.strassen.layers import Limits, planned
 from brrr.strassen.predicting import Predictor
 from brrr.strassen.ways import Way
@@ -229,21 +230,21 @@ def limits_of(network: Network, way: str) -> Limits:
     return Limits(accuracy=SAFE * whole / math.sqrt(network.layers), inner=(PLAIN[network.dtype],))
 
 
-def layer_way(network: Network, way: str, kind: str, device: object = None) -> Way:
-    """The way of each layer's product; on this machine's device of that kind where none is named."""
+def layer_way(network: Network, way: str, device: Where) -> Way:
+    """The way of each layer's product: on this machine's "cuda" or "cpu", or on a device as `brrr.predict` takes it."""
     shapes, limits = [(network.hidden, network.hidden)], limits_of(network, way)
-    return planned(shapes, network.batch, network.dtype, kind if device is None else device, limits)[0].way
+    return planned(shapes, network.batch, network.dtype, device, limits)[0].way
 
 
 def gains(way: str, network: Network) -> str | None:
     """Why Strassen's levels, or split products, are no gain for this network on this GPU; None where they are one."""
-    chosen = layer_way(network, way, "cuda")
+    chosen = layer_way(network, way, GPU)
     if chosen.classical and chosen.inner == PLAIN[network.dtype] and not network.tf32:
         return "no product of this size is predicted to gain by it"
     return "no level is predicted to gain on this size" if network.tf32 and chosen.classical else None
 
 
-def predicted(network: Network, way: str, device: object) -> tuple[float, float] | None:
+def predicted(network: Network, way: str, device: Where) -> tuple[float, float] | None:
     """Seconds of a call on the GPU alone, and of the host's part; None where nothing is known of the device.
 
     >>> device_s, host_s = predicted(Network(8, 4096, 4096), "strassen", "h200")
@@ -251,8 +252,8 @@ def predicted(network: Network, way: str, device: object) -> tuple[float, float]
     True
     """
     try:
-        where = device_known("cuda") if device is None else device
-        chosen = layer_way(network, way, "cuda", where)
+        where = known_here(GPU) if device is None else device
+        chosen = layer_way(network, way, where)
         device_s = Predictor.of(where).chain_s(chosen, network.layers, network.batch, network.hidden, network.dtype)
     except MissingPeakError:
         return None

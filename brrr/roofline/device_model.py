@@ -9,11 +9,12 @@ from typing import NoReturn
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.files import recorded_devices, recordings_root
 from brrr.core.measurement import Processor
 from brrr.gpu import GPU, is_gpu
 from brrr.gpu.datasheet import Hardware, find_hardware, hardware
 from brrr.roofline.peak import Curve, Kind, Peak
-from brrr.roofline.peaks import MissingPeakError, Peaks, datasheet_peaks
+from brrr.roofline.peaks import MissingPeakError, Peaks, datasheet_peaks, find_peaks
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,7 @@ def model_of(device: Where) -> DeviceModel:
     if isinstance(device, Hardware):
         return DeviceModel.of_datasheet(device)
     if device is None or is_gpu(device):
-        return DeviceModel.measured(_peaks_here(device))
+        return DeviceModel.measured(_peaks_here(_kind_here(device)))
     if not isinstance(device, str):
         raise ArgumentError("predict", "device", device, "a device's name, Peaks, or None for this machine")
     if device.startswith(DATASHEET):
@@ -230,25 +231,45 @@ def _datasheet(name: str, said: str) -> Hardware:
         raise ArgumentError("predict", "device", said, error.expected, hint) from None
 
 
+def known_here(kind: Processor) -> Peaks | Hardware:
+    """What is known of this machine's GPU or CPU: its measured peaks, else the GPU's datasheet.
+
+    MissingPeakError where there is neither, UnavailableError where CUDA does not work.
+    """
+    from brrr.gpu.device import this_device
+
+    try:
+        return _peaks_here(kind)
+    except MissingPeakError:
+        found = this_device(kind).hardware
+        if found is None:
+            raise
+        return found
+
+
 def _recorded(slug: str) -> Peaks | None:
     """The peaks recorded for a device, None where its recordings hold none; a damaged file is an error."""
-    from brrr.core.files import recorded_devices, recordings_root
-    from brrr.roofline.peaks import find_peaks
-
     root = recordings_root()
     return find_peaks(root / slug) if slug in recorded_devices(root) else None
 
 
-def _peaks_here(device: object) -> Peaks:
-    """The peaks of the machine in hand, where they were measured on it."""
-    from brrr.gpu.device import cuda_problem, this_device
+def _kind_here(device: object) -> Processor:
+    """The GPU where it works, else the CPU; UnavailableError where the GPU was asked for and does not work."""
+    from brrr.gpu.device import cuda_problem
 
     problem = cuda_problem()
     if device is not None and problem:
         raise UnavailableError(
             f"predict: device is 'cuda', but CUDA does not work here: {problem}. Name a device instead, such as 'h200'"
         )
-    here = this_device("cpu" if problem else GPU)
+    return "cpu" if problem else GPU
+
+
+def _peaks_here(kind: Processor) -> Peaks:
+    """The peaks of the machine in hand, where they were measured on it."""
+    from brrr.gpu.device import this_device
+
+    here = this_device(kind)
     found = _recorded(here.slug)
     if found is None or found.device != here.name:
         raise MissingPeakError(

@@ -14,10 +14,12 @@ from functools import lru_cache, partial
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
-from brrr.gpu import is_gpu
+from brrr.core.measurement import Processor
+from brrr.gpu import GPU, is_gpu
+from brrr.roofline.device_model import Where, known_here, model_of
 from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen.accuracy import CLOSE, OF_TYPE, PLAIN, Constraints, Inners, accuracy_limit, checked, predicted_error
-from brrr.strassen.calibration import CONSTANTS, device_known
+from brrr.strassen.calibration import CONSTANTS
 from brrr.strassen.pareto import ParetoPoint, candidates, estimate, frontier, why
 from brrr.strassen.peeling import copied, core_of, thin_parts
 from brrr.strassen.ways import WAYS, Way
@@ -61,7 +63,7 @@ class ProductPlan:
 
 def plan(
     m: int, n: int, k: int, *, dtype: str = "float32", accuracy: float | str | None = None, level: int | None = None,
-    form: str | None = None, inner: Inners = None, workspace_bytes: int | None = None, device: object = None,
+    form: str | None = None, inner: Inners = None, workspace_bytes: int | None = None, device: Where = None,
     prepared: bool = False, whole: bool = False,
 ) -> ProductPlan:  # fmt: skip
     """The way for an (m, k) by (k, n) product, chosen as `matmul` chooses it; nothing is multiplied.
@@ -77,59 +79,46 @@ def plan(
     return plan_of(request, device)
 
 
-def plan_of(request: Constraints, device: object) -> ProductPlan:
+def plan_of(request: Constraints, device: Where) -> ProductPlan:
     """The plan for what is asked: of tensors on "cuda" or "cpu", or on a device as `brrr.predict` takes it."""
-    return _planned(request, _Where.of(device))
+    if device in (None, "cuda", "cpu"):
+        from brrr.gpu.device import default_device_kind
 
-
-@dataclass(frozen=True)
-class _Where:
-    """The kind of device, and what to predict by; `None` is what this machine has."""
-
-    kind: str
-    device: object
-
-    @classmethod
-    def of(cls, device: object) -> _Where:
-        if device is None or str(device) in ("cuda", "cpu"):
-            from brrr.gpu.device import default_device_kind
-
-            return cls(str(device or default_device_kind()), None)
-        from brrr.roofline.device_model import model_of
-
-        return cls(model_of(device).kind, device)  # type: ignore[arg-type]
+        return _planned(request, GPU if is_gpu(device) else "cpu" if device else default_device_kind(), None)
+    return _planned(request, model_of(device).kind, device)
 
 
 @lru_cache(maxsize=4096)
-def _planned(request: Constraints, where: _Where) -> ProductPlan:
-    allowed = [way for way in candidates(request.operand, where.kind, request.prepared) if _asked_for(way, request)]
+def _planned(request: Constraints, kind: Processor, device: Where) -> ProductPlan:
+    """On a kind of device; by the figures of `device`, or of the one of this machine where that is None."""
+    allowed = [way for way in candidates(request.operand, kind, request.prepared) if _asked_for(way, request)]
     if not allowed:
         asked = f"inner {', '.join(request.inner) or 'any'}, level {request.level}, form {request.form or 'any'}"
-        raise ArgumentError("matmul", "inner", asked, f"a way of multiplying {request.operand} on {where.kind}")
-    estimates = _estimates(request, where, allowed)
+        raise ArgumentError("matmul", "inner", asked, f"a way of multiplying {request.operand} on {kind}")
+    estimates = _estimates(request, kind, device, allowed)
     fitting = [each for each in estimates if _exact_enough(each, request)]
     if not fitting:
         _refuse(request, allowed, estimates)
-    chosen = _chosen(fitting, request, request.eager and is_gpu(where.kind))
+    chosen = _chosen(fitting, request, request.eager and is_gpu(kind))
     return ProductPlan(
         chosen.way, request.m, request.n, request.k, chosen.seconds, chosen.error, chosen.workspace_bytes, chosen.depth,
-        why(chosen, fitting, request, _limit(request), partial(_classical_s, request, where, chosen.way.inner)),
+        why(chosen, fitting, request, _limit(request), partial(_classical_s, request, kind, device, chosen.way.inner)),
         tuple(estimates),
     )  # fmt: skip
 
 
-def _estimates(request: Constraints, where: _Where, allowed: list[Way]) -> list[ParetoPoint]:
+def _estimates(request: Constraints, kind: Processor, device: Where, allowed: list[Way]) -> list[ParetoPoint]:
     """By prediction; where nothing is known of the device, without times, the library's own product first."""
     sizes, limit = (request.m, request.n, request.k), request.limit_bytes
     try:
-        device = device_known(where.kind) if where.device is None else where.device
+        device = known_here(kind) if device is None else device
         names = [way.name for way in allowed]
         found = frontier(
             *sizes, operand=request.operand, device=device, names=names, workspace_bytes=limit, whole=request.whole
         )
         return list(found.estimates)
     except MissingPeakError:
-        made = [_untimed(way, request, where.kind) for way in allowed]
+        made = [_untimed(way, request, kind) for way in allowed]
         plain = PLAIN[request.operand]
         return sorted((each for each in made if each), key=lambda each: (each.way.inner != plain, each.way.level))
 
@@ -182,10 +171,10 @@ def _chosen(fitting: list[ParetoPoint], request: Constraints, issued: bool) -> P
     return chosen
 
 
-def _classical_s(request: Constraints, where: _Where, inner: str) -> float | None:
+def _classical_s(request: Constraints, kind: Processor, device: Where, inner: str) -> float | None:
     """What the classical product of the same kind is predicted to take."""
     plain = Constraints(request.m, request.n, request.k, request.operand, level=0, inner=(inner,), whole=request.whole)
-    return _planned(plain, where).predicted_s
+    return _planned(plain, kind, device).predicted_s
 
 
 def _refuse(request: Constraints, allowed: list[Way], estimates: list[ParetoPoint]) -> None:

@@ -16,7 +16,7 @@ from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen import INNERS, WAYS, Way, choosing, frontier, plan
 from brrr.strassen.accuracy import NAMED, Constraints, accuracy_limit, checked, predicted_error
 from brrr.strassen.calibration import CONSTANTS
-from brrr.strassen.choosing import GAIN, _planned, _Where, issuing_s, launches
+from brrr.strassen.choosing import GAIN, _planned, issuing_s, launches
 from brrr.strassen.pareto import ParetoPoint, marked
 from brrr.strassen.predicting import Predictor, predicted_s
 from brrr.strassen.workspace import Buffers, Traffic, least_depth, workspace_bytes
@@ -195,7 +195,7 @@ def test_without_peaks_the_librarys_own_product(monkeypatch: pytest.MonkeyPatch)
     def missing(kind: str) -> None:
         raise MissingPeakError("none")
 
-    monkeypatch.setattr(choosing, "device_known", missing)
+    monkeypatch.setattr(choosing, "known_here", missing)
     choosing._planned.cache_clear()
     try:
         for dtype, inner in (("float32", "sgemm"), ("float64", "fp64"), ("bfloat16", "bf16"), ("float16", "fp16")):
@@ -224,11 +224,11 @@ def test_where_the_host_issues_each_launch_they_count() -> None:
         return replace(checked(n, n, n, "float32", accuracy, None, None, None, None), eager=True)
 
     def taken(n: int, accuracy: str) -> str:
-        return _planned(asked(n, accuracy), _Where("cuda", "h200")).way.name
+        return _planned(asked(n, accuracy), "cuda", "h200").way.name
 
     assert taken(1024, "tf32") == "tf32" and taken(1024, "fp32") == "fp16x3" and taken(512, "fp32") == "sgemm"
     wide = replace(checked(128, 4096, 1024, "float32", None, None, None, None, None), eager=True)
-    assert _planned(wide, _Where("cuda", "h200")).way.name == "sgemm", "the GPU is done before the host"
+    assert _planned(wide, "cuda", "h200").way.name == "sgemm", "the GPU is done before the host"
     names = ("sgemm", "fp16x3", "sgemm-strassen-1", "fp16x3-strassen-1", "sgemm-strassen-4")
     times = [issuing_s(WAYS[name], asked(1024, "fp32")) for name in names]
     assert times == sorted(times) and times[1] > 3 * times[0] and times[-1] > 100e-6
