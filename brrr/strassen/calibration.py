@@ -8,34 +8,22 @@ Importing this loads neither torch nor numpy.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from types import MappingProxyType
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A number of a model, and where it comes from; `by_size`: what it is multiplied with, by a size.
+    """A number of a model, and where it comes from.
 
-    >>> Constant(2.0, "", ((1024, 1.0), (4096, 1.5))).at(2048)
-    2.5
+    `by_size`: what it is multiplied with at some sizes; between two known ones by the logarithm of the size, beyond
+    them as at the end.
     """
 
     value: float
     origin: str
     by_size: tuple[tuple[float, float], ...] = ()
-
-    def at(self, size: float) -> float:
-        """The number for a size: between two known ones by the logarithm of the size, beyond them as at the end."""
-        if not self.by_size:
-            return self.value
-        found = self.by_size[0][1]
-        for (before, low), (after, high) in pairwise(self.by_size):
-            share = min(1.0, max(0.0, math.log(max(size, 1.0) / before) / math.log(after / before)))
-            found = low + share * (high - low) if size > before else found
-        return self.value * found
 
 
 _PREDICTOR = "as the predictor has it"
@@ -73,7 +61,7 @@ CONSTANTS: Mapping[str, Constant] = MappingProxyType(
         "rate.sums": Constant(0.79, f"{_H200}: median of 157 rows at 1.9 GHz and more; 0.6 to 1"),
         "rate.casts": Constant(0.62, f"{_H200}: 0.4 to 0.9, rounding to a short type and back by torch's copies"),
         "rate.turned": Constant(0.45, f"{_H200}: 1.3 to 2.6 TB/s, splitting a right operand that lies as (k, n)"),
-        # What `fitting.py` decides by whether odd sizes are rounded up, peeled or copied: FLOP/s, B/s, seconds.
+        # What `peeling.py` decides by whether odd sizes are rounded up, peeled or copied: FLOP/s, B/s, seconds.
         "fit.float32": Constant(51e12, f"{_H200}: SGEMM at 4096"),
         "fit.fp64": Constant(60e12, "the datasheet's, by matrix units"),
         "fit.tf32": Constant(350e12, f"{_H200}: at 4096"),
@@ -97,9 +85,3 @@ CONSTANTS: Mapping[str, Constant] = MappingProxyType(
     }
 )
 """By name."""
-
-
-def rate_of(inner: str, *, batched: bool) -> Constant:
-    """The constant of an inner product's rate: many products at a time may have one of their own."""
-    own = CONSTANTS.get(f"rate.{inner}.batched") if batched else None
-    return own or CONSTANTS[f"rate.{inner}"]

@@ -9,6 +9,7 @@ Importing this loads no torch.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
@@ -19,11 +20,9 @@ from brrr.gpu import GPU, is_gpu
 from brrr.roofline.device_model import Where, known_here, model_of
 from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen.accuracy import CLOSE, OF_TYPE, PLAIN, Constraints, Inners, accuracy_limit, checked, predicted_error
-from brrr.strassen.calibration import CONSTANTS
-from brrr.strassen.pareto import ParetoPoint, candidates, estimate, frontier, why
-from brrr.strassen.peeling import copied, core_of, thin_parts
+from brrr.strassen.peeling import block_sizes, copied, core_of
+from brrr.strassen.predicting import ParetoPoint, Predictor, candidates, estimates, issuing_s, marked
 from brrr.strassen.ways import WAYS, Way
-from brrr.strassen.workspace import fits_aligned
 from brrr.strassen.workspace import workspace_bytes as least_bytes
 
 GAIN = 1.03
@@ -102,30 +101,20 @@ def _planned(request: Constraints, kind: Processor, device: Where) -> ProductPla
     chosen = _chosen(fitting, request, request.eager and is_gpu(kind))
     return ProductPlan(
         chosen.way, request.m, request.n, request.k, chosen.seconds, chosen.error, chosen.workspace_bytes, chosen.depth,
-        why(chosen, fitting, request, _limit(request), partial(_classical_s, request, kind, device, chosen.way.inner)),
+        _why(chosen, fitting, request, _limit(request), partial(_classical_s, request, kind, device, chosen.way.inner)),
         tuple(estimates),
     )  # fmt: skip
 
 
-def _estimates(request: Constraints, kind: Processor, device: Where, allowed: list[Way]) -> list[ParetoPoint]:
+def _estimates(request: Constraints, kind: Processor, device: Where, allowed: list[Way]) -> Sequence[ParetoPoint]:
     """By prediction; where nothing is known of the device, without times, the library's own product first."""
-    sizes, limit = (request.m, request.n, request.k), request.limit_bytes
     try:
-        device = known_here(kind) if device is None else device
-        names = [way.name for way in allowed]
-        found = frontier(
-            *sizes, operand=request.operand, device=device, names=names, workspace_bytes=limit, whole=request.whole
-        )
-        return list(found.estimates)
+        predictor = Predictor.of(known_here(kind) if device is None else device)
     except MissingPeakError:
-        made = [_untimed(way, request, kind) for way in allowed]
         plain = PLAIN[request.operand]
-        return sorted((each for each in made if each), key=lambda each: (each.way.inner != plain, each.way.level))
-
-
-def _untimed(way: Way, request: Constraints, kind: str) -> ParetoPoint | None:
-    sizes, limit = (request.m, request.n, request.k, request.operand), request.limit_bytes
-    return estimate(way, *sizes, limit, aligned=is_gpu(kind) and fits_aligned(way, *sizes, limit))
+        found = estimates(allowed, request, kind, None)
+        return sorted(found, key=lambda each: (each.way.inner != plain, each.way.level))
+    return marked(estimates(allowed, request, kind, predictor))
 
 
 def _asked_for(way: Way, request: Constraints) -> bool:
@@ -177,7 +166,7 @@ def _classical_s(request: Constraints, kind: Processor, device: Where, inner: st
     return _planned(plain, kind, device).predicted_s
 
 
-def _refuse(request: Constraints, allowed: list[Way], estimates: list[ParetoPoint]) -> None:
+def _refuse(request: Constraints, allowed: list[Way], estimates: Sequence[ParetoPoint]) -> None:
     """What cannot be: so exact, or in so little memory."""
     if not estimates:
         sizes = request.m, request.n, request.k, request.operand
@@ -202,30 +191,72 @@ def _limit(request: Constraints) -> float:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# How long the host takes to issue a way's launches, where no CUDA Graph does it.
+# Why a way was chosen, in sentences.
+
+ROUNDED_UP = 1.01
+"""From this on, what rounding blocks up adds to the work is worth a word."""
 
 
-def issuing_s(way: Way, request: Constraints) -> float:
-    """Seconds of the host for all launches of a way; `matmul` also finds those of what is not torch's own product."""
-    each, first, ours = (CONSTANTS[f"host.{name}"].value for name in ("launch", "call", "matmul"))
-    found = way.name != PLAIN[request.operand] and not request.whole  # a chain of layers keeps its own
-    return first + each * launches(way, request) + ours * found
+def _why(
+    chosen: ParetoPoint,
+    fitting: Sequence[ParetoPoint],
+    request: Constraints,
+    limit: float,
+    classical_s: Callable[[], float | None],
+) -> str:
+    """Sentences on a choice: against what it won, whether levels that were asked for pay, what sizes and memory cost.
+
+    fitting: all that might have been chosen, the fastest first; limit: the error they may have; classical_s: what the
+    classical product of the same kind takes.
+    """
+    said = ["Nothing is predicted, as no peaks of this device are known"] if chosen.seconds is None else []
+    if request.level is not None or (request.inner and len(fitting) == 1):
+        said.append("As asked for" + (f"; {_paying(chosen, classical_s)}" if request.level else ""))
+    elif request.few_rows and chosen.way.classical:
+        said.append("With so few rows the right operand is most of the bytes, of which other ways read more")
+    elif chosen.seconds is not None:
+        said.append(f"The fastest of {len(fitting)} with an error of at most {limit:.1e}{_against(chosen, fitting)}")
+    return " ".join(f"{each}." for each in [*said, *_notes(chosen, request)])
 
 
-def launches(way: Way, request: Constraints) -> int:
-    """How many launches a way is, those of thin products and of copies with it."""
-    sizes = request.m, request.n, request.k
-    thin = 0 if request.whole else len(thin_parts(core_of(way, *sizes, request.operand), *sizes))
-    return _whole(way, request) + thin
+def _against(chosen: ParetoPoint, fitting: Sequence[ParetoPoint]) -> str:
+    """The fastest of the other kind, with levels or without."""
+    other = next((each for each in fitting if each.way.classical != chosen.way.classical), None)
+    if other is None or other.seconds is None:
+        return ""
+    kind = "with levels" if chosen.way.classical else "classical product"
+    return f"; the fastest {kind} is {other.way.name}, {units.seconds(other.seconds)}"
 
 
-def _whole(way: Way, request: Constraints) -> int:
-    if way.nested:
-        return 7 * _whole(way.within, request) + 3 - way.prepared
-    if way.level:
-        return (7 if way.kind.split else 4) - (3 if way.kind.split else 1) * way.prepared
-    if way.kind.split:
-        return 2
-    if way.dtype != request.operand:
-        return 4
-    return 1 + sum(copied(way, request.m, request.n, request.k, request.operand))
+def _paying(chosen: ParetoPoint, classical_s: Callable[[], float | None]) -> str:
+    """Whether levels that were asked for pay."""
+    other_s = None if chosen.seconds is None else classical_s()
+    if chosen.seconds is None or other_s is None:
+        return "whether it pays is not known"
+    begin = "it pays" if chosen.seconds < other_s else "it does not pay"
+    return f"{begin}: the classical product ({chosen.way.inner}) is predicted to take {units.seconds(other_s)}"
+
+
+def _notes(chosen: ParetoPoint, request: Constraints) -> list[str]:
+    """What the sizes and the memory bring with them."""
+    found = []
+    way, sizes = chosen.way, (request.m, request.n, request.k)
+    core = sizes if request.whole or chosen.depth else core_of(way, *sizes, request.operand)
+    if core != sizes:
+        m, n, k = core
+        found.append(f"The levels take {m} x {k} by {k} x {n}; what is left over, the library's thin products")
+    elif copied(way, *sizes, request.operand).any and _has_copies(chosen, request):
+        found.append("Operands are copied to rows that start at 16 bytes, without which the library is slow")
+    rows, deep, columns = block_sizes(way, *core)
+    work, needed = rows * deep * columns * 8**way.level, core[0] * core[1] * core[2]
+    if needed and work > ROUNDED_UP * needed:
+        added = f"{100 * (work / needed - 1):.0f} %"
+        found.append(f"Blocks are {rows} x {deep} x {columns}: rounding up adds {added} of work")
+    if chosen.depth:
+        found.append(f"{chosen.depth} of its levels go depth first, to stay within {request.limit_bytes} bytes")
+    return found
+
+
+def _has_copies(chosen: ParetoPoint, request: Constraints) -> bool:
+    """Whether the workspace is that with copies."""
+    return chosen.workspace_bytes == least_bytes(chosen.way, request.m, request.n, request.k, request.operand)

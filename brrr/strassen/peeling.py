@@ -27,7 +27,7 @@ from functools import lru_cache
 from itertools import product as pairs
 from typing import NamedTuple
 
-from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE, block_shape
+from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE
 from brrr.strassen.calibration import CONSTANTS
 from brrr.strassen.ways import SIZES, Way
 from brrr.strassen.ways import WAYS as WAYS
@@ -142,8 +142,8 @@ def block_sizes(way: Way, m: int, n: int, k: int) -> tuple[int, int, int]:
         return m, k, n
     if way.nested:
         return block_sizes(way.within, *halves(m, n, k))
-    rows, deep = block_shape(m, k, way.level)
-    return rows, deep, block_shape(k, n, way.level)[1]
+    blocks = 1 << way.level
+    return -(-m // blocks), aligned_size(-(-k // blocks)), aligned_size(-(-n // blocks))
 
 
 def halves(m: int, n: int, k: int) -> Sizes:
@@ -152,8 +152,7 @@ def halves(m: int, n: int, k: int) -> Sizes:
     >>> halves(101, 30, 60)
     (51, 16, 32)
     """
-    rows, deep = block_shape(m, k, 1)
-    return rows, block_shape(k, n, 1)[1], deep
+    return -(-m // 2), aligned_size(-(-n // 2)), aligned_size(-(-k // 2))
 
 
 def thin_parts(core: Sizes, m: int, n: int, k: int) -> list[Sizes]:

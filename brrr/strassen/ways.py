@@ -81,7 +81,7 @@ GPU_FORMS = ("strassen", "winograd")
 """Those whose sums the GPU's kernels make."""
 
 LEVELS = (0, 1, 2, 3, 4)
-"""Up to three in one pass over memory; a fourth lies outside, with a pass of its own (`nested.py`)."""
+"""Up to three in one pass over memory; a fourth lies outside, with a pass of its own."""
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ Breadth first (depth 0) all 7^L products are made at once: with blocks of m', k'
 
 and with split products a copy of the right operand, which is turned if it does not lie along k.
 
-That is for sizes rounded up to whole blocks; where what is left over is peeled off (`fitting.py`), it is somewhat less.
+That is for sizes rounded up to whole blocks; where what is left over is peeled off (`peeling.py`), it is somewhat less.
 A classical product needs memory where operands are copied into another type, or to rows that start at 16 bytes.
 
 More than three levels are never all breadth first: the outermost has buffers for its own seven products, and those are
-made one after another, in the same buffers of three levels (`nested.py`).
+made one after another, in the same buffers of three levels.
 
 Depth first, the outer `depth` levels make one product after another, and each level needs one factor of each side and
 one product, of half its sizes; inside them is a product of fewer levels, breadth first:
@@ -30,7 +30,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from brrr.strassen.peeling import NOTHING, aligned_size, block_sizes, copied, halves
+from brrr.strassen.peeling import NOTHING, aligned_size, block_sizes, copied, core_of, halves, thin_parts
 from brrr.strassen.ways import SIZES, Way
 from brrr.strassen.ways import WAYS as WAYS
 
@@ -216,8 +216,32 @@ class Traffic:
 @lru_cache(maxsize=32)
 def blocks_added(form: str, level: int = 1) -> tuple[int, int]:
     """How many blocks are added up: before the products on each side, the mean of the two, and behind them."""
-    from brrr.strassen.algebra.forms import form_of  # and with it numpy
+    from brrr.strassen.algebra.forms import ALL_FORMS  # and with it numpy
 
-    known = form_of(form)
+    known = ALL_FORMS[form]
     left, right, result = (int((side != 0).sum()) for side in (known.left, known.right, known.result))
     return (left**level + right**level) // 2, int(result**level)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# How many launches a way is, which the host issues where no CUDA Graph does it.
+
+
+def launches(way: Way, m: int, n: int, k: int, operand: str = "float32", *, whole: bool = False) -> int:
+    """Launches of a way for one product, those of thin products and of copies with it.
+
+    >>> launches(WAYS["sgemm"], 4096, 4096, 4096), launches(WAYS["sgemm-strassen-1"], 4096, 4096, 4096)
+    (1, 4)
+    """
+    thin = 0 if whole else len(thin_parts(core_of(way, m, n, k, operand), m, n, k))
+    return thin + _launches(way, m, n, k, operand)
+
+
+def _launches(way: Way, m: int, n: int, k: int, operand: str) -> int:
+    if way.nested:
+        return 7 * _launches(way.within, m, n, k, operand) + 3 - way.prepared
+    if way.level:
+        return (7 if way.kind.split else 4) - (3 if way.kind.split else 1) * way.prepared
+    if way.kind.split:
+        return 2
+    return 4 if way.dtype != operand else 1 + sum(copied(way, m, n, k, operand))
