@@ -10,9 +10,10 @@ from brrr.core.errors import ArgumentError, BrrrError
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.calls import LAYOUT, Call
 from brrr.diagnosis.split import Split
-from brrr.gpu import is_gpu
-from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, known_here, model_of
+from brrr.gpu import GPU, is_gpu
+from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, assumed_launches, known_here, model_of
 from brrr.roofline.peaks import MissingPeakError
+from brrr.roofline.prediction import GRAPH_GAIN
 from brrr.roofline.terms import OperatorTime, operator_time
 
 Limit = Literal["memory", "compute", "latency", "unknown"]
@@ -25,10 +26,6 @@ SHORT = 8
 """A kernel that takes less than so many empty ones is held up by its own start and end."""
 HALF = 0.5
 """Where it is not known of more than this share of the work what limits it, the regime is unknown."""
-GRAPH_GAIN = 1.3
-"""What the device alone must gain over the whole for overhead to be the limit."""
-GRAPH_GAP_S = 0.5e-6
-"""Between two kernels of a CUDA Graph, where nothing was measured: of the order seen on data-centre GPUs."""
 GRAPH_START_S = 0.8e-6
 """Between two replays of a CUDA Graph, as measured on an H200."""
 
@@ -174,7 +171,8 @@ def shares(split: Split, calls: Sequence[Assessed]) -> Shares:
 
 def as_graph_s(busy_s: float, kernels: int, steps: int, model: DeviceModel | None) -> float:
     """What so many steps take as CUDA Graphs whose kernels take `busy_s`."""
-    gap_s = model.value("gap.graph") if model is not None and model.has("gap.graph") else GRAPH_GAP_S
+    known = model is not None and model.has("gap.graph")
+    gap_s = model.value("gap.graph") if model is not None and known else assumed_launches(GPU)["gap.graph"].value
     return busy_s + gap_s * kernels + GRAPH_START_S * steps
 
 

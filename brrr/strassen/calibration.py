@@ -62,7 +62,7 @@ CONSTANTS: Mapping[str, Constant] = MappingProxyType(
         "rate.casts": Constant(0.62, f"{_H200}: 0.4 to 0.9, rounding to a short type and back by torch's copies"),
         "rate.turned": Constant(0.45, f"{_H200}: 1.3 to 2.6 TB/s, splitting a right operand that lies as (k, n)"),
         # What `peeling.py` decides by whether odd sizes are rounded up, peeled or copied: FLOP/s, B/s, seconds.
-        "fit.float32": Constant(51e12, f"{_H200}: SGEMM at 4096"),
+        "fit.sgemm": Constant(51e12, f"{_H200}: SGEMM at 4096"),
         "fit.fp64": Constant(60e12, "the datasheet's, by matrix units"),
         "fit.tf32": Constant(350e12, f"{_H200}: at 4096"),
         "fit.fp16": Constant(660e12, f"{_H200}: at 4096"),
@@ -76,8 +76,7 @@ CONSTANTS: Mapping[str, Constant] = MappingProxyType(
         "unaligned.tf32": Constant(
             3.2, f"{_H200}: rates of both families of kernels in roofline.families; 3.0 seen, 1190 us at 4097"
         ),
-        # What the host takes to issue launches one by one: 9 us for one, 12 for two, 23 for four, 36 for seven.
-        "host.launch": Constant(4.8e-6, f"{_H200}: host_s of ways by their launches"),
+        # What `matmul` takes of the host beside its launches: 9 us with one, 12 with two, 23 with four, 36 with seven.
         "host.call": Constant(4e-6, f"{_H200}: the same, for none"),
         "host.matmul": Constant(30e-6, f"{_H200}: 47 us of matmul's split product, where torch's takes 10 to 14"),
         # How fast a tensor core's sums lose against float32's: relative error for each step of 16 (TF32: 8).

@@ -108,7 +108,7 @@ def rows_of(way: Way, m: int, whole: tuple[int, int], core: tuple[int, int], ope
 @lru_cache(maxsize=4096)
 def copied(way: Way, m: int, n: int, k: int, operand: str = "float32") -> Copied:
     """Which matrices of a classical product are copied to rows that start at 16 bytes; none where it does not pay."""
-    slower, size = _unaligned(way), way.kind.itemsize
+    slower, size = CONSTANTS.get(f"unaligned.{way.inner}"), way.kind.itemsize
     if way.level or slower is None or min(m, n, k) < SMALL:
         return NOTHING
     deep, wide = (each * size % WORD != 0 for each in (k, n))
@@ -116,7 +116,7 @@ def copied(way: Way, m: int, n: int, k: int, operand: str = "float32") -> Copied
         return NOTHING
     found = Copied(deep, True, wide)
     elements = found.left * m * k + found.right * n * k + found.result * m * n
-    saved_s = (slower - 1) * 2.0 * m * n * k / _rate(way)
+    saved_s = (slower.value - 1) * 2.0 * m * n * k / _constant(way.inner)
     copies_s = sum(found) * _constant("launch") + 2 * elements * SIZES[operand] / _constant("bandwidth")
     if way.dtype != operand:  # they are copied in any case
         found, copies_s = Copied(True, True, True), _constant("launch")
@@ -166,16 +166,6 @@ def thin_parts(core: Sizes, m: int, n: int, k: int) -> list[Sizes]:
     return [each for each in parts if min(each) > 0]
 
 
-def thin_bytes(part: Sizes, added: bool, operand: str) -> tuple[int, int]:
-    """What a thin product reads and writes; `added`: to a result that is there.
-
-    >>> thin_bytes((4096, 1, 4096), False, "float32")
-    (67125248, 16384)
-    """
-    (m, n, k), size = part, SIZES[operand]
-    return size * (m * k + k * n + added * m * n), size * m * n
-
-
 def _best(way: Way, sizes: Sizes, operand: str, cores: Iterable[Sizes]) -> Sizes:
     """The core with the least time; all of it unless another saves enough."""
     found = list(cores)
@@ -209,32 +199,21 @@ def _seconds(way: Way, core: Sizes, sizes: Sizes, operand: str) -> float:
     tiled = min(_up(rows, tile) * _up(columns, tile) / share for tile, share in TILES)
     parts = thin_parts(core, *sizes)
     thin_s = sum(_thin_s(each, each[2] < sizes[2], operand) for each in parts)
-    return way.products * 2.0 * tiled * deep / _rate(way) + thin_s
+    return way.products * 2.0 * tiled * deep / _constant(way.inner) + thin_s
 
 
 def _thin_s(part: Sizes, added: bool, operand: str) -> float:
     """By memory, or by the waves of its narrow tiles, each of which takes all of k."""
-    m, n, k = part
+    (m, n, k), size = part, SIZES[operand]
     tiles = -(-max(m, n) // TILES[0][0]) * -(-min(m, n) // NARROW)
     waves = 0 if 1 in (m, n) else -(-tiles // MULTIPROCESSORS)
-    arithmetic = waves * 2.0 * TILES[0][0] * NARROW * k * MULTIPROCESSORS / _constant("float32")
-    return _constant("launch") + max(arithmetic, sum(thin_bytes(part, added, operand)) / _constant("bandwidth"))
+    arithmetic = waves * 2.0 * TILES[0][0] * NARROW * k * MULTIPROCESSORS / _constant("sgemm")
+    moved = size * (m * k + k * n + (1 + added) * m * n)  # what is added to is read too
+    return _constant("launch") + max(arithmetic, moved / _constant("bandwidth"))
 
 
 def _up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
-
-
-def _unaligned(way: Way) -> float | None:
-    """By how much rows that do not start at 16 bytes slow a library's product down; None where they hardly do."""
-    found = CONSTANTS.get(f"unaligned.{way.inner}")
-    return None if found is None else found.value
-
-
-def _rate(way: Way) -> float:
-    """FLOP/s of a way's products, those of m, n and k counted."""
-    name = way.inner if f"fit.{way.inner}" in CONSTANTS else "float32"
-    return _constant(name)
 
 
 def _constant(name: str) -> float:

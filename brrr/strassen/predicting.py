@@ -22,7 +22,7 @@ from brrr.core import units
 from brrr.core.measurement import Processor
 from brrr.counting.cost import Matmul
 from brrr.gpu import is_gpu
-from brrr.roofline.device_model import DeviceModel, Where, model_of
+from brrr.roofline.device_model import LAUNCH_S, DeviceModel, Where, model_of
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.products import operator_of
 from brrr.roofline.terms import operator_time, stream_s
@@ -192,10 +192,10 @@ class Predictor:
 
 def issuing_s(way: Way, request: Constraints) -> float:
     """Seconds of the host for all launches of a way; `matmul` also finds those of what is not torch's own product."""
-    each, first, ours = (CONSTANTS[f"host.{name}"].value for name in ("launch", "call", "matmul"))
+    first, ours = (CONSTANTS[f"host.{name}"].value for name in ("call", "matmul"))
     found = way.name != PLAIN[request.operand] and not request.whole  # a chain of layers keeps its own
     count = launches(way, request.m, request.n, request.k, request.operand, whole=request.whole)
-    return first + each * count + ours * found
+    return first + LAUNCH_S["strassen"] * count + ours * found
 
 
 # ---------------------------------------------------------------------------------------------------------------------
