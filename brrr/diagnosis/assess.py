@@ -14,7 +14,7 @@ from brrr.gpu import GPU, is_gpu
 from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, assumed_launches, known_here, model_of
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.prediction import GRAPH_GAIN
-from brrr.roofline.terms import OperatorTime, operator_time
+from brrr.roofline.terms import OperatorTime, kernel_time
 
 Limit = Literal["memory", "compute", "latency", "unknown"]
 Regime = Literal["overhead", "memory", "compute", "latency", "unknown"]
@@ -97,17 +97,18 @@ def assess(calls: Iterable[Call], model: DeviceModel | None) -> list[Assessed]:
     found = []
     for call in calls:
         if call.cost not in times:
-            times[call.cost] = _time(call.cost, model)
+            times[call.cost] = time_of(call.cost, model)
         time = times[call.cost]
         found.append(Assessed(call, time, _limit(call, time, model, products)))
     return found
 
 
-def _time(cost: OperatorCost | None, model: DeviceModel | None) -> OperatorTime | None:
+def time_of(cost: OperatorCost | None, model: DeviceModel | None) -> OperatorTime | None:
+    """What the model gives an operator by itself; None where nothing is known of the device or of the type on it."""
     if cost is None or model is None:
         return None
     try:
-        return operator_time(cost, model, cost.bytes, host_s=0.0 if model.is_gpu else None)
+        return kernel_time(cost, model)
     except BrrrError:  # the device has no figure for its type
         return None
 

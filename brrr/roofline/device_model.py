@@ -92,18 +92,17 @@ class DeviceModel:
 
     def value(self, name: str) -> float:
         """A figure, noted as used; of a curve its best. MissingPeakError says what to run."""
-        found = self.curves[name].best if name in self.curves else self.figures.get(name)
-        if found is None:
+        if not self.has(name):
             self._missing(name)
-        return self.use(name, found.value, found)
+        return self.use(name, self._figure(name).value, self._figure(name))
+
+    def _figure(self, name: str) -> Peak:
+        return self.curves[name].best if name in self.curves else self.figures[name]
 
     def best_rate(self, dtype: str) -> float:
         """The best FLOP/s of a data type (as in "bf16") on any unit: of products of matrices, or of multiply-adds."""
         names = [name for name in (f"matmul.{dtype}", f"arithmetic.{dtype}.fma") if self.has(name)]
-        best = {
-            name: self.curves[name].best.value if name in self.curves else self.figures[name].value for name in names
-        }
-        return self.value(max(best, key=best.__getitem__, default=f"matmul.{dtype}"))
+        return self.value(max(names, key=lambda name: self._figure(name).value, default=f"matmul.{dtype}"))
 
     def roof_s(self, flop: float, nbytes: float, dtype: str = "fp32") -> float:
         """The least seconds that the roofline allows for FLOP of a data type and bytes through the memory.
@@ -209,7 +208,7 @@ def model_of(device: Where) -> DeviceModel:
     if isinstance(device, Hardware):
         return DeviceModel.of_datasheet(device)
     if device is None or is_gpu(device):
-        return DeviceModel.measured(_peaks_here(_kind_here(device)))
+        return DeviceModel.measured(peaks_here(_kind_here(device)))
     if not isinstance(device, str):
         raise ArgumentError("predict", "device", device, "a device's name, Peaks, or None for this machine")
     if device.startswith(DATASHEET):
@@ -244,7 +243,7 @@ def known_here(kind: Processor) -> Peaks | Hardware:
     from brrr.gpu.device import this_device
 
     try:
-        return _peaks_here(kind)
+        return peaks_here(kind)
     except MissingPeakError:
         found = this_device(kind).hardware
         if found is None:
@@ -270,8 +269,8 @@ def _kind_here(device: object) -> Processor:
     return "cpu" if problem else GPU
 
 
-def _peaks_here(kind: Processor) -> Peaks:
-    """The peaks of the machine in hand, where they were measured on it."""
+def peaks_here(kind: Processor) -> Peaks:
+    """The peaks of the machine in hand; MissingPeakError where none were measured on it."""
     from brrr.gpu.device import this_device
 
     here = this_device(kind)

@@ -67,9 +67,14 @@ def operator_time(
     )
 
 
+def kernel_time(each: OperatorCost, model: DeviceModel, *, tf32: bool = False) -> OperatorTime:
+    """The times of an operator by itself; on a GPU without the host's part, as in a CUDA Graph."""
+    return operator_time(each, model, each.bytes, tf32=tf32, host_s=0.0 if model.is_gpu else None)
+
+
 def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks, tf32: bool) -> float | None:
     """By how much the measured sweeps correct the model; notes say what was taken."""
-    corrections = corrections_of(peaks)
+    corrections = _corrections_of(without_host(peaks))
     if len(each.matmuls) == 1 and each.kind == "matmul" and model.sm_count is not None:
         product = _as_computed(each.matmuls[0], tf32)
         found = corrections.of_product(product, _speeds(product, model), each.name == "aten.addmm")
@@ -88,13 +93,9 @@ def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks, tf32: bool) ->
     return factor
 
 
-def corrections_of(peaks: Peaks) -> Corrections:
-    """What the sweeps of these peaks say against the models that rest on them; no cost of the host counts here."""
-    return _corrections_of(without_host(peaks))
-
-
 @lru_cache(maxsize=4)
 def _corrections_of(peaks: Peaks) -> Corrections:
+    """What the sweeps of these peaks say against the models that rest on them; no cost of the host counts here."""
     model = DeviceModel.measured(peaks)
 
     def product_time(product: Matmul) -> tuple[float, Speeds]:

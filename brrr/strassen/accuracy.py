@@ -107,7 +107,7 @@ def split_error(k: int, chunk: int = CHUNK, depth: int = 64) -> float:
     """
     chunk = max(min(chunk, k), 1)
     steps = BEGINNING + (3 * chunk - 2 * min(depth, chunk)) / 16
-    total = ROUNDING * 2.0**-24 * math.sqrt(k / chunk / 2)
+    total = _rounded(24) * math.sqrt(k / chunk / 2)
     return math.hypot(TRUNCATION * steps, total, SPLIT_ERROR)
 
 
@@ -134,7 +134,7 @@ def accuracy_limit(accuracy: float | str | None, k: int, operand: str = "float32
 
 def _rounded(bits: int) -> float:
     """The root mean square of roundings to so many bits."""
-    return math.sqrt(1 / (8 * math.log(2))) * 2.0**-bits
+    return ROUNDING * 2.0**-bits
 
 
 def _cut_factors(way: Way, inner: Inner, operand: str) -> float:

@@ -133,9 +133,7 @@ def _exact_enough(each: ParetoPoint, request: Constraints) -> bool:
     if request.accuracy is None and request.level is not None:
         classical = predicted_error(WAYS[each.way.inner], k, operand)
         return bool(request.inner) or classical <= accuracy_limit(None, k, operand)
-    if request.accuracy is None and request.inner:
-        return each.error <= CLOSE * max(predicted_error(WAYS[name], k, operand) for name in request.inner)
-    return each.error <= accuracy_limit(request.accuracy, k, operand)
+    return each.error <= _limit(request)
 
 
 def _chosen(fitting: list[ParetoPoint], request: Constraints, issued: bool) -> ParetoPoint:

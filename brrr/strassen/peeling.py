@@ -27,10 +27,11 @@ from functools import lru_cache
 from itertools import product as pairs
 from typing import NamedTuple
 
+from brrr.counting.cost import ITEMSIZE
 from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE
 from brrr.strassen.calibration import CONSTANTS
-from brrr.strassen.ways import SIZES, Way
 from brrr.strassen.ways import WAYS as WAYS
+from brrr.strassen.ways import Way
 
 Sizes = tuple[int, int, int]
 """m, n, k."""
@@ -117,7 +118,7 @@ def copied(way: Way, m: int, n: int, k: int, operand: str = "float32") -> Copied
     found = Copied(deep, True, wide)
     elements = found.left * m * k + found.right * n * k + found.result * m * n
     saved_s = (slower.value - 1) * 2.0 * m * n * k / _constant(way.inner)
-    copies_s = sum(found) * _constant("launch") + 2 * elements * SIZES[operand] / _constant("bandwidth")
+    copies_s = sum(found) * _constant("launch") + 2 * elements * ITEMSIZE[operand] / _constant("bandwidth")
     if way.dtype != operand:  # they are copied in any case
         found, copies_s = Copied(True, True, True), _constant("launch")
     return found if copies_s < saved_s else NOTHING
@@ -182,7 +183,7 @@ def _candidates(way: Way, sizes: Sizes, operand: str) -> list[list[int]]:
     """
     blocks, tile = 1 << way.level, TILES[0][0]
     units = [(blocks, blocks * tile), (blocks * COLUMN_MULTIPLE, blocks * tile), (blocks * COLUMN_MULTIPLE,)]
-    if SIZES[operand] < 4:
+    if ITEMSIZE[operand] < 4:
         units[2] = ()
     return [[size, *_below(size, each)] for size, each in zip(sizes, units, strict=True)]
 
@@ -204,7 +205,7 @@ def _seconds(way: Way, core: Sizes, sizes: Sizes, operand: str) -> float:
 
 def _thin_s(part: Sizes, added: bool, operand: str) -> float:
     """By memory, or by the waves of its narrow tiles, each of which takes all of k."""
-    (m, n, k), size = part, SIZES[operand]
+    (m, n, k), size = part, ITEMSIZE[operand]
     tiles = -(-max(m, n) // TILES[0][0]) * -(-min(m, n) // NARROW)
     waves = 0 if 1 in (m, n) else -(-tiles // MULTIPROCESSORS)
     arithmetic = waves * 2.0 * TILES[0][0] * NARROW * k * MULTIPROCESSORS / _constant("sgemm")

@@ -2,7 +2,7 @@
 
 >>> predictor = Predictor.of("h200")
 >>> parts = predictor.parts(WAYS["sgemm-strassen-1"], 8192, 8192, 8192)
->>> parts.total_s < predictor.parts(WAYS["sgemm"], 8192, 8192, 8192).total_s, parts.sums_s < parts.products_s
+>>> parts.total_s < predictor.parts(WAYS["sgemm"], 8192, 8192, 8192).total_s, parts.left_s < parts.products_s
 (True, True)
 
 A way's passes over memory and its products take what the roofline's model of the device says, corrected by the
@@ -20,16 +20,16 @@ import numpy as np
 
 from brrr.core import units
 from brrr.core.measurement import Processor
-from brrr.counting.cost import Matmul
+from brrr.counting.cost import ITEMSIZE, Matmul
 from brrr.gpu import is_gpu
 from brrr.roofline.device_model import LAUNCH_S, DeviceModel, Where, model_of
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.products import operator_of
-from brrr.roofline.terms import operator_time, stream_s
+from brrr.roofline.terms import kernel_time, stream_s
 from brrr.strassen.accuracy import PLAIN, Constraints, predicted_error
 from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS
 from brrr.strassen.peeling import Sizes, aligned_size, block_sizes, copied, core_of, halves, thin_parts
-from brrr.strassen.ways import INNERS, SIZES, WAYS, Inner, Way
+from brrr.strassen.ways import INNERS, WAYS, Inner, Way
 from brrr.strassen.workspace import Traffic, blocks_added, fits_aligned, launches, least_depth, workspace_bytes
 
 _LIBRARY = {"fp16x3": "fp16"}
@@ -37,9 +37,6 @@ _LIBRARY = {"fp16x3": "fp16"}
 
 _CPU_LIBRARY = {"fp16x3": "sgemm", "fp16": "sgemm"}
 """What stands for a type that a CPU has no units for."""
-
-_MATRIX = {"fp64": "float64", "sgemm": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
-"""What the predictor calls the type of a library product."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +57,6 @@ class Parts:
         """All of it, one after the other, as a CUDA Graph runs it."""
         return self.left_s + self.right_s + self.products_s + self.post_add_s + self.thin_s
 
-    @property
-    def sums_s(self) -> float:
-        """The passes over memory."""
-        return self.left_s + self.right_s + self.post_add_s
-
 
 @dataclass(frozen=True)
 class Predictor:
@@ -76,11 +68,6 @@ class Predictor:
     def of(cls, device: Where) -> Predictor:
         """For a device as `brrr.predict` takes it; MissingPeakError where nothing is known of it."""
         return cls(model_of(device))
-
-    @property
-    def kind(self) -> Processor:
-        """ "cuda" or "cpu"."""
-        return self.basis.kind
 
     def parts(
         self, way: Way, m: int, n: int, k: int, operand: str = "float32", *, whole: bool = False, aligned: bool = True
@@ -127,7 +114,7 @@ class Predictor:
         """The thin products beside a core, by the library; what is added to is read too."""
         seconds = 0.0
         for m, n, k in thin_parts(core, *sizes):
-            again = SIZES[operand] * m * n if k < sizes[2] else 0
+            again = ITEMSIZE[operand] * m * n if k < sizes[2] else 0
             seconds += self._product_s(INNERS[PLAIN[operand]], 1, m, n, k) + self._pass((again, 0), float(again))
         return seconds
 
@@ -142,7 +129,7 @@ class Predictor:
         if not depth:
             return self.parts(way, m, n, k, operand, whole=whole, aligned=aligned).total_s
         rows, columns, deep = halves(m, n, k)
-        size, (before, behind) = SIZES[operand], blocks_added(str(way.form))
+        size, (before, behind) = ITEMSIZE[operand], blocks_added(str(way.form))
         blocks = before * (rows * deep + deep * columns) + behind * rows * columns
         sums_s = self._pass((2 * size * blocks, size * blocks), 3.0 * size * blocks)
         return 7 * self.total_s(way.within, rows, columns, deep, operand, depth - 1, whole=True) + sums_s
@@ -151,7 +138,7 @@ class Predictor:
         """A network of square layers, one pass over memory between the products of two; weights prepared."""
         parts = self.parts(way, rows, hidden, hidden, operand, whole=True, aligned=way.dtype != operand)
         if not way.level or way.nested:  # bias and ReLU in the product, or in place behind it
-            size = SIZES[operand] * rows * hidden
+            size = ITEMSIZE[operand] * rows * hidden
             behind = self._pass((size, size), 2.0 * size) if way.kind.split or way.nested else 0.0
             return layers * (parts.total_s + behind)
         traffic = Traffic.of(way, rows, hidden, hidden, operand)
@@ -170,9 +157,8 @@ class Predictor:
         if inner.name == "fp16x3" and gpu:  # its terms are filled up: no size is an odd one
             m, n, k = (-(-size // 8) * 8 for size in (m, n, k))
         library = (_LIBRARY if gpu else _CPU_LIBRARY).get(inner.name, inner.name)
-        each = operator_of(Matmul(m, n, k, count, _MATRIX.get(library, inner.dtype), (False, True)))
-        host_s = 0.0 if gpu else None  # as in a CUDA Graph
-        made = operator_time(each, self.basis, each.bytes, tf32=library == "tf32", host_s=host_s)
+        each = operator_of(Matmul(m, n, k, count, INNERS[library].dtype, (False, True)))
+        made = kernel_time(each, self.basis, tf32=library == "tf32")
         assert made.device_s is not None  # no view
         return (
             inner.products
@@ -267,9 +253,10 @@ def frontier(
     time, and comes last.
     """
     predictor = Predictor.of(device)
-    ways = candidates(operand, predictor.kind, prepared) if names is None else [WAYS[name] for name in names]
+    kind = predictor.basis.kind
+    ways = candidates(operand, kind, prepared) if names is None else [WAYS[name] for name in names]
     request = Constraints(m, n, k, operand, workspace_bytes=workspace_bytes, whole=whole)
-    return Frontier(m, n, k, marked(estimates(ways, request, predictor.kind, predictor)))
+    return Frontier(m, n, k, marked(estimates(ways, request, kind, predictor)))
 
 
 def candidates(operand: str, kind: str, prepared: bool = False) -> list[Way]:

@@ -30,9 +30,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from brrr.counting.cost import ITEMSIZE
 from brrr.strassen.peeling import NOTHING, aligned_size, block_sizes, copied, core_of, halves, thin_parts
-from brrr.strassen.ways import SIZES, Way
 from brrr.strassen.ways import WAYS as WAYS
+from brrr.strassen.ways import Way
 
 ALIGNED = 256
 """Each buffer starts at a multiple of this many bytes, as those of the CUDA allocator do."""
@@ -79,19 +80,21 @@ class Buffers:
         copies = copied(way, m, n, k, operand) if aligned else NOTHING
         if copies.any:
             deep, columns, size = aligned_size(k), aligned_size(n), inner.itemsize
-            return cls(copies.left * m * deep * size, deep * columns * size, copies.result * m * columns * SIZES[made])
+            return cls(
+                copies.left * m * deep * size, deep * columns * size, copies.result * m * columns * ITEMSIZE[made]
+            )
         if not way.level and not inner.split and inner.dtype == operand:
             return cls()
         rows, deep, columns = block_sizes(way, m, n, k)
         count = way.products
-        products = count * rows * columns * SIZES[made] if way.level or made != operand else 0
+        products = count * rows * columns * ITEMSIZE[made] if way.level or made != operand else 0
         if not inner.split:
             return cls(count * rows * deep * inner.itemsize, count * deep * columns * inner.itemsize, products)
         wide = deep if way.level else -(-deep // 8) * 8  # rows of terms start at multiples of 16 bytes
         left, right = (
             rounded(count * each * wide * inner.itemsize) + rounded(EXPONENT * each) for each in (rows, columns)
         )
-        turned = rounded(SIZES[operand] * n * k) if way.level else 0  # the right operand, along k
+        turned = rounded(ITEMSIZE[operand] * n * k) if way.level else 0  # the right operand, along k
         return cls(left, right + turned, products, turned)
 
     def and_also(self, other: Buffers) -> Buffers:
@@ -130,7 +133,7 @@ def workspace_bytes(
         needed = Buffers.of(way, m, n, k, operand, aligned=aligned)
         return replace(needed, right=0).total if way.prepared else needed.total
     rows, columns, deep = halves(m, n, k)
-    size = SIZES[operand]
+    size = ITEMSIZE[operand]
     own = sum(rounded(size * each) for each in (rows * deep, deep * columns, rows * columns))
     return own + workspace_bytes(way.within, rows, columns, deep, operand, depth - 1)
 
@@ -184,7 +187,7 @@ class Traffic:
 
         aligned: whether a classical product's operands are copied to aligned rows where that pays.
         """
-        size, needed = SIZES[operand], Buffers.of(way, m, n, k, operand, aligned=aligned)
+        size, needed = ITEMSIZE[operand], Buffers.of(way, m, n, k, operand, aligned=aligned)
         more = int(way.kind.split and way.level > 0)  # once for the exponents; the right side is turned first
         left = ((1 + more) * size * m * k, needed.left) if needed.left else (0, 0)
         right = ((1 + 2 * more) * size * k * n, needed.right) if needed.right and not way.prepared else (0, 0)

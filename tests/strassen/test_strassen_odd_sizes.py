@@ -151,7 +151,7 @@ def test_the_prediction_and_the_plan_know_of_it(name: str) -> None:
     predictor, way = Predictor.of("h200"), WAYS[name]
     made, rounded_up = (predictor.parts(way, 4097, 4097, 4097, whole=each) for each in (False, True))
     assert made.thin_s > 0 == rounded_up.thin_s and made.total_s < rounded_up.total_s
-    assert made.total_s == pytest.approx(made.sums_s + made.products_s + made.thin_s)
+    assert made.total_s == pytest.approx(made.left_s + made.right_s + made.products_s + made.post_add_s + made.thin_s)
     found = plan(
         4097, 4097, 4097, level=way.level, form="strassen", inner="sgemm", prepared=way.prepared, device="h200"
     )
