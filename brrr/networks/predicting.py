@@ -12,6 +12,7 @@ from brrr.gpu import GPU
 from brrr.networks.network import Network
 from brrr.roofline.device_model import LAUNCH_S, DeviceModel, Where, known_here
 from brrr.roofline.peaks import MissingPeakError
+from brrr.roofline.predicting import predict
 from brrr.roofline.prediction import How, Prediction
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.layers import Limits, planned
@@ -152,8 +153,6 @@ def _by_strassen(network: Network, where: Where) -> Iterator[Candidate]:
 
 
 def _predicted(network: Network, where: Where, how: How, *, fused: bool = False) -> Prediction:
-    from brrr.roofline.predicting import predict
-
     cost = network.fused_cost if fused else network.cost
     return predict(cost, device=where, how=how, tf32=network.tf32)
 
@@ -163,11 +162,9 @@ def megakernel_period(network: Network, where: Where) -> tuple[float, bool]:
     own = _own_prediction(network) if where is None else None
     if own is not None:
         return max(own, MEGAKERNEL_S / 2), False
-    from brrr.roofline.predicting import predict
-
     whole = Cost(network.cost.flop, network.cost.bytes)  # as if it were one kernel
     work = predict(whole, device=where, dtype="tf32" if network.tf32 else network.dtype)
-    floor_s = max(work.memory_s, work.compute_s)
+    floor_s = work.operators[0].work_s
     return MEGAKERNEL_S + max(network.layers * MEGAKERNEL_LAYER_S, MEGAKERNEL_SLOWER * floor_s), True
 
 
