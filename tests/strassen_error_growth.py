@@ -12,7 +12,7 @@ FLOAT32 = 2.0**-24
 """Half the distance from 1 to the next float32: the largest relative error of rounding to nearest."""
 
 
-def growth(form: str | Form) -> float:
+def growth(form: str) -> float:
     """Expected growth of the error a level, where the products are summed from left to right in the result's type."""
     return amplification(form) / math.sqrt(2)
 

@@ -10,9 +10,11 @@ from brrr.core.errors import ArgumentError, BrrrError
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.calls import LAYOUT, Call
 from brrr.diagnosis.split import Split
-from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, model_of
+from brrr.gpu import GPU, is_gpu
+from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, assumed_launches, known_here, model_of
 from brrr.roofline.peaks import MissingPeakError
-from brrr.roofline.terms import OperatorTime, operator_time
+from brrr.roofline.prediction import GRAPH_GAIN
+from brrr.roofline.terms import OperatorTime, kernel_time
 
 Limit = Literal["memory", "compute", "latency", "unknown"]
 Regime = Literal["overhead", "memory", "compute", "latency", "unknown"]
@@ -24,10 +26,6 @@ SHORT = 8
 """A kernel that takes less than so many empty ones is held up by its own start and end."""
 HALF = 0.5
 """Where it is not known of more than this share of the work what limits it, the regime is unknown."""
-GRAPH_GAIN = 1.3
-"""What the device alone must gain over the whole for overhead to be the limit."""
-GRAPH_GAP_S = 0.5e-6
-"""Between two kernels of a CUDA Graph, where nothing was measured: of the order seen on data-centre GPUs."""
 GRAPH_START_S = 0.8e-6
 """Between two replays of a CUDA Graph, as measured on an H200."""
 
@@ -76,17 +74,12 @@ def model_for(device: Where) -> DeviceModel | None:
 
 def model_here(device: str) -> DeviceModel | None:
     """This machine's measured figures, else its datasheet's."""
-    return (model_for("cuda") or model_for(name_here(device))) if device == "cuda" else model_for(_cpu())
-
-
-def _cpu() -> Where:
-    """The peaks of this machine's CPU where they were measured, else a CPU's datasheet."""
-    from brrr.strassen.calibration import device_known
-
+    if is_gpu(device):
+        return model_for(device) or model_for(name_here(device))
     try:
-        return device_known("cpu")
+        return model_of(known_here("cpu"))
     except MissingPeakError:
-        return f"{DATASHEET}cpu"
+        return model_for(f"{DATASHEET}cpu")
 
 
 def name_here(device: str) -> str:
@@ -104,17 +97,18 @@ def assess(calls: Iterable[Call], model: DeviceModel | None) -> list[Assessed]:
     found = []
     for call in calls:
         if call.cost not in times:
-            times[call.cost] = _time(call.cost, model)
+            times[call.cost] = time_of(call.cost, model)
         time = times[call.cost]
         found.append(Assessed(call, time, _limit(call, time, model, products)))
     return found
 
 
-def _time(cost: OperatorCost | None, model: DeviceModel | None) -> OperatorTime | None:
+def time_of(cost: OperatorCost | None, model: DeviceModel | None) -> OperatorTime | None:
+    """What the model gives an operator by itself; None where nothing is known of the device or of the type on it."""
     if cost is None or model is None:
         return None
     try:
-        return operator_time(cost, model, cost.bytes, host_s=0.0 if model.is_gpu else None)
+        return kernel_time(cost, model)
     except BrrrError:  # the device has no figure for its type
         return None
 
@@ -178,7 +172,8 @@ def shares(split: Split, calls: Sequence[Assessed]) -> Shares:
 
 def as_graph_s(busy_s: float, kernels: int, steps: int, model: DeviceModel | None) -> float:
     """What so many steps take as CUDA Graphs whose kernels take `busy_s`."""
-    gap_s = model.value("gap.graph") if model is not None and model.has("gap.graph") else GRAPH_GAP_S
+    known = model is not None and model.has("gap.graph")
+    gap_s = model.value("gap.graph") if model is not None and known else assumed_launches(GPU)["gap.graph"].value
     return busy_s + gap_s * kernels + GRAPH_START_S * steps
 
 

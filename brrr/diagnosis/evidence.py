@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from brrr.core import units
-from brrr.core.errors import BrrrError
 from brrr.counting.cost import OperatorCost
-from brrr.diagnosis.assess import Assessed, Shares
+from brrr.diagnosis.assess import Assessed, Shares, time_of
 from brrr.diagnosis.calls import nested
 from brrr.diagnosis.split import Split, common
 from brrr.roofline.device_model import DeviceModel
-from brrr.roofline.terms import operator_time
 from brrr.tracing.events import Event
 from brrr.tracing.spans import union
 from brrr.tracing.trace_file import Trace
@@ -129,12 +127,8 @@ class Evidence:
         return total
 
     def _predicted_s(self, cost: OperatorCost) -> float:
-        assert self.model is not None
-        try:
-            made = operator_time(cost, self.model, cost.bytes, host_s=0.0 if self.model.is_gpu else None)
-        except BrrrError:  # the device has no figure for its type: nothing is known to be saved
-            return math.inf
-        return made.device_s or 0.0
+        made = time_of(cost, self.model)
+        return math.inf if made is None else made.device_s or 0.0  # what is not known saves nothing
 
     @property
     def share(self) -> float:

@@ -23,8 +23,8 @@ from brrr.core import units
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import FIELDS, Cache, Estimate, Measurement
 from brrr.counting.cost import Cost
-from brrr.diagnosis.assess import GRAPH_GAIN, HALF, model_here
-from brrr.roofline.prediction import Prediction
+from brrr.diagnosis.assess import HALF, model_here
+from brrr.roofline.prediction import GRAPH_GAIN, Prediction
 
 
 @dataclass(frozen=True)

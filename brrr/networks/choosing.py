@@ -16,7 +16,8 @@ import torch
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
 from brrr.core.files import cache_folder, keep, kept
-from brrr.gpu import is_gpu, tensors_on
+from brrr.gpu import GPU, is_gpu, tensors_on
+from brrr.gpu.datasheet import Hardware
 from brrr.networks.implementations import WAYS, Prepared
 from brrr.networks.network import Network, Weights
 from brrr.networks.predicting import Candidate, predictions, to_measure, worth_trying
@@ -225,20 +226,16 @@ def _chosen(network: Network, names: Sequence[str], weights: Weights, label: str
     raise UnavailableError(f"best: no way of running {network} works here. {' '.join(complaints)}")
 
 
-def _where(device: torch.device) -> str | None:
-    """This machine for the predictor: its measured peaks, or a GPU's datasheet where there are none."""
-    from brrr.gpu.device import this_device
-    from brrr.roofline.device_model import model_of
+def _where(device: torch.device) -> Hardware | None:
+    """This machine for the predictor, or the GPU's datasheet where it was not measured."""
+    from brrr.roofline.device_model import known_here
     from brrr.roofline.peaks import MissingPeakError
 
-    if not is_gpu(device):
-        return None
     try:
-        model_of(None)
+        known = known_here(GPU) if is_gpu(device) else None
     except MissingPeakError:
-        known = this_device("cuda").hardware
-        return f"datasheet:{known.key}" if known is not None else None
-    return None
+        return None
+    return known if isinstance(known, Hardware) else None
 
 
 def _predicted(ranked: Sequence[Candidate], weights: Weights) -> _Built | None:

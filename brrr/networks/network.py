@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
-from brrr.roofline.device_model import DeviceModel
+from brrr.roofline.device_model import Where, model_of
 from brrr.roofline.peaks import short
 
 if TYPE_CHECKING:
     import torch
-
-    from brrr.roofline.peaks import Peaks
 
 ITEMSIZES = {"float32": 4, "float16": 2, "bfloat16": 2}
 LARGEST = 2**31 - 1
@@ -108,14 +106,15 @@ class Network:
         operators = (self._product(),) * self.layers
         return Cost(whole.flop, whole.bytes, sum(each.bytes for each in operators), whole.working_set_bytes, operators)
 
-    def floor_s(self, peaks: Peaks) -> float:
+    def floor_s(self, device: Where) -> float:
         """No way from memory is faster, in seconds: all bytes at the memory's rate, or all FLOP at the best rate.
 
-        `peaks` are a device's, as `brrr.calibrate()` returns them; MissingPeakError where they lack one of the two. A
-        network small enough to stay in the cache from call to call may be faster than the bytes say.
+        `device` is what `brrr.predict` takes, such as the peaks that `brrr.calibrate()` returns; MissingPeakError where
+        it lacks one of the two. A network small enough to stay in the cache from call to call may be faster than the
+        bytes say.
         """
         kind = "tf32" if self.tf32 else self.dtype
-        return DeviceModel.measured(peaks).roof_s(self.cost.flop, self.cost.bytes, short(kind))
+        return model_of(device).roof_s(self.cost.flop, self.cost.bytes, short(kind))
 
     def _view(self) -> OperatorCost:
         return OperatorCost("aten.t", 0.0, 0, 0, self.dtype, ((self.hidden, self.hidden),), "view")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from brrr.counting.cost import Cost
+from brrr.gpu import GPU
 from brrr.networks.network import Network
-from brrr.roofline.device_model import DeviceModel, Where
+from brrr.roofline.device_model import LAUNCH_S, DeviceModel, Where, known_here
 from brrr.roofline.peaks import MissingPeakError
+from brrr.roofline.predicting import predict
 from brrr.roofline.prediction import How, Prediction
 from brrr.strassen.accuracy import PLAIN
-from brrr.strassen.calibration import CONSTANTS, device_known
 from brrr.strassen.layers import Limits, planned
 from brrr.strassen.predicting import Predictor
 from brrr.strassen.ways import Way
@@ -23,8 +25,8 @@ MARGIN = 1.2
 DOUBT = 1.8
 """A way predicted slower than the fastest by more is not measured: the predictions are not that far off."""
 
-ASSUMED_HOST = {"pycuda": (3, 2.5e-6), "pycuda-fused": (2, 2.5e-6), "epilogue": (1, 6e-6), "triton": (1, 12e-6)}
-"""Launches of a layer and the host's seconds for one: of the order seen on a data-centre GPU's host."""
+LAUNCHES = {"pycuda": 3, "pycuda-fused": 2, "epilogue": 1, "triton": 1, "strassen": 2, "strassen-accurate": 2}
+"""Launches of a layer, where each is issued; of Strassen's the products, and one pass between those of two layers."""
 
 ASSUMED_SHARE = {"functional": 0.95, "inference": 0.92, "script": 0.85}
 """Of the module's host time."""
@@ -124,29 +126,33 @@ def _known(network: Network, where: Where) -> dict[str, Candidate]:
     found["pycuda-graph"] = Candidate("pycuda-graph", graph_s)
     for name in ("max-autotune", "epilogue-graph", "triton-graph"):
         found[name] = Candidate(name, fused_s)
-    for name, (launches, host_s) in ASSUMED_HOST.items():
+    for name in ("pycuda", "pycuda-fused", "epilogue", "triton"):
         device_s = graph_s if name.startswith("pycuda") else fused_s
-        found[name] = Candidate(name, max(device_s, network.layers * launches * host_s))
+        found[name] = Candidate(name, max(device_s, _issuing_s(network, name)))
     period_s, assumed = megakernel_period(network, where)
     found |= {name: Candidate(name, period_s, assumed) for name in ("megakernel", "megakernel-graph")}
     return found | {each.way: each for each in _by_strassen(network, where)}
 
 
-def _by_strassen(network: Network, where: Where) -> Iterator[Candidate]:
-    """Ways by Strassen products; assumed, since constants of its kernels are."""
+def _issuing_s(network: Network, way: str) -> float:
+    """What the host takes to launch the kernels of all layers."""
+    return network.layers * LAUNCHES[way] * LAUNCH_S[way.partition("-")[0]]
 
+
+def _by_strassen(network: Network, where: Where) -> Iterator[Candidate]:
+    """Ways by Strassen products, where the device has their type; assumed, since constants of its kernels are."""
+    known = known_here(GPU) if where is None else where
     for name in WAYS:
         if name == "strassen-accurate" and (network.tf32 or network.dtype != "float32"):
             continue
-        made = predicted(network, name, where)
-        if made is not None:
-            device_s, host_s = made
-            yield from (Candidate(name, max(device_s, host_s)), Candidate(f"{name}-graph", device_s))
+        with suppress(MissingPeakError):
+            way = layer_way(network, name, known)
+            device_s = Predictor.of(known).chain_s(way, network.layers, network.batch, network.hidden, network.dtype)
+            yield Candidate(name, max(device_s, _issuing_s(network, name)))
+            yield Candidate(f"{name}-graph", device_s)
 
 
 def _predicted(network: Network, where: Where, how: How, *, fused: bool = False) -> Prediction:
-    from brrr.roofline.predicting import predict
-
     cost = network.fused_cost if fused else network.cost
     return predict(cost, device=where, how=how, tf32=network.tf32)
 
@@ -156,11 +162,9 @@ def megakernel_period(network: Network, where: Where) -> tuple[float, bool]:
     own = _own_prediction(network) if where is None else None
     if own is not None:
         return max(own, MEGAKERNEL_S / 2), False
-    from brrr.roofline.predicting import predict
-
     whole = Cost(network.cost.flop, network.cost.bytes)  # as if it were one kernel
     work = predict(whole, device=where, dtype="tf32" if network.tf32 else network.dtype)
-    floor_s = max(work.memory_s, work.compute_s)
+    floor_s = work.operators[0].work_s
     return MEGAKERNEL_S + max(network.layers * MEGAKERNEL_LAYER_S, MEGAKERNEL_SLOWER * floor_s), True
 
 
@@ -206,8 +210,6 @@ SAFE = 0.8
 """Of a network's tolerance, what the predicted errors of its layers may come to together."""
 
 WAYS = ("strassen", "strassen-accurate")
-LAUNCHES = 2
-"""Of a layer in a chain: the products, and one pass between those of two layers."""
 
 
 def limits_of(network: Network, way: str) -> Limits:
@@ -229,31 +231,15 @@ def limits_of(network: Network, way: str) -> Limits:
     return Limits(accuracy=SAFE * whole / math.sqrt(network.layers), inner=(PLAIN[network.dtype],))
 
 
-def layer_way(network: Network, way: str, kind: str, device: object = None) -> Way:
-    """The way of each layer's product; on this machine's device of that kind where none is named."""
+def layer_way(network: Network, way: str, device: Where) -> Way:
+    """The way of each layer's product: on this machine's "cuda" or "cpu", or on a device as `brrr.predict` takes it."""
     shapes, limits = [(network.hidden, network.hidden)], limits_of(network, way)
-    return planned(shapes, network.batch, network.dtype, kind if device is None else device, limits)[0].way
+    return planned(shapes, network.batch, network.dtype, device, limits)[0].way
 
 
 def gains(way: str, network: Network) -> str | None:
     """Why Strassen's levels, or split products, are no gain for this network on this GPU; None where they are one."""
-    chosen = layer_way(network, way, "cuda")
+    chosen = layer_way(network, way, GPU)
     if chosen.classical and chosen.inner == PLAIN[network.dtype] and not network.tf32:
         return "no product of this size is predicted to gain by it"
     return "no level is predicted to gain on this size" if network.tf32 and chosen.classical else None
-
-
-def predicted(network: Network, way: str, device: object) -> tuple[float, float] | None:
-    """Seconds of a call on the GPU alone, and of the host's part; None where nothing is known of the device.
-
-    >>> device_s, host_s = predicted(Network(8, 4096, 4096), "strassen", "h200")
-    >>> device_s > host_s
-    True
-    """
-    try:
-        where = device_known("cuda") if device is None else device
-        chosen = layer_way(network, way, "cuda", where)
-        device_s = Predictor.of(where).chain_s(chosen, network.layers, network.batch, network.hidden, network.dtype)
-    except MissingPeakError:
-        return None
-    return device_s, LAUNCHES * network.layers * CONSTANTS["host.launch"].value

@@ -9,11 +9,12 @@ from typing import NoReturn
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.files import recorded_devices, recordings_root
 from brrr.core.measurement import Processor
 from brrr.gpu import GPU, is_gpu
 from brrr.gpu.datasheet import Hardware, find_hardware, hardware
 from brrr.roofline.peak import Curve, Kind, Peak
-from brrr.roofline.peaks import MissingPeakError, Peaks, datasheet_peaks
+from brrr.roofline.peaks import MissingPeakError, Peaks, datasheet_peaks, find_peaks
 
 
 @dataclass(frozen=True)
@@ -91,18 +92,17 @@ class DeviceModel:
 
     def value(self, name: str) -> float:
         """A figure, noted as used; of a curve its best. MissingPeakError says what to run."""
-        found = self.curves[name].best if name in self.curves else self.figures.get(name)
-        if found is None:
+        if not self.has(name):
             self._missing(name)
-        return self.use(name, found.value, found)
+        return self.use(name, self._figure(name).value, self._figure(name))
+
+    def _figure(self, name: str) -> Peak:
+        return self.curves[name].best if name in self.curves else self.figures[name]
 
     def best_rate(self, dtype: str) -> float:
         """The best FLOP/s of a data type (as in "bf16") on any unit: of products of matrices, or of multiply-adds."""
         names = [name for name in (f"matmul.{dtype}", f"arithmetic.{dtype}.fma") if self.has(name)]
-        best = {
-            name: self.curves[name].best.value if name in self.curves else self.figures[name].value for name in names
-        }
-        return self.value(max(best, key=best.__getitem__, default=f"matmul.{dtype}"))
+        return self.value(max(names, key=lambda name: self._figure(name).value, default=f"matmul.{dtype}"))
 
     def roof_s(self, flop: float, nbytes: float, dtype: str = "fp32") -> float:
         """The least seconds that the roofline allows for FLOP of a data type and bytes through the memory.
@@ -171,6 +171,11 @@ _CPU_S = {
 }  # fmt: skip
 
 
+LAUNCH_S: Mapping[str, float] = {"pycuda": 2.5e-6, "strassen": 4.8e-6, "epilogue": 6e-6, "triton": 12e-6}
+"""What launching a kernel that is none of torch's operators costs the host, by who launches it: assumed, of the order
+seen on a data-centre GPU's host; that of the Strassen kernels as measured beside an H200."""
+
+
 def assumed_launches(kind: Processor) -> Mapping[str, Peak]:
     """Host costs, kernel floor and gaps where nothing was measured.
 
@@ -203,7 +208,7 @@ def model_of(device: Where) -> DeviceModel:
     if isinstance(device, Hardware):
         return DeviceModel.of_datasheet(device)
     if device is None or is_gpu(device):
-        return DeviceModel.measured(_peaks_here(device))
+        return DeviceModel.measured(peaks_here(_kind_here(device)))
     if not isinstance(device, str):
         raise ArgumentError("predict", "device", device, "a device's name, Peaks, or None for this machine")
     if device.startswith(DATASHEET):
@@ -230,25 +235,45 @@ def _datasheet(name: str, said: str) -> Hardware:
         raise ArgumentError("predict", "device", said, error.expected, hint) from None
 
 
+def known_here(kind: Processor) -> Peaks | Hardware:
+    """What is known of this machine's GPU or CPU: its measured peaks, else the GPU's datasheet.
+
+    MissingPeakError where there is neither, UnavailableError where CUDA does not work.
+    """
+    from brrr.gpu.device import this_device
+
+    try:
+        return peaks_here(kind)
+    except MissingPeakError:
+        found = this_device(kind).hardware
+        if found is None:
+            raise
+        return found
+
+
 def _recorded(slug: str) -> Peaks | None:
     """The peaks recorded for a device, None where its recordings hold none; a damaged file is an error."""
-    from brrr.core.files import recorded_devices, recordings_root
-    from brrr.roofline.peaks import find_peaks
-
     root = recordings_root()
     return find_peaks(root / slug) if slug in recorded_devices(root) else None
 
 
-def _peaks_here(device: object) -> Peaks:
-    """The peaks of the machine in hand, where they were measured on it."""
-    from brrr.gpu.device import cuda_problem, this_device
+def _kind_here(device: object) -> Processor:
+    """The GPU where it works, else the CPU; UnavailableError where the GPU was asked for and does not work."""
+    from brrr.gpu.device import cuda_problem
 
     problem = cuda_problem()
     if device is not None and problem:
         raise UnavailableError(
             f"predict: device is 'cuda', but CUDA does not work here: {problem}. Name a device instead, such as 'h200'"
         )
-    here = this_device("cpu" if problem else GPU)
+    return "cpu" if problem else GPU
+
+
+def peaks_here(kind: Processor) -> Peaks:
+    """The peaks of the machine in hand; MissingPeakError where none were measured on it."""
+    from brrr.gpu.device import this_device
+
+    here = this_device(kind)
     found = _recorded(here.slug)
     if found is None or found.device != here.name:
         raise MissingPeakError(

@@ -27,7 +27,7 @@ from brrr.core.files import (
     write_atomically,
 )
 from brrr.core.measurement import Processor
-from brrr.gpu.datasheet import Hardware, find_hardware
+from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.peak import Curve, Peak, Sweep
 
 DTYPES = {
@@ -164,11 +164,9 @@ def datasheet_peaks(device: str) -> Mapping[str, Peak]:
     A product of matrices runs on the tensor cores where they have the data type, else on the plain units; plain
     arithmetic on the plain units. Multiplication alone is half of what they do, for a peak counts a fused multiply-add.
     """
-    found = find_hardware(device)
-    return _of(found) if found is not None else {}
-
-
-def _of(hardware: Hardware) -> dict[str, Peak]:
+    hardware = find_hardware(device)
+    if hardware is None:
+        return {}
     source = hardware.sources[0].title
     peaks = {"copy": Peak.stated(hardware.memory_bytes_per_s, "B/s", "datasheet", source=source)}
     for (dtype, unit), value in hardware.peaks.items():

@@ -136,15 +136,14 @@ def bound_of(times: Sequence[OperatorTime], period_s: float, graph_s: float | No
     if work < WORK_SHARE * period_s or (graph_s is not None and period_s >= GRAPH_GAIN * graph_s):
         return "overhead", period_s / work if work else float("inf")
     moving, computing = _limited(times)
-    larger, smaller = max(moving, computing), min(moving, computing)
-    if larger <= RIDGE * smaller:
+    memory, compute = sum(each.memory_s for each in times), sum(each.compute_s for each in times)
+    if max(moving, computing) <= RIDGE * min(moving, computing):
         alone = all(_ratio(each.memory_s, each.compute_s) <= RIDGE for each in times)
-        return "balanced", _ratio(*_whole(times)) if alone else larger / smaller
-    bound: Bound = "memory" if moving > computing else "compute"
-    if smaller > 0:
-        return bound, larger / smaller
-    memory, compute = _whole(times)
-    return bound, (_over(memory, compute) if bound == "memory" else _over(compute, memory))
+        return "balanced", _ratio(memory, compute) if alone else _ratio(moving, computing)
+    by_memory = moving > computing
+    if min(moving, computing) > 0:
+        memory, compute = moving, computing
+    return ("memory", _over(memory, compute)) if by_memory else ("compute", _over(compute, memory))
 
 
 def _limited(times: Sequence[OperatorTime]) -> tuple[float, float]:
@@ -158,10 +157,6 @@ def _limited(times: Sequence[OperatorTime]) -> tuple[float, float]:
         else:
             computing += each.work_s
     return moving, computing
-
-
-def _whole(times: Sequence[OperatorTime]) -> tuple[float, float]:
-    return sum(each.memory_s for each in times), sum(each.compute_s for each in times)
 
 
 def _ratio(one: float, other: float) -> float:

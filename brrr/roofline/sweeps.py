@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
@@ -114,6 +115,8 @@ SAME_KERNEL = {
 }  # fmt: skip
 """Operators that run what another one runs, whose sweep counts for them."""
 Features = tuple[float, ...]
+ProductModel = Callable[[Matmul], tuple[float, Speeds]]
+"""Modelled seconds of a product, and the speeds that they rest on."""
 
 
 @dataclass
@@ -153,10 +156,32 @@ class Group:
 
 @dataclass(frozen=True)
 class Corrections:
-    """The groups of a device's sweeps, ready to be asked: products by family, operators by class and form."""
+    """What a device's sweeps say against the models `product_s` and `operator_s`; each is read when it is asked for."""
 
-    products: Mapping[str, Group]
-    operators: Mapping[tuple[str, str], Group]
+    peaks: Peaks
+    product_s: ProductModel
+    operator_s: Callable[[OperatorCost], float]
+
+    @cached_property
+    def products(self) -> Mapping[str, Group]:
+        """Products by family."""
+        found: dict[str, Group] = {}
+        for product, added, time_s in swept_products(self.peaks.sweeps.get("products")):
+            modelled, speeds = self.product_s(product)
+            group = found.setdefault(group_name(product, added), Group(PRODUCTS))
+            group.add(product, product_point(product, speeds), math.log(time_s / modelled), LIMIT)
+        return found
+
+    @cached_property
+    def operators(self) -> Mapping[tuple[str, str], Group]:
+        """Operators by class and form."""
+        found: dict[tuple[str, str], Group] = {}
+        for each, time_s in swept_operators(self.peaks.sweeps.get("operators")):
+            prior = (LAYERS, LAYER) if each.kind in LAYER_KINDS else (CLASSES, OPERATORS)
+            group = found.setdefault((each.kind, each.form.name), Group(*prior))
+            residual = math.log(time_s / self.operator_s(each))
+            group.add(_call(each), operator_point(each), residual, name=name_on_gpu(each))
+        return found
 
     def of_product(self, product: Matmul, speeds: Speeds, added: bool = False) -> float | None:
         """The factor of a product that is computed as its `dtype` says ("tf32" for TF32); None without a sweep.
@@ -229,26 +254,6 @@ def operator_point(each: OperatorCost) -> Features:
         return *(math.log2(max(1.0, x)) for x in sizes), float(itemsize), *map(float, aligned)
     elements = form.lines * form.length or each.bytes / 2 / itemsize
     return math.log2(max(1.0, elements)), math.log2(max(1, form.length)) if form.name else 0.0, float(itemsize), whole
-
-
-ProductModel = Callable[[Matmul], tuple[float, Speeds]]
-"""Modelled seconds of a product, and the speeds that they rest on."""
-
-
-def made_of(peaks: Peaks, product_s: ProductModel, operator_s: Callable[[OperatorCost], float]) -> Corrections:
-    """The corrections that a device's sweeps give to the models `product_s` and `operator_s`."""
-    products: dict[str, Group] = {}
-    for product, added, time_s in swept_products(peaks.sweeps.get("products")):
-        modelled, speeds = product_s(product)
-        group = products.setdefault(group_name(product, added), Group(PRODUCTS))
-        group.add(product, product_point(product, speeds), math.log(time_s / modelled), LIMIT)
-    operators: dict[tuple[str, str], Group] = {}
-    for each, time_s in swept_operators(peaks.sweeps.get("operators")):
-        prior = (LAYERS, LAYER) if each.kind in LAYER_KINDS else (CLASSES, OPERATORS)
-        group = operators.setdefault((each.kind, each.form.name), Group(*prior))
-        residual = math.log(time_s / operator_s(each))
-        group.add(_call(each), operator_point(each), residual, name=name_on_gpu(each))
-    return Corrections(products, operators)
 
 
 def swept_products(sweep: Sweep | None) -> list[tuple[Matmul, bool, float]]:

@@ -8,12 +8,12 @@ from functools import lru_cache
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Matmul, OperatorCost
 from brrr.roofline.device_model import DeviceModel
-from brrr.roofline.figures import WHOLE, host_class, level_rate, level_s, memory_s, without_host
+from brrr.roofline.figures import CLASS, WHOLE, host_class, level_rate, level_s, memory_s, without_host
 from brrr.roofline.lowering import operations
 from brrr.roofline.peak import Peak
 from brrr.roofline.peaks import Peaks, short
 from brrr.roofline.products import Speeds, family_of, operator_of, product_s
-from brrr.roofline.sweeps import Corrections, made_of
+from brrr.roofline.sweeps import Corrections
 
 MATRIX_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp64", "int8")
 COMPUTED_IN = {"fp16": "fp32", "bf16": "fp32", "fp8": "fp32"}
@@ -67,9 +67,14 @@ def operator_time(
     )
 
 
+def kernel_time(each: OperatorCost, model: DeviceModel, *, tf32: bool = False) -> OperatorTime:
+    """The times of an operator by itself; on a GPU without the host's part, as in a CUDA Graph."""
+    return operator_time(each, model, each.bytes, tf32=tf32, host_s=0.0 if model.is_gpu else None)
+
+
 def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks, tf32: bool) -> float | None:
     """By how much the measured sweeps correct the model; notes say what was taken."""
-    corrections = corrections_of(peaks)
+    corrections = _corrections_of(without_host(peaks))
     if len(each.matmuls) == 1 and each.kind == "matmul" and model.sm_count is not None:
         product = _as_computed(each.matmuls[0], tf32)
         found = corrections.of_product(product, _speeds(product, model), each.name == "aten.addmm")
@@ -88,13 +93,9 @@ def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks, tf32: bool) ->
     return factor
 
 
-def corrections_of(peaks: Peaks) -> Corrections:
-    """What the sweeps of these peaks say against the models that rest on them; no cost of the host counts here."""
-    return _corrections_of(without_host(peaks))
-
-
 @lru_cache(maxsize=4)
 def _corrections_of(peaks: Peaks) -> Corrections:
+    """What the sweeps of these peaks say against the models that rest on them; no cost of the host counts here."""
     model = DeviceModel.measured(peaks)
 
     def product_time(product: Matmul) -> tuple[float, Speeds]:
@@ -105,7 +106,7 @@ def _corrections_of(peaks: Peaks) -> Corrections:
     def operator_s(each: OperatorCost) -> float:
         return modelled_time(each, model, 0.0, host_s=0.0).device_s or 0.0
 
-    return made_of(peaks, product_time, operator_s)
+    return Corrections(peaks, product_time, operator_s)
 
 
 def modelled_time(
@@ -118,7 +119,7 @@ def modelled_time(
     by_flop = each.kind in BY_FLOP and each.kind in model.swept_kinds
     if each.matmuls and model.is_gpu and model.sm_count is not None and not by_flop:
         return _tiled(each, model, working_set, tf32, host)
-    start = _start_s(each, model) if model.is_gpu else host
+    start = _start_s(each.kind, model) if model.is_gpu else host
     moving = memory_s(model, each.read_bytes, each.written_bytes, working_set, _stream_start_s(model))
     if by_flop:
         computing = (each.flop or 0.0) / model.value(f"matmul.{matrix_dtype(each.dtype, tf32)}")
@@ -126,6 +127,19 @@ def modelled_time(
         computing = compute_s(operations(each) if model.is_gpu else each, model, tf32)
     device = start + max(moving, computing)
     return OperatorTime(each.name, host, moving, computing, device, each.flop is not None)
+
+
+def stream_s(model: DeviceModel, read: float, written: float, working_set: float = 0.0) -> float:
+    """Seconds of a kernel that reads and writes so many bytes and does next to nothing else, start and end included.
+
+    >>> from brrr.roofline.device_model import model_of
+    >>> round(stream_s(model_of("datasheet:h200"), 2.4e9, 2.4e9) * 1e3, 1)
+    1.0
+
+    `working_set`: the bytes that the whole call touches, where they are more. On a CPU the call counts with it.
+    """
+    start = _start_s("fused", model) if model.is_gpu else model.value(f"host.{CLASS['fused']}")
+    return start + memory_s(model, read, written, max(working_set, read + written), _stream_start_s(model))
 
 
 def _tiled(each: OperatorCost, model: DeviceModel, working_set: float, tf32: bool, host_s: float) -> OperatorTime:
@@ -177,9 +191,9 @@ def _speeds(product: Matmul, model: DeviceModel) -> Speeds:
     return Speeds(rate, cache_rate(model), model.sm_count)
 
 
-def _start_s(each: OperatorCost, model: DeviceModel) -> float:
+def _start_s(kind: str, model: DeviceModel) -> float:
     """Start and end of a kernel. A fused one has no sweep that tells what it takes beyond an empty kernel's floor."""
-    return model.value("kernel.pointwise" if each.kind == "fused" and model.has("kernel.pointwise") else "kernel.floor")
+    return model.value("kernel.pointwise" if kind == "fused" and model.has("kernel.pointwise") else "kernel.floor")
 
 
 def _stream_start_s(model: DeviceModel) -> float:

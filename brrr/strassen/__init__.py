@@ -11,10 +11,11 @@
 | `multiply.py`, `product.py`, `verifying.py` | `matmul(a, b, accuracy=...)`, `explain`, `prepare` |
 | `network.py`, `layers.py`, `running.py`, `operators.py` | chains of layers: `StrassenMLP`, `fuse(model)` |
 | `ways.py` | every implementation: a base GEMM, and the levels outside it |
-| `choosing.py`, `pareto.py` | `plan(...)`: which implementation, and why; `frontier(...)`: all by time and error |
-| `predicting.py`, `accuracy.py`, `calibration.py` | time and error; their constants; the constraints of a product |
+| `choosing.py` | `plan(...)`: which implementation, and why |
+| `predicting.py`, `accuracy.py` | time and error, and the constraints of a product; `frontier(...)`: all by both |
+| `calibration.py` | the constants of both |
 | `execution.py`, `steps.py`, `schedules.py` | the steps of an implementation, and two schedules of them |
-| `workspace.py`, `operands.py`, `peeling.py` | memory and operands; odd sizes |
+| `workspace.py`, `operands.py`, `peeling.py` | memory, traffic and launches; operands; odd sizes |
 | `algebra/` | the forms, their sums in whole numbers, and rounding errors |
 | `passes/` | sums of blocks before, between and after the products, each in one pass over memory |
 | `gemm/` | the products of blocks, by cuBLAS or torch |

@@ -13,9 +13,9 @@ from .multiply import prepare as prepare
 from .network import StrassenLinear as StrassenLinear
 from .network import StrassenMLP as StrassenMLP
 from .network import fuse as fuse
-from .pareto import Frontier as Frontier
-from .pareto import ParetoPoint as ParetoPoint
-from .pareto import frontier as frontier
+from .predicting import Frontier as Frontier
+from .predicting import ParetoPoint as ParetoPoint
+from .predicting import frontier as frontier
 from .ways import INNERS as INNERS
 from .ways import WAYS as WAYS
 from .ways import Way as Way

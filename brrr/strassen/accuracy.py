@@ -25,11 +25,8 @@ from functools import lru_cache
 from operator import index
 from typing import SupportsIndex
 
-import numpy as np
-import numpy.typing as npt
-
 from brrr.core.errors import ArgumentError
-from brrr.strassen.algebra.forms import Form, Signs, form_of
+from brrr.strassen.algebra.forms import ALL_FORMS
 from brrr.strassen.calibration import CONSTANTS
 from brrr.strassen.ways import FORM_NAMES, INNERS, LEVELS, WAYS, Inner, Way
 from brrr.strassen.workspace import product_dtype
@@ -62,7 +59,7 @@ def predicted_error(way: Way, k: int, operand: str = "float32", *, depth: int = 
         return 0.0
     inner = way.kind
     each = product_error(inner, max(1.0, k / 2**way.level))
-    amplified = _amplification(way.form) if way.level else 1.0
+    amplified = amplification(str(way.form)) if way.level else 1.0
     stored = _rounded(BITS[operand]) if BITS[operand] < 24 else 0.0
     if depth and stored:  # each product is rounded before it is added to the result, and so is every such sum
         stored *= math.sqrt(1 + 2 * _counted(way.form, depth)[0])
@@ -110,7 +107,7 @@ def split_error(k: int, chunk: int = CHUNK, depth: int = 64) -> float:
     """
     chunk = max(min(chunk, k), 1)
     steps = BEGINNING + (3 * chunk - 2 * min(depth, chunk)) / 16
-    total = ROUNDING * 2.0**-24 * math.sqrt(k / chunk / 2)
+    total = _rounded(24) * math.sqrt(k / chunk / 2)
     return math.hypot(TRUNCATION * steps, total, SPLIT_ERROR)
 
 
@@ -137,7 +134,7 @@ def accuracy_limit(accuracy: float | str | None, k: int, operand: str = "float32
 
 def _rounded(bits: int) -> float:
     """The root mean square of roundings to so many bits."""
-    return math.sqrt(1 / (8 * math.log(2))) * 2.0**-bits
+    return ROUNDING * 2.0**-bits
 
 
 def _cut_factors(way: Way, inner: Inner, operand: str) -> float:
@@ -154,15 +151,10 @@ def _cut_factors(way: Way, inner: Inner, operand: str) -> float:
     return _rounded(24 if inner.name == "tf32" else inner.bits) * math.sqrt(counted)
 
 
-@lru_cache(maxsize=16)
-def _amplification(form: str | None) -> float:
-    return amplification(str(form))
-
-
 @lru_cache(maxsize=64)
 def _counted(form: str | None, level: int) -> tuple[float, float]:
     """By how much a factor's squared rounding counts in the result: each side once; both sides, copies left out."""
-    known = form_of(str(form))
+    known = ALL_FORMS[str(form)]
     sides = [side.astype(float) for side in (known.left, known.right, known.result.T)]
     sizes = math.prod((side**2).sum(axis=1) for side in sides) / 8
     every = float(sizes.sum()) ** level
@@ -174,20 +166,13 @@ def _counted(form: str | None, level: int) -> tuple[float, float]:
 # How rounding errors grow with every level, for random inputs.
 
 
-def amplification(form: str | Form) -> float:
+def amplification(form: str) -> float:
     """Relative error of the result over that of the products, for inputs of mean 0; 1 would be the classical form's.
 
     >>> amplification("strassen"), round(amplification("winograd"), 3)
     (2.0, 2.646)
     """
-    form = form_of(form, "amplification")
-    sizes = _squares(form.left) * _squares(form.right) * _squares(form.result.T)
-    return math.sqrt(float(sizes.sum()) / 8)
-
-
-def _squares(signs: Signs) -> npt.NDArray[np.float64]:
-    squares: npt.NDArray[np.float64] = (signs.astype(np.float64) ** 2).sum(axis=1)
-    return squares
+    return math.sqrt(_counted(form, 1)[0])
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -8,40 +8,22 @@ Importing this loads neither torch nor numpy.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING
-
-from brrr.roofline.peaks import MissingPeakError, Peaks
-
-if TYPE_CHECKING:
-    from brrr.roofline.device_model import Where
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A number of a model, and where it comes from; `by_size`: what it is multiplied with, by a size.
+    """A number of a model, and where it comes from.
 
-    >>> Constant(2.0, "", ((1024, 1.0), (4096, 1.5))).at(2048)
-    2.5
+    `by_size`: what it is multiplied with at some sizes; between two known ones by the logarithm of the size, beyond
+    them as at the end.
     """
 
     value: float
     origin: str
     by_size: tuple[tuple[float, float], ...] = ()
-
-    def at(self, size: float) -> float:
-        """The number for a size: between two known ones by the logarithm of the size, beyond them as at the end."""
-        if not self.by_size:
-            return self.value
-        found = self.by_size[0][1]
-        for (before, low), (after, high) in pairwise(self.by_size):
-            share = min(1.0, max(0.0, math.log(max(size, 1.0) / before) / math.log(after / before)))
-            found = low + share * (high - low) if size > before else found
-        return self.value * found
 
 
 _PREDICTOR = "as the predictor has it"
@@ -79,8 +61,8 @@ CONSTANTS: Mapping[str, Constant] = MappingProxyType(
         "rate.sums": Constant(0.79, f"{_H200}: median of 157 rows at 1.9 GHz and more; 0.6 to 1"),
         "rate.casts": Constant(0.62, f"{_H200}: 0.4 to 0.9, rounding to a short type and back by torch's copies"),
         "rate.turned": Constant(0.45, f"{_H200}: 1.3 to 2.6 TB/s, splitting a right operand that lies as (k, n)"),
-        # What `fitting.py` decides by whether odd sizes are rounded up, peeled or copied: FLOP/s, B/s, seconds.
-        "fit.float32": Constant(51e12, f"{_H200}: SGEMM at 4096"),
+        # What `peeling.py` decides by whether odd sizes are rounded up, peeled or copied: FLOP/s, B/s, seconds.
+        "fit.sgemm": Constant(51e12, f"{_H200}: SGEMM at 4096"),
         "fit.fp64": Constant(60e12, "the datasheet's, by matrix units"),
         "fit.tf32": Constant(350e12, f"{_H200}: at 4096"),
         "fit.fp16": Constant(660e12, f"{_H200}: at 4096"),
@@ -94,8 +76,7 @@ CONSTANTS: Mapping[str, Constant] = MappingProxyType(
         "unaligned.tf32": Constant(
             3.2, f"{_H200}: rates of both families of kernels in roofline.families; 3.0 seen, 1190 us at 4097"
         ),
-        # What the host takes to issue launches one by one: 9 us for one, 12 for two, 23 for four, 36 for seven.
-        "host.launch": Constant(4.8e-6, f"{_H200}: host_s of ways by their launches"),
+        # What `matmul` takes of the host beside its launches: 9 us with one, 12 with two, 23 with four, 36 with seven.
         "host.call": Constant(4e-6, f"{_H200}: the same, for none"),
         "host.matmul": Constant(30e-6, f"{_H200}: 47 us of matmul's split product, where torch's takes 10 to 14"),
         # How fast a tensor core's sums lose against float32's: relative error for each step of 16 (TF32: 8).
@@ -103,46 +84,3 @@ CONSTANTS: Mapping[str, Constant] = MappingProxyType(
     }
 )
 """By name."""
-
-
-def rate_of(inner: str, *, batched: bool) -> Constant:
-    """The constant of an inner product's rate: many products at a time may have one of their own."""
-    own = CONSTANTS.get(f"rate.{inner}.batched") if batched else None
-    return own or CONSTANTS[f"rate.{inner}"]
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# What is known of the device that tensors are on: its measured peaks, or its datasheet.
-
-
-def device_known(device: object) -> Where:
-    """What to predict by for tensors on a device ("cuda" or "cpu"): its measured peaks, else its GPU's datasheet.
-
-    MissingPeakError where there is neither.
-    """
-    from brrr.gpu.device import this_device
-    from brrr.roofline.device_model import model_of
-
-    kind = str(device).partition(":")[0]
-    if kind == "cpu":
-        return _cpu_peaks()
-    try:
-        model_of("cuda")
-    except MissingPeakError:
-        known = this_device("cuda").hardware
-        if known is None:
-            raise
-        return f"datasheet:{known.key}"
-    return "cuda"
-
-
-def _cpu_peaks() -> Peaks:
-    """The peaks of this machine's CPU, where they were measured; asked for by themselves, as a GPU may be here too."""
-    from brrr.core.files import recorded_devices
-    from brrr.gpu.probe import cpu_name
-    from brrr.roofline.peaks import recorded_peaks
-
-    found = recorded_peaks("cpu") if "cpu" in recorded_devices() else None
-    if found is None or found.device != cpu_name():
-        raise MissingPeakError(f"matmul: no peaks of this CPU ({cpu_name()}) are kept here. Run `brrr calibrate`")
-    return found

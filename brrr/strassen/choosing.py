@@ -9,19 +9,20 @@ Importing this loads no torch.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
-from brrr.gpu import is_gpu
+from brrr.core.measurement import Processor
+from brrr.gpu import GPU, is_gpu
+from brrr.roofline.device_model import Where, known_here, model_of
 from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen.accuracy import CLOSE, OF_TYPE, PLAIN, Constraints, Inners, accuracy_limit, checked, predicted_error
-from brrr.strassen.calibration import CONSTANTS, device_known
-from brrr.strassen.pareto import ParetoPoint, candidates, estimate, frontier, why
-from brrr.strassen.peeling import copied, core_of, thin_parts
+from brrr.strassen.peeling import block_sizes, copied, core_of
+from brrr.strassen.predicting import ParetoPoint, Predictor, candidates, estimates, issuing_s, marked
 from brrr.strassen.ways import WAYS, Way
-from brrr.strassen.workspace import fits_aligned
 from brrr.strassen.workspace import workspace_bytes as least_bytes
 
 GAIN = 1.03
@@ -61,7 +62,7 @@ class ProductPlan:
 
 def plan(
     m: int, n: int, k: int, *, dtype: str = "float32", accuracy: float | str | None = None, level: int | None = None,
-    form: str | None = None, inner: Inners = None, workspace_bytes: int | None = None, device: object = None,
+    form: str | None = None, inner: Inners = None, workspace_bytes: int | None = None, device: Where = None,
     prepared: bool = False, whole: bool = False,
 ) -> ProductPlan:  # fmt: skip
     """The way for an (m, k) by (k, n) product, chosen as `matmul` chooses it; nothing is multiplied.
@@ -77,66 +78,43 @@ def plan(
     return plan_of(request, device)
 
 
-def plan_of(request: Constraints, device: object) -> ProductPlan:
+def plan_of(request: Constraints, device: Where) -> ProductPlan:
     """The plan for what is asked: of tensors on "cuda" or "cpu", or on a device as `brrr.predict` takes it."""
-    return _planned(request, _Where.of(device))
+    if device in (None, "cuda", "cpu"):
+        from brrr.gpu.device import default_device_kind
 
-
-@dataclass(frozen=True)
-class _Where:
-    """The kind of device, and what to predict by; `None` is what this machine has."""
-
-    kind: str
-    device: object
-
-    @classmethod
-    def of(cls, device: object) -> _Where:
-        if device is None or str(device) in ("cuda", "cpu"):
-            from brrr.gpu.device import default_device_kind
-
-            return cls(str(device or default_device_kind()), None)
-        from brrr.roofline.device_model import model_of
-
-        return cls(model_of(device).kind, device)  # type: ignore[arg-type]
+        return _planned(request, GPU if is_gpu(device) else "cpu" if device else default_device_kind(), None)
+    return _planned(request, model_of(device).kind, device)
 
 
 @lru_cache(maxsize=4096)
-def _planned(request: Constraints, where: _Where) -> ProductPlan:
-    allowed = [way for way in candidates(request.operand, where.kind, request.prepared) if _asked_for(way, request)]
+def _planned(request: Constraints, kind: Processor, device: Where) -> ProductPlan:
+    """On a kind of device; by the figures of `device`, or of the one of this machine where that is None."""
+    allowed = [way for way in candidates(request.operand, kind, request.prepared) if _asked_for(way, request)]
     if not allowed:
         asked = f"inner {', '.join(request.inner) or 'any'}, level {request.level}, form {request.form or 'any'}"
-        raise ArgumentError("matmul", "inner", asked, f"a way of multiplying {request.operand} on {where.kind}")
-    estimates = _estimates(request, where, allowed)
+        raise ArgumentError("matmul", "inner", asked, f"a way of multiplying {request.operand} on {kind}")
+    estimates = _estimates(request, kind, device, allowed)
     fitting = [each for each in estimates if _exact_enough(each, request)]
     if not fitting:
         _refuse(request, allowed, estimates)
-    chosen = _chosen(fitting, request, request.eager and is_gpu(where.kind))
+    chosen = _chosen(fitting, request, request.eager and is_gpu(kind))
     return ProductPlan(
         chosen.way, request.m, request.n, request.k, chosen.seconds, chosen.error, chosen.workspace_bytes, chosen.depth,
-        why(chosen, fitting, request, _limit(request), partial(_classical_s, request, where, chosen.way.inner)),
+        _why(chosen, fitting, request, _limit(request), partial(_classical_s, request, kind, device, chosen.way.inner)),
         tuple(estimates),
     )  # fmt: skip
 
 
-def _estimates(request: Constraints, where: _Where, allowed: list[Way]) -> list[ParetoPoint]:
+def _estimates(request: Constraints, kind: Processor, device: Where, allowed: list[Way]) -> Sequence[ParetoPoint]:
     """By prediction; where nothing is known of the device, without times, the library's own product first."""
-    sizes, limit = (request.m, request.n, request.k), request.limit_bytes
     try:
-        device = device_known(where.kind) if where.device is None else where.device
-        names = [way.name for way in allowed]
-        found = frontier(
-            *sizes, operand=request.operand, device=device, names=names, workspace_bytes=limit, whole=request.whole
-        )
-        return list(found.estimates)
+        predictor = Predictor.of(known_here(kind) if device is None else device)
     except MissingPeakError:
-        made = [_untimed(way, request, where.kind) for way in allowed]
         plain = PLAIN[request.operand]
-        return sorted((each for each in made if each), key=lambda each: (each.way.inner != plain, each.way.level))
-
-
-def _untimed(way: Way, request: Constraints, kind: str) -> ParetoPoint | None:
-    sizes, limit = (request.m, request.n, request.k, request.operand), request.limit_bytes
-    return estimate(way, *sizes, limit, aligned=is_gpu(kind) and fits_aligned(way, *sizes, limit))
+        found = estimates(allowed, request, kind, None)
+        return sorted(found, key=lambda each: (each.way.inner != plain, each.way.level))
+    return marked(estimates(allowed, request, kind, predictor))
 
 
 def _asked_for(way: Way, request: Constraints) -> bool:
@@ -155,9 +133,7 @@ def _exact_enough(each: ParetoPoint, request: Constraints) -> bool:
     if request.accuracy is None and request.level is not None:
         classical = predicted_error(WAYS[each.way.inner], k, operand)
         return bool(request.inner) or classical <= accuracy_limit(None, k, operand)
-    if request.accuracy is None and request.inner:
-        return each.error <= CLOSE * max(predicted_error(WAYS[name], k, operand) for name in request.inner)
-    return each.error <= accuracy_limit(request.accuracy, k, operand)
+    return each.error <= _limit(request)
 
 
 def _chosen(fitting: list[ParetoPoint], request: Constraints, issued: bool) -> ParetoPoint:
@@ -182,13 +158,13 @@ def _chosen(fitting: list[ParetoPoint], request: Constraints, issued: bool) -> P
     return chosen
 
 
-def _classical_s(request: Constraints, where: _Where, inner: str) -> float | None:
+def _classical_s(request: Constraints, kind: Processor, device: Where, inner: str) -> float | None:
     """What the classical product of the same kind is predicted to take."""
     plain = Constraints(request.m, request.n, request.k, request.operand, level=0, inner=(inner,), whole=request.whole)
-    return _planned(plain, where).predicted_s
+    return _planned(plain, kind, device).predicted_s
 
 
-def _refuse(request: Constraints, allowed: list[Way], estimates: list[ParetoPoint]) -> None:
+def _refuse(request: Constraints, allowed: list[Way], estimates: Sequence[ParetoPoint]) -> None:
     """What cannot be: so exact, or in so little memory."""
     if not estimates:
         sizes = request.m, request.n, request.k, request.operand
@@ -213,30 +189,72 @@ def _limit(request: Constraints) -> float:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# How long the host takes to issue a way's launches, where no CUDA Graph does it.
+# Why a way was chosen, in sentences.
+
+ROUNDED_UP = 1.01
+"""From this on, what rounding blocks up adds to the work is worth a word."""
 
 
-def issuing_s(way: Way, request: Constraints) -> float:
-    """Seconds of the host for all launches of a way; `matmul` also finds those of what is not torch's own product."""
-    each, first, ours = (CONSTANTS[f"host.{name}"].value for name in ("launch", "call", "matmul"))
-    found = way.name != PLAIN[request.operand] and not request.whole  # a chain of layers keeps its own
-    return first + each * launches(way, request) + ours * found
+def _why(
+    chosen: ParetoPoint,
+    fitting: Sequence[ParetoPoint],
+    request: Constraints,
+    limit: float,
+    classical_s: Callable[[], float | None],
+) -> str:
+    """Sentences on a choice: against what it won, whether levels that were asked for pay, what sizes and memory cost.
+
+    fitting: all that might have been chosen, the fastest first; limit: the error they may have; classical_s: what the
+    classical product of the same kind takes.
+    """
+    said = ["Nothing is predicted, as no peaks of this device are known"] if chosen.seconds is None else []
+    if request.level is not None or (request.inner and len(fitting) == 1):
+        said.append("As asked for" + (f"; {_paying(chosen, classical_s)}" if request.level else ""))
+    elif request.few_rows and chosen.way.classical:
+        said.append("With so few rows the right operand is most of the bytes, of which other ways read more")
+    elif chosen.seconds is not None:
+        said.append(f"The fastest of {len(fitting)} with an error of at most {limit:.1e}{_against(chosen, fitting)}")
+    return " ".join(f"{each}." for each in [*said, *_notes(chosen, request)])
 
 
-def launches(way: Way, request: Constraints) -> int:
-    """How many launches a way is, those of thin products and of copies with it."""
-    sizes = request.m, request.n, request.k
-    thin = 0 if request.whole else len(thin_parts(core_of(way, *sizes, request.operand), *sizes))
-    return _whole(way, request) + thin
+def _against(chosen: ParetoPoint, fitting: Sequence[ParetoPoint]) -> str:
+    """The fastest of the other kind, with levels or without."""
+    other = next((each for each in fitting if each.way.classical != chosen.way.classical), None)
+    if other is None or other.seconds is None:
+        return ""
+    kind = "with levels" if chosen.way.classical else "classical product"
+    return f"; the fastest {kind} is {other.way.name}, {units.seconds(other.seconds)}"
 
 
-def _whole(way: Way, request: Constraints) -> int:
-    if way.nested:
-        return 7 * _whole(way.within, request) + 3 - way.prepared
-    if way.level:
-        return (7 if way.kind.split else 4) - (3 if way.kind.split else 1) * way.prepared
-    if way.kind.split:
-        return 2
-    if way.dtype != request.operand:
-        return 4
-    return 1 + sum(copied(way, request.m, request.n, request.k, request.operand))
+def _paying(chosen: ParetoPoint, classical_s: Callable[[], float | None]) -> str:
+    """Whether levels that were asked for pay."""
+    other_s = None if chosen.seconds is None else classical_s()
+    if chosen.seconds is None or other_s is None:
+        return "whether it pays is not known"
+    begin = "it pays" if chosen.seconds < other_s else "it does not pay"
+    return f"{begin}: the classical product ({chosen.way.inner}) is predicted to take {units.seconds(other_s)}"
+
+
+def _notes(chosen: ParetoPoint, request: Constraints) -> list[str]:
+    """What the sizes and the memory bring with them."""
+    found = []
+    way, sizes = chosen.way, (request.m, request.n, request.k)
+    core = sizes if request.whole or chosen.depth else core_of(way, *sizes, request.operand)
+    if core != sizes:
+        m, n, k = core
+        found.append(f"The levels take {m} x {k} by {k} x {n}; what is left over, the library's thin products")
+    elif copied(way, *sizes, request.operand).any and _has_copies(chosen, request):
+        found.append("Operands are copied to rows that start at 16 bytes, without which the library is slow")
+    rows, deep, columns = block_sizes(way, *core)
+    work, needed = rows * deep * columns * 8**way.level, core[0] * core[1] * core[2]
+    if needed and work > ROUNDED_UP * needed:
+        added = f"{100 * (work / needed - 1):.0f} %"
+        found.append(f"Blocks are {rows} x {deep} x {columns}: rounding up adds {added} of work")
+    if chosen.depth:
+        found.append(f"{chosen.depth} of its levels go depth first, to stay within {request.limit_bytes} bytes")
+    return found
+
+
+def _has_copies(chosen: ParetoPoint, request: Constraints) -> bool:
+    """Whether the workspace is that with copies."""
+    return chosen.workspace_bytes == least_bytes(chosen.way, request.m, request.n, request.k, request.operand)

@@ -17,6 +17,7 @@ from torch import nn
 
 from brrr.core.errors import ArgumentError
 from brrr.gpu.precision import float32_products
+from brrr.roofline.device_model import Where
 from brrr.strassen.accuracy import Inners, checked
 from brrr.strassen.choosing import ProductPlan, plan_of
 from brrr.strassen.execution import prepare_right
@@ -215,7 +216,7 @@ class Limits:
 
 
 def planned(
-    shapes: Iterable[tuple[int, int]], rows: int, dtype: str, device: object, limits: Limits, *, prepared: bool = True,
+    shapes: Iterable[tuple[int, int]], rows: int, dtype: str, device: Where, limits: Limits, *, prepared: bool = True,
     eager: bool = False,
 ) -> list[ProductPlan]:  # fmt: skip
     """The plan of each layer, by its weight's shape (n, k); device: "cuda" or "cpu", or as `brrr.predict` takes it.

@@ -50,7 +50,7 @@ class Right:
 
     `factors` are its sums for `way`, made before; none where they are made in each product. They lie as (n, k) where
     `made_transposed`, whatever the operand does. `parts`: of a nested way, the seven of its outermost level. `core`:
-    the n and k that they were made of, where what is left over was peeled off (`fitting.py`).
+    the n and k that they were made of, where what is left over was peeled off (`peeling.py`).
     """
 
     source: torch.Tensor

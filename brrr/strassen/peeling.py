@@ -27,10 +27,11 @@ from functools import lru_cache
 from itertools import product as pairs
 from typing import NamedTuple
 
-from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE, block_shape
+from brrr.counting.cost import ITEMSIZE
+from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE
 from brrr.strassen.calibration import CONSTANTS
-from brrr.strassen.ways import SIZES, Way
 from brrr.strassen.ways import WAYS as WAYS
+from brrr.strassen.ways import Way
 
 Sizes = tuple[int, int, int]
 """m, n, k."""
@@ -108,7 +109,7 @@ def rows_of(way: Way, m: int, whole: tuple[int, int], core: tuple[int, int], ope
 @lru_cache(maxsize=4096)
 def copied(way: Way, m: int, n: int, k: int, operand: str = "float32") -> Copied:
     """Which matrices of a classical product are copied to rows that start at 16 bytes; none where it does not pay."""
-    slower, size = _unaligned(way), way.kind.itemsize
+    slower, size = CONSTANTS.get(f"unaligned.{way.inner}"), way.kind.itemsize
     if way.level or slower is None or min(m, n, k) < SMALL:
         return NOTHING
     deep, wide = (each * size % WORD != 0 for each in (k, n))
@@ -116,8 +117,8 @@ def copied(way: Way, m: int, n: int, k: int, operand: str = "float32") -> Copied
         return NOTHING
     found = Copied(deep, True, wide)
     elements = found.left * m * k + found.right * n * k + found.result * m * n
-    saved_s = (slower - 1) * 2.0 * m * n * k / _rate(way)
-    copies_s = sum(found) * _constant("launch") + 2 * elements * SIZES[operand] / _constant("bandwidth")
+    saved_s = (slower.value - 1) * 2.0 * m * n * k / _constant(way.inner)
+    copies_s = sum(found) * _constant("launch") + 2 * elements * ITEMSIZE[operand] / _constant("bandwidth")
     if way.dtype != operand:  # they are copied in any case
         found, copies_s = Copied(True, True, True), _constant("launch")
     return found if copies_s < saved_s else NOTHING
@@ -142,8 +143,8 @@ def block_sizes(way: Way, m: int, n: int, k: int) -> tuple[int, int, int]:
         return m, k, n
     if way.nested:
         return block_sizes(way.within, *halves(m, n, k))
-    rows, deep = block_shape(m, k, way.level)
-    return rows, deep, block_shape(k, n, way.level)[1]
+    blocks = 1 << way.level
+    return -(-m // blocks), aligned_size(-(-k // blocks)), aligned_size(-(-n // blocks))
 
 
 def halves(m: int, n: int, k: int) -> Sizes:
@@ -152,8 +153,7 @@ def halves(m: int, n: int, k: int) -> Sizes:
     >>> halves(101, 30, 60)
     (51, 16, 32)
     """
-    rows, deep = block_shape(m, k, 1)
-    return rows, block_shape(k, n, 1)[1], deep
+    return -(-m // 2), aligned_size(-(-n // 2)), aligned_size(-(-k // 2))
 
 
 def thin_parts(core: Sizes, m: int, n: int, k: int) -> list[Sizes]:
@@ -165,16 +165,6 @@ def thin_parts(core: Sizes, m: int, n: int, k: int) -> list[Sizes]:
     rows, columns, deep = core
     parts = [(rows, columns, k - deep), (rows, n - columns, k), (m - rows, n, k)]
     return [each for each in parts if min(each) > 0]
-
-
-def thin_bytes(part: Sizes, added: bool, operand: str) -> tuple[int, int]:
-    """What a thin product reads and writes; `added`: to a result that is there.
-
-    >>> thin_bytes((4096, 1, 4096), False, "float32")
-    (67125248, 16384)
-    """
-    (m, n, k), size = part, SIZES[operand]
-    return size * (m * k + k * n + added * m * n), size * m * n
 
 
 def _best(way: Way, sizes: Sizes, operand: str, cores: Iterable[Sizes]) -> Sizes:
@@ -193,7 +183,7 @@ def _candidates(way: Way, sizes: Sizes, operand: str) -> list[list[int]]:
     """
     blocks, tile = 1 << way.level, TILES[0][0]
     units = [(blocks, blocks * tile), (blocks * COLUMN_MULTIPLE, blocks * tile), (blocks * COLUMN_MULTIPLE,)]
-    if SIZES[operand] < 4:
+    if ITEMSIZE[operand] < 4:
         units[2] = ()
     return [[size, *_below(size, each)] for size, each in zip(sizes, units, strict=True)]
 
@@ -210,32 +200,21 @@ def _seconds(way: Way, core: Sizes, sizes: Sizes, operand: str) -> float:
     tiled = min(_up(rows, tile) * _up(columns, tile) / share for tile, share in TILES)
     parts = thin_parts(core, *sizes)
     thin_s = sum(_thin_s(each, each[2] < sizes[2], operand) for each in parts)
-    return way.products * 2.0 * tiled * deep / _rate(way) + thin_s
+    return way.products * 2.0 * tiled * deep / _constant(way.inner) + thin_s
 
 
 def _thin_s(part: Sizes, added: bool, operand: str) -> float:
     """By memory, or by the waves of its narrow tiles, each of which takes all of k."""
-    m, n, k = part
+    (m, n, k), size = part, ITEMSIZE[operand]
     tiles = -(-max(m, n) // TILES[0][0]) * -(-min(m, n) // NARROW)
     waves = 0 if 1 in (m, n) else -(-tiles // MULTIPROCESSORS)
-    arithmetic = waves * 2.0 * TILES[0][0] * NARROW * k * MULTIPROCESSORS / _constant("float32")
-    return _constant("launch") + max(arithmetic, sum(thin_bytes(part, added, operand)) / _constant("bandwidth"))
+    arithmetic = waves * 2.0 * TILES[0][0] * NARROW * k * MULTIPROCESSORS / _constant("sgemm")
+    moved = size * (m * k + k * n + (1 + added) * m * n)  # what is added to is read too
+    return _constant("launch") + max(arithmetic, moved / _constant("bandwidth"))
 
 
 def _up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
-
-
-def _unaligned(way: Way) -> float | None:
-    """By how much rows that do not start at 16 bytes slow a library's product down; None where they hardly do."""
-    found = CONSTANTS.get(f"unaligned.{way.inner}")
-    return None if found is None else found.value
-
-
-def _rate(way: Way) -> float:
-    """FLOP/s of a way's products, those of m, n and k counted."""
-    name = way.inner if f"fit.{way.inner}" in CONSTANTS else "float32"
-    return _constant(name)
 
 
 def _constant(name: str) -> float:

@@ -1,48 +1,42 @@
-"""How long each way takes, before it runs: its passes over memory and its products, by the roofline's predictor.
+"""How long each way takes, before it runs, and which ways no other beats in time and error.
 
 >>> predictor = Predictor.of("h200")
 >>> parts = predictor.parts(WAYS["sgemm-strassen-1"], 8192, 8192, 8192)
->>> parts.total_s < predictor.parts(WAYS["sgemm"], 8192, 8192, 8192).total_s, parts.sums_s < parts.products_s
+>>> parts.total_s < predictor.parts(WAYS["sgemm"], 8192, 8192, 8192).total_s, parts.left_s < parts.products_s
 (True, True)
 
-The constants that correct it stand in `calibration.py`. Importing this loads no torch.
+A way's passes over memory and its products take what the roofline's model of the device says, corrected by the
+constants of `calibration.py`. Importing this loads no torch.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from brrr.counting.cost import Matmul, OperatorCost
+import numpy as np
+
+from brrr.core import units
+from brrr.core.measurement import Processor
+from brrr.counting.cost import ITEMSIZE, Matmul
 from brrr.gpu import is_gpu
-from brrr.strassen.accuracy import PLAIN
-from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS, rate_of
-from brrr.strassen.peeling import (
-    NOTHING,
-    Sizes,
-    aligned_size,
-    block_sizes,
-    copied,
-    core_of,
-    halves,
-    thin_bytes,
-    thin_parts,
-)
-from brrr.strassen.ways import INNERS, SIZES, WAYS, Inner, Way
-from brrr.strassen.workspace import Traffic, blocks_added
-
-if TYPE_CHECKING:
-    from brrr.roofline.device_model import DeviceModel
+from brrr.roofline.device_model import LAUNCH_S, DeviceModel, Where, model_of
+from brrr.roofline.peaks import MissingPeakError
+from brrr.roofline.products import operator_of
+from brrr.roofline.terms import kernel_time, stream_s
+from brrr.strassen.accuracy import PLAIN, Constraints, predicted_error
+from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS
+from brrr.strassen.peeling import Sizes, aligned_size, block_sizes, copied, core_of, halves, thin_parts
+from brrr.strassen.ways import INNERS, WAYS, Inner, Way
+from brrr.strassen.workspace import Traffic, blocks_added, fits_aligned, launches, least_depth, workspace_bytes
 
 _LIBRARY = {"fp16x3": "fp16"}
 """The library product whose predicted rate an inner product of ours goes by."""
 
 _CPU_LIBRARY = {"fp16x3": "sgemm", "fp16": "sgemm"}
 """What stands for a type that a CPU has no units for."""
-
-_MATRIX = {"fp64": "float64", "sgemm": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
-"""What the predictor calls the type of a library product."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +57,6 @@ class Parts:
         """All of it, one after the other, as a CUDA Graph runs it."""
         return self.left_s + self.right_s + self.products_s + self.post_add_s + self.thin_s
 
-    @property
-    def sums_s(self) -> float:
-        """The passes over memory."""
-        return self.left_s + self.right_s + self.post_add_s
-
 
 @dataclass(frozen=True)
 class Predictor:
@@ -76,16 +65,9 @@ class Predictor:
     basis: DeviceModel = field(hash=False, compare=False)
 
     @classmethod
-    def of(cls, device: object) -> Predictor:
+    def of(cls, device: Where) -> Predictor:
         """For a device as `brrr.predict` takes it; MissingPeakError where nothing is known of it."""
-        from brrr.roofline.device_model import model_of
-
-        return cls(model_of(device))  # type: ignore[arg-type]
-
-    @property
-    def kind(self) -> str:
-        """ "cuda" or "cpu"."""
-        return self.basis.kind
+        return cls(model_of(device))
 
     def parts(
         self, way: Way, m: int, n: int, k: int, operand: str = "float32", *, whole: bool = False, aligned: bool = True
@@ -97,51 +79,44 @@ class Predictor:
         """
         m, n, k = (max(1, size) for size in (m, n, k))  # an empty product takes no less
         core = (m, n, k) if whole else core_of(way, m, n, k, operand)
-        made = self._core(way, core, operand, aligned and is_gpu(self.kind))
+        made = self._core(way, core, operand, aligned and self.basis.is_gpu)
         return made if core == (m, n, k) else replace(made, thin_s=self._thin_s(core, (m, n, k), operand))
 
     def _core(self, way: Way, sizes: Sizes, operand: str, aligned: bool = True) -> Parts:
-        """What goes through the levels, or a classical product."""
+        """What goes through the levels, or a classical product; seven products one after another if it is nested."""
         if way.nested:
-            return self._nested(way, sizes, operand)
-        copies = copied(way, *sizes, operand).any and aligned
-        left_s, right_s, post_add_s = self._passes(way, *sizes, operand, aligned)
-        m, n, k = (sizes[0], *map(aligned_size, sizes[1:])) if copies else sizes
-        return Parts(left_s, right_s, self._products(way, m, n, k), post_add_s)
+            around = self._passes(way.outermost, sizes, operand)
+            each = self._core(way.within, halves(*sizes), operand)
+            inside = (each.left_s, each.right_s, each.post_add_s)
+            left_s, right_s, post_add_s = (one + 7 * other for one, other in zip(around, inside, strict=True))
+            return Parts(left_s, right_s, 7 * each.products_s, post_add_s)
+        m, n, k = sizes
+        if aligned and copied(way, m, n, k, operand).any:
+            n, k = aligned_size(n), aligned_size(k)
+        left_s, right_s, post_add_s = self._passes(way, sizes, operand, aligned)
+        rows, deep, columns = block_sizes(way, m, n, k)
+        return Parts(left_s, right_s, self._product_s(way.kind, way.products, rows, columns, deep), post_add_s)
 
-    def _thin_s(self, core: Sizes, sizes: Sizes, operand: str) -> float:
-        """The thin products beside a core, by the library; what is added to is read too."""
-        seconds = 0.0
-        for part in thin_parts(core, *sizes):
-            added = part[2] < sizes[2]
-            again = thin_bytes(part, added, operand)[0] - thin_bytes(part, False, operand)[0]
-            seconds += self._product_s(INNERS[PLAIN[operand]], 1, *part) + self._pass((again, 0), float(again))
-        return seconds
-
-    def _nested(self, way: Way, sizes: Sizes, operand: str) -> Parts:
-        """The outermost level's passes, and seven products of half the sizes one after another."""
-        left_s, right_s, post_add_s = self._passes(way.outermost, *sizes, operand)
-        each = self._core(way.within, halves(*sizes), operand)
-        return Parts(
-            left_s + 7 * each.left_s,
-            right_s + 7 * each.right_s,
-            7 * each.products_s,
-            post_add_s + 7 * each.post_add_s,
-        )
-
-    def _passes(
-        self, way: Way, m: int, n: int, k: int, operand: str, aligned: bool = True
-    ) -> tuple[float, float, float]:
+    def _passes(self, way: Way, sizes: Sizes, operand: str, aligned: bool = True) -> tuple[float, float, float]:
         """The passes before the products on each side and behind them."""
-        traffic = (Traffic.of if is_gpu(self.kind) else Traffic.by_blocks)(way, m, n, k, operand, aligned=aligned)
+        traffic = (Traffic.of if self.basis.is_gpu else Traffic.by_blocks)(way, *sizes, operand, aligned=aligned)
         touched = float(traffic.touched)
-        copies = copied(way, m, n, k, operand) if aligned else NOTHING
-        left, right, post_add = ("sums",) * 3 if copies.any else _rates_of(way, self.kind)
+        plain = (aligned and copied(way, *sizes, operand).any) or way.level or not self.basis.is_gpu
+        split = ("sums", "turned", "sums") if way.inner == "fp16x3" else ("casts",) * 3
+        left, right, post_add = ("sums",) * 3 if plain else split
         return (
             self._pass(traffic.left, touched, left),
             self._pass(traffic.right, touched, right),
             self._pass(traffic.post_add, touched, post_add),
         )
+
+    def _thin_s(self, core: Sizes, sizes: Sizes, operand: str) -> float:
+        """The thin products beside a core, by the library; what is added to is read too."""
+        seconds = 0.0
+        for m, n, k in thin_parts(core, *sizes):
+            again = ITEMSIZE[operand] * m * n if k < sizes[2] else 0
+            seconds += self._product_s(INNERS[PLAIN[operand]], 1, m, n, k) + self._pass((again, 0), float(again))
+        return seconds
 
     def total_s(
         self, way: Way, m: int, n: int, k: int, operand: str = "float32", depth: int = 0, *, whole: bool = False,
@@ -154,7 +129,7 @@ class Predictor:
         if not depth:
             return self.parts(way, m, n, k, operand, whole=whole, aligned=aligned).total_s
         rows, columns, deep = halves(m, n, k)
-        size, (before, behind) = SIZES[operand], blocks_added(str(way.form))
+        size, (before, behind) = ITEMSIZE[operand], blocks_added(str(way.form))
         blocks = before * (rows * deep + deep * columns) + behind * rows * columns
         sums_s = self._pass((2 * size * blocks, size * blocks), 3.0 * size * blocks)
         return 7 * self.total_s(way.within, rows, columns, deep, operand, depth - 1, whole=True) + sums_s
@@ -163,7 +138,7 @@ class Predictor:
         """A network of square layers, one pass over memory between the products of two; weights prepared."""
         parts = self.parts(way, rows, hidden, hidden, operand, whole=True, aligned=way.dtype != operand)
         if not way.level or way.nested:  # bias and ReLU in the product, or in place behind it
-            size = SIZES[operand] * rows * hidden
+            size = ITEMSIZE[operand] * rows * hidden
             behind = self._pass((size, size), 2.0 * size) if way.kind.split or way.nested else 0.0
             return layers * (parts.total_s + behind)
         traffic = Traffic.of(way, rows, hidden, hidden, operand)
@@ -173,65 +148,173 @@ class Predictor:
         return parts.left_s + parts.post_add_s + layers * parts.products_s + (layers - 1) * between
 
     def _pass(self, moved: tuple[int, int], touched: float, rate: str = "sums") -> float:
-        read, written = moved
-        if not read:
-            return 0.0
-        each = OperatorCost("sums", 0.0, float(read), float(written), "float32", (), "fused")
-        return self._device_s(each, max(touched, each.bytes)) / self._rate(rate)
-
-    def _products(self, way: Way, m: int, n: int, k: int) -> float:
-        rows, deep, columns = block_sizes(way, m, n, k)
-        return self._product_s(way.kind, way.products, rows, columns, deep)
+        """One pass over memory, by the constant of its kind against a plain stream."""
+        return stream_s(self.basis, *moved, touched) / CONSTANTS[f"rate.{rate}"].value if moved[0] else 0.0
 
     def _product_s(self, inner: Inner, count: int, m: int, n: int, k: int) -> float:
         """The library product of its kind, as many times, by the rate of the inner product against it."""
-        if inner.name == "fp16x3" and is_gpu(self.kind):  # its terms are filled up: no size is an odd one
+        gpu = self.basis.is_gpu
+        if inner.name == "fp16x3" and gpu:  # its terms are filled up: no size is an odd one
             m, n, k = (-(-size // 8) * 8 for size in (m, n, k))
-        library = (_LIBRARY if is_gpu(self.kind) else _CPU_LIBRARY).get(inner.name, inner.name)
-        matrix = _MATRIX.get(library, inner.dtype)
-        each = Matmul(m, n, k, count, matrix, (False, True))
-        size = SIZES[matrix]
-        cost = OperatorCost(
-            "bmm" if count > 1 else "mm", each.flop, float(size * count * k * (m + n)), float(size * count * m * n),
-            matrix, ((m, k), (k, n)), "matmul", (each,),
-        )  # fmt: skip
-        seconds = self._device_s(cost, cost.bytes, tf32=library == "tf32")
-        work = (float(count) * m * n * k) ** (1 / 3)
-        return inner.products * seconds / self._product_rate(inner.name, count, work)
+        library = (_LIBRARY if gpu else _CPU_LIBRARY).get(inner.name, inner.name)
+        each = operator_of(Matmul(m, n, k, count, INNERS[library].dtype, (False, True)))
+        made = kernel_time(each, self.basis, tf32=library == "tf32")
+        assert made.device_s is not None  # no view
+        return (
+            inner.products
+            * made.device_s
+            / self._product_rate(inner.name, count, (float(count) * m * n * k) ** (1 / 3))
+        )
 
     def _product_rate(self, inner: str, count: int, size: float) -> float:
         """By what a rate differs from the predictor's; where it was measured, by the size of a cube of as much work."""
-        found, basis = rate_of(inner, batched=count > 1), self.basis
-        known = basis.peaks is not None and basis.device == BY_SIZE_ON
-        return found.at(size) if known else found.value
-
-    def _rate(self, name: str) -> float:
-        return CONSTANTS[f"rate.{name}"].value
-
-    def _device_s(self, each: OperatorCost, working_set: float, *, tf32: bool = False) -> float:
-        """By the roofline's model; on a GPU without the host's part, as in a CUDA Graph."""
-        from brrr.roofline.terms import operator_time
-
-        made = operator_time(each, self.basis, working_set, tf32=tf32, host_s=0.0 if self.basis.is_gpu else None)
-        assert made.device_s is not None  # no view
-        return made.device_s
+        batched = CONSTANTS.get(f"rate.{inner}.batched") if count > 1 else None
+        found = batched or CONSTANTS[f"rate.{inner}"]
+        if not found.by_size or self.basis.peaks is None or self.basis.device != BY_SIZE_ON:
+            return found.value
+        places, factors = zip(*found.by_size, strict=True)
+        return found.value * float(np.interp(math.log(max(size, 1.0)), np.log(places), factors))
 
 
-def _rates_of(way: Way, kind: str) -> tuple[str, str, str]:
-    """The constants by which the passes before the products on each side go, and the pass behind them."""
-    if way.level or not is_gpu(kind):
-        return ("sums",) * 3
-    if way.inner == "fp16x3":
-        return "sums", "turned", "sums"
-    return ("casts",) * 3
+def issuing_s(way: Way, request: Constraints) -> float:
+    """Seconds of the host for all launches of a way; `matmul` also finds those of what is not torch's own product."""
+    first, ours = (CONSTANTS[f"host.{name}"].value for name in ("call", "matmul"))
+    found = way.name != PLAIN[request.operand] and not request.whole  # a chain of layers keeps its own
+    count = launches(way, request.m, request.n, request.k, request.operand, whole=request.whole)
+    return first + LAUNCH_S["strassen"] * count + ours * found
 
 
-@lru_cache(maxsize=4096)
-def predicted_s(way: str | Way, m: int, n: int, k: int, device: str = "h200", operand: str = "float32") -> float:
-    """The seconds that a way takes on a device.
+# ---------------------------------------------------------------------------------------------------------------------
+# The frontier: every way by its predicted time and error, and which no other way beats.
 
-    >>> round(predicted_s("sgemm", 8192, 8192, 8192, "datasheet:h200") * 1e3)
-    17
+
+@dataclass(frozen=True)
+class ParetoPoint:
+    """What is expected of a way: seconds (None where nothing is known), relative error, and bytes besides the operands.
+
+    `depth` of its levels go depth first, to stay within a limit. `beaten_by` names a way that is neither slower nor
+    less exact: such a way is dominated, and there is no reason to take it but memory.
     """
-    known = WAYS[way] if isinstance(way, str) else way
-    return Predictor.of(device).parts(known, m, n, k, operand).total_s
+
+    way: Way
+    seconds: float | None
+    error: float
+    workspace_bytes: int
+    depth: int = 0
+    beaten_by: str | None = None
+
+    def __str__(self) -> str:
+        time = "unknown" if self.seconds is None else units.seconds(self.seconds)
+        memory = units.nbytes(self.workspace_bytes)
+        beaten = f", dominated by {self.beaten_by}" if self.beaten_by else ""
+        return f"{self.way.name}: {time}, error {self.error:.1e}, workspace {memory}{beaten}"
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """All estimates for one size, the fastest first; `best` are those that no other beats."""
+
+    m: int
+    n: int
+    k: int
+    estimates: tuple[ParetoPoint, ...]
+
+    @property
+    def best(self) -> tuple[ParetoPoint, ...]:
+        """The Pareto set: from fast and coarse to slow and exact."""
+        return tuple(each for each in self.estimates if each.beaten_by is None and each.seconds is not None)
+
+    def __getitem__(self, name: str) -> ParetoPoint:
+        return next(each for each in self.estimates if each.way.name == name)
+
+    def __iter__(self) -> Iterator[ParetoPoint]:
+        return iter(self.estimates)
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.m} x {self.k} by {self.k} x {self.n}", *map(str, self.estimates)])
+
+
+def frontier(
+    m: int, n: int, k: int, *, operand: str = "float32", device: Where = "h200", prepared: bool = False,
+    names: Iterable[str] | None = None, workspace_bytes: int | None = None, whole: bool = False,
+) -> Frontier:  # fmt: skip
+    """Every way for an (m, k) by (k, n) product with its predicted time and error.
+
+    >>> found = frontier(4096, 4096, 4096, device="h200", names=["sgemm", "sgemm-strassen-2", "tf32"])
+    >>> [each.way.name for each in found], found["sgemm"].beaten_by is None
+    (['tf32', 'sgemm-strassen-2', 'sgemm'], True)
+
+    device: as `brrr.predict` takes it. prepared: the right operand's part is made beforehand. names: of these ways
+    only. workspace_bytes: ways that need more go depth first, or are left out. whole: odd sizes are rounded up, as in a
+    chain of layers. MissingPeakError where nothing is known of the device; a type that was not measured there has no
+    time, and comes last.
+    """
+    predictor = Predictor.of(device)
+    kind = predictor.basis.kind
+    ways = candidates(operand, kind, prepared) if names is None else [WAYS[name] for name in names]
+    request = Constraints(m, n, k, operand, workspace_bytes=workspace_bytes, whole=whole)
+    return Frontier(m, n, k, marked(estimates(ways, request, kind, predictor)))
+
+
+def candidates(operand: str, kind: str, prepared: bool = False) -> list[Way]:
+    """The ways for operands of a type on "cuda" or "cpu"; where prepared, those that can be are.
+
+    >>> [way.name for way in candidates("float64", "cpu")][:3]
+    ['fp64', 'fp64-strassen-1', 'fp64-winograd-1']
+    """
+    mine = [way for way in WAYS.values() if way.here(operand, kind)]
+    names = {way.name for way in mine}
+    return [way for way in mine if way.prepared == (prepared and replace(way, prepared=True).name in names)]
+
+
+def marked(estimates: Sequence[ParetoPoint]) -> tuple[ParetoPoint, ...]:
+    """By time, each with the fastest way that dominates it.
+
+    >>> a, b = (ParetoPoint(WAYS[name], 1.0, error, 0) for name, error in (("sgemm", 1e-6), ("tf32", 1e-3)))
+    >>> [each.beaten_by for each in marked([b, a])]
+    [None, 'sgemm']
+    """
+    order = sorted(estimates, key=lambda each: (_time(each), each.error))
+    kept: list[ParetoPoint] = []
+    found = []
+    for each in order:
+        known = each.seconds is not None
+        beaten = next((other.way.name for other in kept if other.error <= each.error), None) if known else None
+        found.append(replace(each, beaten_by=beaten))
+        if known and beaten is None:
+            kept.append(each)
+    return tuple(found)
+
+
+def estimates(
+    ways: Iterable[Way], request: Constraints, kind: Processor, predictor: Predictor | None
+) -> list[ParetoPoint]:
+    """What is expected of ways for a product; those that cannot stay within its memory are left out.
+
+    Without a predictor, and for a type that was not measured on the device, without seconds.
+    """
+    found = (_estimate(way, request, is_gpu(kind), predictor) for way in ways)
+    return [each for each in found if each is not None]
+
+
+def _estimate(way: Way, request: Constraints, gpu: bool, predictor: Predictor | None) -> ParetoPoint | None:
+    """Without copies to aligned rows where there is no room for them, and in a chain, which makes none."""
+    sizes, operand, limit_bytes = (request.m, request.n, request.k), request.operand, request.limit_bytes
+    room = gpu and fits_aligned(way, *sizes, operand, limit_bytes)
+    aligned = room and not (request.whole and way.dtype == operand)
+    depth = least_depth(way, *sizes, operand, limit_bytes, aligned=aligned)
+    if depth is None:
+        return None
+    seconds = None
+    with suppress(MissingPeakError):
+        if predictor is not None:
+            seconds = predictor.total_s(way, *sizes, operand, depth, whole=request.whole, aligned=aligned)
+    needed = workspace_bytes(way, *sizes, operand, depth, aligned=aligned)
+    return ParetoPoint(way, seconds, predicted_error(way, request.k, operand, depth=depth), needed, depth)
+
+
+def _time(each: ParetoPoint) -> float:
+    return float("inf") if each.seconds is None else each.seconds

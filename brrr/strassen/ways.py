@@ -8,11 +8,12 @@ Importing this loads no torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from brrr.core.errors import ArgumentError
+from brrr.counting.cost import ITEMSIZE
 from brrr.gpu import is_gpu
 from brrr.strassen.algebra.blocks import MAX_LEVEL
 
@@ -44,16 +45,13 @@ class Inner:
     @property
     def itemsize(self) -> int:
         """Bytes of a buffer's element, all terms of it."""
-        return self.terms * SIZES[self.dtype]
+        return self.terms * ITEMSIZE[self.dtype]
 
     @property
     def split(self) -> bool:
         """Whether each factor is cut into several terms."""
         return self.terms > 1
 
-
-SIZES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1}
-"""Bytes of an element, by torch's names."""
 
 _F32 = ("float32",)
 _NESTED = (0, 1, 2, 3, 4)
@@ -81,7 +79,7 @@ GPU_FORMS = ("strassen", "winograd")
 """Those whose sums the GPU's kernels make."""
 
 LEVELS = (0, 1, 2, 3, 4)
-"""Up to three in one pass over memory; a fourth lies outside, with a pass of its own (`nested.py`)."""
+"""Up to three in one pass over memory; a fourth lies outside, with a pass of its own."""
 
 
 @dataclass(frozen=True)
@@ -185,15 +183,12 @@ class Way:
         return operand in self.kind.operands and device in self.kind.devices and (not self.level or self.form in forms)
 
 
-def all_ways() -> Iterator[Way]:
-    """Each inner product with each number of levels and each form; prepared where that saves a pass."""
-    for inner in INNERS.values():
-        for level in inner.levels:
-            for form in FORM_NAMES if level else (None,):
-                yield Way(inner.name, level, form)
-                if level or inner.split:
-                    yield Way(inner.name, level, form, prepared=True)
-
-
-WAYS: Mapping[str, Way] = MappingProxyType({way.name: way for way in all_ways()})
-"""By name."""
+_WAYS = (
+    Way(inner.name, level, form, prepared)
+    for inner in INNERS.values()
+    for level in inner.levels
+    for form in (FORM_NAMES if level else (None,))
+    for prepared in ((False, True) if level or inner.split else (False,))
+)
+WAYS: Mapping[str, Way] = MappingProxyType({way.name: way for way in _WAYS})
+"""By name: each inner product with each number of levels and each form; prepared where that saves a pass."""

@@ -10,11 +10,11 @@ Breadth first (depth 0) all 7^L products are made at once: with blocks of m', k'
 
 and with split products a copy of the right operand, which is turned if it does not lie along k.
 
-That is for sizes rounded up to whole blocks; where what is left over is peeled off (`fitting.py`), it is somewhat less.
+That is for sizes rounded up to whole blocks; where what is left over is peeled off (`peeling.py`), it is somewhat less.
 A classical product needs memory where operands are copied into another type, or to rows that start at 16 bytes.
 
 More than three levels are never all breadth first: the outermost has buffers for its own seven products, and those are
-made one after another, in the same buffers of three levels (`nested.py`).
+made one after another, in the same buffers of three levels.
 
 Depth first, the outer `depth` levels make one product after another, and each level needs one factor of each side and
 one product, of half its sizes; inside them is a product of fewer levels, breadth first:
@@ -30,9 +30,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from brrr.strassen.peeling import NOTHING, aligned_size, block_sizes, copied, halves
-from brrr.strassen.ways import SIZES, Way
+from brrr.counting.cost import ITEMSIZE
+from brrr.strassen.peeling import NOTHING, aligned_size, block_sizes, copied, core_of, halves, thin_parts
 from brrr.strassen.ways import WAYS as WAYS
+from brrr.strassen.ways import Way
 
 ALIGNED = 256
 """Each buffer starts at a multiple of this many bytes, as those of the CUDA allocator do."""
@@ -79,19 +80,21 @@ class Buffers:
         copies = copied(way, m, n, k, operand) if aligned else NOTHING
         if copies.any:
             deep, columns, size = aligned_size(k), aligned_size(n), inner.itemsize
-            return cls(copies.left * m * deep * size, deep * columns * size, copies.result * m * columns * SIZES[made])
+            return cls(
+                copies.left * m * deep * size, deep * columns * size, copies.result * m * columns * ITEMSIZE[made]
+            )
         if not way.level and not inner.split and inner.dtype == operand:
             return cls()
         rows, deep, columns = block_sizes(way, m, n, k)
         count = way.products
-        products = count * rows * columns * SIZES[made] if way.level or made != operand else 0
+        products = count * rows * columns * ITEMSIZE[made] if way.level or made != operand else 0
         if not inner.split:
             return cls(count * rows * deep * inner.itemsize, count * deep * columns * inner.itemsize, products)
         wide = deep if way.level else -(-deep // 8) * 8  # rows of terms start at multiples of 16 bytes
         left, right = (
             rounded(count * each * wide * inner.itemsize) + rounded(EXPONENT * each) for each in (rows, columns)
         )
-        turned = rounded(SIZES[operand] * n * k) if way.level else 0  # the right operand, along k
+        turned = rounded(ITEMSIZE[operand] * n * k) if way.level else 0  # the right operand, along k
         return cls(left, right + turned, products, turned)
 
     def and_also(self, other: Buffers) -> Buffers:
@@ -130,7 +133,7 @@ def workspace_bytes(
         needed = Buffers.of(way, m, n, k, operand, aligned=aligned)
         return replace(needed, right=0).total if way.prepared else needed.total
     rows, columns, deep = halves(m, n, k)
-    size = SIZES[operand]
+    size = ITEMSIZE[operand]
     own = sum(rounded(size * each) for each in (rows * deep, deep * columns, rows * columns))
     return own + workspace_bytes(way.within, rows, columns, deep, operand, depth - 1)
 
@@ -184,7 +187,7 @@ class Traffic:
 
         aligned: whether a classical product's operands are copied to aligned rows where that pays.
         """
-        size, needed = SIZES[operand], Buffers.of(way, m, n, k, operand, aligned=aligned)
+        size, needed = ITEMSIZE[operand], Buffers.of(way, m, n, k, operand, aligned=aligned)
         more = int(way.kind.split and way.level > 0)  # once for the exponents; the right side is turned first
         left = ((1 + more) * size * m * k, needed.left) if needed.left else (0, 0)
         right = ((1 + 2 * more) * size * k * n, needed.right) if needed.right and not way.prepared else (0, 0)
@@ -216,8 +219,32 @@ class Traffic:
 @lru_cache(maxsize=32)
 def blocks_added(form: str, level: int = 1) -> tuple[int, int]:
     """How many blocks are added up: before the products on each side, the mean of the two, and behind them."""
-    from brrr.strassen.algebra.forms import form_of  # and with it numpy
+    from brrr.strassen.algebra.forms import ALL_FORMS  # and with it numpy
 
-    known = form_of(form)
+    known = ALL_FORMS[form]
     left, right, result = (int((side != 0).sum()) for side in (known.left, known.right, known.result))
     return (left**level + right**level) // 2, int(result**level)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# How many launches a way is, which the host issues where no CUDA Graph does it.
+
+
+def launches(way: Way, m: int, n: int, k: int, operand: str = "float32", *, whole: bool = False) -> int:
+    """Launches of a way for one product, those of thin products and of copies with it.
+
+    >>> launches(WAYS["sgemm"], 4096, 4096, 4096), launches(WAYS["sgemm-strassen-1"], 4096, 4096, 4096)
+    (1, 4)
+    """
+    thin = 0 if whole else len(thin_parts(core_of(way, m, n, k, operand), m, n, k))
+    return thin + _launches(way, m, n, k, operand)
+
+
+def _launches(way: Way, m: int, n: int, k: int, operand: str) -> int:
+    if way.nested:
+        return 7 * _launches(way.within, m, n, k, operand) + 3 - way.prepared
+    if way.level:
+        return (7 if way.kind.split else 4) - (3 if way.kind.split else 1) * way.prepared
+    if way.kind.split:
+        return 2
+    return 4 if way.dtype != operand else 1 + sum(copied(way, m, n, k, operand))

@@ -19,7 +19,7 @@ from brrr.running.graphs import capture
 from brrr.strassen import WAYS, Way, explain, fuse, matmul, prepare
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.execution import prepared
-from brrr.strassen.pareto import candidates
+from brrr.strassen.predicting import candidates
 from brrr.strassen.workspace import workspace_bytes
 from tests.strassen_on_gpu import error, normal
 

@@ -322,7 +322,7 @@ def test_without_peaks_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None
     def missing(*_: object, **__: object) -> None:
         raise MissingPeakError("none")
 
-    monkeypatch.setattr("brrr.roofline.predicting.predict", missing)
+    monkeypatch.setattr("brrr.networks.predicting.predict", missing)
     found = predictions(Network(2, 2, 8), ["module", "script"], None)
     assert found == [Candidate("module", None), Candidate("script", None)]
     assert to_measure(found) == ["module", "script"]

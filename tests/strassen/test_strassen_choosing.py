@@ -13,13 +13,12 @@ import pytest
 from brrr.core.errors import ArgumentError
 from brrr.course.experiments.strassen_errors.inputs import random_inputs, relative_error, summed_product
 from brrr.roofline.peaks import MissingPeakError
-from brrr.strassen import INNERS, WAYS, Way, choosing, frontier, plan
+from brrr.strassen import INNERS, WAYS, Way, choosing, frontier, plan, predicting
 from brrr.strassen.accuracy import NAMED, Constraints, accuracy_limit, checked, predicted_error
 from brrr.strassen.calibration import CONSTANTS
-from brrr.strassen.choosing import GAIN, _planned, _Where, issuing_s, launches
-from brrr.strassen.pareto import ParetoPoint, marked
-from brrr.strassen.predicting import Predictor, predicted_s
-from brrr.strassen.workspace import Buffers, Traffic, least_depth, workspace_bytes
+from brrr.strassen.choosing import GAIN, _planned
+from brrr.strassen.predicting import ParetoPoint, Predictor, issuing_s, marked
+from brrr.strassen.workspace import Buffers, Traffic, launches, least_depth, workspace_bytes
 
 
 def test_choosing_loads_no_torch() -> None:
@@ -100,10 +99,12 @@ def test_a_pass_reads_and_writes_each_number_once() -> None:
 
 
 def test_levels_pay_on_large_matrices_and_not_on_small_ones() -> None:
-    times = {n: [predicted_s(Way("sgemm", level, "strassen"), n, n, n) for level in range(3)] for n in (512, 8192)}
+    def predicted_s(way: Way, n: int) -> float:
+        return Predictor.of("h200").parts(way, n, n, n).total_s
+
+    times = {n: [predicted_s(Way("sgemm", level, "strassen"), n) for level in range(3)] for n in (512, 8192)}
     assert times[512][0] < times[512][1] and times[8192][0] > times[8192][1] > times[8192][2]
-    prepared = predicted_s("sgemm-strassen-1-prepared", 8192, 8192, 8192)
-    assert prepared < predicted_s("sgemm-strassen-1", 8192, 8192, 8192)
+    assert predicted_s(WAYS["sgemm-strassen-1-prepared"], 8192) < times[8192][1]
 
 
 def test_depth_first_takes_longer() -> None:
@@ -195,7 +196,7 @@ def test_without_peaks_the_librarys_own_product(monkeypatch: pytest.MonkeyPatch)
     def missing(kind: str) -> None:
         raise MissingPeakError("none")
 
-    monkeypatch.setattr(choosing, "device_known", missing)
+    monkeypatch.setattr(choosing, "known_here", missing)
     choosing._planned.cache_clear()
     try:
         for dtype, inner in (("float32", "sgemm"), ("float64", "fp64"), ("bfloat16", "bf16"), ("float16", "fp16")):
@@ -224,24 +225,24 @@ def test_where_the_host_issues_each_launch_they_count() -> None:
         return replace(checked(n, n, n, "float32", accuracy, None, None, None, None), eager=True)
 
     def taken(n: int, accuracy: str) -> str:
-        return _planned(asked(n, accuracy), _Where("cuda", "h200")).way.name
+        return _planned(asked(n, accuracy), "cuda", "h200").way.name
 
     assert taken(1024, "tf32") == "tf32" and taken(1024, "fp32") == "fp16x3" and taken(512, "fp32") == "sgemm"
     wide = replace(checked(128, 4096, 1024, "float32", None, None, None, None, None), eager=True)
-    assert _planned(wide, _Where("cuda", "h200")).way.name == "sgemm", "the GPU is done before the host"
+    assert _planned(wide, "cuda", "h200").way.name == "sgemm", "the GPU is done before the host"
     names = ("sgemm", "fp16x3", "sgemm-strassen-1", "fp16x3-strassen-1", "sgemm-strassen-4")
     times = [issuing_s(WAYS[name], asked(1024, "fp32")) for name in names]
     assert times == sorted(times) and times[1] > 3 * times[0] and times[-1] > 100e-6
-    odd, even = (launches(WAYS["sgemm-strassen-2"], asked(n, "fp32")) for n in (4097, 4096))
+    odd, even = (launches(WAYS["sgemm-strassen-2"], n, n, n) for n in (4097, 4096))
     assert even == 4 and odd > even
-    assert launches(WAYS["bf16"], replace(asked(4097, "bf16"), operand="bfloat16")) == 4
+    assert launches(WAYS["bf16"], 4097, 4097, 4097, "bfloat16") == 4
 
 
 def test_each_pass_goes_at_its_own_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     """The classical split product turns its right side: half that rate takes that pass twice as long, no other."""
     predictor, way = Predictor.of("h200"), WAYS["fp16x3"]
-    before = predictor._passes(way, 4096, 4096, 4096, "float32")
-    rate = predictor._rate
-    monkeypatch.setattr(Predictor, "_rate", lambda self, name: rate(name) * (0.5 if name == "turned" else 1.0))
-    after = predictor._passes(way, 4096, 4096, 4096, "float32")
+    before = predictor._passes(way, (4096, 4096, 4096), "float32")
+    slower = replace(CONSTANTS["rate.turned"], value=CONSTANTS["rate.turned"].value / 2)
+    monkeypatch.setattr(predicting, "CONSTANTS", {**CONSTANTS, "rate.turned": slower})
+    after = predictor._passes(way, (4096, 4096, 4096), "float32")
     assert after == pytest.approx((before[0], 2 * before[1], before[2]))

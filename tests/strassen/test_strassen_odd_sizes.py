@@ -11,11 +11,12 @@ import torch
 
 from brrr.strassen import WAYS, Way, execution, explain, matmul, peeling, plan, prepare
 from brrr.strassen.accuracy import checked
+from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.choosing import plan_of
 from brrr.strassen.execution import pass_steps, peeled_steps, prepare_right, prepared, run_all, steps
 from brrr.strassen.layers import Limits, planned
 from brrr.strassen.operands import Arena, Right
-from brrr.strassen.peeling import Copied, Sizes, copied, core_of, right_core, rows_of, thin_parts
+from brrr.strassen.peeling import Copied, Sizes, block_sizes, copied, core_of, halves, right_core, rows_of, thin_parts
 from brrr.strassen.predicting import Predictor
 from brrr.strassen.workspace import Buffers, workspace_bytes
 
@@ -151,7 +152,7 @@ def test_the_prediction_and_the_plan_know_of_it(name: str) -> None:
     predictor, way = Predictor.of("h200"), WAYS[name]
     made, rounded_up = (predictor.parts(way, 4097, 4097, 4097, whole=each) for each in (False, True))
     assert made.thin_s > 0 == rounded_up.thin_s and made.total_s < rounded_up.total_s
-    assert made.total_s == pytest.approx(made.sums_s + made.products_s + made.thin_s)
+    assert made.total_s == pytest.approx(made.left_s + made.right_s + made.products_s + made.post_add_s + made.thin_s)
     found = plan(
         4097, 4097, 4097, level=way.level, form="strassen", inner="sgemm", prepared=way.prepared, device="h200"
     )
@@ -234,3 +235,15 @@ def test_plans_state_the_copies_and_do_without_them_where_there_is_no_room() -> 
 def test_explain_says_what_is_peeled() -> None:
     x = torch.empty(1, 1).expand(1025, 1025)
     assert "The levels take 1024 x" in explain(x, x, level=1, form="strassen", inner="sgemm").why
+
+
+@pytest.mark.parametrize("way", ["sgemm-strassen-1", "bf16-winograd-2", "sgemm-strassen-3", "sgemm-strassen-4"])
+@pytest.mark.parametrize("sizes", [(64, 64, 64), (101, 30, 60), (4097, 1023, 777)])
+def test_block_sizes_are_those_of_the_buffers(way: str, sizes: tuple[int, int, int]) -> None:
+    made, (m, n, k) = WAYS[way], sizes
+    if made.nested:
+        made, (m, n, k) = made.within, halves(m, n, k)
+    rows, deep, columns = block_sizes(WAYS[way], *sizes)
+    assert buffer_shape(m, k, "left", made.level) == (made.products, rows, deep)
+    assert buffer_shape(k, n, "right", made.level) == (made.products, deep, columns)
+    assert products_shape(m, n, made.level) == (made.products, rows, columns)

@@ -13,6 +13,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.course.nouns.experiment import Guide, PredictedRun
 from brrr.gpu.datasheet import Hardware
+from brrr.roofline.device_model import model_of
 
 How = Literal["eager", "graph", "compiled"]
 ONE_KERNEL = "whole"
@@ -112,6 +113,11 @@ def own_names(operators: Iterable[OperatorCost]) -> list[str]:
 def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
     """The memory's bandwidth by the datasheet, in B/s; None without one."""
     return hardware.memory_bytes_per_s if hardware else None
+
+
+def least_s(hardware: Hardware | None, flop: float, nbytes: float) -> float | None:
+    """The least seconds of FLOP and bytes by the datasheet's roofline; None without one."""
+    return model_of(hardware).roof_s(flop, nbytes) if hardware else None
 
 
 BANDWIDTH = Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate", bandwidth)

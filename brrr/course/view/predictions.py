@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from brrr.core.errors import BrrrError
@@ -65,30 +64,16 @@ def what_to_run(source: Source, figures: Figures) -> str:
 
 def measured_peaks(source: Source, kind: Processor) -> Peaks | None:
     """The peaks kept for a source's machine, None where there are none: of another device, or in a damaged file."""
-    folder, name = getattr(source, "folder", None), getattr(source, "device_name", "")
-    if source.live and folder is None:
-        folder, name = _folder_here(kind)
-    if folder is None:
-        return None
+    from brrr.roofline.device_model import peaks_here
     from brrr.roofline.peaks import find_peaks
 
+    folder, name = getattr(source, "folder", None), getattr(source, "device_name", "")
     try:
-        peaks = find_peaks(folder)
+        here = peaks_here(kind) if source.live and folder is None else None
+        peaks = find_peaks(folder) if folder is not None else here
     except BrrrError:
         return None
     return peaks if peaks is not None and peaks.kind == kind and name in ("", peaks.device) else None
-
-
-def _folder_here(kind: Processor) -> tuple[Path | None, str]:
-    """Where this machine's recordings are kept, and the name of its device; None where it has no such device."""
-    from brrr.core.files import recordings_root
-    from brrr.gpu.device import this_device
-
-    try:
-        here = this_device(kind)
-    except BrrrError:
-        return None, ""
-    return recordings_root() / here.slug, here.name
 
 
 MOST_OPERATORS = 5000

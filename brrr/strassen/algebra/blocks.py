@@ -18,7 +18,7 @@ PRODUCTS, BLOCK_COUNT = 7, 4
 """A level makes seven products of the four blocks."""
 
 MAX_LEVEL = 3
-"""The most levels in one pass over memory: 343 products of eighths. Further levels lie outside (`nested.py`)."""
+"""The most levels in one pass over memory: 343 products of eighths. Further levels lie outside."""
 
 COLUMN_MULTIPLE = 8
 """Blocks' columns are a multiple of this, so that a row of the narrowest type, 2 bytes, starts at 16 bytes."""

@@ -126,9 +126,9 @@ class Coefficients:
 
 def form_of(form: str | Form, call: str = "form_of") -> Form:
     """The form of that name, or the one given; ArgumentError in the name of `call` for any other."""
-    known = form if isinstance(form, Form) else BALANCED if form == "balanced" else FORMS.get(form)
+    known = form if isinstance(form, Form) else ALL_FORMS.get(form)
     if known is None:
-        raise ArgumentError(call, "form", form, f"one of {', '.join(FORMS)}, balanced")
+        raise ArgumentError(call, "form", form, f"one of {', '.join(ALL_FORMS)}")
     return known
 
 
@@ -229,3 +229,6 @@ def _matrices(signs: Signs, before: Signs, after: Signs) -> Signs:
 
 BALANCED = in_basis(STRASSEN, "balanced", BASIS)
 """Signs -1, -1/2, -1/4, 0, 1/4, 1/2 and 1: for floating-point numbers only."""
+
+ALL_FORMS: Mapping[str, Form] = {**FORMS, "balanced": BALANCED}
+"""All three by name."""

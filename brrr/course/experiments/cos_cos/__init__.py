@@ -6,12 +6,14 @@ the time, which is that of one.
 
 from __future__ import annotations
 
+from functools import partial
+
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.course.experiments.judging import best, counted, gains, minimum, together
-from brrr.course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, pointwise, run
+from brrr.course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, least_s, pointwise, run
 from brrr.course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
 from brrr.course.nouns.source import Evidence
@@ -62,16 +64,9 @@ def predicted(variant: Variant, point: Point) -> PredictedRun:
     return alone(kernel(["cos", "cos"], 2 * elements, nbytes, nbytes, dtype), how_of(how))
 
 
-def eager_time(hardware: Hardware | None, point: Point) -> float | None:
-    """Four arrays at the datasheet's bandwidth, in seconds."""
-    once = fused_time(hardware, point)
-    return bytes_ratio() * once if once is not None else None
-
-
-def fused_time(hardware: Hardware | None, point: Point) -> float | None:
-    """Two arrays at the datasheet's bandwidth, in seconds."""
-    moved = 2 * ITEMSIZE[str(point["dtype"])] * float(point["elements"])
-    return moved / hardware.memory_bytes_per_s if hardware else None
+def moving_s(arrays: int, hardware: Hardware | None, point: Point) -> float | None:
+    """So many arrays at the datasheet's bandwidth, in seconds."""
+    return least_s(hardware, 0.0, arrays * ITEMSIZE[str(point["dtype"])] * float(point["elements"]))
 
 
 def _twice(evidence: Evidence) -> Verdict:
@@ -151,7 +146,7 @@ EXPERIMENT = Experiment(
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(
         BANDWIDTH,
-        Guide("four-arrays", "four arrays, at the memory's bandwidth", "PREDICTED", "time", eager_time),
-        Guide("two-arrays", "two arrays, at the memory's bandwidth", "PREDICTED", "time", fused_time),
+        Guide("four-arrays", "four arrays, at the memory's bandwidth", "PREDICTED", "time", partial(moving_s, 4)),
+        Guide("two-arrays", "two arrays, at the memory's bandwidth", "PREDICTED", "time", partial(moving_s, 2)),
     ),
 )  # fmt: skip

@@ -13,7 +13,6 @@ from brrr.course.experiments.predicted import How, kernel, pointwise, product
 from brrr.course.nouns.experiment import PredictedRun, Variant
 from brrr.gpu.datasheet import Hardware
 from brrr.networks.network import Network
-from brrr.roofline.device_model import model_of
 
 PLACES = ("cpu-", "queue-")
 
@@ -64,10 +63,7 @@ def floor_s(hardware: Hardware | None, point: Point) -> float | None:
 
     In a loop, weights that fit into the L2 cache need not come from the memory: then a time may lie below.
     """
-    if hardware is None:
-        return None
-    work = network_of("module", point).cost
-    return model_of(hardware).roof_s(work.flop, work.bytes)
+    return network_of("module", point).floor_s(hardware) if hardware else None
 
 
 # ---- what is predicted of the experiment `mlp`: the kernels of each way, in a loop ----

@@ -21,7 +21,7 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Point, Value
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.course.experiments.judging import counted, minimum
-from brrr.course.experiments.predicted import flop_of, kernel, own_names, pointwise, run
+from brrr.course.experiments.predicted import flop_of, kernel, least_s, own_names, pointwise, run
 from brrr.course.nouns.claim import Judge, Verdict, not_below
 from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
 from brrr.course.nouns.source import Evidence
@@ -118,10 +118,7 @@ def supports(variant: Variant, point: Point) -> bool:
 
 def _time(how: str, hardware: Hardware | None, point: Point) -> float | None:
     """The bytes of a fused pass at the datasheet's bandwidth, in seconds."""
-    if hardware is None:
-        return None
-    nbytes = ITEMSIZE * float(point["elements"]) * moved_arrays(how, int(point["depth"]))
-    return nbytes / hardware.memory_bytes_per_s
+    return least_s(hardware, 0.0, ITEMSIZE * float(point["elements"]) * moved_arrays(how, int(point["depth"])))
 
 
 def together(evidence: Evidence, activation: str, depth: int, *names: str) -> tuple[dict[str, Value], list[Estimate]]:

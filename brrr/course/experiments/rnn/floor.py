@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
+from brrr.counting.cost import ITEMSIZE
 from brrr.course.experiments.judging import datasheet
 from brrr.course.experiments.rnn.steps import At, place, slope
 from brrr.course.nouns.source import Evidence
 from brrr.roofline.device_model import DeviceModel, model_of
 from brrr.roofline.figures import level_rate
+from brrr.roofline.peaks import short
 from brrr.roofline.recurrent import StepFloor, step_floor
 
 PRODUCTS = 3
 """Of TF32, which float32 on tensor cores takes in place of one."""
 TINY = 32
 """At this hidden size a step is the exchange."""
-SHORT_NAMES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 
 def exchange(evidence: Evidence, cell: str, dtype: str) -> Estimate:
@@ -30,14 +31,14 @@ def floor_of(evidence: Evidence, at: At) -> StepFloor:
     cell, dtype, batch, hidden = str(at["cell"]), str(at["dtype"]), int(at["batch"]), int(at["hidden"])
     exchanged = exchange(evidence, cell, dtype)
     made = plan(cell, hidden=hidden, batch=batch, dtype=dtype)
-    model, short = model_of(datasheet(evidence).key), SHORT_NAMES[dtype]
+    model = model_of(datasheet(evidence).key)
     if not model.curves:
         raise NotRecordedError(f"no peaks were measured on {model.device}")
-    matmul = model.value(f"matmul.{short}")
+    matmul = model.value(f"matmul.{short(dtype)}")
     return step_floor(
         exchange_s=exchanged.median,
         state_bytes=made.state_bytes,
-        l2_bytes_per_s=level_rate(model.curves["read"], batch * hidden * (4 if dtype == "float32" else 2)),
+        l2_bytes_per_s=level_rate(model.curves["read"], batch * hidden * ITEMSIZE[dtype]),
         flop=made.flop,
         flop_per_s=_rate(model, made.tiles, dtype, matmul),
         input_flop=made.flop,

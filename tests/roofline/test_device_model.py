@@ -1,0 +1,62 @@
+"""What a device model is asked by others: one stream, one operator by itself, and what is known of this machine."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from rooflines import cpu, gpu, pointwise, product
+
+from brrr.core.measurement import Processor
+from brrr.counting.cost import OperatorCost
+from brrr.gpu.datasheet import hardware
+from brrr.roofline import device_model
+from brrr.roofline.device_model import Where, known_here, model_of, peaks_here
+from brrr.roofline.peaks import MissingPeakError, Peaks
+from brrr.roofline.terms import kernel_time, operator_time, stream_s
+
+
+def test_a_stream_is_its_bytes_and_the_start_and_end_of_a_kernel() -> None:
+    """400 MB at 4 TB/s are 100 µs, start and end 1 µs; on a CPU 1 MB at 100 GB/s is 10 µs, and a call 1 µs."""
+    assert stream_s(model_of(gpu()), 200e6, 200e6) == pytest.approx(101e-6)
+    assert stream_s(model_of(cpu()), 0.5e6, 0.5e6) == pytest.approx(11e-6, rel=0.1)
+    assert stream_s(model_of(cpu()), 5e6, 5e6, 64e6) > 1.5 * stream_s(model_of(cpu()), 5e6, 5e6)
+
+
+@pytest.mark.parametrize("device", [gpu(), cpu(), "h200", "datasheet:a100"])
+@pytest.mark.parametrize("moved", [(4096.0, 4096.0), (1e6, 7e6), (3e8, 0.0)])
+def test_a_stream_takes_what_a_fused_operator_without_arithmetic_takes(
+    device: Where, moved: tuple[float, float]
+) -> None:
+    model = model_of(device)
+    fused = OperatorCost("sums", 0.0, *moved, "float32", (), "fused")
+    assert stream_s(model, *moved, 1e8) == operator_time(fused, model, max(1e8, fused.bytes)).device_s
+
+
+def test_an_operator_by_itself_costs_a_gpus_host_nothing() -> None:
+    on_gpu, on_cpu = (kernel_time(pointwise(400e6), model_of(each)) for each in (gpu(), cpu()))
+    assert on_gpu.host_s == 0 and on_gpu.device_s == pytest.approx(101e-6) and on_cpu.host_s == pytest.approx(1e-6)
+    each = product(4096, 4096, 4096, "float32", 4)
+    single, tf32 = (kernel_time(each, model_of("h200"), tf32=tf32).device_s for tf32 in (False, True))
+    assert single is not None and tf32 is not None and tf32 < single / 3
+
+
+@pytest.mark.parametrize("kind", ["cuda", "cpu"])
+def test_of_this_machine_its_own_peaks_count_then_the_datasheet(
+    kind: Processor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peaks = gpu() if kind == "cuda" else cpu()
+    recorded: dict[str, Peaks] = {"here": peaks}
+    sheet = hardware("h200") if kind == "cuda" else None
+    here = SimpleNamespace(slug="here", name=peaks.device, hardware=sheet)
+    monkeypatch.setattr("brrr.gpu.device.this_device", lambda asked: here if asked == kind else None)
+    monkeypatch.setattr(device_model, "_recorded", recorded.get)
+    assert known_here(kind) is peaks_here(kind) is peaks
+    here.name = "another of the kind"
+    with pytest.raises(MissingPeakError, match=r"another of the kind.*brrr calibrate"):
+        peaks_here(kind)
+    if sheet is not None:
+        assert known_here(kind) is sheet
+        return
+    with pytest.raises(MissingPeakError, match="brrr calibrate"):
+        known_here(kind)
