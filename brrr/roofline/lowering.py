@@ -41,8 +41,9 @@ def _with_bias(each: OperatorCost) -> list[OperatorCost]:
         return [each]
     (channels,), written = each.shapes[2], each.written_bytes
     bias_bytes, form = channels * ITEMSIZE.get(each.dtype, 4), Form("broadcast", channels, each.form.lines)
-    bare = replace(each, shapes=each.shapes[:2], read_bytes=each.read_bytes - bias_bytes)
-    return [bare, OperatorCost("aten.add_", float(channels * form.length), written + bias_bytes, written, each.dtype,
+    flop, read_bytes = float(channels * form.length), each.read_bytes - bias_bytes
+    bare = replace(each, shapes=each.shapes[:2], read_bytes=read_bytes, flop=each.flop and each.flop - flop)
+    return [bare, OperatorCost("aten.add_", flop, written + bias_bytes, written, each.dtype,
                                (each.shapes[2],), "pointwise", (), form, each.backward)]  # fmt: skip
 
 
@@ -78,10 +79,12 @@ def _rms_backward(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost]
         return None
     rows, cast = operators[places[len(wanted) - len(RMS_BACKWARD) + 2]].form, places[0] == 1
     count, dtype = places[len(wanted) - 1] + 1 + cast, operators[0].dtype
-    moved = float(rows.lines * rows.length * ITEMSIZE.get(dtype, 4))
+    size = ITEMSIZE.get(dtype, 4)
+    moved, weight = float(rows.lines * rows.length * size), float(rows.length * size * weighted)
     form = replace(rows, name="rows and sums" if weighted else "rows")
     return count, OperatorCost(
-        "aten._fused_rms_norm_backward", _flop(operators[:count]), moved * (4 if weighted else 2), moved, dtype,
+        "aten._fused_rms_norm_backward", _flop(operators[:count]), moved * (4 if weighted else 2) + weight,
+        moved + weight, dtype,
         ((rows.lines, rows.length),), "norm", (), form, True,
     )  # fmt: skip
 

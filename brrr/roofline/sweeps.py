@@ -8,6 +8,7 @@ that was not measured, by those of its class.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -154,34 +155,49 @@ class Group:
         return self._process.at(point, name)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Corrections:
-    """What a device's sweeps say against the models `product_s` and `operator_s`; each is read when it is asked for."""
+    """What a device's sweeps say against the models `product_s` and `operator_s`; a group is made when asked for."""
 
     peaks: Peaks
     product_s: ProductModel
     operator_s: Callable[[OperatorCost], float]
+    _groups: dict[object, Group | None] = field(default_factory=dict)
 
     @cached_property
-    def products(self) -> Mapping[str, Group]:
-        """Products by family."""
-        found: dict[str, Group] = {}
+    def _products(self) -> Mapping[str, list[tuple[Matmul, float]]]:
+        found = defaultdict(list)
         for product, added, time_s in swept_products(self.peaks.sweeps.get("products")):
-            modelled, speeds = self.product_s(product)
-            group = found.setdefault(group_name(product, added), Group(PRODUCTS))
-            group.add(product, product_point(product, speeds), math.log(time_s / modelled), LIMIT)
+            found[group_name(product, added)].append((product, time_s))
         return found
 
     @cached_property
-    def operators(self) -> Mapping[tuple[str, str], Group]:
-        """Operators by class and form."""
-        found: dict[tuple[str, str], Group] = {}
+    def _operators(self) -> Mapping[tuple[str, str], list[tuple[OperatorCost, float]]]:
+        found = defaultdict(list)
         for each, time_s in swept_operators(self.peaks.sweeps.get("operators")):
-            prior = (LAYERS, LAYER) if each.kind in LAYER_KINDS else (CLASSES, OPERATORS)
-            group = found.setdefault((each.kind, each.form.name), Group(*prior))
-            residual = math.log(time_s / self.operator_s(each))
-            group.add(_call(each), operator_point(each), residual, name=name_on_gpu(each))
+            found[each.kind, each.form.name].append((each, time_s))
         return found
+
+    def _group_of_products(self, name: str) -> Group | None:
+        """The products of a family."""
+        if name not in self._groups:
+            group = self._groups[name] = Group(PRODUCTS) if name in self._products else None
+            for product, time_s in self._products.get(name, ()):
+                modelled, speeds = self.product_s(product)
+                assert group is not None
+                group.add(product, product_point(product, speeds), math.log(time_s / modelled), LIMIT)
+        return self._groups[name]
+
+    def _group_of_operators(self, key: tuple[str, str]) -> Group | None:
+        """The operators of a class and form."""
+        if key not in self._groups:
+            prior = (LAYERS, LAYER) if key[0] in LAYER_KINDS else (CLASSES, OPERATORS)
+            group = self._groups[key] = Group(*prior) if key in self._operators else None
+            for each, time_s in self._operators.get(key, ()):
+                assert group is not None
+                residual = math.log(time_s / self.operator_s(each))
+                group.add(_call(each), operator_point(each), residual, name=name_on_gpu(each))
+        return self._groups[key]
 
     def of_product(self, product: Matmul, speeds: Speeds, added: bool = False) -> float | None:
         """The factor of a product that is computed as its `dtype` says ("tf32" for TF32); None without a sweep.
@@ -189,16 +205,15 @@ class Corrections:
         `added`: a row is added to it in the same call.
         """
         names = (*((group_name(product, added),) if added else ()), group_name(product), family_name(product))
-        groups = (self.products.get(name) for name in names)
+        groups = map(self._group_of_products, names)
         point = product_point(product, speeds)
         factors = (group.factor(product, point) for group in groups if group is not None)
         return next((factor for factor in factors if factor is not None), None)
 
     def of_operator(self, each: OperatorCost) -> tuple[float, bool] | None:
         """The factor of an operator, and whether the operator itself was measured, not only its class."""
-        group = self.operators.get((each.kind, each.form.name))
-        if group is None:  # of an older sweep
-            group = self.operators.get((each.kind, each.form.name.partition(",")[0]))
+        names = (each.form.name, each.form.name.partition(",")[0])  # an older sweep has no channels last
+        group = next(filter(None, (self._group_of_operators((each.kind, name)) for name in names)), None)
         if group is None:
             return None
         name = each.name if each.name in group.names else name_on_gpu(each)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -288,3 +290,83 @@ def test_a_gradient_that_nothing_requires() -> None:
 def test_sparse_tensors_are_refused() -> None:
     with pytest.raises(TraceError, match="layout"):
         cost(lambda x: torch.sparse.mm(x, x), torch.eye(4).to_sparse(), run=True)
+
+
+# Python beside the operators
+
+
+def lines_of(fn: Callable[[], object]) -> int:
+    """The lines of Python that run in a call on real tensors."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, value: object) -> object:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    fn()
+    sys.settrace(trace)
+    try:
+        fn()
+    finally:
+        sys.settrace(None)
+    return count
+
+
+class Twice(nn.Module):
+    """Python, operators and a module of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.GELU())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(2):
+            x = x + self.inner(x)
+        return x
+
+
+def test_lines_of_python_are_counted_as_they_run_on_real_tensors() -> None:
+    module, x = Twice(), torch.rand(3, 4)
+    assert cost(module, x).lines == lines_of(lambda: module(x)) - 1 > 50  # the lambda's own
+    assert cost(lambda: torch.relu(x)).lines == 1
+    assert cost(module, x, run=True).lines == cost(module, x).lines
+
+
+def test_a_debugger_is_left_alone() -> None:
+    seen: list[str] = []
+
+    def debugger(frame: FrameType, event: str, value: object) -> None:
+        seen.append(event)
+
+    sys.settrace(debugger)
+    try:
+        lines = cost(lambda x: x * 2, array(8)).lines
+        kept = sys.gettrace() is debugger
+    finally:
+        sys.settrace(None)
+    assert lines == 0 and kept and seen
+
+
+def test_an_error_ends_the_count() -> None:
+    def wrong(x: torch.Tensor) -> torch.Tensor:
+        raise ValueError(x.shape)
+
+    with pytest.raises(ValueError, match="8"):
+        cost(wrong, array(8))
+    assert sys.gettrace() is None
+
+
+def test_a_backward_of_the_callables_own_is_one() -> None:
+    module, x = nn.Linear(4, 4), torch.rand(3, 4)
+
+    def step() -> torch.Tensor:
+        loss = module(x).square().sum()
+        loss.backward()
+        return loss
+
+    found = cost(step)
+    assert found.gradients == 2 and module.weight.grad is None
+    names = {each.name for each in found.operators if each.backward}
+    assert "aten.mm" in names and "aten.addmm" not in names
+    assert cost(module, x).gradients == 0

@@ -13,7 +13,7 @@ from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.roofline.calibrate import calibrate, cpu, part
 from brrr.roofline.calibrate.cpu import Recurrence
-from brrr.roofline.calibrate.host_cost import LIMIT, measure_backward, operators
+from brrr.roofline.calibrate.host_cost import LIMIT, measure_backward, measure_host, measure_python, operators
 from brrr.roofline.calibrate.part import Findings, ReadyProduct, measure_products
 from brrr.roofline.peak import Peak
 from brrr.roofline.peaks import Peaks, read_peaks
@@ -170,12 +170,26 @@ def test_every_class_of_operators_gives_what_it_says() -> None:
             part.close(each.call().detach(), each.expected + 1.0, LIMIT, each.written)
 
 
-def test_autograd_on_a_cpu() -> None:
-    found = Findings(until_s=time.perf_counter() + 30)
-    found.measured["host.relu"] = Peak.stated(2e-6, "s", "assumed", what="a relu")
+@pytest.fixture(scope="module")
+def of_classes() -> dict[str, Peak]:
+    found = Findings(until_s=time.perf_counter() + 3)
+    measure_host("cpu", found)
+    return found.measured
+
+
+def test_autograd_on_a_cpu(of_classes: dict[str, Peak]) -> None:
+    found = Findings(until_s=time.perf_counter() + 30, measured=dict(of_classes))
     measure_backward("cpu", found)
-    assert set(found.measured) <= {"host.relu", "host.backward", "host.backward-operator", "host.backward-gradient"}
-    assert all(0 < each.value < 1e-3 for each in found.measured.values()) and "host.backward-operator" in found.measured
+    new = {name: found.measured[name] for name in found.measured if name not in of_classes}
+    names = {"host.backward", "host.backward-operator", "host.backward-gradient", "host.forward-again"}
+    assert "host.backward-operator" in new and set(new) <= names
+    assert all(0 < each.value < 1e-3 for each in new.values())
+
+
+def test_a_line_of_python_costs_less_than_an_operator(of_classes: dict[str, Peak]) -> None:
+    found = Findings(until_s=time.perf_counter() + 30, measured=dict(of_classes))
+    measure_python("cpu", found)
+    assert 0 < found.measured["host.line"].value < found.measured["host.relu"].value
 
 
 def test_a_wrong_gradient_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:

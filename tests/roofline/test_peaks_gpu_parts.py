@@ -32,7 +32,7 @@ class OnTheCpu(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         given = dict(kwargs or {})
-        if given.get("device") == "cuda":
+        if str(given.get("device")) == "cuda":
             given["device"] = "cpu"
         return func(*args, **given)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 from peaks_made_up import curve, peak
 from rooflines import assumed, cpu, gpu, pointwise, product, view, without
 
@@ -520,15 +521,49 @@ def test_backward_costs_more() -> None:
 
 @pytest.mark.parametrize(
     ("missing", "expected_us"),
-    [("", 5 * 2 + 20 + 4 + 5 * 3), ("host.backward-gradient", 5 * 2 + 20 + 5 * 3), ("host.backward-operator", 5 + 5)],
+    [
+        ("", 2 * 5 * 2 + 20 + 4 + 5 * 3),
+        ("forward-again", 5 * 2 + 20 + 4 + 5 * 3),
+        ("backward-gradient", 2 * 5 * 2 + 20 + 5 * 3),
+        ("backward-operator", 5 + 5),
+    ],
 )
 def test_autograd_costs_the_host(missing: str, expected_us: float) -> None:
-    """An operator twice, its backward three times of what it costs alone, and at once and for each gradient."""
+    """An operator twice, and as much again; its backward three times of what it costs; at once, for each gradient."""
     times = {"relu": 5, "pointwise-grad": 10, "backward": 20, "backward-gradient": 4, "backward-operator": 15}
-    measured = {f"host.{name}": peak(value * 1e-6, "s") for name, value in times.items()}
-    device = gpu(measured={name: each for name, each in (gpu().measured | measured).items() if name != missing})
-    p = predict(lambda x: x.relu(), array(64, requires_grad=True), device=device, backward=True)
+    times["forward-again"] = 5
+    measured = {f"host.{name}": peak(value * 1e-6, "s") for name, value in times.items() if name != missing}
+    p = predict(
+        lambda x: x.relu(), array(64, requires_grad=True), device=gpu(measured=gpu().measured | measured), backward=True
+    )
     assert microseconds(p.host_s) == pytest.approx(expected_us)
+
+
+def test_lines_of_python_cost_the_host_but_not_in_a_graph() -> None:
+    device = gpu(measured=gpu().measured | {"host.line": peak(1e-6, "s")})
+
+    def slow(x):  # type: ignore[no-untyped-def]
+        for _ in range(10):
+            pass
+        return x * 2
+
+    more = predict(slow, array(64), device=device).host_s - predict(lambda x: x * 2, array(64), device=device).host_s
+    assert more == pytest.approx(21e-6, abs=1.5e-6)
+    graph = [predict(fn, array(64), device=device, how="graph").host_s for fn in (slow, lambda x: x * 2)]
+    assert graph[0] == graph[1]
+
+
+def test_a_training_step_costs_what_autograd_does() -> None:
+    """A backward that the callable asks for itself counts as one."""
+    times = {"relu": 5, "pointwise-grad": 10, "backward": 200, "backward-operator": 15}
+    device = gpu(measured=gpu().measured | {f"host.{name}": peak(value * 1e-6, "s") for name, value in times.items()})
+    w = torch.rand(8, requires_grad=True)
+
+    def step(x):  # type: ignore[no-untyped-def]
+        (x * w).sum().backward()
+
+    assert predict(step, torch.rand(8), device=device).host_s > 200e-6
+    assert predict(lambda x: (x * w).sum(), torch.rand(8), device=device).host_s < 200e-6
 
 
 @pytest.mark.parametrize(

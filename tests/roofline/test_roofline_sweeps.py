@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -19,7 +20,7 @@ from brrr.roofline.lowering import as_on_gpu
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import Peaks
 from brrr.roofline.predicting import predict
-from brrr.roofline.sweeps import GaussianProcess, Hyperparameters
+from brrr.roofline.sweeps import Corrections, GaussianProcess, Hyperparameters
 
 PRODUCT = ("dtype", "m", "n", "k", "batch", "layout")
 OPERATOR = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written")
@@ -224,6 +225,54 @@ def test_an_rms_norm_and_a_dropout_are_one_operator_on_a_gpu() -> None:
     assert norm.flop == sum(each.flop or 0 for each in counted.operators)
     (drop,) = as_on_gpu(cost(lambda x: functional.dropout(x), array((8, 64), device="cpu")).operators)
     assert (drop.name, drop.read_bytes, drop.written_bytes) == ("aten.native_dropout", 2048, 2048 + 512)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_the_gradients_of_an_rms_norm_are_one_operator_on_a_gpu(dtype: str, weighted: bool) -> None:
+    """As many bytes as those of a layer norm, which has a mean for each row beside."""
+    import torch.nn.functional as functional
+
+    def of(norm: Callable[..., object]) -> OperatorCost:
+        x = array((8, 512), dtype, device="cpu", requires_grad=True)
+        w = array(512, dtype, device="cpu", requires_grad=weighted)
+        counted = cost(lambda x, w: norm(x, (512,), w if weighted else None), x, w, backward=True)
+        forward, backward = as_on_gpu(counted.operators)
+        assert (forward.backward, backward.backward) == (False, True)
+        return backward
+
+    found, like = of(functional.rms_norm), of(functional.layer_norm)
+    assert found.name == "aten._fused_rms_norm_backward" and (found.kind, found.form) == (like.kind, like.form)
+    assert found.form.name == ("rows and sums" if weighted else "rows") and found.dtype == dtype
+    assert found.read_bytes == pytest.approx(like.read_bytes, rel=0.05)
+    assert found.written_bytes == pytest.approx(like.written_bytes, rel=0.05)
+
+
+def test_a_convolutions_bias_is_a_kernel_of_its_own() -> None:
+    import torch.nn.functional as functional
+
+    x, w, b = array((2, 8, 6, 6), device="cpu"), array((16, 8, 3, 3), device="cpu"), array(16, device="cpu")
+    bare, added = as_on_gpu(cost(functional.conv2d, x, w, b).operators)
+    assert (bare,) == tuple(as_on_gpu(cost(functional.conv2d, x, w).operators))
+    assert (added.name, added.kind, added.form) == ("aten.add_", "pointwise", Form("broadcast", 16, 32))
+    assert (added.read_bytes, added.written_bytes, added.flop) == (4 * (16 * 32 + 16), 4 * 16 * 32, 16 * 32)
+
+
+def test_channels_last_has_a_form_of_its_own_and_counts_as_others_where_it_was_not_swept() -> None:
+    import torch
+    import torch.nn.functional as functional
+
+    x, w = torch.rand(2, 8, 6, 6), torch.rand(16, 8, 3, 3)
+    (usual,) = cost(functional.conv2d, x, w).operators
+    (last,) = cost(functional.conv2d, x.contiguous(memory_format=torch.channels_last), w).operators
+    assert last.form == Form("window, channels last", usual.form.lines, usual.form.length)
+    row = ("aten.convolution", "convolution", "window", "float32", usual.form.lines, usual.form.length,
+           int(usual.read_bytes), int(usual.written_bytes), int(usual.flop or 0))  # fmt: skip
+    columns = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written", "flop")
+    device = gpu(sweeps={"operators": Sweep(columns, (row,) * 3, (3e-6,) * 3)})
+    swept = Corrections(device, lambda product: (1e-6, None), lambda each: 1e-6)  # type: ignore[arg-type,return-value]
+    factor, known = swept.of_operator(last) or (0.0, False)
+    assert factor == pytest.approx(3, rel=0.05) and known
 
 
 @pytest.mark.parametrize("weighted", [True, False])

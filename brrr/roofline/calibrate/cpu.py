@@ -170,7 +170,7 @@ def look_round(found: Findings) -> None:
 PARTS = (
     Part("a look round", look_round),
     Part("host", partial(host_cost.measure_host, "cpu")),
-    Part("host.line", partial(host_cost.measure_python, "cpu")),
+    Part("host.line", partial(host_cost.measure_python, "cpu"), needs_s=10.0),
     Part("arithmetic", arithmetic),
     Part("host.compiled", partial(host_cost.measure_compiled, "cpu"), needs_s=20.0),
     Part("matmul", products),

@@ -211,7 +211,7 @@ PARTS = (
     Part("bandwidth", bandwidth),
     Part("matmul", products),
     Part("host", partial(host_cost.measure_host, GPU)),
-    Part("host.line", partial(host_cost.measure_python, GPU)),
+    Part("host.line", partial(host_cost.measure_python, GPU), needs_s=10.0),
     Part("host.backward", partial(host_cost.measure_backward, GPU)),
     Part("graph-replay", measure_replay),
     Part("host.compiled", partial(host_cost.measure_compiled, GPU), needs_s=20.0),

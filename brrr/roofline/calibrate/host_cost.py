@@ -138,11 +138,12 @@ def _larger(device: str) -> list[Operator]:
 
 def network(device: str) -> tuple[nn.Module, torch.Tensor]:
     """A small network of the usual layers, and an image for it: for what autograd costs among others."""
-    layers = (
-        nn.Conv2d(8, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(256, 128), nn.LayerNorm(128), nn.GELU(), nn.Linear(128, 128), nn.Softmax(-1),
-    )  # fmt: skip
-    return nn.Sequential(*layers).to(device), torch.rand(2, 8, SIDE, SIDE, device=device)
+    with torch.device(device):
+        layers = (
+            nn.Conv2d(8, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+            nn.Linear(256, 128), nn.LayerNorm(128), nn.GELU(), nn.Linear(128, 128), nn.Softmax(-1),
+        )  # fmt: skip
+    return nn.Sequential(*layers), torch.rand(2, 8, SIDE, SIDE, device=device)
 
 
 def measure_python(device: str, found: Findings) -> None:
