@@ -100,7 +100,7 @@ def _of_drawing(scene: Scene, *, predicting: bool) -> dict[str, Any]:
         figure = bars_figure(scene)
     else:
         canvas = Canvas()
-        canvas.show(scene.frame(), scene.curves())
+        canvas.draw_frame(scene.frame(), scene.curves())  # all texts: what it draws of the curves has none
         if message := words.in_figure(scene):
             canvas.message_artist(message)
         figure = canvas.figure

@@ -99,7 +99,7 @@ def _frame(on: Axes, title: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
     on.grid(visible=False)
-    on.set_title(title, loc="left", fontsize=10, pad=5)
+    on.set_title(title, loc="left", y=1.0, fontsize=10, pad=5)
     on.set_ylabel("multiprocessors", fontsize=9)
     on.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     on.tick_params(labelsize=8.5)
