@@ -106,7 +106,7 @@ def _of_drawing(scene: Scene, *, predicting: bool) -> dict[str, Any]:
         figure = canvas.figure
     table = re.findall(r"<(?:td|th|caption|div)[^>]*>([^<]+)<", words.table_of(scene))
     predicted = [text for row in scene.predicted_here for text in words.cells(row)] if predicting else []
-    return {"figure": figure, "table": table, "predicted": predicted,
+    return {"drawing": svg_of(figure), "table": table, "predicted": predicted,
             "origin": words.origin(scene) if predicting else ""}  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def texts_of(drawing: str) -> list[str]:
 
 
 def _same_drawing(found: dict[str, Any], extra: dict[str, Any], state: Any, *, stack: bool) -> None:
-    drawing = svg_of(extra["figure"])
+    drawing = extra["drawing"]
     assert Counter(found["words"]) == Counter(texts_of(drawing)), state
     lacking = Counter(unescape(text) for text in extra["table"]) - Counter(found["table"])
     assert not lacking, (state, lacking)

@@ -161,17 +161,12 @@ def _room(values: tuple[float, ...]) -> Limits:
 
 
 def draw(settings: Mapping[str, Value], source: Source, limits: tuple[Limits, ...]) -> Picture:
-    """Three panels over the same levels: a dot for each level, the slider's in colour.
-
-    The frames stay, so that a step draws the dots alone: a picture that keeps its figure is good until the next one.
-    """
+    """Three panels over the same levels: a dot for each level, the slider's in colour."""
     from brrr.drawing import style
 
     found = rows(source, str(settings["kind"]), int(settings["size"]))
-    made = _frames(limits)
+    made = style.emptied(_frames(limits))
     for column, on in enumerate(made.axes):
-        for each in [*on.lines, *on.texts]:
-            each.remove()
         values = {level: row[column] for level, row in found.items()}
         _dots(on, values, int(settings["level"]), 1.0 if column < 2 else 0.0)
     return style.picture(made, text(settings, source))
