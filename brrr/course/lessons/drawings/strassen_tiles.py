@@ -121,7 +121,8 @@ def _waves(on: Axes, waves: Waves, length: float) -> None:
     from matplotlib.patches import Rectangle
 
     product = np.arange(waves.waves * waves.sms) * waves.products // waves.tiles
-    colours = np.array([to_rgb(colour) for colour in (ONE if waves.products == 1 else SEVEN)])
+    shades = [to_rgb(colour) for colour in (ONE if waves.products == 1 else SEVEN)]
+    colours = np.rint(255 * np.array(shades)).astype(np.uint8)  # bytes are drawn faster than floats
     picture = colours[product % len(colours)].reshape(waves.waves, waves.sms, 3).swapaxes(0, 1)
     end = waves.waves * length
     on.imshow(picture, extent=(0, end, 0, waves.sms), origin="lower", aspect="auto", interpolation="nearest", zorder=1)
