@@ -42,6 +42,8 @@ def chromium() -> Iterator[Any]:
 
 SPREAD = {"test_nbval.py", "test_lessons.py", "test_sweep.py"}
 """Files whose tests take long and share nothing: any worker may take one. Of the others, one takes all."""
+SWEPT_BESIDE = tuple(f"::test_a_page_says_and_draws_what_python_does[{page}]" for page in ("00", "01", "04"))
+"""They open the pages that `test_script.py` opens, which one worker then makes once."""
 
 
 class ByFile(LoadScopeScheduling):
@@ -49,6 +51,8 @@ class ByFile(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
+        if nodeid.endswith(SWEPT_BESIDE):
+            return "tests/site/test_script.py"
         return nodeid if file.rpartition("/")[2] in SPREAD else file
 
 

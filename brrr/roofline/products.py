@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from brrr.counting.cost import ITEMSIZE, Matmul, OperatorCost
 
@@ -227,8 +228,7 @@ class Speeds:
     sm_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class TiledProduct:
+class TiledProduct(NamedTuple):
     """One way to compute a product: tile sizes, parts of the sum over k, the waves it takes, and its seconds."""
 
     rows: int

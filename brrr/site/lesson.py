@@ -56,10 +56,10 @@ class Lesson:
         solution = path.parent / "solutions" / path.name
         self._solutions = right_answers(solution) if solution.is_file() else {}
         gc.freeze()  # each figure is garbage at once, and to collect it need not mean to look through torch
+        gc.set_threshold(50_000)  # nor after each tenth of a figure
         forget()
-        random.seed(0)
-        numpy.random.seed(0)
-        torch.manual_seed(0)
+        for seed in (random.seed, numpy.random.seed, torch.manual_seed):
+            seed(0)
         shows = display.on_stage(self._show), patch.object(IPython.display, "display", self._show_all)
         with reading_once(), kept_figures(), shows[0], shows[1]:
             for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:

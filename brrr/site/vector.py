@@ -5,15 +5,17 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from hashlib import sha256
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from unittest.mock import patch
 from xml.etree import ElementTree
 
 from matplotlib import rc_context
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from matplotlib.backends.backend_svg import RendererSVG
+from matplotlib.figure import Figure
+from matplotlib.textpath import text_to_path
 
 POINTS = 72
 """Points of an inch, which the drawings are measured in."""
@@ -22,6 +24,8 @@ _GEOMETRY = ("d", "x", "y", "x1", "x2", "y1", "y2", "width", "height", "points")
 _DROPPED = ("font-family", "xmlns")
 _NUMBER = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?")
 _named = itertools.count()
+measured = lru_cache(maxsize=4096)(text_to_path.get_text_width_height_descent)
+"""How large a text is, kept from one picture to the next."""
 
 
 class Kept(str):
@@ -66,7 +70,7 @@ class Pieces:
         """
         assert figure is not None  # it was made within `kept_figures`
         stream = StringIO()
-        with rc_context(_SVG):
+        with rc_context(_SVG), patch.object(RendererSVG, measured.__name__, lambda _, *text: measured(*text)):
             figure.savefig(stream, format="svg", metadata={"Date": None})
         root = ElementTree.fromstring(stream.getvalue())
         for element in root.iter():
@@ -133,6 +137,7 @@ def _clean(element: ElementTree.Element) -> None:
                       if key not in _DROPPED and not re.fullmatch(r"rotate\(-?0 .*\)", value)}  # fmt: skip
 
 
+@lru_cache(maxsize=65536)
 def _rounded(key: str, value: str) -> str:
     if key in _GEOMETRY or (key == "transform" and "matrix" not in value and "scale" not in value):
         value = _NUMBER.sub(lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), value)

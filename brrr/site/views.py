@@ -10,8 +10,6 @@ from dataclasses import replace
 from itertools import chain, combinations, permutations, product
 from typing import Any, cast
 
-from matplotlib.textpath import text_to_path
-
 from brrr.core.measurement import Estimate
 from brrr.course.lessons.drawings import Drawing
 from brrr.course.nouns.experiment import Line
@@ -26,7 +24,7 @@ from brrr.course.view.selection import TimelineSelection
 from brrr.course.view.timeline import TimelineView
 from brrr.drawing import style
 from brrr.drawing.style import Picture
-from brrr.site.vector import POINTS, Pieces, kept
+from brrr.site.vector import POINTS, Pieces, kept, measured
 
 
 def view(shown: Shown | Picture, pieces: Pieces) -> dict[str, Any]:
@@ -235,9 +233,8 @@ def _legend(scene: Scene, pieces: Pieces) -> dict[str, Any]:
     canvas = Canvas()
     canvas.draw_frame(frame, curves)
     style.legend(canvas.axes, columns=1)
-    drawn = canvas.axes.get_legend()
-    size, texts, measured = drawn._fontsize, drawn.get_texts(), text_to_path.get_text_width_height_descent
-    gaps = size * (drawn.handlelength + drawn.handletextpad + drawn.columnspacing)
+    texts = (drawn := canvas.axes.get_legend()).get_texts()
+    gaps = drawn._fontsize * (drawn.handlelength + drawn.handletextpad + drawn.columnspacing)
     entries = [
         {"piece": kept([handle, text]),
          "wide": gaps + measured(text.get_text(), text.get_fontproperties(), False)[0],

@@ -100,13 +100,13 @@ def _of_drawing(scene: Scene, *, predicting: bool) -> dict[str, Any]:
         figure = bars_figure(scene)
     else:
         canvas = Canvas()
-        canvas.show(scene.frame(), scene.curves())
+        canvas.draw_frame(scene.frame(), scene.curves())  # all texts: what it draws of the curves has none
         if message := words.in_figure(scene):
             canvas.message_artist(message)
         figure = canvas.figure
     table = re.findall(r"<(?:td|th|caption|div)[^>]*>([^<]+)<", words.table_of(scene))
     predicted = [text for row in scene.predicted_here for text in words.cells(row)] if predicting else []
-    return {"figure": figure, "table": table, "predicted": predicted,
+    return {"drawing": svg_of(figure), "table": table, "predicted": predicted,
             "origin": words.origin(scene) if predicting else ""}  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def texts_of(drawing: str) -> list[str]:
 
 
 def _same_drawing(found: dict[str, Any], extra: dict[str, Any], state: Any, *, stack: bool) -> None:
-    drawing = svg_of(extra["figure"])
+    drawing = extra["drawing"]
     assert Counter(found["words"]) == Counter(texts_of(drawing)), state
     lacking = Counter(unescape(text) for text in extra["table"]) - Counter(found["table"])
     assert not lacking, (state, lacking)

@@ -39,6 +39,7 @@ class Recorded:
             )
         self._machine: Machine | None = None
         self._recordings: dict[str, Recording] = {}
+        self._known: dict[tuple[str, str], Mapping[tuple[Value, ...], Measurement]] = {}
         self._newest: dict[tuple[str, str], dict[tuple[Value, ...], Row]] = {}
         self._timelines: dict[Path, Timeline] = {}
         self._drifts: dict[str, dict[tuple[str, str], float]] = {}
@@ -106,7 +107,10 @@ class Recorded:
         The cache state is the variant's, or the point's where the experiment has an axis `cache`. A point that
         several runs measured shows the newest run's row.
         """
-        return {point: row.measurement for point, row in self.rows(experiment, variant).items()}
+        key = (experiment.name, variant)
+        if key not in self._known:
+            self._known[key] = {point: row.measurement for point, row in self.rows(experiment, variant).items()}
+        return self._known[key]
 
     def rows(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Row]:
         """As `known`, but the whole rows: with FLOP, bytes, the error against the reference and the run."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from textwrap import wrap
 from typing import Any
 
@@ -260,12 +261,25 @@ def bar_frame(scene: Scene) -> BarFrame:
 
 
 def bars_figure(scene: Scene) -> Any:
-    """The whole figure where the sliders stand, bars and all, to be drawn in another form than a PNG."""
-    frame, canvas = bar_frame(scene), BarCanvas()
-    canvas.draw_frame(frame)
+    """The whole figure where the sliders stand, bars and all, to be drawn in another form than a PNG.
+
+    It is good until the next one is made, whose axes it lends where only the bars differ.
+    """
+    frame = bar_frame(scene)
+    canvas, drawn = _framed(frame)
+    while drawn:
+        drawn.pop().remove()
     for bar in bars_of(scene, frame)[0]:
-        canvas.bar_artists(bar)
+        drawn += canvas.bar_artists(bar)
     return canvas.figure
+
+
+@lru_cache(maxsize=2)
+def _framed(frame: BarFrame) -> tuple[BarCanvas, list[Any]]:
+    """A frame, and the bars that are drawn on it by now."""
+    canvas = BarCanvas()
+    canvas.draw_frame(frame)
+    return canvas, []
 
 
 def bars_of(scene: Scene, frame: BarFrame) -> tuple[list[Bar], list[Rule]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pytest
 
@@ -28,6 +29,12 @@ def words(text: str) -> int:
     return len(re.findall(r"\w[\w'’.-]*", text))
 
 
+@cache
+def judged(lesson: str, device: str) -> ClaimsTable:
+    """What a lesson shows on a recording; judged once, for some claims take a second."""
+    return claims(lesson, f"recorded:{device}")
+
+
 def unlike(table: ClaimsTable) -> dict[str, Entry]:
     """The claims of a table that fail or are undecided."""
     rows = (*table.rows, *table.folded)
@@ -46,7 +53,7 @@ def test_every_claim_that_is_judged_stands_in_one_lesson() -> None:
 
 @of_each_lesson
 def test_three_or_four_claims_carry_a_lesson_in_few_words(lesson: str) -> None:
-    table = claims(lesson, "recorded:h200")
+    table = judged(lesson, "h200")
     assert len(table.rows) in (3, 4)
     for claim, verdict in table.rows:
         shown = (claim.text, verdict.figure, claim.because(table.source, verdict), claim.entry.so_what)
@@ -56,20 +63,20 @@ def test_three_or_four_claims_carry_a_lesson_in_few_words(lesson: str) -> None:
 
 @of_each_lesson
 def test_what_does_not_hold_on_the_h200_says_why(lesson: str) -> None:
-    found = unlike(claims(lesson, "recorded:h200"))
+    found = unlike(judged(lesson, "h200"))
     assert [name for name, one in found.items() if not one.because.get("h200")] == []
 
 
 @of_each_lesson
 def test_what_carries_a_lesson_and_does_not_hold_on_the_cpu_says_why(lesson: str) -> None:
-    table = claims(lesson, "recorded:cpu")
+    table = judged(lesson, "cpu")
     carry = {claim.entry.id for claim, _ in table.rows}
     assert [name for name, one in unlike(table).items() if name in carry and not one.because.get("cpu")] == []
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_nothing_that_holds_says_why_it_does_not(device: str) -> None:
-    found = {name for lesson in LEDGER.lessons for name in unlike(claims(lesson, f"recorded:{device}"))}
+    found = {name for lesson in LEDGER.lessons for name in unlike(judged(lesson, device))}
     assert {name for name, entry in ENTRIES.items() if device in entry.because} <= found
     assert all(set(entry.because) <= set(DEVICES) for entry in ENTRIES.values())
 

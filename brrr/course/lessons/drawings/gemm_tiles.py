@@ -172,7 +172,7 @@ def _staircase(on: Axes, times: Times, n: int, dtype: str) -> None:
     on.plot([n], [measured[n]], "o", color=style.INK, markersize=6, fillstyle="none")
     on.set_xlim(0, MOST)
     on.set_ylim(0, 1.06 * max(*measured.values(), *predicted.values()))
-    on.set_title("Time of W x in µs over the columns of x (M = K = 2048)", loc="left", fontsize=10, pad=5)
+    on.set_title("Time of W x in µs over the columns of x (M = K = 2048)", loc="left", y=1.0, fontsize=10, pad=5)
     on.tick_params(labelsize=8.5)
 
 
@@ -189,7 +189,7 @@ def _result(on: Axes, cut: Tiling, n: int) -> None:
     on.set_xlim(0, max(wide, 64))
     on.set_ylim(high, 0)
     on.grid(visible=False)
-    on.set_title(f"The result in {cut.tiles} tiles, {wide - n} columns too wide", loc="left", fontsize=10, pad=5)
+    on.set_title(f"The result in {cut.tiles} tiles, {wide - n} columns too wide", loc="left", y=1.0, fontsize=10, pad=5)
     on.set_xticks([0, n])
     on.set_yticks([0, SWEPT])
     on.tick_params(labelsize=8.5)
@@ -212,5 +212,5 @@ def _waves(on: Axes, count: int, sms: int) -> None:
     on.set_yticks([0, sms])
     on.set_xticks(range(max(waves, 2) + 1) if waves <= 12 else [0, waves])
     on.grid(visible=False)
-    on.set_title(f"{count} pieces of work in waves of {sms}", loc="left", fontsize=10, pad=5)
+    on.set_title(f"{count} pieces of work in waves of {sms}", loc="left", y=1.0, fontsize=10, pad=5)
     on.tick_params(labelsize=8.5)

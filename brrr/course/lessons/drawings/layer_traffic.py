@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from brrr.core import units
@@ -19,6 +20,7 @@ from brrr.roofline.device_model import model_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from brrr.course.nouns.source import Source
     from brrr.course.view.display import Lock
@@ -241,9 +243,8 @@ def draw(settings: Mapping[str, Value]) -> Picture:
     from brrr.drawing import style
 
     layers = pair(settings)
-    made = style.figure(height=310)
-    on = style.axes(made, left=0.19, bottom=0.2, right=0.975, top=0.83)
-    _frame(on)
+    made = style.emptied(_frame())
+    (on,) = made.axes
     unit = layers[0].time_s
     for layer, top in zip(layers, (0.0, 2.6), strict=True):
         _bars(on, layer, top, unit)
@@ -256,13 +257,19 @@ def draw(settings: Mapping[str, Value]) -> Picture:
     return style.picture(made, text(settings))
 
 
-def _frame(on: Axes) -> None:
+@lru_cache(maxsize=1)
+def _frame() -> Figure:
+    from brrr.drawing import style
+
+    made = style.figure(height=310)
+    on = style.axes(made, left=0.19, bottom=0.2, right=0.975, top=0.83)
     on.set_xlim(0, LONGEST)
     on.set_ylim(4.5, -0.6)
     on.set_yticks([0, 1, 2.6, 3.6], ["as it stands: memory", "compute", "Strassen: memory", "compute"], fontsize=8.5)
     on.tick_params(axis="y", length=0)
     on.grid(visible=False, axis="y")
     on.set_xlabel("time, as a share of the layer's time as it stands")
+    return made
 
 
 def _bars(on: Axes, layer: Layer, top: float, unit: float) -> None:

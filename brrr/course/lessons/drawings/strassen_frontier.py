@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
-from math import cos, hypot, pi, sin
+from math import cos, hypot, inf, pi, sin
 from typing import TYPE_CHECKING, Any
 
 from brrr.core import units
@@ -257,7 +257,10 @@ def placed(spots: Sequence[Spot], frame: Box, lines: Sequence[Box] = ()) -> list
 
     found = []
     for spot in spots:
-        box = min(_tried(spot), key=lambda tried: cost(*tried))[0]
+        least, box = inf, (spot.x, spot.y, spot.x, spot.y)
+        for tried, away in _tried(spot):
+            if away < least and (its := cost(tried, away)) < least:  # none costs less than it is away
+                least, box = its, tried
         full.append(box)
         found.append((box[0], (box[1] + box[3]) / 2))
     return found

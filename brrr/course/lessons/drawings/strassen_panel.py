@@ -6,7 +6,7 @@ This module's functions load matplotlib when they draw.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from brrr.core import units
@@ -21,6 +21,7 @@ from brrr.gpu import is_gpu
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from brrr.course.nouns.experiment import Experiment
     from brrr.course.view.display import Lock
@@ -164,14 +165,24 @@ def draw(settings: Mapping[str, Value], source: Source, limits: tuple[Limits, ..
     from brrr.drawing import style
 
     found = rows(source, str(settings["kind"]), int(settings["size"]))
+    made = style.emptied(_frames(limits))
+    for column, on in enumerate(made.axes):
+        values = {level: row[column] for level, row in found.items()}
+        _dots(on, values, int(settings["level"]), 1.0 if column < 2 else 0.0)
+    return style.picture(made, text(settings, source))
+
+
+@lru_cache(maxsize=2)
+def _frames(limits: tuple[Limits, ...]) -> Figure:
+    """The panels without their dots."""
+    from brrr.drawing import style
+
     made = style.figure(height=_HEIGHT)
     for column, (title, ends) in enumerate(zip(COLUMNS, limits, strict=True)):
         left = 0.085 + 0.31 * column
         on = style.axes(made, left=left, bottom=0.15, right=left + 0.265, top=0.86)
         _frame(on, title, ends, first=not column, log=column < 2)
-        values = {level: row[column] for level, row in found.items()}
-        _dots(on, values, int(settings["level"]), 1.0 if column < 2 else 0.0)
-    return style.picture(made, text(settings, source))
+    return made
 
 
 def _frame(on: Axes, title: str, ends: Limits, *, first: bool, log: bool) -> None:
@@ -189,7 +200,7 @@ def _frame(on: Axes, title: str, ends: Limits, *, first: bool, log: bool) -> Non
     on.tick_params(axis="y", length=0)
     on.tick_params(labelsize=9)
     on.grid(visible=False, axis="y")
-    on.set_title(title, loc="left", fontsize=9.5, pad=8)
+    on.set_title(title, loc="left", y=1.0, fontsize=9.5, pad=8)
 
 
 def _dots(on: Axes, values: Mapping[int, float], chosen: int, base: float) -> None:

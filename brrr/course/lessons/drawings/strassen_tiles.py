@@ -6,6 +6,7 @@ This module's functions load matplotlib when they draw.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from brrr.core import units
@@ -16,6 +17,7 @@ from brrr.gpu.datasheet import hardware
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from brrr.course.nouns.source import Source
     from brrr.course.view.display import Lock
@@ -56,16 +58,33 @@ def draw(settings: Mapping[str, Value]) -> Picture:
     from brrr.drawing import style
 
     one, seven = pair(settings)
-    made = style.figure(height=_HEIGHT)
+    made = style.emptied(_frames())
     unit = one.wave_length
     longest = max(one.time, seven.time) / unit
-    for waves, foot, title in ((one, 0.565, "One product"), (seven, 0.115, "Seven of half the size")):
-        on = style.axes(made, left=0.09, bottom=foot, right=0.975, top=foot + 0.345)
+    titles = ("One product", "Seven of half the size")
+    for on, waves, title in zip(made.axes, (one, seven), titles, strict=True):
         _waves(on, waves, waves.wave_length / unit)
-        _frame(on, f"{title}: {_in_words(waves)}")
+        on.set_title(f"{title}: {_in_words(waves)}", loc="left", y=1.0, fontsize=10, pad=5)
         on.set(xlim=(0, longest * 1.005), ylim=(0, waves.sms), yticks=[0, waves.sms])
-    made.text(0.5325, 0.025, "time, in waves of the one product", ha="center", va="bottom", fontsize=9, color=style.INK)
     return style.picture(made, text(settings))
+
+
+@lru_cache(maxsize=1)
+def _frames() -> Figure:
+    """The axes of both, the one above the other, and what stands below them."""
+    from matplotlib.ticker import MaxNLocator
+
+    from brrr.drawing import style
+
+    made = style.figure(height=_HEIGHT)
+    for foot in (0.565, 0.115):
+        on = style.axes(made, left=0.09, bottom=foot, right=0.975, top=foot + 0.345)
+        on.grid(visible=False)
+        on.set_ylabel("multiprocessors", fontsize=9)
+        on.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+        on.tick_params(labelsize=8.5)
+    made.text(0.5325, 0.025, "time, in waves of the one product", ha="center", va="bottom", fontsize=9, color=style.INK)
+    return made
 
 
 def text(settings: Mapping[str, Value]) -> str:
@@ -95,16 +114,6 @@ def _in_words(waves: Waves) -> str:
     return f"{each} in {waves.waves} wave{plural}, {units.percent(waves.used)} full"
 
 
-def _frame(on: Axes, title: str) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    on.grid(visible=False)
-    on.set_title(title, loc="left", fontsize=10, pad=5)
-    on.set_ylabel("multiprocessors", fontsize=9)
-    on.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    on.tick_params(labelsize=8.5)
-
-
 def _waves(on: Axes, waves: Waves, length: float) -> None:
     """Each tile in its wave and on its multiprocessor, what is idle in a colour of its own; `length` is a wave's."""
     import numpy as np
@@ -112,7 +121,8 @@ def _waves(on: Axes, waves: Waves, length: float) -> None:
     from matplotlib.patches import Rectangle
 
     product = np.arange(waves.waves * waves.sms) * waves.products // waves.tiles
-    colours = np.array([to_rgb(colour) for colour in (ONE if waves.products == 1 else SEVEN)])
+    shades = [to_rgb(colour) for colour in (ONE if waves.products == 1 else SEVEN)]
+    colours = np.rint(255 * np.array(shades)).astype(np.uint8)  # bytes are drawn faster than floats
     picture = colours[product % len(colours)].reshape(waves.waves, waves.sms, 3).swapaxes(0, 1)
     end = waves.waves * length
     on.imshow(picture, extent=(0, end, 0, waves.sms), origin="lower", aspect="auto", interpolation="nearest", zorder=1)
