@@ -27,6 +27,8 @@ COUNTS = {"bfloat16": 760, "float32": 560, "tf32": 420, "float64": 160, "float16
 """Products by data type; float16 runs on the kernels of bfloat16 but where rows are no multiple of 16 bytes."""
 ADDED_EVERY = 4
 """Of so many products one comes with a row added, too."""
+LAYERS = {"bfloat16": 240, "float32": 320, "tf32": 120}
+"""Layers of networks beside them, by data type: products of few rows, with a bias."""
 MOST_FLOP = {"bfloat16": 2e12, "float16": 2e12, "tf32": 1e12, "float32": 2e11, "float64": 2e11}
 MOST_BYTES = 1e9
 ITEMSIZE = {"bfloat16": 2, "float16": 2, "float32": 4, "tf32": 4, "float64": 8}
@@ -66,13 +68,23 @@ def products(share: float = 1.0) -> list[SweptProduct]:
     """The products of a sweep, mixed, so that the first of them are like all of them; of each data type a share.
 
     >>> len(products()), len(products(0.1))
-    (2485, 249)
+    (3165, 317)
     """
     draw = random.Random(PRODUCTS_SEED)
     found = [_drawn(draw, dtype) for dtype, count in COUNTS.items() for _ in range(round(count * share))]
     found += [replace(each, layout="nt", added=True) for each in found[::ADDED_EVERY] if each.batch == 1]
+    found += [_layer(draw, dtype) for dtype, count in LAYERS.items() for _ in range(round(count * share))]
     draw.shuffle(found)
     return found
+
+
+def _layer(draw: random.Random, dtype: str) -> SweptProduct:
+    """A linear layer's product: few rows, and widths as networks have them, every third time an odd one."""
+    widths = (
+        draw.choice((log_uniform(draw, 16, 4096), 2 ** draw.randint(4, 12), 64 * draw.randint(1, 64))) for _ in "nk"
+    )
+    n, k = widths
+    return SweptProduct(dtype, log_uniform(draw, 1, 1024), n, k, 1, "nt", added=True)
 
 
 def _drawn(draw: random.Random, dtype: str) -> SweptProduct:
@@ -110,7 +122,7 @@ def log_uniform(draw: random.Random, low: float, high: float) -> int:
 
 
 COLUMNS = ("dtype", "m", "n", "k", "batch", "layout", "added")
-SHARE_S = 14.0
+SHARE_S = 45.0
 QUICK_SHARE, QUICK_S = 0.02, 0.3
 POOL_BYTES = int(MOST_BYTES * 1.1)
 MEMORY_SHARE = 16
