@@ -144,9 +144,11 @@ def judged(name: str) -> list[dict[str, str]]:
 def test_the_documents_say_what_was_judged() -> None:
     """Counted again from the judge's tables."""
     page = (PACKAGE.parent / "docs" / "diagnosis.md").read_text(encoding="utf-8")
-    for name, workloads in (("workloads", WORKLOADS), ("unseen", UNSEEN), ("underfilled", UNDERFILLED)):
+    again = (("again_workloads", WORKLOADS), ("again_unseen", UNSEEN))
+    for name, workloads in (("workloads", WORKLOADS), ("unseen", UNSEEN), ("underfilled", UNDERFILLED), *again):
         rows = judged(name)
-        assert [row["workload"] for row in rows] == [each.name for each in workloads]
+        asked = workloads[: len(rows)] if name == "again_workloads" else workloads
+        assert [row["workload"] for row in rows] == [each.name for each in asked]
         assert all((row["said"] == row["regime"]) == (row["right"] == "True") for row in rows)
         assert f"| {sum(row['right'] == 'True' for row in rows)} of {len(rows)} |" in page
     programs = [each.name for each in FAULTS]
