@@ -138,9 +138,18 @@ def _only_strided(tensors: Iterable[torch.Tensor]) -> None:
             raise TraceError(f"cost: a tensor of layout {tensor.layout} has no bytes that can be counted here")
 
 
-_COUNTING = ("_compile.py", "_dynamo", "_library", "_subclasses")
-_OURS = (*(os.path.join(os.path.dirname(torch.__file__), name) for name in _COUNTING), weakref.__file__, __file__)
-"""What runs only because the tensors are descriptions or a mode looks at each operator; C++ does it otherwise."""
+_TORCH = os.path.dirname(torch.__file__)
+_BESIDE = (
+    os.path.join(_TORCH, "_library"),
+    os.path.join(_TORCH, "_subclasses"),
+    weakref.__file__,
+    __file__,
+    "<frozen importlib",
+)
+"""What runs only because the tensors are descriptions or a mode looks at each operator, and imports, once a process."""
+_AROUND = (os.path.join(_TORCH, "_compile.py"), os.path.join(_TORCH, "_dynamo"))
+_ASKED = (*_AROUND, os.path.join(_TORCH, "compiler"))
+"""What torch puts around a mode, and, once something was compiled, around an optimizer's step; and what that asks."""
 
 
 class Lines:
@@ -166,11 +175,14 @@ class Lines:
     def _called(self, frame: FrameType, event: str, value: object) -> Any:
         if self._within:
             return None
-        if frame.f_code.co_name == "__torch_dispatch__" or frame.f_code.co_filename.startswith(_OURS):
+        name, file = frame.f_code.co_name, frame.f_code.co_filename
+        if name == "__torch_dispatch__" or file.startswith(_BESIDE):
             self._within += 1
             frame.f_trace_lines = False
             return self._left
-        return self._ran
+        caller = frame.f_back.f_code.co_filename if frame.f_back else ""
+        around = file.startswith(_AROUND) or (file.startswith(_ASKED) and caller.startswith(_AROUND))
+        return None if around else self._ran
 
     def _left(self, frame: FrameType, event: str, value: object) -> Any:
         self._within -= event == "return"

@@ -31,9 +31,8 @@ CLASS: Mapping[str, str] = {
 
 OWN: Mapping[str, str] = {
     "aten.relu": "relu", "aten.clamp": "relu", "aten.clamp_min": "relu", "aten.addmm": "addmm", "aten.clone": "clone",
-    "aten.t": "transpose", "aten.transpose": "transpose",
     "aten.native_group_norm": "group-norm", "aten.cat": "cat", "aten.constant_pad_nd": "pad",
-    "aten._to_copy": "cast", "aten.native_batch_norm": "batch-norm", "aten._fused_rms_norm": "rms-norm",
+    "aten._to_copy": "cast", "aten.native_batch_norm": "batch-norm",
 }  # fmt: skip
 """Operators whose own host cost is measured; a bound of relu is a number, which Python hands over at a price."""
 
@@ -47,18 +46,6 @@ def host_class(each: OperatorCost, model: DeviceModel) -> str:
     if found != each.kind and each.kind not in ("fused", WHOLE):
         model.note(f"issuing {each.kind} operators counts as issuing {found} ones")
     return found
-
-
-def behind_transpose_s(each: OperatorCost, before: str, model: DeviceModel) -> float | None:
-    """What a product costs right behind a transpose: both are one call of `F.linear`, which was measured as a module.
-
-    None where that is not so, or was not measured.
-    """
-    needed = ("host.linear", "host.module", "host.transpose")
-    if (before, each.name) != ("aten.t", "aten.mm") or not all(map(model.has, needed)):
-        return None
-    linear, module, transpose = map(model.value, needed)
-    return max(0.0, linear - module - transpose)
 
 
 class Training(NamedTuple):

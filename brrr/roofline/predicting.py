@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.roofline.device_model import DeviceModel, Where, model_of
-from brrr.roofline.figures import WHOLE, behind_transpose_s, host_class, of_training, python_s
+from brrr.roofline.figures import WHOLE, host_class, of_training, python_s
 from brrr.roofline.lowering import as_on_gpu, fused, is_special, operations
 from brrr.roofline.peaks import DTYPES, short
 from brrr.roofline.prediction import How, Prediction, bound_of
@@ -121,15 +121,15 @@ def _host_costs(
             at_once_s = 0.0  # with the first
         elif trained:
             yield own_s * trained.forward + beside_s * trained.python
+        elif how == "eager":
+            yield own_s + beside_s
         elif how == "graph":
             yield 0.0
-        elif how == "compiled" and place == 0:
+        elif place == 0:
             yield model.value("host.compiled")
-        elif how == "compiled" and not each.matmuls and model.has("host.compiled-kernel"):
-            yield model.value("host.compiled-kernel")
         else:
-            behind_s = behind_transpose_s(each, kernels[place - 1].name if place else "", model)
-            yield (own_s if behind_s is None else behind_s) + beside_s if how == "eager" else behind_s
+            known = not each.matmuls and model.has("host.compiled-kernel")
+            yield model.value("host.compiled-kernel") if known else None
 
 
 def run_clocks(times: Sequence[OperatorTime], model: DeviceModel, how: How, calls: int) -> Clocks:

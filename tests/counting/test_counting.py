@@ -370,3 +370,15 @@ def test_a_backward_of_the_callables_own_is_one() -> None:
     names = {each.name for each in found.operators if each.backward}
     assert "aten.mm" in names and "aten.addmm" not in names
     assert cost(module, x).gradients == 0
+
+
+def test_lines_are_the_same_once_something_was_compiled() -> None:
+    """Torch then puts a frame of its compiler's around an optimizer's step, as around every mode."""
+    kept = [torch.rand(4, requires_grad=True) for _ in range(3)]
+    for each in kept:
+        each.grad = torch.ones(4)
+    optimizer = torch.optim.SGD(kept, lr=0.1, momentum=0.9)
+    optimizer.step()
+    before = cost(optimizer.step).lines
+    torch.compile(lambda x: x.sin() + 1, backend="eager")(torch.rand(3))
+    assert cost(optimizer.step).lines == before > 100

@@ -38,7 +38,7 @@ def test_a_cpu_has_bandwidths_products_arithmetic_and_host_costs(peaks: Peaks) -
         assert places[0] <= 2**16 < 2**24 < places[-1] and peaks.bandwidth(1e6, kind) > 0
     assert peaks.matmul("fp32").unit == "FLOP/s" and peaks.arithmetic(fma=False).unit == "FLOP/s"
     assert "lower bound" in str(peaks.arithmetic().conditions["what"])
-    for operator in ("pointwise", "in-place", "reduction", "matmul", "view", "copy", "module"):
+    for operator in ("pointwise", "in-place", "reduction", "matmul", "view", "copy"):
         assert peaks.host_s(operator).unit == "s"
     assert any("host.compiled: left out" in note for note in peaks.notes)
 
