@@ -133,12 +133,12 @@ def draw(
     n, dtype = int(settings["columns"]), str(settings["dtype"])
     kernel = kernels[dtype].get(n, "")
     made = style.figure(height=_HEIGHT)
-    above = style.axes(made, left=0.09, bottom=0.575, right=0.975, top=0.93)
+    above = style.axes(made, left=0.09, bottom=0.575, right=0.975, top=0.895)
     _staircase(above, times[dtype], n, dtype)
     if peers[dtype]:
         estimates = {at: 1e6 * time for at, time in peers[dtype].items()}
         above.plot(list(estimates), list(estimates.values()), ":", color=style.FAINT, label="nvMatmulHeuristics")
-    above.legend(loc="upper left", fontsize=9, ncols=4, frameon=False)
+    above.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.1, fontsize=9, ncols=4, frameon=False)
     cut = Tiling.of(kernel, n) if kernel else None
     if cut is not None:
         _result(style.axes(made, left=0.09, bottom=0.115, right=0.52, top=0.43), cut, n)
@@ -172,7 +172,7 @@ def _staircase(on: Axes, times: Times, n: int, dtype: str) -> None:
     on.plot([n], [measured[n]], "o", color=style.INK, markersize=6, fillstyle="none")
     on.set_xlim(0, MOST)
     on.set_ylim(0, 1.06 * max(*measured.values(), *predicted.values()))
-    on.set_title("Time of W x in µs over the columns of x (M = K = 2048)", loc="left", y=1.0, fontsize=10, pad=5)
+    on.set_title("Time of W x in µs over the columns of x (M = K = 2048)", loc="left", y=1.0, fontsize=10, pad=21)
     on.tick_params(labelsize=8.5)
 
 
