@@ -152,7 +152,7 @@ def form_of(call: Call, kind: str) -> Form:
         return _along(x, call.args.get("dim")) if isinstance(x, torch.Tensor) else Form()
     if kind == "norm" and isinstance(call.args.get("input"), torch.Tensor):
         return _normed(call, call.tensor("input"))
-    if kind in ("pointwise", "copy") and call.outputs:
+    if kind in ("pointwise", "copy", "random") and call.outputs:
         return _elementwise(call)
     if kind in _SPECIAL and call.outputs:
         return _SPECIAL[kind](call)
@@ -161,23 +161,24 @@ def form_of(call: Call, kind: str) -> Form:
 
 def _indexed(call: Call) -> Form:
     named = _COUNTED.get(call.name.removeprefix("aten.").rstrip("_"))
-    x = call.tensor(named) if named else call.output
-    return Form("rows", x.numel() // max(x.shape[-1], 1), x.shape[-1]) if x.dim() else Form()
+    x, table = call.tensor(named) if named else call.output, next(iter(call.args.values()))
+    rows = call.args.get("num_weights") or (table.shape[0] if isinstance(table, torch.Tensor) and table.dim() else 1)
+    return Form("rows", x.numel() // max(x.shape[-1], 1), x.shape[-1], int(rows)) if x.dim() else Form()
 
 
 def _convolved(call: Call) -> Form:
-    """Positions of the result, and the numbers that each of its elements is summed over; and how an image lies."""
+    """Positions of the result, the numbers that each of its elements is summed over; how images lie."""
     weight, groups = call.tensor("weight"), int(call.args["groups"])
     above = call.args.get("grad_output")
     result = above if isinstance(above, torch.Tensor) else call.output
     lines, length = result.numel() // max(result.shape[1], 1), weight[0].numel()
-    single = all(size == 1 for size in weight.shape[2:])
-    name = "single" if single else "window"
+    window = math.prod(weight.shape[2:])
+    name = "single" if window == 1 else "window"
     if groups > 1:
         name = "depthwise" if weight.shape[1] == 1 else "grouped"
     x = call.tensor("input")
     last = x.dim() == 4 and x.shape[1] > 1 and x.is_contiguous(memory_format=torch.channels_last)
-    return Form(f"{name}, channels last" if last else name, lines, length)
+    return Form(f"{name}, channels last" if last else name, lines, length, x.shape[0], window)
 
 
 def _attended(call: Call) -> Form:
@@ -216,23 +217,27 @@ def _along(x: torch.Tensor, dim: object) -> Form:
 
 def _normed(call: Call, x: torch.Tensor) -> Form:
     name = call.name.removeprefix("aten.")
+    images = (x.shape[0], math.prod(x.shape[2:])) if x.dim() > 2 else (1, 1)
     if name in _TRAILING:
         length, sums = math.prod(call.args["normalized_shape"]), any(call.args.get("output_mask", ())[1:])
         return Form("rows and sums" if sums else "rows", x.numel() // max(length, 1), length)
     if name.startswith("native_group_norm"):
         lines = call.args["N"] * call.args["group"]
-        return Form("rows", lines, x.numel() // max(lines, 1))
+        return Form("rows", lines, x.numel() // max(lines, 1), *images)
     if "batch_norm" in name and x.dim() > 1:
-        return Form("columns" if x.dim() == 2 else "channels", x.shape[1], x.numel() // max(x.shape[1], 1))
+        return Form("columns" if x.dim() == 2 else "channels", x.shape[1], x.numel() // max(x.shape[1], 1), *images)
     return Form()
 
 
 def _elementwise(call: Call) -> Form:
     out, name = call.output, call.name.removeprefix("aten.")
     taken = [tensor for _, tensor in call.each_argument()]
+    if name == "cat" and taken[0].numel():  # in pieces, as the first one's lie
+        length = math.prod(taken[0].shape[int(call.args.get("dim") or 0) :])
+        return Form("", out.numel() // length, length)
     length = out.shape[-1] if out.dim() else 1
     lines = out.numel() // max(length, 1)
-    if any(1 < t.numel() < out.numel() for t in taken) and name != "cat":
+    if any(1 < t.numel() < out.numel() for t in taken):
         return Form("broadcast", lines, length)
     turned = [t for t in taken if t.shape == out.shape and t.stride() != out.stride() and out.dim() > 1]
     if turned:  # where each line lies in one piece, only places are calculated, as for a broadcast

@@ -41,11 +41,17 @@ class Matmul:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How an operator goes over its tensors: `lines` of `length` elements each; names in `brrr.counting.call`."""
+    """How an operator goes over its tensors: `lines` of `length` elements each; names in `brrr.counting.call`.
+
+    `over` how many images they are spread, or among how many rows of a table they lie. `window`: the elements of a
+    convolution's window, or those of a channel of an image that is normed.
+    """
 
     name: str = ""
     lines: int = 1
     length: int = 0
+    over: int = 1
+    window: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from brrr.core.errors import TraceError
 from brrr.counting.call import Call, call_of, form_of
 from brrr.counting.conventions import counted, dtype_of
 from brrr.counting.cost import Cost, OperatorCost
+from brrr.counting.parts import PARTS
 from brrr.counting.traffic import Access, Traffic, amount, covered_by, is_view, region_of, storage_key, traffic_of
 from brrr.gpu import is_gpu
 
@@ -65,6 +66,9 @@ class CostMode(TorchDispatchMode):
         kwargs = kwargs or {}
         if getattr(func, "namespace", "") == "prim":  # asks for a tensor's device or layout
             return func(*args, **kwargs)
+        if func in PARTS:
+            with self:
+                return PARTS[func](*args, **kwargs)
         if _is_composite(func):
             with self:
                 parts = func.decompose(*args, **kwargs)

@@ -36,7 +36,7 @@ def _two(first: str, second: str) -> Formula:
         return _product(call.tensor(first), call.tensor(second))
 
     def flop(call: Call) -> float:
-        return sum(each.flop for each in matmuls(call)) + call.output.numel() * _added(call)
+        return sum(each.flop for each in matmuls(call)) + call.output.numel() * (_added(call) + _activated(call))
 
     return Formula("matmul", flop, matmuls)
 
@@ -47,6 +47,11 @@ def _added(call: Call) -> int:
         return int(call.has("bias"))
     alpha, beta = call.args["alpha"], call.args["beta"]
     return int(alpha != 1) + int(beta != 0) + int(beta not in (0, 1))
+
+
+def _activated(call: Call) -> int:
+    """A product's own activation: GELU or ReLU, as `conventions` counts them."""
+    return (5 if call.args["use_gelu"] else 1) if "use_gelu" in call.args else 0
 
 
 def _spatial(tensor: torch.Tensor) -> int:
@@ -144,6 +149,7 @@ def products() -> dict[str, Formula]:
         "aten._int_mm": _two("self", "mat2"),
         "aten._scaled_mm": _two("self", "mat2"),
         "aten.addmm": _two("mat1", "mat2"),
+        "aten._addmm_activation": _two("mat1", "mat2"),
         "aten.baddbmm": _two("batch1", "batch2"),
         "aten.mv": _two("self", "vec"),
         "aten.addmv": _two("mat", "vec"),

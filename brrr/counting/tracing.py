@@ -156,7 +156,6 @@ class _Fake:
         both = ExitStack()
         both.enter_context(_silenced(logging.getLogger("torch._subclasses.fake_tensor")))
         both.enter_context(_without_onednn())
-        both.enter_context(_without_fast_path())
         both.enter_context(self._mode)
         return both
 
@@ -175,17 +174,6 @@ def _without_onednn() -> Iterator[None]:
         yield
     finally:
         torch._C._set_mkldnn_enabled(before)
-
-
-@contextmanager
-def _without_fast_path() -> Iterator[None]:
-    """A transformer's encoder layer in inference is one operator, which tells nothing; its parts are seen without."""
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def _present(device: str) -> torch.device:

@@ -20,6 +20,16 @@ RMS_BACKWARD = ("mul", "mul", "sum", "pow", "mul", "mul", "expand", "div", "pow"
 RMS_WEIGHTS = ("mul", "mul", "sum", "view")
 """What comes before, where a weight's gradient is asked for."""
 DROPOUT = ("empty_like", "bernoulli", "div", "mul")
+CELLS = {
+    ("add", "unsafe_split", "sigmoid", "sigmoid", "tanh", "sigmoid", "mul", "mul", "add", "tanh", "mul"):
+        ("aten._thnn_fused_lstm_cell", 9, 6),
+    ("mul", "mul", "tanh_backward", "add", "mul", "mul", "mul", "sigmoid_backward", "tanh_backward",
+     "sigmoid_backward", "sigmoid_backward", "cat"): ("aten._thnn_fused_lstm_cell_backward", 8, 5),
+    ("add", "sigmoid", "add", "sigmoid", "clone", "mul", "add", "tanh", "sub", "clone", "mul", "add"):
+        ("aten._thnn_fused_gru_cell", 7, 6),
+}  # fmt: skip
+"""What follows the products of a recurrent cell: its kernel on a GPU, and how often that reads and writes the state."""
+FORWARD_CELLS = ("aten._thnn_fused_lstm_cell", "aten._thnn_fused_gru_cell")
 
 
 def as_on_gpu(operators: Sequence[OperatorCost]) -> list[OperatorCost]:
@@ -29,7 +39,9 @@ def as_on_gpu(operators: Sequence[OperatorCost]) -> list[OperatorCost]:
     place = 0
     while place < len(operators):
         rest = operators[place:]
-        taken, merged = _rms(rest) or _rms_backward(rest) or _dropout(rest) or (1, operators[place])
+        taken, merged = _rms(rest) or _rms_backward(rest) or _dropout(rest) or _cell(rest) or (1, operators[place])
+        if merged.name in FORWARD_CELLS:  # whose kernel adds the biases
+            found[-5:] = [replace(each, name=each.name.replace("addmm", "mm")) for each in found[-5:]]
         found += _with_bias(merged) if merged.name == "aten.convolution" else [merged]
         place += taken
     return found
@@ -119,6 +131,20 @@ def _dropout(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | No
         "aten.native_dropout", 2.0 * elements, elements * itemsize, elements * (itemsize + 1),
         scaled.dtype, scaled.shapes[:1], "random", (), Form("", 1, elements),
     )  # fmt: skip
+
+
+def _cell(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
+    """The gates and the state of an LSTM or GRU cell, forward, and of an LSTM's gradients, as one kernel."""
+    for names, (name, reads, writes) in CELLS.items():
+        if _names(operators, len(names)) == names:
+            those = operators[: len(names)]
+            state = min(each.written_bytes for each in those if each.kind != "view")
+            elements = int(reads * state) // ITEMSIZE.get(those[0].dtype, 4)
+            return len(names), OperatorCost(
+                name, _flop(those), reads * state, writes * state, those[0].dtype, those[0].shapes, "pointwise", (),
+                Form("", 1, elements), those[0].backward,
+            )  # fmt: skip
+    return None
 
 
 def _flop(operators: Sequence[OperatorCost]) -> float | None:

@@ -197,14 +197,15 @@ class Sweep:
     >>> list(sweep)[1]
     ({'m': 64, 'n': 128}, 3e-06)
 
-    Each row has a value for each column. ArgumentError for rows of another length, and for times
-    that cannot be.
+    Each row has a value for each column. `fits`: of each group of alike calls, the hyperparameters of its regression
+    (`brrr.roofline.calibrate.fitting`). ArgumentError for rows of another length, and for times that cannot be.
     """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[int | str, ...], ...]
     seconds: tuple[float, ...]
     conditions: Mapping[str, Value] = field(default_factory=dict, hash=False)
+    fits: Mapping[str, tuple[float, ...]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         wrong = next((row for row in self.rows if len(row) != len(self.columns)), None)

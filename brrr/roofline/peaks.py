@@ -269,7 +269,8 @@ def _streams(curves: Mapping[str, Curve]) -> list[str]:
 #   1  an object inside machine.json: device, software and date; measured and assumed figures; measured curves; notes.
 #   2  sweeps: a row is a line of text, its values and its nanoseconds with blanks between; "-" is the empty text.
 #   3  a file of its own, `peaks.json`. A curve's point is [place, figure]; a sweep has lists of rows and of seconds.
-FORMAT = 3
+#   4  a sweep has the fits of its groups; its operators have `over` and `window`.
+FORMAT = 4
 PEAKS = "peaks.json"
 
 
@@ -299,7 +300,12 @@ def find_peaks(folder: Path | str) -> Peaks | None:
 @lru_cache(maxsize=8)
 def _read(path: Path, modified_ns: int, size: int) -> Peaks | None:
     """The arguments behind the first tell one state of the file from another."""
-    return read_json(path, Peaks, FORMAT) if path.name == PEAKS else within(path)
+    return read_json(path, Peaks, FORMAT, _older) if path.name == PEAKS else within(path)
+
+
+def _older(version: int, content: dict[str, Any]) -> dict[str, Any]:
+    """Format 3 as today's: no group of a sweep was fitted."""
+    return {**content, "sweeps": {name: {**sweep, "fits": {}} for name, sweep in content["sweeps"].items()}}
 
 
 def within(machine: Path) -> Peaks | None:
@@ -325,7 +331,7 @@ def _sweep(columns: list[str], conditions: Any, rows: list[str]) -> dict[str, An
     cells = [row.split(" ") for row in rows]
     values = [[int(cell) if cell.isdecimal() else "" if cell == "-" else cell for cell in row[:-1]] for row in cells]
     seconds = [int(row[-1]) / 1e9 for row in cells]
-    return {"columns": columns, "conditions": conditions, "rows": values, "seconds": seconds}
+    return {"columns": columns, "conditions": conditions, "rows": values, "seconds": seconds, "fits": {}}
 
 
 def recorded_peaks(device: str = "h200", root: Path | str | None = None) -> Peaks:

@@ -95,18 +95,12 @@ LIMIT = math.log(2.5)
 """A product further off than this factor is an exception, and no more than this is told to its neighbours."""
 FEW = 3
 """Fewer neighbours than this tell nothing."""
-PRODUCTS = Hyperparameters((2.0, 2.3, 1.2, 1.6, 1.6, 0.6, 0.14, 1.4, 0.8, 0.8), size=0.3, noise=0.09, mean=0.2)
-"""Of products: by rows, columns, k, batch, both misalignments, rounded waves, waves, transposition, the tile's area."""
-CLASSES = Hyperparameters((5.0, 4.5, 6.0, 27.0), size=0.36, noise=0.06, mean=3.0)
-"""Of a class of operators: by elements, length of a line, bytes of an element, lines of whole vectors."""
-OPERATORS = Hyperparameters((10.0, 5.0, 5.0, 1.0), size=0.17, noise=0.0, mean=0.65)
-"""Of one operator beyond its class, by the same."""
-LAYERS = Hyperparameters((6.0,) * 9, size=0.8, noise=0.06, mean=3.0)
-"""Of LAYER_KINDS: by FLOP, bytes, length of a line, lines, channels of a result, bytes of an element, and whether
-lines are whole vectors, and lines and channels wide ones."""
-LAYER = Hyperparameters((5.0,) * 9, size=0.5, noise=0.0, mean=1.0)
-"""Of one operator of these beyond its group, by the same."""
-LAYER_KINDS = ("convolution", "attention", "index", "pooling", "loss")
+UNFITTED = 5.0, 0.6, 0.06, 3.0
+"""Scales, size, noise and mean of what a sweep's groups share, where they were not fitted to it."""
+UNFITTED_OWN = 5.0, 0.4, 0.0, 0.7
+"""The same of what calls of one name have beyond their group."""
+BY_FLOP = ("convolution", "attention")
+"""Kernels with tiles of their own: they count by bytes, and by FLOP at the best rate, where a sweep corrects that."""
 VECTOR, WIDE = 4, 8
 """Elements that torch's norms and reductions load at once, where lines are a multiple of them; and tensor cores."""
 
@@ -124,35 +118,55 @@ ProductModel = Callable[[Matmul], tuple[float, Speeds]]
 class Group:
     """Residuals of what is alike: exactly those that were measured, and what they say of others.
 
-    With `own`, a residual has two parts: what the group shares, and what calls of one name have beyond it.
+    A residual has two parts: what the group shares, and what calls of one name have beyond it. `fit` holds the
+    hyperparameters of both, as a sweep's `fits` do; without it they are the same for all groups.
     """
 
-    shared: Hyperparameters
-    own: Hyperparameters | None = None
+    fit: Sequence[float] | None = None
     exact: dict[object, float] = field(default_factory=dict)
     points: list[Features] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     residuals: list[float] = field(default_factory=list)
     _process: GaussianProcess | None = None
 
-    def add(self, key: object, point: Features, residual: float, limit: float = math.inf, name: str = "") -> None:
+    def add(self, key: object, point: Features, residual: float, name: str, limit: float = math.inf) -> None:
         """One measured call."""
         self.exact[key] = residual
         self.points.append(point)
         self.names.append(name)
         self.residuals.append(max(-limit, min(limit, residual)))
 
-    def factor(self, key: object, point: Features, name: str = "") -> float | None:
+    def factor(self, key: object, point: Features, name: str) -> float | None:
         """Measured over modelled time; None where too few were measured."""
         if key in self.exact:
             return math.exp(self.exact[key])
         return math.exp(self.at(point, name)) if len(self.points) >= FEW else None
 
-    def at(self, point: Features, name: str = "") -> float:
-        """The residual to expect at a point, of a call of that name."""
+    def at(self, point: Features, name: str) -> float:
+        """The residual to expect at a point, of a call of that name; beyond the sweep's range, that of its end."""
         if self._process is None:
-            self._process = GaussianProcess(self.points, self.residuals, self.shared, self.names, self.own)
-        return self._process.at(point, name)
+            shared, own = parts_of(self.fit, len(point))
+            self._process = GaussianProcess(self.points, self.residuals, shared, self.names, own)
+        return self._process.at(
+            [max(low, min(high, x)) for x, (low, high) in zip(point, self._range, strict=True)], name
+        )
+
+    @cached_property
+    def _range(self) -> list[tuple[float, float]]:
+        return [(min(each), max(each)) for each in zip(*self.points, strict=True)]
+
+
+def parts_of(fit: Sequence[float] | None, features: int) -> tuple[Hyperparameters, Hyperparameters]:
+    """What a group shares, and what a name has of its own: scales, size, noise and mean of each, one after the other.
+
+    >>> shared, own = parts_of(None, 2)
+    >>> shared.scales, own.size
+    ((5.0, 5.0), 0.4)
+    """
+    if fit is None or len(fit) != 2 * (features + 3):
+        fit = [value for scale, *rest in (UNFITTED, UNFITTED_OWN) for value in (*[scale] * features, *rest)]
+    shared, own = fit[: features + 3], fit[features + 3 :]
+    return Hyperparameters(tuple(shared[:-3]), *shared[-3:]), Hyperparameters(tuple(own[:-3]), *own[-3:])
 
 
 @dataclass
@@ -162,72 +176,70 @@ class Corrections:
     peaks: Peaks
     product_s: ProductModel
     operator_s: Callable[[OperatorCost], float]
-    _groups: dict[object, Group | None] = field(default_factory=dict)
+    _groups: dict[str, Group] = field(default_factory=dict)
 
     @cached_property
-    def _products(self) -> Mapping[str, list[tuple[Matmul, float]]]:
+    def products(self) -> Mapping[str, list[tuple[Matmul, bool, float]]]:
+        """The sweep's products by group: whether a row is added, and seconds."""
         found = defaultdict(list)
         for product, added, time_s in swept_products(self.peaks.sweeps.get("products")):
-            found[group_name(product, added)].append((product, time_s))
+            found[family_name(product)].append((product, added, time_s))
         return found
 
     @cached_property
-    def _operators(self) -> Mapping[tuple[str, str], list[tuple[OperatorCost, float]]]:
+    def operators(self) -> Mapping[str, list[tuple[OperatorCost, float]]]:
+        """The sweep's operators by group, and seconds."""
         found = defaultdict(list)
         for each, time_s in swept_operators(self.peaks.sweeps.get("operators")):
-            found[each.kind, each.form.name].append((each, time_s))
+            found[group_name(each)].append((each, time_s))
         return found
 
-    def _group_of_products(self, name: str) -> Group | None:
+    def group_of_products(self, name: str) -> Group:
         """The products of a family."""
         if name not in self._groups:
-            group = self._groups[name] = Group(PRODUCTS) if name in self._products else None
-            for product, time_s in self._products.get(name, ()):
+            group = self._groups[name] = Group(self._fit("products", name))
+            for product, added, time_s in self.products.get(name, ()):
                 modelled, speeds = self.product_s(product)
-                assert group is not None
-                group.add(product, product_point(product, speeds), math.log(time_s / modelled), LIMIT)
+                residual = math.log(time_s / modelled)
+                group.add((product, added), product_point(product, speeds), residual, kernels_of(product, added), LIMIT)
         return self._groups[name]
 
-    def _group_of_operators(self, key: tuple[str, str]) -> Group | None:
+    def group_of_operators(self, name: str) -> Group:
         """The operators of a class and form."""
-        if key not in self._groups:
-            prior = (LAYERS, LAYER) if key[0] in LAYER_KINDS else (CLASSES, OPERATORS)
-            group = self._groups[key] = Group(*prior) if key in self._operators else None
-            for each, time_s in self._operators.get(key, ()):
-                assert group is not None
+        if name not in self._groups:
+            group = self._groups[name] = Group(self._fit("operators", name))
+            for each, time_s in self.operators.get(name, ()):
                 residual = math.log(time_s / self.operator_s(each))
-                group.add(_call(each), operator_point(each), residual, name=name_on_gpu(each))
-        return self._groups[key]
+                group.add(_call(each), operator_point(each), residual, name_on_gpu(each))
+        return self._groups[name]
+
+    def _fit(self, sweep: str, name: str) -> Sequence[float] | None:
+        return self.peaks.sweeps[sweep].fits.get(name) if sweep in self.peaks.sweeps else None
 
     def of_product(self, product: Matmul, speeds: Speeds, added: bool = False) -> float | None:
         """The factor of a product that is computed as its `dtype` says ("tf32" for TF32); None without a sweep.
 
         `added`: a row is added to it in the same call.
         """
-        names = (*((group_name(product, added),) if added else ()), group_name(product), family_name(product))
-        groups = map(self._group_of_products, names)
-        point = product_point(product, speeds)
-        factors = (group.factor(product, point) for group in groups if group is not None)
-        return next((factor for factor in factors if factor is not None), None)
+        group = self.group_of_products(family_name(product))
+        return group.factor((product, added), product_point(product, speeds), kernels_of(product, added))
 
     def of_operator(self, each: OperatorCost) -> tuple[float, bool] | None:
         """The factor of an operator, and whether the operator itself was measured, not only its class."""
-        names = (each.form.name, each.form.name.partition(",")[0])  # an older sweep has no channels last
-        group = next(filter(None, (self._group_of_operators((each.kind, name)) for name in names)), None)
-        if group is None:
-            return None
+        group = self.group_of_operators(group_name(each))
         name = each.name if each.name in group.names else name_on_gpu(each)
         found = group.factor(_call(each), operator_point(each), name)
         return None if found is None else (found, name in group.names)
 
 
-def group_name(product: Matmul, added: bool = False) -> str:
-    """What a product is swept with: its family; float16 has older kernels of its own, which its sweep tells.
+def kernels_of(product: Matmul, added: bool = False) -> str:
+    """Which of a family's kernels: float16 has older ones of its own; where a row is added, there are others."""
+    return f"{'float16' if product.dtype == 'float16' else ''}{' and a row' if added else ''}"
 
-    With a row added the library chooses among other kernels.
-    """
-    name = family_name(product)
-    return f"{name}{', float16' if product.dtype == 'float16' else ''}{' and a row' if added else ''}"
+
+def group_name(each: OperatorCost) -> str:
+    """What an operator is swept with: those of its class and form."""
+    return f"{each.kind}/{each.form.name}"
 
 
 def name_on_gpu(each: OperatorCost) -> str:
@@ -255,20 +267,35 @@ def product_point(product: Matmul, speeds: Speeds) -> Features:
         math.log2(product.m), math.log2(product.n), math.log2(product.k), math.log2(product.batch),
         *misalignment(product), math.ceil(share) / share if share > 1 else 1.0, math.log2(max(share, 1e-3)),
         2.0 * product.transposed[0] + product.transposed[1], math.log2(tiling.rows * tiling.columns),
+        doubled(product.m), doubled(product.n), product.k % 32 == 0, product.n % 16 == 0,
+        float(ITEMSIZE.get(product.dtype, 4)),
     )  # fmt: skip
 
 
 def operator_point(each: OperatorCost) -> Features:
-    """Where an operator's call lies among others of it."""
-    itemsize, form = ITEMSIZE.get(each.dtype, 4), each.form
-    whole = form.length % VECTOR == 0
-    if each.kind in LAYER_KINDS:
-        channels = (each.flop or 0.0) / 2 / max(1, form.lines * form.length)
-        sizes = (each.flop or 0.0, each.bytes, form.length, form.lines, channels)
-        aligned = (whole, form.length % WIDE == 0, round(channels) % WIDE == 0)
-        return *(math.log2(max(1.0, x)) for x in sizes), float(itemsize), *map(float, aligned)
-    elements = form.lines * form.length or each.bytes / 2 / itemsize
-    return math.log2(max(1.0, elements)), math.log2(max(1, form.length)) if form.name else 0.0, float(itemsize), whole
+    """Where an operator's call lies among others of its group: sizes, powers of two that hold them, whole vectors.
+
+    `channels` are the elements of a result that each line of a convolution is summed to, and twice the keys that a
+    query meets.
+    """
+    form, flop = each.form, (each.flop or 0.0) if each.kind in BY_FLOP else 0.0
+    channels = flop / 2 / max(1, form.lines * form.length)
+    positions = form.lines // max(1, form.over)
+    sizes = (flop, each.bytes, form.length, form.lines, channels, form.over, form.window)
+    aligned = (form.length % VECTOR, form.length % WIDE, round(channels) % WIDE, positions % VECTOR, positions % WIDE)
+    return (
+        *(math.log2(max(1.0, size)) for size in sizes), doubled(form.length), doubled(form.lines),
+        float(ITEMSIZE.get(each.dtype, 4)), *(float(rest == 0) for rest in aligned),
+    )  # fmt: skip
+
+
+def doubled(size: int) -> float:
+    """How often 1 is doubled until it is no less than a size: kernels are made for powers of two.
+
+    >>> doubled(64), doubled(65)
+    (6.0, 7.0)
+    """
+    return float(max(0, size - 1).bit_length())
 
 
 def swept_products(sweep: Sweep | None) -> list[tuple[Matmul, bool, float]]:
@@ -290,7 +317,8 @@ def swept_operators(sweep: Sweep | None) -> list[tuple[OperatorCost, float]]:
         (
             OperatorCost(str(row["operator"]), float(row.get("flop", 0)), float(row["read"]), float(row["written"]),
                          str(row["dtype"]), (), str(row["kind"]), (),
-                         Form(str(row["form"]), int(row["lines"]), int(row["length"]))),
+                         Form(str(row["form"]), int(row["lines"]), int(row["length"]),
+                              int(row.get("over", 1)), int(row.get("window", 1)))),
             time_s,
         )
         for row, time_s in sweep or ()

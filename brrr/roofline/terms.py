@@ -13,13 +13,13 @@ from brrr.roofline.lowering import operations
 from brrr.roofline.peak import Peak
 from brrr.roofline.peaks import Peaks, short
 from brrr.roofline.products import Speeds, family_of, operator_of, product_s
-from brrr.roofline.sweeps import Corrections
+from brrr.roofline.sweeps import BY_FLOP, Corrections
 
 MATRIX_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp64", "int8")
 COMPUTED_IN = {"fp16": "fp32", "bf16": "fp32", "fp8": "fp32"}
 """Plain arithmetic on the short types is done in float32."""
-BY_FLOP = ("convolution", "attention")
-"""Kernels with tiles of their own: they count by bytes, and by FLOP at the best rate, where a sweep corrects that."""
+ADDED = ("aten.addmm", "aten._addmm_activation")
+"""Products to which a row is added in the same kernel."""
 CACHED = 8e6
 """A working set that every data-centre GPU since 2020 holds in its cache."""
 
@@ -74,10 +74,10 @@ def kernel_time(each: OperatorCost, model: DeviceModel, *, tf32: bool = False) -
 
 def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks, tf32: bool) -> float | None:
     """By how much the measured sweeps correct the model; notes say what was taken."""
-    corrections = _corrections_of(without_host(peaks))
+    corrections = corrections_of(without_host(peaks))
     if len(each.matmuls) == 1 and each.kind == "matmul" and model.sm_count is not None:
         product = _as_computed(each.matmuls[0], tf32)
-        found = corrections.of_product(product, _speeds(product, model), each.name == "aten.addmm")
+        found = corrections.of_product(product, _speeds(product, model), each.name in ADDED)
         if found is not None:
             model.note(f"products corrected by a measured sweep of {len(peaks.sweeps['products'])}")
         return found
@@ -94,7 +94,7 @@ def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks, tf32: bool) ->
 
 
 @lru_cache(maxsize=4)
-def _corrections_of(peaks: Peaks) -> Corrections:
+def corrections_of(peaks: Peaks) -> Corrections:
     """What the sweeps of these peaks say against the models that rest on them; no cost of the host counts here."""
     model = DeviceModel.measured(peaks)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from brrr.counting.cost import Form, Matmul
 from brrr.counting.description import Description, array
-from brrr.counting.mode import prepared
+from brrr.counting.mode import CostMode, prepared
 from brrr.counting.tracing import cost
 
 F32 = 4  # bytes
@@ -515,21 +516,21 @@ def test_a_recurrent_layer_on_a_cpu_is_seen_step_by_step(backward: bool) -> None
 
 
 BOTH = {
-    "single": (F.conv2d, (g(2, 6, 8, 8), g(4, 6, 1, 1)), Form("single", 128, 6)),
-    "window": (F.conv2d, (g(2, 6, 8, 8), g(4, 6, 3, 3)), Form("window", 72, 54)),
-    "grouped": (partial(F.conv2d, groups=2), (g(2, 6, 8, 8), g(4, 3, 3, 3)), Form("grouped", 72, 27)),
-    "depthwise": (partial(F.conv2d, groups=6), (g(2, 6, 8, 8), g(6, 1, 3, 3)), Form("depthwise", 72, 9)),
+    "single": (F.conv2d, (g(2, 6, 8, 8), g(4, 6, 1, 1)), Form("single", 128, 6, 2)),
+    "window": (F.conv2d, (g(2, 6, 8, 8), g(4, 6, 3, 3)), Form("window", 72, 54, 2, 9)),
+    "grouped": (partial(F.conv2d, groups=2), (g(2, 6, 8, 8), g(4, 3, 3, 3)), Form("grouped", 72, 27, 2, 9)),
+    "depthwise": (partial(F.conv2d, groups=6), (g(2, 6, 8, 8), g(6, 1, 3, 3)), Form("depthwise", 72, 9, 2, 9)),
     "all": (ATTENTION["flash"], (Q, Q, Q), Form("all", 128, 8)),
     "causal": (lambda q, k, v: ATEN._scaled_dot_product_flash_attention(q, k, v, 0.0, True)[0], (Q, Q, Q),
                Form("causal", 128, 8)),
     "max": (lambda x: F.max_pool2d(x, 2), (g(2, 6, 8, 8),), Form("window", 192, 4)),
     "average": (lambda x: F.avg_pool2d(x, (2, 4)), (g(2, 6, 8, 8),), Form("window", 96, 8)),
-    "look-up": (F.embedding, (ints(7), g(20, 5)), Form("rows", 7, 5)),
+    "look-up": (F.embedding, (ints(7), g(20, 5)), Form("rows", 7, 5, 20)),
     "loss": (F.nll_loss, (g(9, 5), ints(9)), Form("rows", 9, 5)),
     "softmax": (lambda x: x.softmax(-1), (g(9, 5),), Form("rows", 9, 5)),
     "softmax of columns": (lambda x: x.softmax(0), (g(9, 5),), Form("columns", 5, 9)),
     "layer norm": (lambda x: F.layer_norm(x, (5,)), (g(9, 5),), Form("rows", 9, 5)),
-    "group norm": (lambda x: F.group_norm(x, 2), (g(3, 4, 10),), Form("rows", 6, 20)),
+    "group norm": (lambda x: F.group_norm(x, 2), (g(3, 4, 10),), Form("rows", 6, 20, 3, 10)),
 }  # fmt: skip
 
 
@@ -543,11 +544,11 @@ def test_forms_forward_and_backward(name: str) -> None:
 @pytest.mark.parametrize(
     ("fn", "args", "form"),
     [
-        (lambda x, at: x.index_select(0, at), (a(20, 5), ints(7)), Form("rows", 7, 5)),
-        (lambda x, at, y: x.index_add(0, at, y), (a(20, 5), ints(7), a(7, 5)), Form("rows", 7, 5)),
-        (lambda x, at, y: x.scatter_add(0, at, y), (a(20, 5), ints(7, 5), a(7, 5)), Form("rows", 7, 5)),
+        (lambda x, at: x.index_select(0, at), (a(20, 5), ints(7)), Form("rows", 7, 5, 20)),
+        (lambda x, at, y: x.index_add(0, at, y), (a(20, 5), ints(7), a(7, 5)), Form("rows", 7, 5, 20)),
+        (lambda x, at, y: x.scatter_add(0, at, y), (a(20, 5), ints(7, 5), a(7, 5)), Form("rows", 7, 5, 20)),
         (lambda x: F.batch_norm(x, None, None, training=True), (a(9, 5),), Form("columns", 5, 9)),
-        (lambda x: F.batch_norm(x, None, None, training=True), (a(2, 5, 3, 3),), Form("channels", 5, 18)),
+        (lambda x: F.batch_norm(x, None, None, training=True), (a(2, 5, 3, 3),), Form("channels", 5, 18, 2, 9)),
         (lambda x, y: torch._foreach_add([x, y], 1.0), (a(4, 5), a(7)), Form("tensors", 2, 20)),
         (lambda x: x.permute(1, 0, 2).contiguous(), (a(4, 5, 6),), Form("broadcast", 20, 6)),
         (lambda x: x.transpose(1, 2).contiguous(), (a(4, 5, 6),), Form("strided", 24, 5)),
@@ -564,8 +565,48 @@ def test_gradients_are_counted_where_they_are_asked_for() -> None:
     assert not any(each.backward for each in cost(layer, x).operators)
 
 
-def test_an_encoder_layer_in_inference_is_counted_by_its_parts() -> None:
-    before = torch.backends.mha.get_fastpath_enabled()
-    found = cost(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(), a(3, 4, 8))
-    assert not found.unknown and len(found.matmuls) >= 4
-    assert torch.backends.mha.get_fastpath_enabled() == before
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_an_encoder_layer_in_inference_is_counted_by_its_parts(norm_first: bool, activation: str) -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=norm_first, activation=activation).eval()
+    with torch.no_grad():
+        found = cost(layer, a(3, 4, 8))
+    assert not found.unknown
+    kernels = Counter(each.name for each in found.operators if each.kind != "view")
+    products, norms = kernels["aten.addmm"] + kernels["aten._addmm_activation"], kernels["aten.native_layer_norm"]
+    assert (products, norms, kernels["aten._addmm_activation"], kernels["aten.add_"], kernels.total()) == (
+        4,
+        2,
+        1,
+        2,
+        9,
+    )
+    activated = next(each for each in found.operators if each.name == "aten._addmm_activation")
+    assert activated.flop == 12 * 16 * (2 * 8 + 1 + (5 if activation == "gelu" else 1))
+
+
+HIDDEN = torch.ones(4, 4, dtype=torch.bool).triu(1)
+
+
+@pytest.mark.parametrize("mask", [{}, {"src_mask": HIDDEN}, {"src_key_padding_mask": HIDDEN[:3]}])
+def test_the_parts_of_an_encoder_layer_give_what_it_gives(mask: dict[str, torch.Tensor]) -> None:
+    for norm_first in (False, True):
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=norm_first).eval()
+        x = torch.randn(3, 4, 8)
+        with torch.no_grad():
+            expected = layer(x, **mask)
+            with CostMode() as counting:
+                found = layer(x, **mask)
+        torch.testing.assert_close(found, expected)
+        assert "_transformer" not in " ".join(each.name for each in counting.operators)
+
+
+@pytest.mark.parametrize("asked", [{}, {"need_weights": False}, {"key_padding_mask": HIDDEN[:3]}])
+def test_the_parts_of_attention_in_inference_give_what_it_gives(asked: dict[str, Any]) -> None:
+    layer, x = nn.MultiheadAttention(8, 2, batch_first=True).eval(), torch.randn(3, 4, 8)
+    with torch.no_grad():
+        expected = layer(x, x, x, **asked)
+        with CostMode() as counting:
+            found = layer(x, x, x, **asked)
+    torch.testing.assert_close(found, expected)
+    assert not any(each.kind == "unknown" for each in counting.operators)

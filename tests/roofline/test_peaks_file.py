@@ -15,7 +15,7 @@ from peaks_made_up import gpu_peaks
 
 from brrr.cli.calibrate import write_peaks
 from brrr.core.errors import ArgumentError, RecordingError
-from brrr.core.files import share
+from brrr.core.files import digest, share
 from brrr.course.experiments import experiment
 from brrr.course.sources.folders import Store, convert
 from brrr.course.sources.recording import Machine, Recording
@@ -88,11 +88,21 @@ def older(peaks: Peaks, version: int) -> dict[str, Any]:
     for curve in content["curves"].values():
         curve["points"] = [{"at": at, **figure} for at, figure in curve["points"]]
     for sweep in content["sweeps"].values():
+        del sweep["fits"]
         pairs = zip(sweep["rows"], sweep.pop("seconds"), strict=True)
         sweep["rows"] = [" ".join([*(str(v) or "-" for v in row), f"{time_s * 1e9:.0f}"]) for row, time_s in pairs]
     if version == 1:
         del content["sweeps"]
     return {"format": version, **content}
+
+
+def test_sweeps_of_format_3_were_fitted_to_nothing(tmp_path: Path) -> None:
+    peaks = replace(PEAKS, sweeps={"operators": SWEEP})
+    path = write_peaks(tmp_path, peaks)
+    content = {**json.loads(path.read_text()), "format": 3}
+    del content["checksum"], content["sweeps"]["operators"]["fits"]
+    path.write_text(json.dumps({**content, "checksum": digest(json.dumps(content, sort_keys=True))}))
+    assert read_peaks(tmp_path) == peaks and not read_peaks(tmp_path).sweeps["operators"].fits
 
 
 @pytest.mark.parametrize("peaks", [{}, {"memory_bytes_per_s": 4.1e12}])

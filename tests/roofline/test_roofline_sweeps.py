@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 from hypothesis import given, settings
@@ -14,13 +17,15 @@ from rooflines import cpu, gpu, product
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
+from brrr.roofline.calibrate.fitting import fit
+from brrr.roofline.calibrate.gpu_operators import COLUMNS
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
 from brrr.roofline.lowering import as_on_gpu
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import Peaks
 from brrr.roofline.predicting import predict
-from brrr.roofline.sweeps import Corrections, GaussianProcess, Hyperparameters
+from brrr.roofline.sweeps import Corrections, GaussianProcess, Hyperparameters, operator_point, parts_of
 
 PRODUCT = ("dtype", "m", "n", "k", "batch", "layout")
 OPERATOR = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written")
@@ -116,8 +121,10 @@ def test_a_product_with_a_row_goes_by_those_with_a_row() -> None:
     times = tuple(factor * time_s for factor in (1.1, 2.0) for time_s in plain)
     both = replace(base, sweeps={"products": Sweep((*PRODUCT, "added"), tuple(rows), times)}, date="2000-01-01 row")
     with_row = replace(made[1], name="aten.addmm")
-    for peaks, each, factor in ((both, made[1], 1.1), (both, with_row, 2.0), (swept(1.7, *SHAPES), with_row, 1.7)):
+    for peaks, each, factor in ((both, made[1], 1.1), (both, with_row, 2.0)):
         assert predict(work(each), device=peaks).busy_s == pytest.approx(factor * plain[1])
+    without = predict(work(with_row), device=swept(1.7, *SHAPES)).busy_s
+    assert without == pytest.approx(1.7 * plain[1], rel=0.1)
 
 
 def test_float16_is_corrected_by_the_sweep_of_bfloat16() -> None:
@@ -258,21 +265,79 @@ def test_a_convolutions_bias_is_a_kernel_of_its_own() -> None:
     assert (added.read_bytes, added.written_bytes, added.flop) == (4 * (16 * 32 + 16), 4 * 16 * 32, 16 * 32)
 
 
-def test_channels_last_has_a_form_of_its_own_and_counts_as_others_where_it_was_not_swept() -> None:
+def test_a_convolution_tells_images_and_window_and_how_its_image_lies() -> None:
     import torch
     import torch.nn.functional as functional
 
     x, w = torch.rand(2, 8, 6, 6), torch.rand(16, 8, 3, 3)
     (usual,) = cost(functional.conv2d, x, w).operators
     (last,) = cost(functional.conv2d, x.contiguous(memory_format=torch.channels_last), w).operators
-    assert last.form == Form("window, channels last", usual.form.lines, usual.form.length)
-    row = ("aten.convolution", "convolution", "window", "float32", usual.form.lines, usual.form.length,
-           int(usual.read_bytes), int(usual.written_bytes), int(usual.flop or 0))  # fmt: skip
-    columns = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written", "flop")
-    device = gpu(sweeps={"operators": Sweep(columns, (row,) * 3, (3e-6,) * 3)})
-    swept = Corrections(device, lambda product: (1e-6, None), lambda each: 1e-6)  # type: ignore[arg-type,return-value]
-    factor, known = swept.of_operator(last) or (0.0, False)
-    assert factor == pytest.approx(3, rel=0.05) and known
+    assert usual.form == Form("window", 2 * 4 * 4, 8 * 9, over=2, window=9)
+    assert last.form == replace(usual.form, name="window, channels last")
+
+
+def convolutions() -> list[OperatorCost]:
+    """Of one size in all but the number of images and the window."""
+    forms = [Form("window", 4096, 441, images, window) for images in (1, 4, 16, 64) for window in (1, 9, 49)]
+    return [OperatorCost("aten.convolution", 1e8, 1e6, 1e6, "float32", (), "convolution", (), form) for form in forms]
+
+
+def in_a_sweep(rows: Sequence[tuple[OperatorCost, float]], fits: Mapping[str, tuple[float, ...]]) -> Corrections:
+    """What a sweep of these operators says, each of which took so many µs where the model says 1."""
+    told = tuple(
+        (e.name, e.kind, e.form.name, e.dtype, e.form.lines, e.form.length, e.form.over, e.form.window,
+         int(e.read_bytes), int(e.written_bytes), int(e.flop or 0))
+        for e, _ in rows
+    )  # fmt: skip
+    device = gpu(sweeps={"operators": Sweep(COLUMNS, told, tuple(1e-6 * took for _, took in rows), fits=fits)})
+    return Corrections(device, lambda product: (1e-6, None), lambda each: 1e-6)  # type: ignore[arg-type,return-value]
+
+
+def test_images_and_window_tell_convolutions_apart() -> None:
+    """Nothing else differs: a model without them would give all the same factor."""
+    rows = [(each, 1.0 + (each.form.over > 8) + 4 * (each.form.window > 1)) for each in convolutions()]
+    swept = in_a_sweep([row for row in rows if row[0].form.over != 16], {})
+    for images, window, low, high in ((32, 49, 4.5, 7), (2, 49, 4, 6.5), (2, 1, 0.8, 1.6)):
+        other = replace(rows[0][0], form=Form("window", 4096, 441, images, window))
+        factor, known = swept.of_operator(other) or (0.0, False)
+        assert low < factor < high and known
+
+
+def test_beyond_a_sweep_its_end_counts() -> None:
+    """Twice or a thousand times the largest of a sweep is as far off its model as the largest was."""
+    sizes = [rows_sum(2**power, 1024) for power in range(4, 16)]
+    swept = in_a_sweep([(each, 2.0 if each.form.lines < 1000 else 4.0) for each in sizes], {})
+    beyond = [swept.of_operator(rows_sum(2**power, 1024)) or (0.0, False) for power in (16, 20, 26)]
+    assert beyond[0] == beyond[1] == beyond[2] and beyond[0][0] == pytest.approx(4, rel=0.1)
+
+
+def test_a_fit_finds_what_matters() -> None:
+    """Of times that depend on the number of images alone: these by a short scale, nothing else by one."""
+    draw = random.Random(5)
+    made = []
+    for _ in range(120):
+        lines, length, images = 2 ** draw.randint(6, 14), draw.randint(8, 4000), 2 ** draw.randint(0, 8)
+        form = Form("window", lines, length, images, draw.choice((1, 9)))
+        each = replace(convolutions()[0], flop=2.0 * lines * length * 64, form=form)
+        made.append((each, 1.0 + 2 * (form.over.bit_length() % 2)))
+    plain = in_a_sweep(made[:80], {})
+    (name,) = plain.operators
+    found = fit(plain.group_of_operators(name))
+    features = len(operator_point(made[0][0]))
+    shared, own = parts_of(found, features)
+    images = 5
+    assert min(shared.scales[images], own.scales[images]) < 1.5 < min((*shared.scales[:5], *own.scales[:5]))
+    fitted = in_a_sweep(made[:80], {name: found})
+
+    def error(of: Corrections) -> float:
+        return fmean(abs(math.log((of.of_operator(each) or (1.0, False))[0] / took)) for each, took in made[80:])
+
+    assert error(fitted) < 0.05 < error(plain)
+
+
+def test_a_fit_of_other_features_does_not_count() -> None:
+    """That of an older brrr, or of a newer one."""
+    assert parts_of((1.0,) * 7, 3) == parts_of(None, 3)
 
 
 @pytest.mark.parametrize("weighted", [True, False])
@@ -286,6 +351,24 @@ def test_an_rms_norm_of_a_short_type_is_one_operator_too(weighted: bool) -> None
     (norm,) = as_on_gpu(counted.operators)
     assert (norm.name, norm.dtype, norm.form) == ("aten._fused_rms_norm", "bfloat16", Form("rows", 8, 64))
     assert norm.read_bytes == 2 * (8 * 64 + 64 * weighted) and norm.written_bytes == 2 * 8 * 64
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("cell", ["LSTMCell", "GRUCell"])
+def test_a_recurrent_cells_gates_are_one_kernel_behind_its_products(cell: str, backward: bool) -> None:
+    import torch
+
+    counted = cost(getattr(torch.nn, cell)(64, 96), array((128, 64), device="cpu"), backward=backward)
+    kernels = [each for each in as_on_gpu(counted.operators) if each.kind != "view"]
+    name = f"aten._thnn_fused_{cell[:-4].lower()}_cell"
+    assert [each.name for each in kernels[:4]] == ["aten.zeros", "aten.mm", "aten.mm", name]
+    read, written = (9, 6) if cell == "LSTMCell" else (7, 6)
+    assert (kernels[3].read_bytes, kernels[3].written_bytes) == (read * 128 * 96 * 4, written * 128 * 96 * 4)
+    if backward and cell == "LSTMCell":
+        assert [each.name for each in kernels[4:7]] == [f"{name}_backward", "aten.mm", "aten.sum"]
+        assert kernels[4].backward and kernels[4].form.length == 8 * 128 * 96
+    elif not backward:
+        assert len(kernels) == 4
 
 
 def test_casts_around_something_else_are_left_alone() -> None:
@@ -339,7 +422,9 @@ def test_a_call_goes_by_the_host_cost_nearest_to_it(written: str, expected: str)
      ("x + x[0]", Form("broadcast", 8, 64)), ("x + x", Form("", 1, 512)), ("x.double()", Form("to-float64", 1, 512)),
      ("x * 2", Form("scalar", 1, 512)), ("torch.linalg.vector_norm(x)", Form("whole", 1, 512)),
      ("torch.nn.functional.layer_norm(x, (64,))", Form("rows", 8, 64)), ("x.cumsum(1)", Form("rows", 8, 64)),
-     ("x.view(2, 4, 64).sum((1, 2))", Form("rows", 2, 256)), ("torch.cat([x, x])", Form("", 1, 1024))],
+     ("x.view(2, 4, 64).sum((1, 2))", Form("rows", 2, 256)), ("torch.cat([x, x])", Form("", 2, 512)),
+     ("torch.cat([x, x], 1)", Form("", 16, 64)), ("torch.cat([x, x], -1)", Form("", 16, 64)),
+     ("x.bernoulli()", Form("", 1, 512))],
 )  # fmt: skip
 def test_forms(written: str, form: Form) -> None:
     import torch

@@ -93,7 +93,7 @@ def measured_peaks(device: Processor, budget_s: float, *, quick: bool, progress:
     found = Findings(time.perf_counter() + budget_s, quick)
     here = this_device(device)
     run_parts(_parts(device), found, progress)
-    return Peaks(
+    peaks = Peaks(
         device=here.name,
         kind=device,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -107,6 +107,12 @@ def measured_peaks(device: Processor, budget_s: float, *, quick: bool, progress:
         sweeps=found.sweeps,
         notes=tuple(found.notes),
     )
+    if not found.sweeps:
+        return peaks
+    from brrr.roofline.calibrate.fitting import fitted
+
+    progress("fits of the sweeps")
+    return fitted(peaks, found.until_s)
 
 
 def _require_compiler() -> None:

@@ -287,5 +287,5 @@ def near(found: Tensor, expected: Tensor, limit: float) -> bool:
 def row_of(each: OperatorCost) -> Row:
     """A call as the sweep keeps it."""
     form = each.form
-    return (each.name, each.kind, form.name, each.dtype, form.lines, form.length,
+    return (each.name, each.kind, form.name, each.dtype, form.lines, form.length, form.over, form.window,
             int(each.read_bytes), int(each.written_bytes), int(each.flop or 0))  # fmt: skip

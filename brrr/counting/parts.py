@@ -1,0 +1,71 @@
+"""Operators of torch that are whole layers, by the operators that a GPU runs for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.nn import functional as f
+
+Tensor = torch.Tensor
+
+
+def _encoder_layer(
+    x: Tensor, width: int, heads: int, qkv: Tensor, qkv_bias: Tensor, out: Tensor, out_bias: Tensor, use_gelu: bool,
+    norm_first: bool, eps: float, norm_1: Tensor, norm_1_bias: Tensor, norm_2: Tensor, norm_2_bias: Tensor,
+    inner: Tensor, inner_bias: Tensor, outer: Tensor, outer_bias: Tensor, mask: Tensor | None = None,
+    mask_type: int | None = None,
+) -> Tensor:  # fmt: skip
+    """A transformer's encoder layer in inference, as torch calls it on a GPU (`native/transformers/transformer.cpp`).
+
+    Its biases are added and its activation is taken by the products; attention reads the three parts where they lie.
+    """
+
+    def normed(each: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return f.layer_norm(each, (width,), weight, bias, eps)
+
+    given = normed(x, norm_1, norm_1_bias) if norm_first else x
+    parts = f.linear(given, qkv, qkv_bias).chunk(3, -1)
+    query, key, value = (each.unflatten(-1, (heads, -1)).transpose(1, 2) for each in parts)
+    attended = f.scaled_dot_product_attention(query, key, value, attn_mask=_mask(mask, mask_type))
+    x = f.linear(attended.transpose(1, 2).reshape(x.shape), out, out_bias).add_(x)
+    if not norm_first:
+        x = normed(x, norm_1, norm_1_bias)
+    given = normed(x, norm_2, norm_2_bias) if norm_first else x
+    wide = torch._addmm_activation(inner_bias, given.flatten(0, 1), inner.t(), use_gelu=use_gelu)
+    x = torch.addmm(outer_bias, wide, outer.t()).view_as(x).add_(x)
+    return x if norm_first else normed(x, norm_2, norm_2_bias)
+
+
+def _attention(
+    query: Tensor, key: Tensor, value: Tensor, width: int, heads: int, qkv: Tensor, qkv_bias: Tensor, out: Tensor,
+    out_bias: Tensor, mask: Tensor | None = None, need_weights: bool = True, average_attn_weights: bool = True,
+    mask_type: int | None = None,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """Attention of several heads in inference, batch first, by the function that a layer calls while it learns."""
+    query, key, value = (each.transpose(0, 1) for each in (query, key, value))
+    found, weights = f.multi_head_attention_forward(
+        query, key, value, width, heads, qkv, qkv_bias, None, None, False, 0.0,
+        out, out_bias, False, mask if mask_type == _OF_KEYS else None, need_weights,
+        None if mask_type == _OF_KEYS else mask, average_attn_weights=average_attn_weights,
+    )  # fmt: skip
+    return found.transpose(0, 1), weights
+
+
+_OF_KEYS = 1
+"""torch's type of a mask with a row for each sequence."""
+
+
+def _mask(mask: Tensor | None, mask_type: int | None) -> Tensor | None:
+    """What a layer hides, as attention itself wants it: True is seen there."""
+    if mask is None:
+        return None
+    shown = mask.logical_not() if mask.dtype == torch.bool else mask
+    return shown[:, None, None, :] if mask_type == _OF_KEYS else shown
+
+
+PARTS: Mapping[Any, Callable[..., Any]] = {
+    torch.ops.aten._transformer_encoder_layer_fwd.default: _encoder_layer,
+    torch.ops.aten._native_multi_head_attention.default: _attention,
+}

@@ -1,0 +1,94 @@
+"""Fit a sweep's regressions: how far a measured call tells of others, along each feature of its group.
+
+For each group of alike calls, the hyperparameters of `brrr.roofline.sweeps.GaussianProcess` are those under which the
+group's own times are most likely: the log marginal likelihood, by gradient ascent (C. E. Rasmussen and
+C. K. I. Williams, Gaussian Processes for Machine Learning, MIT Press 2006, section 5.4.1).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from brrr.gpu import GPU
+from brrr.roofline.peaks import Peaks
+from brrr.roofline.sweeps import UNFITTED, UNFITTED_OWN, Group
+from brrr.roofline.terms import corrections_of
+
+LEAST, MOST = 10, 1000
+"""A group of fewer calls is not fitted; of one with more, only so many count, for a step takes the cube of them."""
+STEPS, RATE = 50, 0.15
+BELIEF = 0.02
+"""How much the logarithm of a scale is held to that of an unfitted group: where the times say nothing, it stays."""
+
+
+def fitted(peaks: Peaks, until_s: float = math.inf) -> Peaks:
+    """The same peaks, each sweep with the fits of its groups; a note tells how many were not fitted by `until_s`.
+
+    That is a time of `time.perf_counter`. It takes seconds on a GPU, some two minutes on two cores of a CPU.
+    """
+    corrections = corrections_of(peaks)
+    groups = [
+        *(("products", name, corrections.group_of_products(name)) for name in corrections.products),
+        *(("operators", name, corrections.group_of_operators(name)) for name in corrections.operators),
+    ]
+    groups = [each for each in groups if len(each[2].points) >= LEAST]
+    fits: dict[str, dict[str, tuple[float, ...]]] = {name: {} for name in peaks.sweeps}
+    for sweep, name, group in groups:
+        if time.perf_counter() < until_s:
+            fits[sweep][name] = fit(group, GPU if torch.cuda.is_available() else "cpu")
+    done = sum(map(len, fits.values()))
+    missing = (f"fits: {done} of {len(groups)} groups, for lack of time",) if done < len(groups) else ()
+    return replace(
+        peaks,
+        sweeps={name: replace(each, fits=fits[name]) for name, each in peaks.sweeps.items()},
+        notes=(*peaks.notes, *missing),
+    )
+
+
+def fit(group: Group, device: str = "cpu") -> tuple[float, ...]:
+    """A group's hyperparameters: scales, size, noise and mean, first of what it shares, then of a name's own part."""
+    every = -(-len(group.points) // MOST)
+    places = {name: place for place, name in enumerate(dict.fromkeys(group.names))}
+    names = torch.tensor([places[name] for name in group.names[::every]])
+    features = len(group.points[0])
+    with torch.device(device):
+        points = torch.tensor(group.points[::every], dtype=torch.float64)
+        residuals = torch.tensor(group.residuals[::every], dtype=torch.float64)
+        logs = torch.tensor(_start(features), dtype=torch.float64).log().requires_grad_()
+        diagonal = torch.eye(len(points), dtype=torch.float64)
+    alike = (names[:, None] == names[None, :]).to(points)
+    usual = math.log(UNFITTED[0])
+    ascent = torch.optim.Adam([logs], lr=RATE)
+    for _ in range(STEPS):
+        ascent.zero_grad()
+        shared, own = logs.exp().split([features + 3, features + 2])
+        among = _covariance(points, shared[:-3], shared[-3], shared[-1]) + shared[-2] ** 2 * diagonal
+        among = among + alike * _covariance(points, own[:-2], own[-2], own[-1])
+        factor = torch.linalg.cholesky(among)
+        white = torch.linalg.solve_triangular(factor, residuals[:, None], upper=False)
+        scales = torch.cat([logs[:features], logs[features + 3 : 2 * features + 3]])
+        loss = white.square().sum() / 2 + factor.diagonal().log().sum() + BELIEF * (scales - usual).square().sum()
+        loss.backward()
+        ascent.step()
+    found = [float(f"{value:.4g}") for value in logs.detach().exp().tolist()]
+    return (*found[:-1], 0.0, found[-1])
+
+
+def _start(features: int) -> Sequence[float]:
+    """Of an unfitted group; a name's own part has no noise of its own."""
+    scale, size, noise, mean = UNFITTED
+    own_scale, own_size, _, own_mean = UNFITTED_OWN
+    return *[scale] * features, size, noise, mean, *[own_scale] * features, own_size, own_mean
+
+
+def _covariance(points: torch.Tensor, scales: torch.Tensor, size: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
+    """That of `brrr.roofline.sweeps`, with a gradient: distances of 0 have none without the least one."""
+    scaled = points / scales
+    squares = (scaled[:, None] - scaled[None, :]).square().sum(-1)
+    distance = (3 * squares.clamp(min=1e-18)).sqrt()
+    return size**2 * (1 + distance) * torch.exp(-distance) + mean**2
