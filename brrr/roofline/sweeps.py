@@ -95,6 +95,12 @@ LIMIT = math.log(2.5)
 """A product further off than this factor is an exception, and no more than this is told to its neighbours."""
 FEW = 3
 """Fewer neighbours than this tell nothing."""
+_PRODUCTS = 2.0, 2.3, 1.2, 1.6, 1.6, 0.6, 0.14, 1.4, 0.8, 0.8
+PRODUCTS = (*_PRODUCTS, 0.3, 0.09, 0.2, *_PRODUCTS, 0.2, 0.0, 0.1)
+"""Of products: by rows, columns, k, batch, both misalignments, rounded waves, waves, transposition, the tile's area.
+
+They are not fitted: the model of tiles is close, and scales that a sweep makes likely carry a few products too far.
+"""
 UNFITTED = 5.0, 0.6, 0.06, 3.0
 """Scales, size, noise and mean of what a sweep's groups share, where they were not fitted to it."""
 UNFITTED_OWN = 5.0, 0.4, 0.0, 0.7
@@ -197,7 +203,7 @@ class Corrections:
     def group_of_products(self, name: str) -> Group:
         """The products of a family."""
         if name not in self._groups:
-            group = self._groups[name] = Group(self._fit("products", name))
+            group = self._groups[name] = Group(PRODUCTS)
             for product, added, time_s in self.products.get(name, ()):
                 modelled, speeds = self.product_s(product)
                 residual = math.log(time_s / modelled)
@@ -207,14 +213,13 @@ class Corrections:
     def group_of_operators(self, name: str) -> Group:
         """The operators of a class and form."""
         if name not in self._groups:
-            group = self._groups[name] = Group(self._fit("operators", name))
+            group = self._groups[name] = Group(
+                self.peaks.sweeps["operators"].fits.get(name) if name in self.operators else None
+            )
             for each, time_s in self.operators.get(name, ()):
                 residual = math.log(time_s / self.operator_s(each))
                 group.add(_call(each), operator_point(each), residual, name_on_gpu(each))
         return self._groups[name]
-
-    def _fit(self, sweep: str, name: str) -> Sequence[float] | None:
-        return self.peaks.sweeps[sweep].fits.get(name) if sweep in self.peaks.sweeps else None
 
     def of_product(self, product: Matmul, speeds: Speeds, added: bool = False) -> float | None:
         """The factor of a product that is computed as its `dtype` says ("tf32" for TF32); None without a sweep.
@@ -222,7 +227,9 @@ class Corrections:
         `added`: a row is added to it in the same call.
         """
         group = self.group_of_products(family_name(product))
-        return group.factor((product, added), product_point(product, speeds), kernels_of(product, added))
+        names = kernels_of(product, added), kernels_of(product), ""
+        name = next((each for each in names if each in group.names), "")
+        return group.factor((product, added), product_point(product, speeds), name)
 
     def of_operator(self, each: OperatorCost) -> tuple[float, bool] | None:
         """The factor of an operator, and whether the operator itself was measured, not only its class."""
@@ -267,8 +274,6 @@ def product_point(product: Matmul, speeds: Speeds) -> Features:
         math.log2(product.m), math.log2(product.n), math.log2(product.k), math.log2(product.batch),
         *misalignment(product), math.ceil(share) / share if share > 1 else 1.0, math.log2(max(share, 1e-3)),
         2.0 * product.transposed[0] + product.transposed[1], math.log2(tiling.rows * tiling.columns),
-        doubled(product.m), doubled(product.n), product.k % 32 == 0, product.n % 16 == 0,
-        float(ITEMSIZE.get(product.dtype, 4)),
     )  # fmt: skip
 
 

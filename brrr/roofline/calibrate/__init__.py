@@ -107,7 +107,7 @@ def measured_peaks(device: Processor, budget_s: float, *, quick: bool, progress:
         sweeps=found.sweeps,
         notes=tuple(found.notes),
     )
-    if not found.sweeps:
+    if "operators" not in found.sweeps:
         return peaks
     from brrr.roofline.calibrate.fitting import fitted
 

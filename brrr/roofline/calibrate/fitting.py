@@ -27,26 +27,23 @@ BELIEF = 0.02
 
 
 def fitted(peaks: Peaks, until_s: float = math.inf) -> Peaks:
-    """The same peaks, each sweep with the fits of its groups; a note tells how many were not fitted by `until_s`.
+    """The same peaks, the sweep of operators with the fits of its groups; a note tells how many have none.
 
-    That is a time of `time.perf_counter`. It takes seconds on a GPU, some two minutes on two cores of a CPU.
+    `until_s`, a time of `time.perf_counter`, ends it. On two cores of a CPU it takes some two minutes.
     """
-    corrections = corrections_of(peaks)
-    groups = [
-        *(("products", name, corrections.group_of_products(name)) for name in corrections.products),
-        *(("operators", name, corrections.group_of_operators(name)) for name in corrections.operators),
-    ]
-    groups = [each for each in groups if len(each[2].points) >= LEAST]
-    fits: dict[str, dict[str, tuple[float, ...]]] = {name: {} for name in peaks.sweeps}
-    for sweep, name, group in groups:
-        if time.perf_counter() < until_s:
-            fits[sweep][name] = fit(group, GPU if torch.cuda.is_available() else "cpu")
-    done = sum(map(len, fits.values()))
-    missing = (f"fits: {done} of {len(groups)} groups, for lack of time",) if done < len(groups) else ()
+    sweep, corrections = peaks.sweeps["operators"], corrections_of(peaks)
+    groups = {name: corrections.group_of_operators(name) for name in corrections.operators}
+    groups = {name: group for name, group in groups.items() if len(group.points) >= LEAST}
+    fits = {
+        name: fit(group, GPU if torch.cuda.is_available() else "cpu")
+        for name, group in groups.items()
+        if time.perf_counter() < until_s
+    }
+    note = f"fits: {len(fits)} of {len(groups)} groups of operators, for lack of time"
     return replace(
         peaks,
-        sweeps={name: replace(each, fits=fits[name]) for name, each in peaks.sweeps.items()},
-        notes=(*peaks.notes, *missing),
+        sweeps={**peaks.sweeps, "operators": replace(sweep, fits=fits)},
+        notes=(*peaks.notes, note) if len(fits) < len(groups) else peaks.notes,
     )
 
 
