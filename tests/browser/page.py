@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from server import ARTIFACTS, PHOTOGRAPHS
 
+EXPIRED = pytest.importorskip("playwright.sync_api").TimeoutError
 HARMLESS = (
     # A browser asks for the icon of an address by itself.
     r"favicon\.ico",
     # Chromium says so about JupyterLab's own canvases when it runs without a graphics card.
     r"GPU stall due to ReadPixels",
 )
+_KERNEL = "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel"
 _RAISED = """() => [...window.jupyterapp.shell.currentWidget.model.cells].flatMap(
   cell => cell.type === 'code' ? cell.outputs.toJSON() : []
 ).filter(output => output.output_type === 'error').map(output => output.ename + ': ' + output.evalue)"""
@@ -73,13 +76,15 @@ class NotebookPage:
         self.errors: list[str] = []
         self.command("docmanager:open", path=name, factory="Notebook")
         self.page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
-        self._wait_for_the_kernel(60)
+        self._wait_for_the_kernel(180)
 
     def _wait_for_the_kernel(self, seconds: float) -> None:
-        self.page.wait_for_function(
-            "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'",
-            timeout=1000 * seconds,
-        )
+        """Until it is idle; where it never is, the test tells its state and what JupyterLab said last."""
+        try:
+            self.page.wait_for_function(f"() => {_KERNEL}?.status === 'idle'", timeout=1000 * seconds)
+        except EXPIRED:
+            state = self.page.evaluate(f"() => `${{{_KERNEL}?.status}}, ${{{_KERNEL}?.connectionStatus}}`")
+            pytest.fail(f"the kernel is {state} after {seconds} s; JupyterLab:\n{self.window.lab.said()}")
 
     def run_all(self, seconds: float = 120) -> None:
         """Run every cell; fails the test if a cell raised."""

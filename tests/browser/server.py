@@ -31,6 +31,11 @@ class Lab:
     url: str
     token: str
     work: Path
+    log: Path
+
+    def said(self) -> str:
+        """The end of its log."""
+        return self.log.read_text(errors="replace")[-3000:]
 
     def write(self, name: str, *cells: str) -> str:
         """Write a notebook with these code cells; returns its name."""
@@ -52,7 +57,7 @@ def running(home: Path) -> Iterator[Lab]:
         process = subprocess.Popen(_command(work, port, token), env=_environment(home), stdout=log, stderr=log)
     try:
         _wait_for(f"{url}/api/status?token={token}", process, home / "log.txt")
-        yield Lab(url, token, work)
+        yield Lab(url, token, work, home / "log.txt")
     finally:
         process.terminate()
         try:
