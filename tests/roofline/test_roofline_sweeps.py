@@ -23,9 +23,10 @@ from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
 from brrr.roofline.lowering import as_on_gpu
 from brrr.roofline.peak import Sweep
-from brrr.roofline.peaks import Peaks
+from brrr.roofline.peaks import Peaks, recorded_peaks
 from brrr.roofline.predicting import predict
 from brrr.roofline.sweeps import Corrections, GaussianProcess, Hyperparameters, operator_point, parts_of
+from brrr.roofline.terms import corrections_of
 
 PRODUCT = ("dtype", "m", "n", "k", "batch", "layout")
 OPERATOR = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written")
@@ -333,6 +334,28 @@ def test_a_fit_finds_what_matters() -> None:
         return fmean(abs(math.log((of.of_operator(each) or (1.0, False))[0] / took)) for each, took in made[80:])
 
     assert error(fitted) < 0.05 < error(plain)
+
+
+@pytest.mark.parametrize("name", ["copy/to-float32", "norm/rows and sums"])
+def test_the_recorded_fits_are_those_of_the_recorded_times(name: str) -> None:
+    peaks = recorded_peaks("h200")
+    group = corrections_of(peaks).group_of_operators(name)
+    assert fit(group) == pytest.approx(peaks.sweeps["operators"].fits[name], rel=0.02)
+
+
+def test_calls_that_differ_in_nothing_can_be_fitted() -> None:
+    swept = in_a_sweep([(convolutions()[0], 1.0)] * 40, {})
+    (name,) = swept.operators
+    group = swept.group_of_operators(name)
+    group.residuals = [math.nan] * 40
+    assert fit(group) == pytest.approx((*parts_as_numbers(len(group.points[0])),))
+    group.residuals = [0.1] * 40
+    assert all(math.isfinite(each) for each in fit(group))
+
+
+def parts_as_numbers(features: int) -> list[float]:
+    """The hyperparameters of a group without a fit."""
+    return [x for each in parts_of(None, features) for x in (*each.scales, each.size, each.noise, each.mean)]
 
 
 def test_a_fit_of_other_features_does_not_count() -> None:
