@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
@@ -235,6 +236,8 @@ def _cost(fn_or_cost: Any, args: tuple[Any, ...], backward: bool, model: DeviceM
     from brrr.counting.tracing import cost
 
     _say_where(fn_or_cost, args, model)
+    if sys.gettrace() is not None:
+        model.note("lines of Python were not counted, since a debugger or a coverage tool follows them")
     return cost(fn_or_cost, *args, backward=backward)
 
 

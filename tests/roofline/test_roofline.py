@@ -73,6 +73,18 @@ def test_host_alone() -> None:
     assert p.bound == "overhead"
 
 
+def test_lines_that_a_debugger_hides_are_told() -> None:
+    before, said = sys.gettrace(), "lines of Python were not counted"
+    try:
+        sys.settrace(None)
+        plain = predict(lambda x: x * 2, array((8, 8), device="cpu"), device=gpu())
+        sys.settrace(lambda frame, event, value: None)
+        watched = predict(lambda x: x * 2, array((8, 8), device="cpu"), device=gpu())
+    finally:
+        sys.settrace(before)
+    assert [any(note.startswith(said) for note in each.notes) for each in (plain, watched)] == [False, True]
+
+
 def test_in_place_and_views_have_their_own_host_cost() -> None:
     p = predict(work(view(), pointwise(4e3, name="aten.mul_")), device=gpu())
     assert [microseconds(each.host_s) for each in p.operators] == [1, 4]
