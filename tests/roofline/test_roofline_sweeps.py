@@ -17,7 +17,7 @@ from rooflines import cpu, gpu, product
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
-from brrr.roofline.calibrate.fitting import fit
+from brrr.roofline.calibrate.fitting import fit, fitted
 from brrr.roofline.calibrate.gpu_operators import COLUMNS
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
@@ -328,12 +328,22 @@ def test_a_fit_finds_what_matters() -> None:
     shared, own = parts_of(found, features)
     images = 5
     assert min(shared.scales[images], own.scales[images]) < 1.5 < min((*shared.scales[:5], *own.scales[:5]))
-    fitted = in_a_sweep(made[:80], {name: found})
+    better = in_a_sweep(made[:80], {name: found})
 
     def error(of: Corrections) -> float:
         return fmean(abs(math.log((of.of_operator(each) or (1.0, False))[0] / took)) for each, took in made[80:])
 
-    assert error(fitted) < 0.05 < error(plain)
+    assert error(better) < 0.05 < error(plain)
+
+
+def test_groups_are_fitted_as_long_as_there_is_time() -> None:
+    rows = [(rows_sum(2**power, 1024), 2.0) for power in range(4, 16)]
+    peaks = in_a_sweep([*rows, (rows_sum(64, 64, form="columns"), 1.0)], {}).peaks
+    done, late = fitted(peaks), fitted(peaks, until_s=0.0)
+    assert list(done.sweeps["operators"].fits) == ["reduction/rows"] and done.notes == peaks.notes  # one is too few
+    assert not late.sweeps["operators"].fits
+    assert late.notes == (*peaks.notes, "fits: 0 of 1 groups of operators, for lack of time")
+    assert done.sweeps["operators"].rows == peaks.sweeps["operators"].rows
 
 
 @pytest.mark.parametrize("name", ["copy/to-float32", "norm/rows and sums"])
