@@ -232,8 +232,9 @@ def _normed(call: Call, x: torch.Tensor) -> Form:
 def _elementwise(call: Call) -> Form:
     out, name = call.output, call.name.removeprefix("aten.")
     taken = [tensor for _, tensor in call.each_argument()]
-    if name == "cat" and taken[0].numel():  # in pieces, as the first one's lie
-        length = math.prod(taken[0].shape[int(call.args.get("dim") or 0) :])
+    if name == "cat":  # in pieces, as those of the first one that holds anything
+        piece = next((t for t in taken if t.numel()), out)
+        length = max(math.prod(piece.shape[int(call.args.get("dim") or 0) :]), 1)
         return Form("", out.numel() // length, length)
     length = out.shape[-1] if out.dim() else 1
     lines = out.numel() // max(length, 1)

@@ -65,7 +65,18 @@ def _mask(mask: Tensor | None, mask_type: int | None) -> Tensor | None:
     return shown[:, None, None, :] if mask_type == _OF_KEYS else shown
 
 
+def _unpacked(x: Tensor, *others: object, **named: object) -> Tensor:
+    """Sequences packed by a mask of their padding, or unpacked: they count as long as the longest, as they are given.
+
+    How long each is are values of the mask, which nobody knows here; a packed tensor has no sizes to count.
+    """
+    return x.clone()
+
+
 PARTS: Mapping[Any, Callable[..., Any]] = {
+    torch.ops.aten._nested_tensor_from_mask_left_aligned.default: lambda x, mask: False,  # so that nothing is packed
+    torch.ops.aten._nested_tensor_from_mask.default: _unpacked,
+    torch.ops.aten.to_padded_tensor.default: _unpacked,
     torch.ops.aten._transformer_encoder_layer_fwd.default: _encoder_layer,
     torch.ops.aten._native_multi_head_attention.default: _attention,
 }

@@ -1,7 +1,8 @@
 """Counted operators as a device runs them: joined as on a GPU, fused as by a compiler, sines by what they compute.
 
 A callable that is counted on a machine without a GPU shows the CPU's operators. Of most functions they are the same;
-an RMS norm and a dropout are several operators on a CPU and one on a GPU. A convolution's bias is a kernel of its own.
+an RMS norm, a dropout and the gates of a recurrent cell are several operators on a CPU and one on a GPU. A
+convolution's bias is a kernel of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ CELLS = {
         ("aten._thnn_fused_gru_cell", 7, 6),
 }  # fmt: skip
 """What follows the products of a recurrent cell: its kernel on a GPU, and how often that reads and writes the state."""
-FORWARD_CELLS = ("aten._thnn_fused_lstm_cell", "aten._thnn_fused_gru_cell")
 
 
 def as_on_gpu(operators: Sequence[OperatorCost]) -> list[OperatorCost]:
@@ -39,8 +39,9 @@ def as_on_gpu(operators: Sequence[OperatorCost]) -> list[OperatorCost]:
     place = 0
     while place < len(operators):
         rest = operators[place:]
-        taken, merged = _rms(rest) or _rms_backward(rest) or _dropout(rest) or _cell(rest) or (1, operators[place])
-        if merged.name in FORWARD_CELLS:  # whose kernel adds the biases
+        merges = _rms(rest) or _rms_backward(rest) or _dropout(rest) or _cell(rest, found)
+        taken, merged = merges or (1, operators[place])
+        if merged.name.endswith("_cell"):  # whose kernel adds the biases
             found[-5:] = [replace(each, name=each.name.replace("addmm", "mm")) for each in found[-5:]]
         found += _with_bias(merged) if merged.name == "aten.convolution" else [merged]
         place += taken
@@ -133,10 +134,11 @@ def _dropout(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | No
     )  # fmt: skip
 
 
-def _cell(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
-    """The gates and the state of an LSTM or GRU cell, forward, and of an LSTM's gradients, as one kernel."""
+def _cell(operators: Sequence[OperatorCost], before: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
+    """The gates and the state of an LSTM or GRU cell as one kernel; the gradients of an LSTM's where it ran before."""
     for names, (name, reads, writes) in CELLS.items():
-        if _names(operators, len(names)) == names:
+        forward = name.removesuffix("_backward")
+        if _names(operators, len(names)) == names and (name == forward or any(each.name == forward for each in before)):
             those = operators[: len(names)]
             state = min(each.written_bytes for each in those if each.kind != "view")
             elements = int(reads * state) // ITEMSIZE.get(those[0].dtype, 4)

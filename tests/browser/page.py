@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from server import ARTIFACTS, PHOTOGRAPHS
 
-EXPIRED = pytest.importorskip("playwright.sync_api").TimeoutError
 HARMLESS = (
     # A browser asks for the icon of an address by itself.
     r"favicon\.ico",
@@ -80,9 +79,11 @@ class NotebookPage:
 
     def _wait_for_the_kernel(self, seconds: float) -> None:
         """Until it is idle; where it never is, the test tells its state and what JupyterLab said last."""
+        from playwright.sync_api import TimeoutError as Expired
+
         try:
             self.page.wait_for_function(f"() => {_KERNEL}?.status === 'idle'", timeout=1000 * seconds)
-        except EXPIRED:
+        except Expired:
             state = self.page.evaluate(f"() => `${{{_KERNEL}?.status}}, ${{{_KERNEL}?.connectionStatus}}`")
             pytest.fail(f"the kernel is {state} after {seconds} s; JupyterLab:\n{self.window.lab.said()}")
 

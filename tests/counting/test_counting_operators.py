@@ -601,6 +601,22 @@ def test_the_parts_of_an_encoder_layer_give_what_it_gives(mask: dict[str, torch.
         assert "_transformer" not in " ".join(each.name for each in counting.operators)
 
 
+@pytest.mark.parametrize("mask_check", [False, True])
+def test_an_encoder_counts_padded_sequences_as_long_as_the_longest(mask_check: bool) -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, mask_check=mask_check).eval()
+    x, hidden = torch.randn(3, 4, 8), torch.arange(4).expand(3, 4) >= torch.tensor([[4], [3], [1]])
+    with torch.no_grad():
+        padded = cost(lambda: encoder(x, src_key_padding_mask=hidden))
+        assert [each.flop for each in padded.matmuls] == [each.flop for each in cost(encoder, x).matmuls]
+        assert not padded.unknown
+        expected = encoder(x, src_key_padding_mask=hidden)
+        with CostMode():
+            found = encoder(x, src_key_padding_mask=hidden)
+    if mask_check:
+        torch.testing.assert_close(found[~hidden], expected[~hidden])
+
+
 @pytest.mark.parametrize("asked", [{}, {"need_weights": False}, {"key_padding_mask": HIDDEN[:3]}])
 def test_the_parts_of_attention_in_inference_give_what_it_gives(asked: dict[str, Any]) -> None:
     layer, x = nn.MultiheadAttention(8, 2, batch_first=True).eval(), torch.randn(3, 4, 8)

@@ -404,6 +404,16 @@ def test_a_recurrent_cells_gates_are_one_kernel_behind_its_products(cell: str, b
         assert len(kernels) == 4
 
 
+def test_the_gradients_of_a_cell_are_one_kernel_only_behind_a_cell() -> None:
+    from torch import nn
+
+    lstm = cost(nn.LSTMCell(64, 96), array((128, 64), device="cpu"), backward=True)
+    kernels = [each for each in as_on_gpu(lstm.operators) if each.backward]
+    alone = as_on_gpu([each for each in lstm.operators if each.backward])
+    assert "aten._thnn_fused_lstm_cell_backward" in [each.name for each in kernels]
+    assert "aten.tanh_backward" in [each.name for each in alone]
+
+
 def test_casts_around_something_else_are_left_alone() -> None:
     x = array((8, 64), "bfloat16", device="cpu")
     for fn in (lambda x: x.float().pow(2).mean(-1).bfloat16(), lambda x: (x.float() * 2).bfloat16()):
@@ -457,6 +467,7 @@ def test_a_call_goes_by_the_host_cost_nearest_to_it(written: str, expected: str)
      ("torch.nn.functional.layer_norm(x, (64,))", Form("rows", 8, 64)), ("x.cumsum(1)", Form("rows", 8, 64)),
      ("x.view(2, 4, 64).sum((1, 2))", Form("rows", 2, 256)), ("torch.cat([x, x])", Form("", 2, 512)),
      ("torch.cat([x, x], 1)", Form("", 16, 64)), ("torch.cat([x, x], -1)", Form("", 16, 64)),
+     ("torch.cat([x[:0], x, x])", Form("", 2, 512)), ("torch.cat([x[:, :0], x], 1)", Form("", 8, 64)),
      ("x.bernoulli()", Form("", 1, 512))],
 )  # fmt: skip
 def test_forms(written: str, form: Form) -> None:
