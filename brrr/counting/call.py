@@ -176,6 +176,7 @@ def _convolved(call: Call) -> Form:
     name = "single" if window == 1 else "window"
     if groups > 1:
         name = "depthwise" if weight.shape[1] == 1 else "grouped"
+        window = groups if weight.shape[1] > 1 else window
     x = call.tensor("input")
     last = x.dim() == 4 and x.shape[1] > 1 and x.is_contiguous(memory_format=torch.channels_last)
     return Form(f"{name}, channels last" if last else name, lines, length, x.shape[0], window)

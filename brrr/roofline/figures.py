@@ -15,6 +15,7 @@ from typing import NamedTuple
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import OperatorCost
 from brrr.roofline.device_model import DeviceModel
+from brrr.roofline.lowering import name_on_gpu
 from brrr.roofline.peak import Curve, Peak
 from brrr.roofline.peaks import Peaks
 
@@ -37,9 +38,19 @@ OWN: Mapping[str, str] = {
 """Operators whose own host cost is measured; a bound of relu is a number, which Python hands over at a price."""
 
 
+def own_name(each: OperatorCost) -> str:
+    """The name, behind `host.`, of an operator's own figure; a convolution has one for each kind of kernel.
+
+    >>> own_name(OperatorCost("aten.index_add_", 0, 0, 0, "float32", (), "index"))
+    'aten.index_add'
+    """
+    name = name_on_gpu(each)
+    return f"{name}, {each.form.name.split(',')[0]}" if each.kind == "convolution" else name
+
+
 def host_class(each: OperatorCost, model: DeviceModel) -> str:
     """The name, behind `host.`, of the figure that counts; a class that stands in for another one becomes a note."""
-    for name in (*_nearest(each), each.kind):
+    for name in (own_name(each), *_nearest(each), each.kind):
         if model.has(f"host.{name}"):
             return name
     found = CLASS.get(each.kind, "pointwise")

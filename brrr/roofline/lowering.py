@@ -32,6 +32,25 @@ CELLS = {
 """What follows the products of a recurrent cell: its kernel on a GPU, and how often that reads and writes the state."""
 
 
+SAME_KERNEL = {
+    "aten.cudnn_batch_norm": "aten.native_batch_norm", "aten.copy": "aten.clone",
+    "aten._fused_rms_norm_backward": "aten.native_layer_norm_backward",
+}  # fmt: skip
+"""Operators that run what another one runs, whose sweep counts for them."""
+
+
+def name_on_gpu(each: OperatorCost) -> str:
+    """One name for the same operator in place, on a CPU, and in the kernel that a GPU chooses by data type.
+
+    >>> name_on_gpu(OperatorCost("aten.add_", 0, 0, 0, "float32", ()))
+    'aten.add'
+    """
+    name = each.name[:-1] if each.name.endswith("_") and not each.name.endswith("__") else each.name
+    if each.kind == "attention":
+        return "attention backward" if name.endswith("backward") else "attention"
+    return SAME_KERNEL.get(name, name)
+
+
 def as_on_gpu(operators: Sequence[OperatorCost]) -> list[OperatorCost]:
     """The operators with those sequences in one piece; everything else is left as it is."""
     operators = [each for each in operators if each.name != "aten.detach"]  # autograd's own, of what it keeps

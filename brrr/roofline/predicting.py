@@ -116,9 +116,10 @@ def _host_costs(
     beside_s = python_s(model, lines, called) / called if how == "eager" and called else 0.0
     at_once_s = trained.at_once_s if trained else 0.0
     for place, each in enumerate(kernels):
-        own_s = model.value(f"host.{host_class(each, model)}") if how == "eager" else 0.0
+        name = host_class(each, model) if how == "eager" else ""
+        own_s = model.value(f"host.{name}") if name else 0.0
         if trained and each.backward:
-            yield own_s * trained.backward + at_once_s
+            yield own_s * (1.0 if "backward" in name else trained.backward) + at_once_s
             at_once_s = 0.0  # with the first
         elif trained:
             yield own_s * trained.forward + beside_s * trained.python

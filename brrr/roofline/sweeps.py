@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
+from brrr.roofline.lowering import name_on_gpu
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import Peaks
 from brrr.roofline.products import Speeds, best_tiling, family_name, misalignment
@@ -110,11 +111,6 @@ BY_FLOP = ("convolution", "attention")
 VECTOR, WIDE = 4, 8
 """Elements that torch's norms and reductions load at once, where lines are a multiple of them; and tensor cores."""
 
-SAME_KERNEL = {
-    "aten.cudnn_batch_norm": "aten.native_batch_norm", "aten.copy": "aten.clone",
-    "aten._fused_rms_norm_backward": "aten.native_layer_norm_backward",
-}  # fmt: skip
-"""Operators that run what another one runs, whose sweep counts for them."""
 Features = tuple[float, ...]
 ProductModel = Callable[[Matmul], tuple[float, Speeds]]
 """Modelled seconds of a product, and the speeds that they rest on."""
@@ -247,18 +243,6 @@ def kernels_of(product: Matmul, added: bool = False) -> str:
 def group_name(each: OperatorCost) -> str:
     """What an operator is swept with: those of its class and form."""
     return f"{each.kind}/{each.form.name}"
-
-
-def name_on_gpu(each: OperatorCost) -> str:
-    """One name for the same operator in place, on a CPU, and in the kernel that a GPU chooses by data type.
-
-    >>> name_on_gpu(OperatorCost("aten.add_", 0, 0, 0, "float32", ()))
-    'aten.add'
-    """
-    name = each.name[:-1] if each.name.endswith("_") and not each.name.endswith("__") else each.name
-    if each.kind == "attention":
-        return "attention backward" if name.endswith("backward") else "attention"
-    return SAME_KERNEL.get(name, name)
 
 
 def _call(each: OperatorCost) -> tuple[object, ...]:

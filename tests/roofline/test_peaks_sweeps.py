@@ -12,15 +12,18 @@ import pytest
 import torch
 from peaks_made_up import gpu_peaks
 from test_peaks_gpu_parts import OnTheCpu
+from torch.nn import functional
 
 from brrr.cli.calibrate import write_peaks
 from brrr.core.errors import ArgumentError, RecordingError, WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
-from brrr.roofline.calibrate import gpu_layers, gpu_operators, gpu_products, gpu_times
+from brrr.roofline.calibrate import gpu_calls, gpu_layers, gpu_operators, gpu_products, gpu_times, host_cost
 from brrr.roofline.calibrate import gpu_operators as operator_forms
 from brrr.roofline.calibrate.part import Findings
+from brrr.roofline.device_model import DeviceModel
+from brrr.roofline.figures import host_class
 from brrr.roofline.peak import Sweep, whole_nanoseconds
 from brrr.roofline.peaks import read_peaks
 from brrr.roofline.sweeps import swept_operators, swept_products
@@ -208,3 +211,33 @@ def test_times_between_two_nanoseconds_are_kept_as_a_file_holds_them(tmp_path: P
     peaks = replace(gpu_peaks(), sweeps={"products": sweep})
     write_peaks(tmp_path, peaks)
     assert read_peaks(tmp_path).sweeps["products"] == sweep
+
+
+def in_turn(calls: Sequence[Callable[[], Any]], wait: object, seconds: float) -> list[Estimate]:
+    """The first call takes 10 µs, the second 20, and so on."""
+    return [Estimate.of([1e-5 * (1 + place)]) for place, _ in enumerate(call() for call in calls)]
+
+
+def test_the_hosts_costs_are_kept_by_operator(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = "convolution 1x1", "average pooling", "softmax, gradient", "layer norm, gradients of weights"
+    every = gpu_layers.layers()
+    monkeypatch.setattr(gpu_calls, "layers", lambda: {name: every[name] for name in chosen})
+    monkeypatch.setattr(host_cost, "issue_estimates", in_turn)
+    found = Findings(until_s=1e18)
+    host_cost.measure_host("cpu", found)
+    gpu_calls.measure_calls(found)
+    model = DeviceModel("", "cuda", "", found.measured)
+    for run, own in (
+        (lambda x: functional.avg_pool2d(x, 2), "aten.avg_pool2d"),
+        (lambda x: functional.conv2d(x, x[:, :, :1, :1]), "aten.convolution, single"),
+        (lambda x: functional.max_pool2d(x, 2), "pooling"),
+    ):
+        only = [each for each in cost(run, array((4, 4, 6, 6))).operators if each.kind != "view"]
+        assert [host_class(each, model) for each in only] == [own]
+    relu_s, gradient_s = found.measured["host.relu"].value, found.measured["host.backward-gradient"].value
+    one_more_s = relu_s / 3 / (gpu_calls.SEVERAL - 1)  # the second of two calls and a relu beside them takes 10 µs more
+    softmax, norm = (found.measured[f"host.aten.{name}"].value for name in BACKWARD)
+    assert (softmax, norm) == pytest.approx((one_more_s - gradient_s, one_more_s - 3 * gradient_s))
+
+
+BACKWARD = "_softmax_backward_data", "native_layer_norm_backward"

@@ -38,7 +38,7 @@ class Layer:
     most: float = 4e7
     places: int | None = None
     gradient: int = 0
-    times: int = 1
+    times: float = 1
     last: bool = False
 
 
@@ -47,7 +47,7 @@ class Layer:
 
 
 def _matrix(draw: random.Random, elements: float) -> Shape:
-    columns = draw.choice((log_uniform(draw, 16, 8192), 2 ** draw.randint(5, 13), 64 * draw.randint(1, 32)))
+    columns = draw.choice((log_uniform(draw, 2, 8192), 2 ** draw.randint(3, 13), 64 * draw.randint(1, 32)))
     columns = max(2, min(columns, int(elements / 2)))
     return max(2, int(elements / columns)), columns
 
@@ -71,17 +71,37 @@ def _normed(draw: random.Random, elements: float) -> Sequence[Shape]:
     return (rows, columns), (columns,), (columns,)
 
 
-def _filtered(size: int, groups: str = "") -> Shapes:
-    """An image, and a convolution's weight of that size for it."""
+def _filtered(size: int, first: float = 0.0) -> Shapes:
+    """An image, and a convolution's weight of that size for it; that share of them are a network's first ones."""
 
     def shapes(draw: random.Random, elements: float) -> Sequence[Shape]:
-        n, c, h, w = _image(draw, elements)
-        c = 4 * math.ceil(c / 4) if groups else c
-        out = c if groups else draw.choice((c, 64, 128, 256, 2 * c, log_uniform(draw, 16, 512)))
-        inner = 1 if groups == "depthwise" else c // 4 if groups else c
-        return (n, c, h, w), (out, inner, size, size)
+        n, c, h, w = _pixels(draw, elements) if draw.random() < first else _image(draw, elements)
+        out = draw.choice((max(c, 16), 64, 128, 256, 2 * max(c, 8), log_uniform(draw, 16, 512)))
+        return (n, c, h, w), (out, c, size, size)
 
     return shapes
+
+
+def _pixels(draw: random.Random, elements: float) -> Shape:
+    """Images as they come: of few colours, and large."""
+    side = min(draw.choice((64, 128, 224, 256, log_uniform(draw, 32, 320))), max(3, int((elements / 3) ** 0.5)))
+    colours = draw.choice((1, 3, 3, 4))
+    return max(1, round(elements / colours / side**2)), colours, side, side
+
+
+def _grouped(draw: random.Random, elements: float) -> Sequence[Shape]:
+    """An image, and a 3 x 3 weight for groups of its channels: as many results as channels, or another number."""
+    n, c, h, w = _image(draw, elements)
+    groups = min(draw.choice((2, 4, 8, 16, 32, log_uniform(draw, 2, 64))), max(2, c // 2))
+    inner = max(2, round(c / groups))
+    outer = draw.choice((inner, inner, log_uniform(draw, 2, 64)))
+    return (n, groups * inner, h, w), (groups * outer, inner, 3, 3)
+
+
+def _depthwise(draw: random.Random, elements: float) -> Sequence[Shape]:
+    image = _image(draw, elements)
+    size = draw.choice((3, 3, 5, 7))
+    return image, (image[1], 1, size, size)
 
 
 def _heads(draw: random.Random, elements: float) -> Sequence[Shape]:
@@ -93,9 +113,9 @@ def _heads(draw: random.Random, elements: float) -> Sequence[Shape]:
 
 
 def _table(draw: random.Random, elements: float) -> Sequence[Shape]:
-    """A table, and places in its rows."""
+    """A table, and places in its rows: far fewer than these, or several times as many."""
     rows, columns = _matrix(draw, elements)
-    return (rows, columns), (max(2, int(rows * draw.choice((0.25, 1.0, 3.0)))),)
+    return (rows, columns), (max(2, round(rows * math.exp(draw.uniform(math.log(0.02), math.log(8))))),)
 
 
 def _table_and_source(draw: random.Random, elements: float) -> Sequence[Shape]:
@@ -149,10 +169,12 @@ def _forward() -> Mapping[str, Layer]:
     attend = f.scaled_dot_product_attention
     return {
         "convolution 1x1": Layer(_convolve, _filtered(1), 2e7, times=CHOSEN),
-        "convolution 3x3": Layer(_convolve, _filtered(3), 1e7, times=CHOSEN),
-        "convolution 7x7": Layer(partial(_convolve, stride=2), _filtered(7), 3e6, times=CHOSEN),
-        "convolution, depthwise": Layer(_convolve, _filtered(3, "depthwise"), 2e7),
-        "convolution, grouped": Layer(_convolve, _filtered(3, "grouped"), 1e7, times=CHOSEN),
+        "convolution 3x3": Layer(_convolve, _filtered(3, 0.1), 1e7, times=CHOSEN),
+        "convolution 3x3, stride 2": Layer(partial(_convolve, stride=2), _filtered(3, 0.1), 1e7, times=0.5),
+        "convolution 5x5": Layer(_convolve, _filtered(5, 0.1), 5e6, times=0.5),
+        "convolution 7x7": Layer(partial(_convolve, stride=2), _filtered(7, 0.5), 3e6),
+        "convolution, depthwise": Layer(_convolve, _depthwise, 2e7),
+        "convolution, grouped": Layer(_convolve, _grouped, 1e7, times=CHOSEN),
         "attention": Layer(attend, _heads, 1e7, times=CHOSEN),
         "causal attention": Layer(partial(attend, is_causal=True), _heads, 1e7, times=CHOSEN),
         "max pooling": Layer(lambda x: f.max_pool2d(x, 3, 2, 1), _one(_image)),
@@ -206,7 +228,7 @@ def layers() -> Mapping[str, Layer]:
 
 SIZES = 48
 """Calls of each operator and data type, one from each of so many equal parts of the range of sizes."""
-LEAST = 1e4
+LEAST = 5e3
 LIMITS = {"float32": 5e-4, "bfloat16": 5e-2}
 """Relative errors (Frobenius) that a right result stays below; a gradient in bfloat16 sums rounded numbers."""
 
@@ -215,7 +237,7 @@ def calls(pools: Mapping[str, Tensor], share: float = 1.0) -> Iterator[Prepare]:
     """Every layer at its sizes, as far as they fit into the pools; `share` of the largest for a quick calibration."""
     for name, layer in layers().items():
         for dtype, values in pools.items():
-            draw, count = random.Random(f"{name} {dtype}"), SIZES * layer.times
+            draw, count = random.Random(f"{name} {dtype}"), math.ceil(SIZES * layer.times)
             decades = math.log(max(2.0, layer.most * share / LEAST))
             for place in range(count):
                 elements = LEAST * math.exp(decades * (place + draw.random()) / count)
@@ -226,19 +248,19 @@ def calls(pools: Mapping[str, Tensor], share: float = 1.0) -> Iterator[Prepare]:
 
 def made(name: str, layer: Layer, values: Tensor, shapes: Sequence[Shape]) -> tuple[Row, Callable[[], Any]] | None:
     """One call, checked against float64, with its row; None for one of several operators, which no row can tell of."""
-    operands = _operands(layer, values, shapes)
-    call, counted, found = _ready(layer, operands)
+    operands = operands_of(layer, values, shapes)
+    call, counted, found = ready(layer, operands)
     each = only(counted)
     if each is None:
         return None
-    expected = _ready(layer, [x.double() if x.is_floating_point() else x for x in operands])[2]
+    expected = ready(layer, [x.double() if x.is_floating_point() else x for x in operands])[2]
     dtype = str(values.dtype).removeprefix("torch.")
     limit, what = LIMITS[dtype], f"{name} of {' and '.join(map(str, shapes))} {dtype}"
     part.require(all(map(partial(near, limit=limit), found, expected)), what)
     return row_of(each), call
 
 
-def _operands(layer: Layer, values: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
+def operands_of(layer: Layer, values: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
     count = len(shapes) - (layer.places is not None)
     operands = [_lying(values, shape, bool(place % 2), layer.last) for place, shape in enumerate(shapes[:count])]
     if layer.places is not None:
@@ -253,7 +275,7 @@ def _lying(values: Tensor, shape: Shape, end: bool, last: bool) -> Tensor:
     return taken(values, (n, h, w, c), end=end).permute(0, 3, 1, 2)
 
 
-def _ready(layer: Layer, operands: Sequence[Tensor]) -> tuple[Callable[[], Any], list[OperatorCost], Sequence[Tensor]]:
+def ready(layer: Layer, operands: Sequence[Tensor]) -> tuple[Callable[[], Any], list[OperatorCost], Sequence[Tensor]]:
     """What is timed, what it counts, and what it gives."""
     if not layer.gradient:
         with CostMode() as counting:

@@ -31,7 +31,7 @@ def matrices(count: int, most_bytes: float, itemsize: int, seed: str) -> list[tu
     decades = math.log(most_bytes / 1e3)
     for place in range(count):
         elements = 1e3 * math.exp(decades * (place + draw.random()) / count) / itemsize
-        columns = draw.choice((log_uniform(draw, 8, 16384), 2 ** draw.randint(4, 13), 64 * draw.randint(1, 64)))
+        columns = draw.choice((log_uniform(draw, 2, 16384), 2 ** draw.randint(2, 13), 64 * draw.randint(1, 64)))
         columns = max(2, min(columns, int(elements / 2)))
         found.append((max(2, int(elements / columns)), columns))
     return found

@@ -27,7 +27,7 @@ COUNTS = {"bfloat16": 760, "float32": 560, "tf32": 420, "float64": 160, "float16
 """Products by data type; float16 runs on the kernels of bfloat16 but where rows are no multiple of 16 bytes."""
 ADDED_EVERY = 4
 """Of so many products one comes with a row added, too."""
-LAYERS = {"bfloat16": 240, "float32": 320, "tf32": 120}
+LAYERS = {"bfloat16": 320, "float32": 640, "tf32": 160}
 """Layers of networks beside them, by data type: products of few rows, with a bias."""
 MOST_FLOP = {"bfloat16": 2e12, "float16": 2e12, "tf32": 1e12, "float32": 2e11, "float64": 2e11}
 MOST_BYTES = 1e9
@@ -79,10 +79,9 @@ def products(share: float = 1.0) -> list[SweptProduct]:
 
 
 def _layer(draw: random.Random, dtype: str) -> SweptProduct:
-    """A linear layer's product: few rows, and widths as networks have them, every third time an odd one."""
-    widths = (
-        draw.choice((log_uniform(draw, 16, 4096), 2 ** draw.randint(4, 12), 64 * draw.randint(1, 64))) for _ in "nk"
-    )
+    """A linear layer's product: few rows, and widths as networks have them, half of the time odd ones."""
+    odd = log_uniform(draw, 16, 4096), log_uniform(draw, 16, 4096)
+    widths = (draw.choice((*odd, 2 ** draw.randint(4, 12), 64 * draw.randint(1, 64))) for _ in "nk")
     n, k = widths
     return SweptProduct(dtype, log_uniform(draw, 1, 1024), n, k, 1, "nt", added=True)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -17,7 +18,7 @@ from brrr.gpu import is_gpu, waiting
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.part import Findings, issue_estimates
 from brrr.roofline.device_model import DeviceModel
-from brrr.roofline.figures import REFERENCE, host_class
+from brrr.roofline.figures import REFERENCE, host_class, own_name
 from brrr.roofline.peak import Peak
 
 SIDE = 8
@@ -154,7 +155,7 @@ def measure_python(device: str, found: Findings) -> None:
     part.close(before - kept[0], torch.full_like(before, rate), LIMIT, "the first step of Adam")
     with CostMode() as counting, counting.lines:
         call()
-    (whole,) = _at_usual_speed([call], device, found)
+    (whole,) = at_usual_speed([call], device, found)
     python = whole - operators_s(counting.operators, found)
     if python.median > 0 and counting.lines.count:
         each_s = python * (1 / counting.lines.count)
@@ -167,20 +168,30 @@ def operators_s(operators: Sequence[OperatorCost], found: Findings) -> float:
     return sum(model.value(f"host.{host_class(each, model)}") for each in operators if each.name != "aten.detach")
 
 
-def _at_usual_speed(calls: Sequence[Callable[[], Any]], device: str, found: Findings) -> list[Estimate]:
+def at_usual_speed(
+    calls: Sequence[Callable[[], Any]], device: str, found: Findings, each_s: float = 0.25
+) -> list[Estimate]:
     """Seconds that the host takes for each call, at its usual speed: all by turns with a relu."""
-    seconds = min(0.25 * len(calls), found.left_s / 3)
+    seconds = min(each_s * len(calls), found.left_s / 3)
     *costs, beside = issue_estimates([*calls, reference_call(device)], waiting(device), seconds)
     return [cost * (found.measured[REFERENCE].value / beside.median) for cost in costs]
 
 
-def measure_backward(device: str, found: Findings) -> None:
+class Backward(NamedTuple):
+    """What the host takes for one more backward of an operator, in a graph of several; and of how many gradients."""
+
+    cost: Estimate
+    gradients: int
+
+
+def measure_backward(device: str, found: Findings, known: Mapping[str, Backward] = MappingProxyType({})) -> None:
     """What autograd costs the host, at its usual speed as in `measure_host`.
 
     `host.backward` at once, and `host.backward-gradient` for each tensor that a gradient is asked for: by a relu, and a
     sum of many whose first or all are asked for. `host.backward-operator`, in relus, for each operator that costs as
-    much: by a network's backward, its graph kept. `host.forward-again`, in relus, for each relu of the forward: what
-    forward and backward of the network take together and not alone, for the graph is freed, and a second thread woken.
+    much: by a network's backward, its graph kept, less what is known of its operators. `known`, by operator, is kept
+    as `host.<operator>`. `host.forward-again`, in relus, for each relu of the forward: what forward and backward of the
+    network take together and not alone, for the graph is freed, and a second thread woken.
     """
     xs = [torch.rand(SIDE, SIDE, device=device, requires_grad=True) for _ in range(MANY)]
     model, image = network(device)
@@ -197,13 +208,20 @@ def measure_backward(device: str, found: Findings) -> None:
             _kept(relu, xs[:1]), _kept(added, xs[:1]), _kept(added, xs), _kept(y, weights), partial(model, image),
             lambda: torch.autograd.grad(model(image), weights, above),
         )  # fmt: skip
-        one, first, every, back, forward, both = _at_usual_speed(calls, device, found)
-    relu_s, issued_s = found.measured[REFERENCE].value, operators_s(counting.operators, found)
-    gradient = (every - first) * (1 / (MANY - 1))
-    operator = (back - one - gradient * (len(weights) - 1)) * (relu_s / (issued_s - relu_s))
-    costs = {"": one - operator - gradient, "-gradient": gradient, "-operator": operator}
+        one, first, every, back, forward, both = at_usual_speed(calls, device, found)
+    relu_s, gradient = found.measured[REFERENCE].value, (every - first) * (1 / (MANY - 1))
+    own = {name: cost - gradient * count for name, (cost, count) in known.items()}
+    those = [own[name].median for name in map(own_name, counting.operators) if name in own]
+    issued_s = operators_s([each for each in counting.operators if own_name(each) not in own], found)
+    beyond, alone = back - one - gradient * (len(weights) - 1), own.get("aten.threshold_backward")
+    if alone is None:  # the relu of `one` is an operator like the others
+        operator = beyond.shifted(-sum(those)) * (relu_s / (issued_s - relu_s))
+    else:
+        operator = beyond.shifted(alone.median - sum(those)) * (relu_s / issued_s)
+    costs = {"": one - (alone or operator) - gradient, "-gradient": gradient, "-operator": operator}
     again = (both - back - forward) * (relu_s / forward.median)
-    for name, cost in {**{f"backward{end}": cost for end, cost in costs.items()}, "forward-again": again}.items():
+    costs = {**{f"backward{end}": cost for end, cost in costs.items()}, "forward-again": again}
+    for name, cost in {**costs, **own}.items():
         if cost.median > 0:
             found.measured[f"host.{name}"] = Peak.time(cost, operator="torch.autograd.grad: a relu, a sum, a network")
 

@@ -1,0 +1,92 @@
+"""What issuing each operator of the sweep of layers costs the host, by its own name, forward and in autograd."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from brrr.core.measurement import Estimate
+from brrr.counting.mode import CostMode
+from brrr.gpu import GPU
+from brrr.roofline.calibrate.gpu_layers import Layer, Shape, layers, only, operands_of, ready
+from brrr.roofline.calibrate.gpu_times import pool
+from brrr.roofline.calibrate.host_cost import Backward, at_usual_speed, measure_backward
+from brrr.roofline.calibrate.part import Findings
+from brrr.roofline.figures import own_name
+from brrr.roofline.peak import Peak
+
+ELEMENTS = 1e5
+"""Of the first operand: the library takes its usual way, and the device is done before the next call comes."""
+POOL_BYTES = int(64 * ELEMENTS)
+DTYPES = torch.float32, torch.bfloat16
+SEVERAL = 5
+"""Backwards of one operator in a graph: what one more costs does not tell of what autograd costs at once."""
+CALL_S = 0.1
+
+
+def measure_calls(found: Findings) -> None:
+    """`host.<operator>` for each operator of the sweep of layers, at the host's usual speed, less Python's lines.
+
+    Of several sizes and data types the median counts. Ends with `measure_backward`, which takes what is known here.
+    Results are checked where the same calls are swept.
+    """
+    forward: dict[str, list[Estimate]] = defaultdict(list)
+    backward: dict[str, list[Backward]] = defaultdict(list)
+    line = found.measured["host.line"].value if "host.line" in found.measured else 0.0
+    for layer, operands in _calls():
+        with torch.no_grad():
+            call, counted, _ = ready(layer, operands)
+            each = only(counted)
+            if each is None:
+                continue
+            if layer.gradient:
+                cost, gradients = _one_more(layer, operands, found)
+                backward[own_name(each)].append(Backward(cost, gradients))
+            else:
+                with CostMode() as counting, counting.lines:
+                    call()
+                (cost,) = at_usual_speed([call], GPU, found, CALL_S)
+                forward[own_name(each)].append(cost.shifted(-line * max(0, counting.lines.count - 1)))
+    for name, costs in forward.items():
+        cost = sorted(costs, key=lambda cost: cost.median)[len(costs) // 2]
+        if cost.median > 0:
+            found.measured[f"host.{name}"] = Peak.time(cost, operator=name)
+    middle = {name: sorted(all, key=lambda one: one.cost.median)[len(all) // 2] for name, all in backward.items()}
+    measure_backward(GPU, found, middle)
+
+
+def _calls() -> Iterator[tuple[Layer, Sequence[torch.Tensor]]]:
+    """Each layer in two data types, but for lists of tensors and for what lies channels last."""
+    pools = [pool(POOL_BYTES, dtype) for dtype in DTYPES]
+    for name, layer in layers().items():
+        for values in () if layer.last or name.startswith("list") else pools:
+            draw = random.Random(f"host {name} {values.dtype}")
+            yield layer, operands_of(layer, values, _drawn(layer, draw, len(values)))
+
+
+def _drawn(layer: Layer, draw: random.Random, most: int) -> Sequence[Shape]:
+    """Shapes of which none is larger than the pool, as a weight of many channels may be."""
+    while max(map(math.prod, shapes := layer.shapes(draw, ELEMENTS))) > most:
+        pass
+    return shapes
+
+
+def _one_more(layer: Layer, operands: Sequence[torch.Tensor], found: Findings) -> tuple[Estimate, int]:
+    """What one more backward costs in a graph of several, and for how many gradients."""
+    one, several = (_backwards(layer, operands, count) for count in (1, SEVERAL))
+    few, many = at_usual_speed([one, several], GPU, found, CALL_S)
+    return (many - few) * (1 / (SEVERAL - 1)), len(operands[: layer.gradient])
+
+
+def _backwards(layer: Layer, operands: Sequence[torch.Tensor], count: int) -> Callable[[], Any]:
+    wanted = [[x.detach().requires_grad_() for x in operands[: layer.gradient]] for _ in range(count)]
+    with torch.enable_grad():
+        results: list[Any] = [layer.run(*those, *operands[layer.gradient :]) for those in wanted]
+    inputs = [x for those in wanted for x in those]
+    return partial(torch.autograd.grad, results, inputs, list(map(torch.ones_like, results)), retain_graph=True)
