@@ -60,9 +60,8 @@ def host_class(each: OperatorCost, model: DeviceModel) -> str:
 
 
 class Training(NamedTuple):
-    """What autograd costs the host: in usual costs, of Python, of the forward and the backward; and seconds at once."""
+    """What autograd costs the host: in usual costs, of the forward and the backward; and seconds at once."""
 
-    python: float = 1.0
     forward: float = 1.0
     backward: float = 1.0
     at_once_s: float = 0.0
@@ -72,14 +71,14 @@ def of_training(model: DeviceModel, gradients: int) -> Training:
     """The same, for so many gradients; as without gradients, where it was not measured."""
     if not all(map(model.has, ("host.backward", "host.backward-operator", "host.pointwise-grad", REFERENCE))):
         return Training()
-    each_s, again_s = (model.value(name) if model.has(name) else 0.0 for name in LOST)
-    relu_s, noting = model.value(REFERENCE), model.value("host.pointwise-grad") / model.value("host.pointwise")
-    backward, again = model.value("host.backward-operator") / relu_s, 1 + again_s / relu_s
-    return Training(again, noting * again, backward, model.value("host.backward") + each_s * gradients)
+    each_s = model.value(GRADIENT) if model.has(GRADIENT) else 0.0
+    noting = model.value("host.pointwise-grad") / model.value("host.pointwise")
+    backward = model.value("host.backward-operator") / model.value(REFERENCE)
+    return Training(noting, backward, model.value("host.backward") + each_s * gradients)
 
 
-LOST = ("host.backward-gradient", "host.forward-again")
-"""So small that a calibration may lose them in noise."""
+GRADIENT = "host.backward-gradient"
+"""So small that a calibration may lose it in noise."""
 
 
 def python_s(model: DeviceModel, lines: int, calls: int) -> float:

@@ -122,7 +122,7 @@ def _host_costs(
             yield own_s * (1.0 if "backward" in name else trained.backward) + at_once_s
             at_once_s = 0.0  # with the first
         elif trained:
-            yield own_s * trained.forward + beside_s * trained.python
+            yield own_s * trained.forward + beside_s
         elif how == "eager":
             yield own_s + beside_s
         elif how == "graph":

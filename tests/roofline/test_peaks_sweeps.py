@@ -214,8 +214,8 @@ def test_times_between_two_nanoseconds_are_kept_as_a_file_holds_them(tmp_path: P
 
 
 def in_turn(calls: Sequence[Callable[[], Any]], wait: object, seconds: float) -> list[Estimate]:
-    """The first call takes 10 µs, the second 20, and so on."""
-    return [Estimate.of([1e-5 * (1 + place)]) for place, _ in enumerate(call() for call in calls)]
+    """The first call takes 10 µs, the second 40, the third 90, and so on."""
+    return [Estimate.of([1e-5 * (1 + place) ** 2]) for place, _ in enumerate(call() for call in calls)]
 
 
 def test_the_hosts_costs_are_kept_by_operator(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +235,7 @@ def test_the_hosts_costs_are_kept_by_operator(emulated: None, monkeypatch: pytes
         only = [each for each in cost(run, array((4, 4, 6, 6))).operators if each.kind != "view"]
         assert [host_class(each, model) for each in only] == [own]
     relu_s, gradient_s = found.measured["host.relu"].value, found.measured["host.backward-gradient"].value
-    one_more_s = relu_s / 3 / (gpu_calls.SEVERAL - 1)  # the second of two calls and a relu beside them takes 10 µs more
+    one_more_s = relu_s * (16 - 9 - 4 + 1) / 25 / (gpu_calls.SEVERAL - 1)  # of four calls, and a relu beside them
     softmax, norm = (found.measured[f"host.aten.{name}"].value for name in BACKWARD)
     assert (softmax, norm) == pytest.approx((one_more_s - gradient_s, one_more_s - 3 * gradient_s))
 

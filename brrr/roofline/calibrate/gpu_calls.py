@@ -6,7 +6,6 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -26,8 +25,10 @@ ELEMENTS = 1e5
 POOL_BYTES = int(64 * ELEMENTS)
 DTYPES = torch.float32, torch.bfloat16
 SEVERAL = 5
-"""Backwards of one operator in a graph: what one more costs does not tell of what autograd costs at once."""
+"""Calls of one operator in a graph: what one more backward costs does not tell of what autograd costs at once."""
 CALL_S = 0.1
+MEASURED = ("pointwise", "copy")
+"""Classes whose costs `measure_host` tells, by what their operands are."""
 
 
 def measure_calls(found: Findings) -> None:
@@ -48,7 +49,7 @@ def measure_calls(found: Findings) -> None:
             if layer.gradient:
                 cost, gradients = _one_more(layer, operands, found)
                 backward[own_name(each)].append(Backward(cost, gradients))
-            else:
+            elif each.kind not in MEASURED:
                 with CostMode() as counting, counting.lines:
                     call()
                 (cost,) = at_usual_speed([call], GPU, found, CALL_S)
@@ -79,14 +80,19 @@ def _drawn(layer: Layer, draw: random.Random, most: int) -> Sequence[Shape]:
 
 def _one_more(layer: Layer, operands: Sequence[torch.Tensor], found: Findings) -> tuple[Estimate, int]:
     """What one more backward costs in a graph of several, and for how many gradients."""
-    one, several = (_backwards(layer, operands, count) for count in (1, SEVERAL))
-    few, many = at_usual_speed([one, several], GPU, found, CALL_S)
-    return (many - few) * (1 / (SEVERAL - 1)), len(operands[: layer.gradient])
-
-
-def _backwards(layer: Layer, operands: Sequence[torch.Tensor], count: int) -> Callable[[], Any]:
-    wanted = [[x.detach().requires_grad_() for x in operands[: layer.gradient]] for _ in range(count)]
     with torch.enable_grad():
-        results: list[Any] = [layer.run(*those, *operands[layer.gradient :]) for those in wanted]
+        calls = [each for count in (1, SEVERAL) for each in _training(layer, operands, count)]
+        one_forward, one, forward, several = at_usual_speed(calls, GPU, found, CALL_S)
+    return (several - forward - (one - one_forward)) * (1 / (SEVERAL - 1)), len(operands[: layer.gradient])
+
+
+def _training(layer: Layer, operands: Sequence[torch.Tensor], count: int) -> tuple[Callable[[], Any], ...]:
+    """The forward of so many calls, and the same with their backward in one graph."""
+    wanted = [[x.detach().requires_grad_() for x in operands[: layer.gradient]] for _ in range(count)]
     inputs = [x for those in wanted for x in those]
-    return partial(torch.autograd.grad, results, inputs, list(map(torch.ones_like, results)), retain_graph=True)
+
+    def forward() -> list[Any]:
+        return [layer.run(*those, *operands[layer.gradient :]) for those in wanted]
+
+    above = list(map(torch.ones_like, forward()))
+    return forward, lambda: torch.autograd.grad(forward(), inputs, above)

@@ -178,57 +178,58 @@ def at_usual_speed(
 
 
 class Backward(NamedTuple):
-    """What the host takes for one more backward of an operator, in a graph of several; and of how many gradients."""
+    """What the host takes for one more backward of an operator, behind its forward; and of how many gradients."""
 
     cost: Estimate
     gradients: int
 
 
 def measure_backward(device: str, found: Findings, known: Mapping[str, Backward] = MappingProxyType({})) -> None:
-    """What autograd costs the host, at its usual speed as in `measure_host`.
+    """What autograd costs the host, at its usual speed as in `measure_host`: forward and backward, less the forward.
 
-    `host.backward` at once, and `host.backward-gradient` for each tensor that a gradient is asked for: by a relu, and a
-    sum of many whose first or all are asked for. `host.backward-operator`, in relus, for each operator that costs as
-    much: by a network's backward, its graph kept, less what is known of its operators. `known`, by operator, is kept
-    as `host.<operator>`. `host.forward-again`, in relus, for each relu of the forward: what forward and backward of the
-    network take together and not alone, for the graph is freed, and a second thread woken.
+    A graph that is kept would not do: it is not freed, and the thread of the backward has no time to go to sleep.
+
+    `host.backward` at once, by a relu; `host.backward-gradient` for each tensor that a gradient is asked for, by a sum
+    of many whose first or all are asked for. `host.backward-operator`, in relus, for each operator that costs as much:
+    by a network, less what is known of its operators. `known`, by operator, is kept as `host.<operator>`.
     """
     xs = [torch.rand(SIDE, SIDE, device=device, requires_grad=True) for _ in range(MANY)]
     model, image = network(device)
     weights = list(model.parameters())
     with torch.enable_grad():
-        relu, added, y = torch.relu(xs[0]), reduce(torch.add, xs), model(image)
-        above = torch.ones_like(y)
-        for each, wanted in ((relu, xs[:1]), (added, xs)):
-            gradient = _kept(each, wanted)()[-1]
-            part.close(gradient, torch.ones_like(gradient).double(), LIMIT, "the gradient of relus or sums")
+        forward = partial(torch.relu, xs[0]), partial(reduce, torch.add, xs), partial(model, image)
+        wanted = (0, xs[:1]), (1, xs[:1]), (1, xs), (2, weights)
+        calls = [_both(forward[place], those) for place, those in wanted]
+        for call in calls[:3]:
+            part.close(call()[-1], torch.ones_like(xs[0]).double(), LIMIT, "the gradient of relus or sums")
         with CostMode() as counting:
-            _kept(y, weights)()
-        calls = (
-            _kept(relu, xs[:1]), _kept(added, xs[:1]), _kept(added, xs), _kept(y, weights), partial(model, image),
-            lambda: torch.autograd.grad(model(image), weights, above),
-        )  # fmt: skip
-        one, first, every, back, forward, both = at_usual_speed(calls, device, found)
-    relu_s, gradient = found.measured[REFERENCE].value, (every - first) * (1 / (MANY - 1))
+            calls[3]()
+        one, first, every, network_s, relu, ahead = at_usual_speed([*calls, forward[0], forward[2]], device, found)
+    gradient, relu_s = (every - first) * (1 / (MANY - 1)), found.measured[REFERENCE].value
     own = {name: cost - gradient * count for name, (cost, count) in known.items()}
-    those = [own[name].median for name in map(own_name, counting.operators) if name in own]
-    issued_s = operators_s([each for each in counting.operators if own_name(each) not in own], found)
-    beyond, alone = back - one - gradient * (len(weights) - 1), own.get("aten.threshold_backward")
+    backward = [each for each in counting.operators if each.backward]
+    those = [own[name].median for name in map(own_name, backward) if name in own]
+    issued_s = operators_s([each for each in backward if own_name(each) not in own], found)
+    beyond = network_s - ahead - (one - relu) - gradient * (len(weights) - 1)
+    alone = own.get("aten.threshold_backward")
     if alone is None:  # the relu of `one` is an operator like the others
         operator = beyond.shifted(-sum(those)) * (relu_s / (issued_s - relu_s))
     else:
         operator = beyond.shifted(alone.median - sum(those)) * (relu_s / issued_s)
-    costs = {"": one - (alone or operator) - gradient, "-gradient": gradient, "-operator": operator}
-    again = (both - back - forward) * (relu_s / forward.median)
-    costs = {**{f"backward{end}": cost for end, cost in costs.items()}, "forward-again": again}
-    for name, cost in {**costs, **own}.items():
+    costs = {"": one - relu - (alone or operator) - gradient, "-gradient": gradient, "-operator": operator}
+    for name, cost in {**{f"backward{end}": cost for end, cost in costs.items()}, **own}.items():
         if cost.median > 0:
             found.measured[f"host.{name}"] = Peak.time(cost, operator="torch.autograd.grad: a relu, a sum, a network")
 
 
-def _kept(y: torch.Tensor, wanted: Sequence[torch.Tensor]) -> Callable[[], Any]:
-    """The backward of a graph that is kept."""
-    return partial(torch.autograd.grad, y, wanted, torch.ones_like(y), retain_graph=True)
+def _both(forward: Callable[[], torch.Tensor], wanted: Sequence[torch.Tensor]) -> Callable[[], Any]:
+    """Forward and backward."""
+
+    def call() -> Any:
+        y = forward()
+        return torch.autograd.grad(y, wanted, torch.ones_like(y))
+
+    return call
 
 
 def reference_call(device: str) -> Callable[[], Any]:
