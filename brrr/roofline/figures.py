@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from brrr.core.errors import ArgumentError
-from brrr.counting.cost import OperatorCost
+from brrr.counting.cost import ITEMSIZE, OperatorCost
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.lowering import name_on_gpu
 from brrr.roofline.peak import Curve, Peak
@@ -39,13 +39,17 @@ OWN: Mapping[str, str] = {
 
 
 def own_name(each: OperatorCost) -> str:
-    """The name, behind `host.`, of an operator's own figure; a convolution has one for each kind of kernel.
+    """The name, behind `host.`, of an operator's own figure: forward one for short types, for which libraries do more.
 
-    >>> own_name(OperatorCost("aten.index_add_", 0, 0, 0, "float32", (), "index"))
-    'aten.index_add'
+    A convolution has one for each kind of kernel.
+
+    >>> own_name(OperatorCost("aten.index_add_", 0, 0, 0, "bfloat16", (), "index"))
+    'aten.index_add, short'
     """
     name = name_on_gpu(each)
-    return f"{name}, {each.form.name.split(',')[0]}" if each.kind == "convolution" else name
+    form = f", {each.form.name.split(',')[0]}" if each.kind == "convolution" else ""
+    short = ITEMSIZE.get(each.dtype, 4) == 2 and "backward" not in name
+    return f"{name}{form}{', short' if short else ''}"
 
 
 def host_class(each: OperatorCost, model: DeviceModel) -> str:

@@ -518,7 +518,7 @@ def test_a_recurrent_layer_on_a_cpu_is_seen_step_by_step(backward: bool) -> None
 BOTH = {
     "single": (F.conv2d, (g(2, 6, 8, 8), g(4, 6, 1, 1)), Form("single", 128, 6, 2)),
     "window": (F.conv2d, (g(2, 6, 8, 8), g(4, 6, 3, 3)), Form("window", 72, 54, 2, 9)),
-    "grouped": (partial(F.conv2d, groups=2), (g(2, 6, 8, 8), g(4, 3, 3, 3)), Form("grouped", 72, 27, 2, 9)),
+    "grouped": (partial(F.conv2d, groups=2), (g(2, 6, 8, 8), g(4, 3, 3, 3)), Form("grouped", 72, 27, 2, 2)),
     "depthwise": (partial(F.conv2d, groups=6), (g(2, 6, 8, 8), g(6, 1, 3, 3)), Form("depthwise", 72, 9, 2, 9)),
     "all": (ATTENTION["flash"], (Q, Q, Q), Form("all", 128, 8)),
     "causal": (lambda q, k, v: ATEN._scaled_dot_product_flash_attention(q, k, v, 0.0, True)[0], (Q, Q, Q),

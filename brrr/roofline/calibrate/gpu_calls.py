@@ -34,8 +34,8 @@ MEASURED = ("pointwise", "copy")
 def measure_calls(found: Findings) -> None:
     """`host.<operator>` for each operator of the sweep of layers, at the host's usual speed, less Python's lines.
 
-    Of several sizes and data types the median counts. Ends with `measure_backward`, which takes what is known here.
-    Results are checked where the same calls are swept.
+    Forward the least of several sizes counts, since a library's longer ways are several kernels; backward the median.
+    Ends with `measure_backward`, which takes what is known here. Results are checked where the same calls are swept.
     """
     forward: dict[str, list[Estimate]] = defaultdict(list)
     backward: dict[str, list[Backward]] = defaultdict(list)
@@ -55,7 +55,7 @@ def measure_calls(found: Findings) -> None:
                 (cost,) = at_usual_speed([call], GPU, found, CALL_S)
                 forward[own_name(each)].append(cost.shifted(-line * max(0, counting.lines.count - 1)))
     for name, costs in forward.items():
-        cost = sorted(costs, key=lambda cost: cost.median)[len(costs) // 2]
+        cost = min(costs, key=lambda cost: cost.median)
         if cost.median > 0:
             found.measured[f"host.{name}"] = Peak.time(cost, operator=name)
     middle = {name: sorted(all, key=lambda one: one.cost.median)[len(all) // 2] for name, all in backward.items()}
