@@ -221,11 +221,13 @@ def in_turn(calls: Sequence[Callable[[], Any]], wait: object, seconds: float) ->
 def test_the_hosts_costs_are_kept_by_operator(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = "convolution 1x1", "average pooling", "softmax, gradient", "layer norm, gradients of weights"
     every = gpu_layers.layers()
-    monkeypatch.setattr(gpu_calls, "layers", lambda: {name: every[name] for name in chosen})
+    lacking = replace(every["average pooling"], run=lambda x: [][0])
+    monkeypatch.setattr(gpu_calls, "layers", lambda: {"a": lacking} | {name: every[name] for name in chosen})
     monkeypatch.setattr(host_cost, "issue_estimates", in_turn)
     found = Findings(until_s=1e18)
     host_cost.measure_host("cpu", found)
     gpu_calls.measure_calls(found)
+    assert found.notes == ["the host's cost of a: not measured: IndexError: list index out of range"]
     model = DeviceModel("", "cuda", "", found.measured)
     for run, own in (
         (lambda x: functional.avg_pool2d(x, 2), "aten.avg_pool2d"),

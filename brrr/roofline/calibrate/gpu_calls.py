@@ -16,7 +16,7 @@ from brrr.gpu import GPU
 from brrr.roofline.calibrate.gpu_layers import Layer, Shape, layers, only, operands_of, ready
 from brrr.roofline.calibrate.gpu_times import pool
 from brrr.roofline.calibrate.host_cost import Backward, at_usual_speed, measure_backward
-from brrr.roofline.calibrate.part import Findings
+from brrr.roofline.calibrate.part import Findings, said
 from brrr.roofline.figures import own_name
 from brrr.roofline.peak import Peak
 
@@ -26,7 +26,7 @@ POOL_BYTES = int(64 * ELEMENTS)
 DTYPES = torch.float32, torch.bfloat16
 SEVERAL = 5
 """Calls of one operator in a graph: what one more backward costs does not tell of what autograd costs at once."""
-CALL_S = 0.1
+CALL_S = 0.05
 MEASURED = ("pointwise", "copy")
 """Classes whose costs `measure_host` tells, by what their operands are."""
 
@@ -35,25 +35,17 @@ def measure_calls(found: Findings) -> None:
     """`host.<operator>` for each operator of the sweep of layers, at the host's usual speed, less Python's lines.
 
     Forward the least of several sizes counts, since a library's longer ways are several kernels; backward the median.
-    Ends with `measure_backward`, which takes what is known here. Results are checked where the same calls are swept.
+    Ends with `measure_backward`, which takes what is known here; a quick calibration has that alone. Results are
+    checked where the same calls are swept.
     """
     forward: dict[str, list[Estimate]] = defaultdict(list)
     backward: dict[str, list[Backward]] = defaultdict(list)
-    line = found.measured["host.line"].value if "host.line" in found.measured else 0.0
-    for layer, operands in _calls():
-        with torch.no_grad():
-            call, counted, _ = ready(layer, operands)
-            each = only(counted)
-            if each is None:
-                continue
-            if layer.gradient:
-                cost, gradients = _one_more(layer, operands, found)
-                backward[own_name(each)].append(Backward(cost, gradients))
-            elif each.kind not in MEASURED:
-                with CostMode() as counting, counting.lines:
-                    call()
-                (cost,) = at_usual_speed([call], GPU, found, CALL_S)
-                forward[own_name(each)].append(cost.shifted(-line * max(0, counting.lines.count - 1)))
+    for name, layer, operands in () if found.quick else _calls():
+        try:
+            with torch.no_grad():
+                _measure(layer, operands, found, forward, backward)
+        except Exception as error:  # an operator that this torch, or this GPU, lacks
+            found.note(f"the host's cost of {name}: not measured: {said(error)}")
     for name, costs in forward.items():
         cost = min(costs, key=lambda cost: cost.median)
         if cost.median > 0:
@@ -62,13 +54,35 @@ def measure_calls(found: Findings) -> None:
     measure_backward(GPU, found, middle)
 
 
-def _calls() -> Iterator[tuple[Layer, Sequence[torch.Tensor]]]:
+def _measure(
+    layer: Layer,
+    operands: Sequence[torch.Tensor],
+    found: Findings,
+    forward: dict[str, list[Estimate]],
+    backward: dict[str, list[Backward]],
+) -> None:
+    """One call, under its operator's name; of several operators nothing is told."""
+    call, counted, _ = ready(layer, operands)
+    each = only(counted)
+    if each is None:
+        return
+    if layer.gradient:
+        backward[own_name(each)].append(_one_more(layer, operands, found))
+    elif each.kind not in MEASURED:
+        with CostMode() as counting, counting.lines:
+            call()
+        line = found.measured["host.line"].value if "host.line" in found.measured else 0.0
+        (cost,) = at_usual_speed([call], GPU, found, CALL_S)
+        forward[own_name(each)].append(cost.shifted(-line * max(0, counting.lines.count - 1)))
+
+
+def _calls() -> Iterator[tuple[str, Layer, Sequence[torch.Tensor]]]:
     """Each layer in two data types, but for lists of tensors and for what lies channels last."""
     pools = [pool(POOL_BYTES, dtype) for dtype in DTYPES]
     for name, layer in layers().items():
         for values in () if layer.last or name.startswith("list") else pools:
             draw = random.Random(f"host {name} {values.dtype}")
-            yield layer, operands_of(layer, values, _drawn(layer, draw, len(values)))
+            yield name, layer, operands_of(layer, values, _drawn(layer, draw, len(values)))
 
 
 def _drawn(layer: Layer, draw: random.Random, most: int) -> Sequence[Shape]:
@@ -78,12 +92,13 @@ def _drawn(layer: Layer, draw: random.Random, most: int) -> Sequence[Shape]:
     return shapes
 
 
-def _one_more(layer: Layer, operands: Sequence[torch.Tensor], found: Findings) -> tuple[Estimate, int]:
+def _one_more(layer: Layer, operands: Sequence[torch.Tensor], found: Findings) -> Backward:
     """What one more backward costs in a graph of several, and for how many gradients."""
     with torch.enable_grad():
         calls = [each for count in (1, SEVERAL) for each in _training(layer, operands, count)]
         one_forward, one, forward, several = at_usual_speed(calls, GPU, found, CALL_S)
-    return (several - forward - (one - one_forward)) * (1 / (SEVERAL - 1)), len(operands[: layer.gradient])
+    each = (several - forward - (one - one_forward)) * (1 / (SEVERAL - 1))
+    return Backward(each, len(operands[: layer.gradient]))
 
 
 def _training(layer: Layer, operands: Sequence[torch.Tensor], count: int) -> tuple[Callable[[], Any], ...]:
