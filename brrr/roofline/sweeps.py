@@ -18,7 +18,7 @@ from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
 from brrr.roofline.lowering import name_on_gpu
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import Peaks
-from brrr.roofline.products import Speeds, best_tiling, family_name, misalignment
+from brrr.roofline.products import Speeds, TiledProduct, best_tiling, family_name, misalignment, tilings
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What a sweep says near a point: Gaussian process regression of log(measured / modelled).
@@ -98,10 +98,14 @@ FEW = 3
 """Fewer neighbours than this tell nothing."""
 _PRODUCTS = 2.0, 2.3, 1.2, 1.6, 1.6, 0.6, 0.14, 1.4, 0.8, 0.8
 PRODUCTS = (*_PRODUCTS, 0.3, 0.09, 0.2, *_PRODUCTS, 0.2, 0.0, 0.1)
-"""Of products: by rows, columns, k, batch, both misalignments, rounded waves, waves, transposition, the tile's area.
+"""Of bare products: by rows, columns, k, batch, both misalignments, rounded waves, waves, transposition, the tile's area.
 
 They are not fitted: the model of tiles is close, and scales that a sweep makes likely carry a few products too far.
 """
+ADDED = " and a row"
+"""Behind a family's name: its products to which a row is added. The library has other kernels for them."""
+FEW_ROWS, SMALL_VOLUME = 16, 2**21
+"""Up to so many rows, and below so many multiply-adds, the library adds a row to a product in other ways."""
 UNFITTED = 5.0, 0.6, 0.06, 3.0
 """Scales, size, noise and mean of what a sweep's groups share, where they were not fitted to it."""
 UNFITTED_OWN = 5.0, 0.4, 0.0, 0.7
@@ -181,11 +185,11 @@ class Corrections:
     _groups: dict[str, Group] = field(default_factory=dict)
 
     @cached_property
-    def products(self) -> Mapping[str, list[tuple[Matmul, bool, float]]]:
-        """The sweep's products by group: whether a row is added, and seconds."""
+    def products(self) -> Mapping[str, list[tuple[Matmul, float]]]:
+        """The sweep's products by group, and seconds."""
         found = defaultdict(list)
         for product, added, time_s in swept_products(self.peaks.sweeps.get("products")):
-            found[family_name(product)].append((product, added, time_s))
+            found[family_name(product) + ADDED * added].append((product, time_s))
         return found
 
     @cached_property
@@ -197,13 +201,14 @@ class Corrections:
         return found
 
     def group_of_products(self, name: str) -> Group:
-        """The products of a family."""
+        """The products of a family, bare or with a row added."""
         if name not in self._groups:
-            group = self._groups[name] = Group(PRODUCTS)
-            for product, added, time_s in self.products.get(name, ()):
-                modelled, speeds = self.product_s(product)
-                residual = math.log(time_s / modelled)
-                group.add((product, added), product_point(product, speeds), residual, kernels_of(product, added), LIMIT)
+            added, sweep = name.endswith(ADDED), self.peaks.sweeps.get("products")
+            group = self._groups[name] = Group(sweep.fits.get(name) if added and sweep else PRODUCTS)
+            for product, time_s in self.products.get(name, ()):
+                modelled_s, speeds = self.product_s(product)
+                point, limit = product_point(product, speeds, added), math.inf if added else LIMIT
+                group.add(product, point, math.log(time_s / modelled_s), kernels_of(product), limit)
         return self._groups[name]
 
     def group_of_operators(self, name: str) -> Group:
@@ -222,10 +227,10 @@ class Corrections:
 
         `added`: a row is added to it in the same call.
         """
-        group = self.group_of_products(family_name(product))
-        names = kernels_of(product, added), kernels_of(product), ""
-        name = next((each for each in names if each in group.names), "")
-        return group.factor((product, added), product_point(product, speeds), name)
+        name = family_name(product) + ADDED * added
+        if added and len(self.products.get(name, ())) < FEW:
+            return self.of_product(product, speeds)
+        return self.group_of_products(name).factor(product, product_point(product, speeds, added), kernels_of(product))
 
     def of_operator(self, each: OperatorCost) -> tuple[float, bool] | None:
         """The factor of an operator, and whether the operator itself was measured, not only its class."""
@@ -235,9 +240,9 @@ class Corrections:
         return None if found is None else (found, name in group.names)
 
 
-def kernels_of(product: Matmul, added: bool = False) -> str:
-    """Which of a family's kernels: float16 has older ones of its own; where a row is added, there are others."""
-    return f"{'float16' if product.dtype == 'float16' else ''}{' and a row' if added else ''}"
+def kernels_of(product: Matmul) -> str:
+    """Which of a family's kernels: float16 has older ones of its own."""
+    return "float16" if product.dtype == "float16" else ""
 
 
 def group_name(each: OperatorCost) -> str:
@@ -249,8 +254,8 @@ def _call(each: OperatorCost) -> tuple[object, ...]:
     return name_on_gpu(each), each.form, each.dtype, each.read_bytes, each.written_bytes
 
 
-def product_point(product: Matmul, speeds: Speeds) -> Features:
-    """Where a product lies among others of its family."""
+def product_point(product: Matmul, speeds: Speeds, added: bool = False) -> Features:
+    """Where a product lies among others of its group; of one to which a row is `added`, also by what it is chosen."""
     tiling = best_tiling(product, speeds)
     waves = product.batch * math.ceil(product.m / tiling.rows) * math.ceil(product.n / tiling.columns) * tiling.split
     share = waves / speeds.sm_count
@@ -258,7 +263,15 @@ def product_point(product: Matmul, speeds: Speeds) -> Features:
         math.log2(product.m), math.log2(product.n), math.log2(product.k), math.log2(product.batch),
         *misalignment(product), math.ceil(share) / share if share > 1 else 1.0, math.log2(max(share, 1e-3)),
         2.0 * product.transposed[0] + product.transposed[1], math.log2(tiling.rows * tiling.columns),
+        *(_choice(product, tiling, speeds) if added else ()),
     )  # fmt: skip
+
+
+def _choice(product: Matmul, best: TiledProduct, speeds: Speeds) -> Features:
+    """Few rows, a small volume, and what the best product would lose without splitting its sum."""
+    whole_s = min((each.seconds for each in tilings(product, speeds) if each.split == 1), default=best.seconds)
+    volume = product.m * product.n * product.k
+    return float(product.m <= FEW_ROWS), float(volume < SMALL_VOLUME), math.log2(whole_s / best.seconds)
 
 
 def operator_point(each: OperatorCost) -> Features:

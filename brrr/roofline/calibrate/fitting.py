@@ -16,7 +16,7 @@ import torch
 
 from brrr.gpu import GPU
 from brrr.roofline.peaks import Peaks
-from brrr.roofline.sweeps import UNFITTED, UNFITTED_OWN, Group
+from brrr.roofline.sweeps import ADDED, UNFITTED, UNFITTED_OWN, Group
 from brrr.roofline.terms import corrections_of
 
 LEAST, MOST = 10, 1000
@@ -27,24 +27,26 @@ BELIEF = 0.02
 
 
 def fitted(peaks: Peaks, until_s: float = math.inf) -> Peaks:
-    """The same peaks, the sweep of operators with the fits of its groups; a note tells how many have none.
+    """The same peaks with the fits of their sweeps' groups, bare products left out; a note tells how many have none.
 
-    `until_s`, a time of `time.perf_counter`, ends it. On two cores of a CPU it takes some two minutes.
+    `until_s`, a time of `time.perf_counter`, ends it. On two cores of a CPU it takes some three minutes.
     """
-    sweep, corrections = peaks.sweeps["operators"], corrections_of(peaks)
-    groups = {name: corrections.group_of_operators(name) for name in corrections.operators}
-    groups = {name: group for name, group in groups.items() if len(group.points) >= LEAST}
+    corrections = corrections_of(peaks)
+    groups = {("operators", name): corrections.group_of_operators(name) for name in corrections.operators}
+    added = (name for name in corrections.products if name.endswith(ADDED))
+    groups |= {("products", name): corrections.group_of_products(name) for name in added}
+    groups = {key: group for key, group in groups.items() if len(group.points) >= LEAST}
     fits = {
-        name: fit(group, GPU if torch.cuda.is_available() else "cpu")
-        for name, group in groups.items()
+        key: fit(group, GPU if torch.cuda.is_available() else "cpu")
+        for key, group in groups.items()
         if time.perf_counter() < until_s
     }
-    note = f"fits: {len(fits)} of {len(groups)} groups of operators, for lack of time"
-    return replace(
-        peaks,
-        sweeps={**peaks.sweeps, "operators": replace(sweep, fits=fits)},
-        notes=(*peaks.notes, note) if len(fits) < len(groups) else peaks.notes,
-    )
+    sweeps = {
+        kind: replace(sweep, fits={name: fits[of, name] for of, name in fits if of == kind})
+        for kind, sweep in peaks.sweeps.items()
+    }
+    note = f"fits: {len(fits)} of {len(groups)} groups of calls, for lack of time"
+    return replace(peaks, sweeps=sweeps, notes=(*peaks.notes, note) if len(fits) < len(groups) else peaks.notes)
 
 
 def fit(group: Group, device: str = "cpu") -> tuple[float, ...]:
