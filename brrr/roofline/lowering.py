@@ -59,7 +59,7 @@ def as_on_gpu(operators: Sequence[OperatorCost]) -> list[OperatorCost]:
     while place < len(operators):
         rest = operators[place:]
         merges = _rms(rest) or _rms_backward(rest) or _dropout(rest) or _cell(rest, found)
-        taken, merged = merges or (1, operators[place])
+        taken, merged = merges or (1, _masked(operators[place], found))
         if merged.name.endswith("_cell"):  # whose kernel adds the biases
             found[-5:] = [replace(each, name=each.name.replace("addmm", "mm")) for each in found[-5:]]
         found += _with_bias(merged) if merged.name == "aten.convolution" else [merged]
@@ -151,6 +151,16 @@ def _dropout(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | No
         "aten.native_dropout", 2.0 * elements, elements * itemsize, elements * (itemsize + 1),
         scaled.dtype, scaled.shapes[:1], "random", (), Form("", 1, elements),
     )  # fmt: skip
+
+
+def _masked(each: OperatorCost, before: Sequence[OperatorCost]) -> OperatorCost:
+    """The gradient of a dropout before it reads the mask as bytes; anything else is left as it is."""
+    times_mask = each.backward and each.name == "aten.mul" and each.shapes[:1] == each.shapes[1:]
+    if not times_mask or not any(one.name == "aten.native_dropout" and one.shapes == each.shapes[:1] for one in before):
+        return each
+    elements = each.form.length
+    read = each.written_bytes + elements
+    return replace(each, name="aten.native_dropout_backward", read_bytes=read, shapes=each.shapes[:1])
 
 
 def _cell(operators: Sequence[OperatorCost], before: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:

@@ -134,8 +134,10 @@ def _host_costs(
             yield model.value("host.compiled-kernel") if known else None
 
 
-def run_clocks(times: Sequence[OperatorTime], model: DeviceModel, how: How, calls: int) -> Clocks:
-    """Host and device through the chain, in a loop of so many calls and once alone."""
+def run_clocks(
+    times: Sequence[OperatorTime], model: DeviceModel, how: How, calls: int, before: Sequence[OperatorTime] = ()
+) -> Clocks:
+    """Host and device through the chain, in a loop of so many calls and once alone; `before` comes before a graph."""
     steps = [Issued(each.host_s, each.device_s) for each in times]
     if not model.is_gpu:
         total = sum(each.device_s or 0.0 for each in times)
@@ -143,7 +145,8 @@ def run_clocks(times: Sequence[OperatorTime], model: DeviceModel, how: How, call
     between = model.value("gap.stream") if calls > 1 or len(steps) > 1 else 0.0
     if how == "graph":
         inside = span_s(steps, model.value("gap.graph") if len(steps) > 1 else 0.0)
-        steps = [Issued(replay_s(times, model), inside or None)]
+        steps = [Issued(each.host_s, each.device_s) for each in before]
+        steps.append(Issued(replay_s(times, model), inside or None))
     span = span_s(steps, between)
     host = sum(step.host_s for step in steps)
     return Clocks(host, period_s(steps, calls, between), period_s(steps, 1, between), span)
@@ -170,6 +173,15 @@ def as_graph_s(times: Sequence[OperatorTime], model: DeviceModel) -> float | Non
     replayed = model.has("graph-replay") or model.has("host.graph-replay")
     inside = span_s([Issued(each.host_s, each.device_s) for each in times], gap)
     return max(inside + gap, replay_s(times, model) if replayed else 0.0)
+
+
+SEEDS = (OperatorCost("aten.fill_", 0.0, 0.0, 8.0, "int64", (), "pointwise"),) * 2
+"""Where a CUDA Graph draws random numbers, torch sets their seed and their offset before each replay."""
+
+
+def _seeds(kernels: Sequence[OperatorCost], model: DeviceModel) -> tuple[OperatorTime, ...]:
+    random = any(each.kind == "random" for each in kernels)
+    return tuple(operator_time(each, model, each.bytes) for each in SEEDS) if random else ()
 
 
 HOWS = ("eager", "graph", "compiled")
@@ -211,7 +223,7 @@ def predict(
     work = _cost(fn_or_cost, args, backward, model)
     kernels = _kernels(work, model, how, dtype)
     times = operator_times(kernels, model, how, work.working_set_bytes, tf32, work.gradients, work.lines)
-    return _prediction(work, times, model, how, calls)
+    return _prediction(work, times, _seeds(kernels, model) if how == "graph" else (), model, how, calls)
 
 
 def _check(how: str, calls: int, dtype: str) -> None:
@@ -282,8 +294,15 @@ def _kernels(work: Cost, model: DeviceModel, how: How, dtype: str) -> Sequence[O
     return (OperatorCost("work", work.flop, work.bytes / 2, work.bytes / 2, dtype, (), WHOLE),)
 
 
-def _prediction(work: Cost, times: tuple[OperatorTime, ...], model: DeviceModel, how: How, calls: int) -> Prediction:
-    clocks = run_clocks(times, model, how, calls)
+def _prediction(
+    work: Cost,
+    times: tuple[OperatorTime, ...],
+    before: tuple[OperatorTime, ...],
+    model: DeviceModel,
+    how: How,
+    calls: int,
+) -> Prediction:
+    clocks, times = run_clocks(times, model, how, calls, before), before + times
     bound, margin = bound_of(times, clocks.period_s, None if how == "graph" else as_graph_s(times, model))
     return Prediction(
         device=model.device, how=how, calls=calls,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +98,7 @@ FEW = 3
 """Fewer neighbours than this tell nothing."""
 _PRODUCTS = 2.0, 2.3, 1.2, 1.6, 1.6, 0.6, 0.14, 1.4, 0.8, 0.8
 PRODUCTS = (*_PRODUCTS, 0.3, 0.09, 0.2, *_PRODUCTS, 0.2, 0.0, 0.1)
-"""Of bare products: by rows, columns, k, batch, both misalignments, rounded waves, waves, transposition, the tile's area.
+"""Of bare products: by rows, columns, k, batch, misalignments, rounded waves, waves, transposition, the tile's area.
 
 They are not fitted: the model of tiles is close, and scales that a sweep makes likely carry a few products too far.
 """
@@ -133,6 +133,8 @@ class Group:
     points: list[Features] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     residuals: list[float] = field(default_factory=list)
+    most: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """The most bytes and FLOP of a call of each name."""
     _process: GaussianProcess | None = None
 
     def add(self, key: object, point: Features, residual: float, name: str, limit: float = math.inf) -> None:
@@ -218,8 +220,10 @@ class Corrections:
                 self.peaks.sweeps["operators"].fits.get(name) if name in self.operators else None
             )
             for each, time_s in self.operators.get(name, ()):
-                residual = math.log(time_s / self.operator_s(each))
-                group.add(_call(each), operator_point(each), residual, name_on_gpu(each))
+                residual, own = math.log(time_s / self.operator_s(each)), name_on_gpu(each)
+                group.add(_call(each), operator_point(each), residual, own)
+                nbytes, flop = group.most.get(own, (0.0, 0.0))
+                group.most[own] = max(nbytes, each.bytes), max(flop, each.flop or 0.0)
         return self._groups[name]
 
     def of_product(self, product: Matmul, speeds: Speeds, added: bool = False) -> float | None:
@@ -236,7 +240,7 @@ class Corrections:
         """The factor of an operator, and whether the operator itself was measured, not only its class."""
         group = self.group_of_operators(group_name(each))
         name = each.name if each.name in group.names else name_on_gpu(each)
-        found = group.factor(_call(each), operator_point(each), name)
+        found = group.factor(_call(each), operator_point(_within(each, group.most.get(name))), name)
         return None if found is None else (found, name in group.names)
 
 
@@ -252,6 +256,17 @@ def group_name(each: OperatorCost) -> str:
 
 def _call(each: OperatorCost) -> tuple[object, ...]:
     return name_on_gpu(each), each.form, each.dtype, each.read_bytes, each.written_bytes
+
+
+def _within(each: OperatorCost, most: tuple[float, float] | None) -> OperatorCost:
+    """Of rows and heads, which are independent, more than were ever swept count as several times as many as were."""
+    form, flop = each.form, each.flop or 0.0
+    if most is None or not (form.name.startswith("rows") or each.kind == "attention"):
+        return each
+    by = max(1.0, each.bytes / most[0], flop / most[1] if most[1] else 0.0)
+    fewer = replace(form, lines=math.ceil(form.lines / by), over=math.ceil(form.over / by))
+    read, written = each.read_bytes / by, each.written_bytes / by
+    return replace(each, form=fewer, read_bytes=read, written_bytes=written, flop=flop / by)
 
 
 def product_point(product: Matmul, speeds: Speeds, added: bool = False) -> Features:
