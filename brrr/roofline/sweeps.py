@@ -234,7 +234,8 @@ class Corrections:
         name = family_name(product) + ADDED * added
         if added and len(self.products.get(name, ())) < FEW:
             return self.of_product(product, speeds)
-        return self.group_of_products(name).factor(product, product_point(product, speeds, added), kernels_of(product))
+        group, own = self.group_of_products(name), kernels_of(product)
+        return group.factor(product, product_point(product, speeds, added), own if own in group.names else "")
 
     def of_operator(self, each: OperatorCost) -> tuple[float, bool] | None:
         """The factor of an operator, and whether the operator itself was measured, not only its class."""

@@ -9,10 +9,12 @@ from dataclasses import replace
 from statistics import fmean
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peaks_made_up import curve, peak
 from rooflines import cpu, gpu, product
+from torch.nn import functional
 
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.counting.description import array
@@ -223,6 +225,30 @@ def test_names_share_what_is_common_and_keep_what_is_their_own() -> None:
 # What a GPU does in one piece
 
 
+def test_a_dropouts_gradient_reads_its_mask_as_bytes() -> None:
+    x = array((64, 96), requires_grad=True)
+    counted = cost(lambda x: functional.dropout(x, 0.1), x, backward=True)
+    forward, backward = as_on_gpu(counted.operators)
+    assert (forward.name, backward.name) == ("aten.native_dropout", "aten.native_dropout_backward")
+    assert backward.read_bytes == 64 * 96 * (4 + 1) and backward.written_bytes == 64 * 96 * 4
+    product = as_on_gpu(cost(lambda x: x * x, x, backward=True).operators)  # no mask
+    assert all("dropout" not in each.name for each in product)
+
+
+def test_a_graph_that_draws_random_numbers_sets_their_seed_before_each_replay() -> None:
+    peaks, x = with_cache(), array((64, 96))
+    times = {}
+    for name, run in (("drawn", lambda x: functional.dropout(x, 0.1)), ("not", torch.relu)):
+        graph, eager = (predict(run, x, device=peaks, how=how) for how in ("graph", "eager"))
+        assert graph.span_s and eager.span_s
+        times[name] = graph.span_s - eager.span_s, [each.name for each in graph.operators]
+    assert times["not"] == (pytest.approx(0, abs=1e-12), ["aten.relu"])
+    assert times["drawn"][1] == ["aten.fill_", "aten.fill_", "aten.native_dropout"]
+    fill_s = predict(lambda x: x.fill_(1), array(1), device=peaks).span_s
+    gap_s = peaks.measured["gap.stream"].value
+    assert times["drawn"][0] == pytest.approx(2 * ((fill_s or 0) + gap_s), rel=0.2)
+
+
 def test_an_rms_norm_and_a_dropout_are_one_operator_on_a_gpu() -> None:
     import torch.nn.functional as functional
 
@@ -312,6 +338,42 @@ def test_beyond_a_sweep_its_end_counts() -> None:
     assert beyond[0] == beyond[1] == beyond[2] and beyond[0][0] == pytest.approx(4, rel=0.1)
 
 
+def test_more_rows_than_were_swept_count_as_several_times_as_many_as_were() -> None:
+    """Norms of more rows than any that was swept are as far off the model as those of the most, by their length."""
+    made = [
+        (replace(rows_sum(2**power, length), kind="norm"), factor)
+        for power in range(4, 13)
+        for length, factor in ((64, 1.2), (4096, 3.0))
+    ]
+    swept = in_a_sweep(made, {})
+
+    def factor(lines: int, length: int) -> float:
+        return (swept.of_operator(replace(rows_sum(lines, length), kind="norm")) or (0.0, False))[0]
+
+    assert factor(2**14, 4096) == pytest.approx(3, rel=0.02) == factor(2**24, 4096)
+    assert factor(2**21, 64) == pytest.approx(factor(2**26, 64), rel=0.001)
+
+
+def test_a_row_is_added_in_another_way_to_few_rows_and_to_small_products() -> None:
+    """What a sweep shows of a library's choice counts on its own side of the border, and not across it."""
+    base = with_cache()
+    sizes = [(m, 256, k) for m in (4, 8, 12, 16, 20, 24, 32, 48, 64) for k in (48, 64, 96, 192, 384, 768)]
+    products = [Matmul(*size, dtype="bfloat16") for size in sizes]
+    slow = [p.m > 16 and p.m * p.n * p.k < 2**21 for p in products]
+    times = tuple(
+        (4 if each else 1) * (predict(work(_of(p)), device=base).busy_s or 0)
+        for p, each in zip(products, slow, strict=True)
+    )
+    rows = tuple((p.dtype, p.m, p.n, p.k, 1, "nn", 1) for p in products)
+    peaks = fitted(
+        replace(base, sweeps={"products": Sweep((*PRODUCT, "added"), rows, times)}, date="2000-01-01 choice")
+    )
+    for m, n, k, factor in ((14, 256, 80, 1), (18, 256, 80, 4), (40, 256, 80, 4), (40, 256, 512, 1)):
+        each = replace(_of(Matmul(m, n, k, dtype="bfloat16")), name="aten.addmm")
+        plain, found = (predict(work(each), device=one).busy_s for one in (base, peaks))
+        assert plain and found and found / plain == pytest.approx(factor, rel=0.25), (m, n, k)
+
+
 def test_a_fit_finds_what_matters() -> None:
     """Of times that depend on the number of images alone: these by a short scale, nothing else by one."""
     draw = random.Random(5)
@@ -342,15 +404,19 @@ def test_groups_are_fitted_as_long_as_there_is_time() -> None:
     done, late = fitted(peaks), fitted(peaks, until_s=0.0)
     assert list(done.sweeps["operators"].fits) == ["reduction/rows"] and done.notes == peaks.notes  # one is too few
     assert not late.sweeps["operators"].fits
-    assert late.notes == (*peaks.notes, "fits: 0 of 1 groups of operators, for lack of time")
+    assert late.notes == (*peaks.notes, "fits: 0 of 1 groups of calls, for lack of time")
     assert done.sweeps["operators"].rows == peaks.sweeps["operators"].rows
 
 
-@pytest.mark.parametrize("name", ["copy/to-float32", "norm/rows and sums"])
-def test_the_recorded_fits_are_those_of_the_recorded_times(name: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("operators", "copy/to-float32"), ("operators", "norm/rows and sums"), ("products", "short, 4 B and a row")],
+)
+def test_the_recorded_fits_are_those_of_the_recorded_times(kind: str, name: str) -> None:
     peaks = recorded_peaks("h200")
-    group = corrections_of(peaks).group_of_operators(name)
-    assert fit(group) == pytest.approx(peaks.sweeps["operators"].fits[name], rel=0.02)
+    corrections = corrections_of(peaks)
+    group = (corrections.group_of_products if kind == "products" else corrections.group_of_operators)(name)
+    assert fit(group) == pytest.approx(peaks.sweeps[kind].fits[name], rel=0.02)
 
 
 def test_calls_that_differ_in_nothing_can_be_fitted() -> None:
