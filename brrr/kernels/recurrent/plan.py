@@ -15,6 +15,7 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from brrr.core.errors import ArgumentError
+from brrr.roofline.persistent import Step, persistent_s
 
 CELLS = {"rnn_tanh": 0, "rnn_relu": 1, "lstm": 2}
 TYPES = {"float32": 0, "float16": 1, "bfloat16": 2}
@@ -188,8 +189,8 @@ CLOCK_HZ = 1.98e9
 """At which they were timed."""
 
 
-def step_cycles(made: RecurrentPlan) -> float:
-    """Cycles that a step is expected to take: what the plans of a layer are compared by, before a trial."""
+def predicted_s(made: RecurrentPlan, steps: int = 1) -> float:
+    """Seconds that so many steps are expected to take: what the plans of a layer are compared by, before a trial."""
     cost = COSTS["half" if made.half else "split" if made.split else "float"]
     turns = -(-made.group_batch // made.samples)
     loads = made.chunks * (made.samples // 8 if made.tiles else made.samples) * made.warps / 4
@@ -197,14 +198,10 @@ def step_cycles(made: RecurrentPlan) -> float:
     read = made.rows * made.samples * made.warps / made.threads
     shared = made.shared_chunks * made.parts * made.warps * 4
     turn = cost.turn + cost.work * work + cost.read * read + cost.load * loads + cost.shared * shared
-    state = made.group_batch * made.columns * made.element_bytes / 128
-    flow = max(cost.state * state, cost.l2 * made.state_bytes / 1e3)
-    return turns * turn + flow + cost.begin + cost.block * made.group_blocks
-
-
-def predicted_s(made: RecurrentPlan, steps: int) -> float:
-    """Seconds that so many steps are expected to take."""
-    return steps * step_cycles(made) / CLOCK_HZ
+    serial = turns * turn + cost.begin + cost.block * made.group_blocks
+    state = cost.state * made.group_batch * made.columns * made.element_bytes / 128
+    flows = {"block": state / CLOCK_HZ, "L2": cost.l2 * made.state_bytes / 1e3 / CLOCK_HZ}
+    return persistent_s(Step(flows, serial / CLOCK_HZ), steps)
 
 
 def plans(
@@ -234,7 +231,7 @@ def shortlist(
     cell: "rnn_tanh", "rnn_relu" or "lstm"; hidden: a multiple of 4 (float32) or 8 (float16, bfloat16). The error names
     the largest layer that fits.
     """
-    found = nsmallest(TRIED, plans(cell, hidden, batch, dtype, chip, backward), key=step_cycles)
+    found = nsmallest(TRIED, plans(cell, hidden, batch, dtype, chip, backward), key=predicted_s)
     if not found:
         most = largest_hidden(cell, dtype, chip, backward)
         way = "backward pass of a " if backward else ""
