@@ -16,8 +16,9 @@ then the core, the part below the multiple, goes through the levels, and the res
 A classical product in a short type takes several times as long where rows do not start at multiples of 16 bytes: its
 operands are copied to rows that do, with zeros behind them, if the copies cost less.
 
-Both are decided here, from the sizes alone by the constants `fit.*` of `calibration.py`, for the predicted time, the
-workspace and the steps alike. Importing this loads no torch.
+Both are decided here, from the sizes alone, for the predicted time, the workspace and the steps alike: by a rule with
+an H200's rates, not by the time model, which would peel off where that was measured to lose (docs/strassen.md).
+Importing this loads no torch.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ from typing import NamedTuple
 
 from brrr.counting.cost import ITEMSIZE
 from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE
-from brrr.strassen.calibration import CONSTANTS
 from brrr.strassen.ways import WAYS as WAYS
 from brrr.strassen.ways import Way
 
@@ -43,6 +43,12 @@ reach."""
 NARROW, MULTIPROCESSORS = 32, 132
 """The other edge of a thin product's tiles, and how many tiles an H200 takes at a time."""
 
+FLOP_PER_S = {"sgemm": 51e12, "fp64": 60e12, "tf32": 350e12, "fp16": 660e12, "bf16": 690e12, "fp16x3": 210e12}
+"""Of inner products, measured on an H200 at 4096 (of fp16x3 without splitting), of fp64 the datasheet's."""
+
+BYTES_PER_S, LAUNCH_S = 2.4e12, 4e-6
+"""Assumed: half of an H200's memory, for rows that may start anywhere; the start of a short kernel behind another."""
+
 LARGEST_REST = 1 / 8
 """No more than this share of a size is peeled off."""
 
@@ -52,8 +58,9 @@ GAIN = 0.98
 SMALL = 64
 """Products with a size below this are left as they are: they are bound by memory, or by the launch."""
 
-WORD = 16
-"""Bytes at whose multiples rows start for a library's fastest kernels."""
+WORD, UNALIGNED = 16, {"bf16": 5.1, "fp16": 5.1, "tf32": 3.2}
+"""Bytes at whose multiples rows start for a library's fastest kernels, and how many times as long a product takes if
+they do not: on an H200 1026 us at 4097 against 201 us at 4096 (TF32: 3.0 times). SGEMM's 1.17 are its tiles."""
 
 
 class Copied(NamedTuple):
@@ -109,7 +116,7 @@ def rows_of(way: Way, m: int, whole: tuple[int, int], core: tuple[int, int], ope
 @lru_cache(maxsize=4096)
 def copied(way: Way, m: int, n: int, k: int, operand: str = "float32") -> Copied:
     """Which matrices of a classical product are copied to rows that start at 16 bytes; none where it does not pay."""
-    slower, size = CONSTANTS.get(f"unaligned.{way.inner}"), way.kind.itemsize
+    slower, size = UNALIGNED.get(way.inner), way.kind.itemsize
     if way.level or slower is None or min(m, n, k) < SMALL:
         return NOTHING
     deep, wide = (each * size % WORD != 0 for each in (k, n))
@@ -117,10 +124,10 @@ def copied(way: Way, m: int, n: int, k: int, operand: str = "float32") -> Copied
         return NOTHING
     found = Copied(deep, True, wide)
     elements = found.left * m * k + found.right * n * k + found.result * m * n
-    saved_s = (slower.value - 1) * 2.0 * m * n * k / _constant(way.inner)
-    copies_s = sum(found) * _constant("launch") + 2 * elements * ITEMSIZE[operand] / _constant("bandwidth")
+    saved_s = (slower - 1) * 2.0 * m * n * k / FLOP_PER_S[way.inner]
+    copies_s = sum(found) * LAUNCH_S + 2 * elements * ITEMSIZE[operand] / BYTES_PER_S
     if way.dtype != operand:  # they are copied in any case
-        found, copies_s = Copied(True, True, True), _constant("launch")
+        found, copies_s = Copied(True, True, True), LAUNCH_S
     return found if copies_s < saved_s else NOTHING
 
 
@@ -200,7 +207,7 @@ def _seconds(way: Way, core: Sizes, sizes: Sizes, operand: str) -> float:
     tiled = min(_up(rows, tile) * _up(columns, tile) / share for tile, share in TILES)
     parts = thin_parts(core, *sizes)
     thin_s = sum(_thin_s(each, each[2] < sizes[2], operand) for each in parts)
-    return way.products * 2.0 * tiled * deep / _constant(way.inner) + thin_s
+    return way.products * 2.0 * tiled * deep / FLOP_PER_S[way.inner] + thin_s
 
 
 def _thin_s(part: Sizes, added: bool, operand: str) -> float:
@@ -208,14 +215,10 @@ def _thin_s(part: Sizes, added: bool, operand: str) -> float:
     (m, n, k), size = part, ITEMSIZE[operand]
     tiles = -(-max(m, n) // TILES[0][0]) * -(-min(m, n) // NARROW)
     waves = 0 if 1 in (m, n) else -(-tiles // MULTIPROCESSORS)
-    arithmetic = waves * 2.0 * TILES[0][0] * NARROW * k * MULTIPROCESSORS / _constant("sgemm")
+    arithmetic = waves * 2.0 * TILES[0][0] * NARROW * k * MULTIPROCESSORS / FLOP_PER_S["sgemm"]
     moved = size * (m * k + k * n + (1 + added) * m * n)  # what is added to is read too
-    return _constant("launch") + max(arithmetic, moved / _constant("bandwidth"))
+    return LAUNCH_S + max(arithmetic, moved / BYTES_PER_S)
 
 
 def _up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
-
-
-def _constant(name: str) -> float:
-    return CONSTANTS[f"fit.{name}"].value
