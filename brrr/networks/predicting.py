@@ -118,12 +118,11 @@ def _known(network: Network, where: Where) -> Iterator[Candidate]:
     graph_s, fused_s = (_predicted(network, where, "graph", fused=fused).period_s for fused in (False, True))
     yield Candidate("compile", _predicted(network, where, "compiled").period_s, assumed)
     yield Candidate("graph", graph_s, assumed)
-    yield Candidate("pycuda-graph", graph_s)
-    for name in ("max-autotune", "epilogue-graph", "triton-graph"):
-        yield Candidate(name, fused_s)
-    for name in ("pycuda", "pycuda-fused", "epilogue", "triton"):
-        device_s = graph_s if name.startswith("pycuda") else fused_s
+    yield Candidate("max-autotune", fused_s)
+    launched = {"pycuda": graph_s, "pycuda-fused": graph_s, "epilogue": fused_s, "triton": fused_s}
+    for name, device_s in launched.items():
         yield Candidate(name, max(device_s, _issuing_s(network, name)))
+        yield Candidate(GRAPH_OF[name], device_s)
     one_s, assumed = megakernel_period(network, where)
     yield from (Candidate(name, one_s, assumed) for name in ("megakernel", "megakernel-graph"))
     yield from _by_strassen(network, where)
