@@ -23,9 +23,8 @@ Importing this loads no torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
-from itertools import product as pairs
+from itertools import product
 from typing import NamedTuple
 
 from brrr.counting.cost import ITEMSIZE
@@ -88,9 +87,9 @@ def core_of(way: Way, m: int, n: int, k: int, operand: str = "float32") -> Sizes
     if not way.level or min(m, n, k) < SMALL:
         return m, n, k
     if not way.prepared:
-        rows, columns, depths = _candidates(way, (m, n, k), operand)
-        return _best(way, (m, n, k), operand, pairs(rows, columns, depths))
-    return rows_of(way, m, (n, k), right_core(way, n, k, operand), operand), *right_core(way, n, k, operand)
+        return _best(way, (m, n, k), operand)
+    core = right_core(way, n, k, operand)
+    return rows_of(way, m, (n, k), core, operand), *core
 
 
 @lru_cache(maxsize=4096)
@@ -99,9 +98,7 @@ def right_core(way: Way, n: int, k: int, operand: str = "float32") -> tuple[int,
     if not way.level or min(n, k) < SMALL:
         return n, k
     rows = max(n, k) >> way.level << way.level
-    _, columns, depths = _candidates(way, (rows, n, k), operand)
-    _, wide, deep = _best(way, (rows, n, k), operand, pairs((rows,), columns, depths))
-    return wide, deep
+    return _best(way, (rows, n, k), operand, (rows, None, None))[1:]
 
 
 @lru_cache(maxsize=4096)
@@ -109,8 +106,7 @@ def rows_of(way: Way, m: int, whole: tuple[int, int], core: tuple[int, int], ope
     """How many rows go through the levels with a right side of sizes `whole`, (n, k), whose core is given."""
     if m < SMALL or min(core) < SMALL:
         return m
-    sizes = (m, *whole)
-    return _best(way, sizes, operand, ((rows, *core) for rows in _candidates(way, sizes, operand)[0]))[0]
+    return _best(way, (m, *whole), operand, (None, *core))[0]
 
 
 @lru_cache(maxsize=4096)
@@ -174,17 +170,19 @@ def thin_parts(core: Sizes, m: int, n: int, k: int) -> list[Sizes]:
     return [each for each in parts if min(each) > 0]
 
 
-def _best(way: Way, sizes: Sizes, operand: str, cores: Iterable[Sizes]) -> Sizes:
-    """The core with the least time; all of it unless another saves enough."""
-    found = list(cores)
-    whole = min(found, key=lambda each: sum(size - part for size, part in zip(sizes, each, strict=True)))
-    best: Sizes = min(found, key=lambda each: _seconds(way, each, sizes, operand))
-    enough = _seconds(way, best, sizes, operand) < GAIN * _seconds(way, whole, sizes, operand)
-    return best if enough else whole
+def _best(
+    way: Way, sizes: Sizes, operand: str, fixed: tuple[int | None, int | None, int | None] = (None, None, None)
+) -> Sizes:
+    """The core with the least time, where some of its sizes may be fixed; all of it unless another saves enough."""
+    offered = zip(fixed, _candidates(way, sizes, operand), strict=True)
+    rows, columns, depths = (each if kept is None else [kept] for kept, each in offered)
+    seconds = {core: _seconds(way, core, sizes, operand) for core in product(rows, columns, depths)}
+    whole, best = next(iter(seconds)), min(seconds, key=seconds.__getitem__)
+    return best if seconds[best] < GAIN * seconds[whole] else whole
 
 
 def _candidates(way: Way, sizes: Sizes, operand: str) -> list[list[int]]:
-    """For m, n and k: the size itself, and the multiples below it of whole blocks, and of blocks of whole tiles.
+    """For m, n and k: first the size itself, then the multiples below it of whole blocks, and of blocks of whole tiles.
 
     Of k nothing is peeled off short types: the rest is added to a result that was rounded before.
     """
