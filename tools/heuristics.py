@@ -11,9 +11,9 @@ from statistics import median
 from brrr.counting.cost import Matmul
 from brrr.course.experiments import experiment
 from brrr.course.experiments.gemm.claims import SIZE, foretold
+from brrr.course.experiments.gemm.peer import heuristics_s
 from brrr.course.nouns.source import Evidence
 from brrr.course.sources import source
-from brrr.roofline.peer import heuristics_s
 
 
 def main() -> None:

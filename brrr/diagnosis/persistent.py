@@ -42,7 +42,7 @@ def persistent(found: Evidence) -> Remedy | None:
 def _stacks(found: Evidence, step: Sequence[Assessed]) -> Iterator[Chain]:
     """Square layers of one size in float32, each with a ReLU, one behind the other."""
     from brrr.networks.network import Network
-    from brrr.networks.predicting import planned_megakernel
+    from brrr.networks.predicting import megakernel_period
 
     assert found.model is not None
     layers: list[Matmul | None] = [None] * len(step)
@@ -53,7 +53,7 @@ def _stacks(found: Evidence, step: Sequence[Assessed]) -> Iterator[Chain]:
         if layer is not None:
             chain = [step[at] for at in places]
             network = Network(len(chain) // 2, layer.m, layer.k)
-            seconds, assumed = planned_megakernel(network, found.model)
+            seconds, assumed = megakernel_period(network, found.model.peaks or found.model.device)
             by = "by what is assumed of it" if assumed else "by its plans"
             yield chain, seconds, f"a launch of `Megakernel` takes {units.seconds(seconds)} for {network}, {by}"
 

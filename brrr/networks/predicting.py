@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from brrr.counting.cost import Cost
 from brrr.gpu import GPU
 from brrr.networks.network import Network
-from brrr.roofline.device_model import LAUNCH_S, DeviceModel, Where, known_here
+from brrr.roofline.device_model import LAUNCH_S, Where, known_here, model_of
 from brrr.roofline.peaks import MissingPeakError
+from brrr.roofline.persistent import Step, persistent_s
 from brrr.roofline.predicting import predict
 from brrr.roofline.prediction import How, Prediction
 from brrr.strassen.accuracy import PLAIN
@@ -28,12 +28,9 @@ DOUBT = 1.8
 LAUNCHES = {"pycuda": 3, "pycuda-fused": 2, "epilogue": 1, "triton": 1, "strassen": 2, "strassen-accurate": 2}
 """Launches of a layer, where each is issued; of Strassen's the products, and one pass between those of two layers."""
 
-ASSUMED_SHARE = {"functional": 0.95, "inference": 0.92, "script": 0.85}
-"""Of the module's host time."""
-
-MEGAKERNEL_S, MEGAKERNEL_LAYER_S, MEGAKERNEL_SLOWER = 4e-6, 0.8e-6, 2.0
-"""A launch; a layer at least; and how far above its floor a layer may be, where the kernel tells no better."""
-
+BARRIER_S, ABOVE_FLOOR = 0.8e-6, 2.0
+"""Of the megakernel on a GPU that no plan is known for: between two layers, and how many times as long as its floor
+all layers may take."""
 
 GRAPH_OF = {
     "module": "graph", "functional": "graph", "inference": "graph", "script": "graph", "pycuda": "pycuda-graph",
@@ -75,7 +72,7 @@ def predictions(network: Network, names: Iterable[str], where: Where) -> list[Ca
 
     where: what `brrr.predict` takes as `device`; None is this machine, and without peaks of it nothing is known.
     """
-    known = _known(network, where)
+    known = {each.way: each for each in _known(network, where)}
     listed = [known.get(name, Candidate(name, None)) for name in names]
     return sorted(listed, key=lambda each: float("inf") if each.period_s is None else each.period_s)
 
@@ -106,32 +103,29 @@ def _clearly_ahead(first: Candidate, second: Candidate) -> bool:
     return second.period_s is None or second.period_s >= MARGIN * first.period_s
 
 
-def _known(network: Network, where: Where) -> dict[str, Candidate]:
+def _known(network: Network, where: Where) -> Iterator[Candidate]:
     """All that can be said; nothing, where there are no peaks of the device."""
     try:
         eager = _predicted(network, where, "eager")
     except MissingPeakError:
-        return {}
+        return
     assumed = "measured" not in eager.kinds
-    device_s = eager.span_s or 0.0
-    found = {"module": Candidate("module", eager.period_s, assumed)}
-    for name, share in ASSUMED_SHARE.items():
-        period_s = max(device_s, share * eager.host_s) if device_s else share * eager.period_s
-        found[name] = Candidate(name, period_s)
+    yield Candidate("module", eager.period_s, assumed)
+    for name in ("functional", "inference", "script"):  # somewhat faster where the host is the limit
+        yield Candidate(name, eager.period_s)
     if eager.span_s is None:  # a CPU: no graphs, nothing to launch
-        return found
+        return
     graph_s, fused_s = (_predicted(network, where, "graph", fused=fused).period_s for fused in (False, True))
-    found["compile"] = Candidate("compile", _predicted(network, where, "compiled").period_s, assumed)
-    found["graph"] = Candidate("graph", graph_s, assumed)
-    found["pycuda-graph"] = Candidate("pycuda-graph", graph_s)
-    for name in ("max-autotune", "epilogue-graph", "triton-graph"):
-        found[name] = Candidate(name, fused_s)
-    for name in ("pycuda", "pycuda-fused", "epilogue", "triton"):
-        device_s = graph_s if name.startswith("pycuda") else fused_s
-        found[name] = Candidate(name, max(device_s, _issuing_s(network, name)))
-    period_s, assumed = megakernel_period(network, where)
-    found |= {name: Candidate(name, period_s, assumed) for name in ("megakernel", "megakernel-graph")}
-    return found | {each.way: each for each in _by_strassen(network, where)}
+    yield Candidate("compile", _predicted(network, where, "compiled").period_s, assumed)
+    yield Candidate("graph", graph_s, assumed)
+    yield Candidate("max-autotune", fused_s)
+    launched = {"pycuda": graph_s, "pycuda-fused": graph_s, "epilogue": fused_s, "triton": fused_s}
+    for name, device_s in launched.items():
+        yield Candidate(name, max(device_s, _issuing_s(network, name)))
+        yield Candidate(GRAPH_OF[name], device_s)
+    one_s, assumed = megakernel_period(network, where)
+    yield from (Candidate(name, one_s, assumed) for name in ("megakernel", "megakernel-graph"))
+    yield from _by_strassen(network, where)
 
 
 def _issuing_s(network: Network, way: str) -> float:
@@ -158,49 +152,21 @@ def _predicted(network: Network, where: Where, how: How, *, fused: bool = False)
 
 
 def megakernel_period(network: Network, where: Where) -> tuple[float, bool]:
-    """By the kernel's own prediction for this GPU where it has one, else by the network's floor."""
-    own = _own_prediction(network) if where is None else None
-    if own is not None:
-        return max(own, MEGAKERNEL_S / 2), False
-    whole = Cost(network.cost.flop, network.cost.bytes)  # as if it were one kernel
-    work = predict(whole, device=where, dtype="tf32" if network.tf32 else network.dtype)
-    floor_s = work.operators[0].work_s
-    return MEGAKERNEL_S + max(network.layers * MEGAKERNEL_LAYER_S, MEGAKERNEL_SLOWER * floor_s), True
+    """By its plans for an H200, where a GPU has as many multiprocessors; else by the network's floor, and assumed.
 
-
-def planned_megakernel(network: Network, model: DeviceModel) -> tuple[float, bool]:
-    """The same for a device that need not be here: by the plans of an H200 where it has as many multiprocessors.
-
-    >>> from brrr.roofline.device_model import model_of
-    >>> period_s, assumed = planned_megakernel(Network(8, 16, 256), model_of("h200"))
+    >>> period_s, assumed = megakernel_period(Network(8, 16, 256), "h200")
     >>> 4e-6 < period_s < 8e-6, assumed
     (True, False)
     """
     from brrr.kernels.megakernel import device, plan
 
-    shape = plan.Network(network.layers, network.batch, network.hidden)
-    made = device.plan(shape, plan.H200) if model.sm_count == plan.H200.active_clusters[1] else None
-    if made is None:
-        return megakernel_period(network, model.peaks or model.device)
-    return max(MEGAKERNEL_S, device.predicted_s(made, shape, plan.H200)), False
-
-
-def _own_prediction(network: Network) -> float | None:
-    """What the megakernel's model of the GPU in hand says, in seconds; None where there is none."""
-    import torch
-
-    if not torch.cuda.is_available():
-        return None
-    try:
-        from brrr.kernels.megakernel import device as gpus
-        from brrr.kernels.megakernel import megakernel as kernel
-        from brrr.kernels.megakernel import plan as plans
-    except ImportError:
-        return None
-    gpu = gpus.gpu_of(torch.cuda.current_device())
-    shape = plans.Network(network.layers, network.batch, network.hidden)
-    plan = kernel.chosen(shape, gpu)
-    return None if plan is None else float(gpus.predicted_s(plan, shape, gpu))
+    launch_s, shape = LAUNCH_S["megakernel"], plan.Network(network.layers, network.batch, network.hidden)
+    alike = model_of(where).sm_count == plan.H200.active_clusters[1]
+    made = device.plan(shape, plan.H200) if alike else None
+    if made is not None:
+        return max(launch_s, device.predicted_s(made, shape, plan.H200)), False
+    layer = Step({"barrier": BARRIER_S, "work": ABOVE_FLOOR * network.floor_s(where) / network.layers})
+    return persistent_s(layer, network.layers, launch_s=launch_s), True
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -61,21 +61,6 @@ CONSTANTS: Mapping[str, Constant] = MappingProxyType(
         "rate.sums": Constant(0.79, f"{_H200}: median of 157 rows at 1.9 GHz and more; 0.6 to 1"),
         "rate.casts": Constant(0.62, f"{_H200}: 0.4 to 0.9, rounding to a short type and back by torch's copies"),
         "rate.turned": Constant(0.45, f"{_H200}: 1.3 to 2.6 TB/s, splitting a right operand that lies as (k, n)"),
-        # What `peeling.py` decides by whether odd sizes are rounded up, peeled or copied: FLOP/s, B/s, seconds.
-        "fit.sgemm": Constant(51e12, f"{_H200}: SGEMM at 4096"),
-        "fit.fp64": Constant(60e12, "the datasheet's, by matrix units"),
-        "fit.tf32": Constant(350e12, f"{_H200}: at 4096"),
-        "fit.fp16": Constant(660e12, f"{_H200}: at 4096"),
-        "fit.bf16": Constant(690e12, f"{_H200}: at 4096"),
-        "fit.fp16x3": Constant(210e12, f"{_H200}: at 4096, without splitting"),
-        "fit.bandwidth": Constant(2.4e12, "assumed: half of an H200's memory, for rows that may start anywhere"),
-        "fit.launch": Constant(4e-6, "assumed: the start of a short kernel behind another"),
-        # How many times as long a product takes if rows do not start at 16 bytes; SGEMM's 1.17 at 4097 are its tiles.
-        "unaligned.bf16": Constant(5.1, f"{_H200}: 1026 us at 4097 against 201 us at 4096; 6.5 at 1537"),
-        "unaligned.fp16": Constant(5.1, "as for bf16: the same kernels"),
-        "unaligned.tf32": Constant(
-            3.2, f"{_H200}: rates of both families of kernels in roofline.families; 3.0 seen, 1190 us at 4097"
-        ),
         # What `matmul` takes of the host beside its launches: 9 us with one, 12 with two, 23 with four, 36 with seven.
         "host.call": Constant(4e-6, f"{_H200}: the same, for none"),
         "host.matmul": Constant(30e-6, f"{_H200}: 47 us of matmul's split product, where torch's takes 10 to 14"),

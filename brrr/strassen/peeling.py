@@ -16,20 +16,19 @@ then the core, the part below the multiple, goes through the levels, and the res
 A classical product in a short type takes several times as long where rows do not start at multiples of 16 bytes: its
 operands are copied to rows that do, with zeros behind them, if the copies cost less.
 
-Both are decided here, from the sizes alone by the constants `fit.*` of `calibration.py`, for the predicted time, the
-workspace and the steps alike. Importing this loads no torch.
+Both are decided here, from the sizes alone, for the predicted time, the workspace and the steps alike: by a rule with
+an H200's rates, not by the time model, which would peel off where that was measured to lose (docs/strassen.md).
+Importing this loads no torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
-from itertools import product as pairs
+from itertools import product
 from typing import NamedTuple
 
 from brrr.counting.cost import ITEMSIZE
 from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE
-from brrr.strassen.calibration import CONSTANTS
 from brrr.strassen.ways import WAYS as WAYS
 from brrr.strassen.ways import Way
 
@@ -43,6 +42,12 @@ reach."""
 NARROW, MULTIPROCESSORS = 32, 132
 """The other edge of a thin product's tiles, and how many tiles an H200 takes at a time."""
 
+FLOP_PER_S = {"sgemm": 51e12, "fp64": 60e12, "tf32": 350e12, "fp16": 660e12, "bf16": 690e12, "fp16x3": 210e12}
+"""Of inner products, measured on an H200 at 4096 (of fp16x3 without splitting), of fp64 the datasheet's."""
+
+BYTES_PER_S, LAUNCH_S = 2.4e12, 4e-6
+"""Assumed: half of an H200's memory, for rows that may start anywhere; the start of a short kernel behind another."""
+
 LARGEST_REST = 1 / 8
 """No more than this share of a size is peeled off."""
 
@@ -52,8 +57,9 @@ GAIN = 0.98
 SMALL = 64
 """Products with a size below this are left as they are: they are bound by memory, or by the launch."""
 
-WORD = 16
-"""Bytes at whose multiples rows start for a library's fastest kernels."""
+WORD, UNALIGNED = 16, {"bf16": 5.1, "fp16": 5.1, "tf32": 3.2}
+"""Bytes at whose multiples rows start for a library's fastest kernels, and how many times as long a product takes if
+they do not: on an H200 1026 us at 4097 against 201 us at 4096 (TF32: 3.0 times). SGEMM's 1.17 are its tiles."""
 
 
 class Copied(NamedTuple):
@@ -81,9 +87,9 @@ def core_of(way: Way, m: int, n: int, k: int, operand: str = "float32") -> Sizes
     if not way.level or min(m, n, k) < SMALL:
         return m, n, k
     if not way.prepared:
-        rows, columns, depths = _candidates(way, (m, n, k), operand)
-        return _best(way, (m, n, k), operand, pairs(rows, columns, depths))
-    return rows_of(way, m, (n, k), right_core(way, n, k, operand), operand), *right_core(way, n, k, operand)
+        return _best(way, (m, n, k), operand)
+    core = right_core(way, n, k, operand)
+    return rows_of(way, m, (n, k), core, operand), *core
 
 
 @lru_cache(maxsize=4096)
@@ -92,9 +98,7 @@ def right_core(way: Way, n: int, k: int, operand: str = "float32") -> tuple[int,
     if not way.level or min(n, k) < SMALL:
         return n, k
     rows = max(n, k) >> way.level << way.level
-    _, columns, depths = _candidates(way, (rows, n, k), operand)
-    _, wide, deep = _best(way, (rows, n, k), operand, pairs((rows,), columns, depths))
-    return wide, deep
+    return _best(way, (rows, n, k), operand, (rows, None, None))[1:]
 
 
 @lru_cache(maxsize=4096)
@@ -102,14 +106,13 @@ def rows_of(way: Way, m: int, whole: tuple[int, int], core: tuple[int, int], ope
     """How many rows go through the levels with a right side of sizes `whole`, (n, k), whose core is given."""
     if m < SMALL or min(core) < SMALL:
         return m
-    sizes = (m, *whole)
-    return _best(way, sizes, operand, ((rows, *core) for rows in _candidates(way, sizes, operand)[0]))[0]
+    return _best(way, (m, *whole), operand, (None, *core))[0]
 
 
 @lru_cache(maxsize=4096)
 def copied(way: Way, m: int, n: int, k: int, operand: str = "float32") -> Copied:
     """Which matrices of a classical product are copied to rows that start at 16 bytes; none where it does not pay."""
-    slower, size = CONSTANTS.get(f"unaligned.{way.inner}"), way.kind.itemsize
+    slower, size = UNALIGNED.get(way.inner), way.kind.itemsize
     if way.level or slower is None or min(m, n, k) < SMALL:
         return NOTHING
     deep, wide = (each * size % WORD != 0 for each in (k, n))
@@ -117,10 +120,10 @@ def copied(way: Way, m: int, n: int, k: int, operand: str = "float32") -> Copied
         return NOTHING
     found = Copied(deep, True, wide)
     elements = found.left * m * k + found.right * n * k + found.result * m * n
-    saved_s = (slower.value - 1) * 2.0 * m * n * k / _constant(way.inner)
-    copies_s = sum(found) * _constant("launch") + 2 * elements * ITEMSIZE[operand] / _constant("bandwidth")
+    saved_s = (slower - 1) * 2.0 * m * n * k / FLOP_PER_S[way.inner]
+    copies_s = sum(found) * LAUNCH_S + 2 * elements * ITEMSIZE[operand] / BYTES_PER_S
     if way.dtype != operand:  # they are copied in any case
-        found, copies_s = Copied(True, True, True), _constant("launch")
+        found, copies_s = Copied(True, True, True), LAUNCH_S
     return found if copies_s < saved_s else NOTHING
 
 
@@ -167,17 +170,19 @@ def thin_parts(core: Sizes, m: int, n: int, k: int) -> list[Sizes]:
     return [each for each in parts if min(each) > 0]
 
 
-def _best(way: Way, sizes: Sizes, operand: str, cores: Iterable[Sizes]) -> Sizes:
-    """The core with the least time; all of it unless another saves enough."""
-    found = list(cores)
-    whole = min(found, key=lambda each: sum(size - part for size, part in zip(sizes, each, strict=True)))
-    best: Sizes = min(found, key=lambda each: _seconds(way, each, sizes, operand))
-    enough = _seconds(way, best, sizes, operand) < GAIN * _seconds(way, whole, sizes, operand)
-    return best if enough else whole
+def _best(
+    way: Way, sizes: Sizes, operand: str, fixed: tuple[int | None, int | None, int | None] = (None, None, None)
+) -> Sizes:
+    """The core with the least time, where some of its sizes may be fixed; all of it unless another saves enough."""
+    offered = zip(fixed, _candidates(way, sizes, operand), strict=True)
+    rows, columns, depths = (each if kept is None else [kept] for kept, each in offered)
+    seconds = {core: _seconds(way, core, sizes, operand) for core in product(rows, columns, depths)}
+    whole, best = next(iter(seconds)), min(seconds, key=seconds.__getitem__)
+    return best if seconds[best] < GAIN * seconds[whole] else whole
 
 
 def _candidates(way: Way, sizes: Sizes, operand: str) -> list[list[int]]:
-    """For m, n and k: the size itself, and the multiples below it of whole blocks, and of blocks of whole tiles.
+    """For m, n and k: first the size itself, then the multiples below it of whole blocks, and of blocks of whole tiles.
 
     Of k nothing is peeled off short types: the rest is added to a result that was rounded before.
     """
@@ -200,7 +205,7 @@ def _seconds(way: Way, core: Sizes, sizes: Sizes, operand: str) -> float:
     tiled = min(_up(rows, tile) * _up(columns, tile) / share for tile, share in TILES)
     parts = thin_parts(core, *sizes)
     thin_s = sum(_thin_s(each, each[2] < sizes[2], operand) for each in parts)
-    return way.products * 2.0 * tiled * deep / _constant(way.inner) + thin_s
+    return way.products * 2.0 * tiled * deep / FLOP_PER_S[way.inner] + thin_s
 
 
 def _thin_s(part: Sizes, added: bool, operand: str) -> float:
@@ -208,14 +213,10 @@ def _thin_s(part: Sizes, added: bool, operand: str) -> float:
     (m, n, k), size = part, ITEMSIZE[operand]
     tiles = -(-max(m, n) // TILES[0][0]) * -(-min(m, n) // NARROW)
     waves = 0 if 1 in (m, n) else -(-tiles // MULTIPROCESSORS)
-    arithmetic = waves * 2.0 * TILES[0][0] * NARROW * k * MULTIPROCESSORS / _constant("sgemm")
+    arithmetic = waves * 2.0 * TILES[0][0] * NARROW * k * MULTIPROCESSORS / FLOP_PER_S["sgemm"]
     moved = size * (m * k + k * n + (1 + added) * m * n)  # what is added to is read too
-    return _constant("launch") + max(arithmetic, moved / _constant("bandwidth"))
+    return LAUNCH_S + max(arithmetic, moved / BYTES_PER_S)
 
 
 def _up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
-
-
-def _constant(name: str) -> float:
-    return CONSTANTS[f"fit.{name}"].value

@@ -13,8 +13,7 @@ from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.remedies import GENERAL, REWRITES
 from brrr.kernels.recurrent.plan import plan, predicted_s
 from brrr.networks.network import Network
-from brrr.networks.predicting import planned_megakernel
-from brrr.roofline.device_model import model_of
+from brrr.networks.predicting import megakernel_period
 from brrr.roofline.lowering import spared
 
 N = 2**25
@@ -134,7 +133,7 @@ def stack(made: Maker, layers: int = 64, dtype: str = "float32", activation: str
 
 def test_many_small_layers_are_one_launch(tmp_path: Path) -> None:
     found = diagnosis(tmp_path, stack)
-    predicted, assumed = planned_megakernel(Network(64, 8, 64), model_of("h200"))
+    predicted, assumed = megakernel_period(Network(64, 8, 64), "h200")
     remedy = next(each for each in found.remedies if each.name == "persistent kernel")
     assert remedy.gain == pytest.approx(found.step_s / predicted, rel=0.05) and not assumed
     assert remedy.why.startswith("128 kernels a step wait for each other") and "64 layers of 64, batch 8" in remedy.why

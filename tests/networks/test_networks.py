@@ -20,7 +20,16 @@ from brrr.networks import WAYS, Implementation, Network, Prepared, Weights, best
 from brrr.networks import choosing as remembered
 from brrr.networks import implementations as needs
 from brrr.networks.choosing import Best
-from brrr.networks.predicting import DOUBT, Candidate, predictions, to_measure, worth_trying
+from brrr.networks.predicting import (
+    BARRIER_S,
+    DOUBT,
+    Candidate,
+    megakernel_period,
+    predictions,
+    to_measure,
+    worth_trying,
+)
+from brrr.roofline.device_model import LAUNCH_S
 from brrr.roofline.peak import Curve, Peak
 from brrr.roofline.peaks import MissingPeakError, Peaks
 
@@ -316,6 +325,12 @@ def test_every_way_has_a_prediction_for_a_gpu(size: tuple[int, int, int], device
     mine = {each.way: each for each in found}
     assert mine["triton-graph"].period_s <= mine["graph"].period_s <= mine["module"].period_s  # type: ignore[operator]
     assert mine["script"].assumed and mine["graph"].assumed == device.startswith("datasheet")
+
+
+def test_a_megakernel_goes_by_an_h200s_plans_or_by_what_is_assumed() -> None:
+    assert megakernel_period(Network(1, 2, 64), "h200") == (LAUNCH_S["megakernel"], False), "the host launches it"
+    period_s, assumed = megakernel_period(Network(64, 2, 64), "datasheet:a100")
+    assert assumed and period_s > 64 * BARRIER_S
 
 
 def test_without_peaks_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

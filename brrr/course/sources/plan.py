@@ -7,6 +7,7 @@ recording that is interrupted is coarse, but has no hole.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -32,7 +33,8 @@ PHASES: tuple[Phase, ...] = ("anchor", "claim", "corner", "middle", "grid")
 CLAIM_BUDGET_S, GRID_BUDGET_S = 0.2, 0.03
 """Seconds that each variant is measured for at an anchor or a claim's point, and at any other point."""
 
-# A rough model, wrong by a factor of two or three at first; `DurationEstimator` then learns from what it sees.
+# How long a recording takes, of which the calls are a quarter to a third: a rough rule, wrong by a factor of two or
+# three at first; `DurationEstimator` then learns from what it sees. `brrr.predict` needs peaks, which may not be there.
 PREPARE_S = 0.1  # a variant's inputs, its check and its warm-up, where they are small
 FRESH_PROCESS_S = 8.0  # a first call needs a process of its own, which loads torch and makes a context
 CALLS = 4  # the check, the warm-up and two timed calls: what most points need at least
@@ -40,8 +42,6 @@ CALLS = 4  # the check, the warm-up and two timed calls: what most points need a
 ROUND_CALLS, GPU_ROUND_CALLS = 3, 12
 SETTLES = 3  # two rounds and the profiled calls, each behind a run-up
 SLOW_BUDGETS = 4  # a call that takes so many budgets is made once
-CPU_CORE_FLOP_PER_S, CPU_BYTES_PER_S = 30e9, 10e9
-GPU_FLOP_PER_S, GPU_BYTES_PER_S = 40e12, 20e9  # the bytes may have to cross from the host
 INPUT_BYTES_PER_S = 1e9  # random numbers are drawn on the host
 
 
@@ -275,11 +275,11 @@ class DurationEstimator:
         return prepare_s + settle_s + max(step.budget_s, calls * call_s)
 
     def _call_s(self, experiment: Experiment, variant: Variant, cost: Cost) -> float:
+        flop = cost.flop or 1.0
         measured = self._calls.get((experiment.name, variant.name), [])
-        near = [(flop, call_s) for flop, call_s in measured if flop > 0 and 1 / 64 <= (cost.flop or 1) / flop <= 64]
-        if near:  # eight times the FLOP take at most eight times as long
-            flop, call_s = min(near, key=lambda known: max(known[0] / cost.flop, cost.flop / known[0]))
-            return call_s * max(1.0, cost.flop / flop)
-        if variant.on_gpu:
-            return cost.flop / GPU_FLOP_PER_S + cost.bytes / GPU_BYTES_PER_S
-        return cost.flop / (CPU_CORE_FLOP_PER_S * self.cores) + cost.bytes / CPU_BYTES_PER_S
+        known, call_s = min(measured, key=lambda each: max(each[0] / flop, flop / each[0]), default=(math.inf, 0.0))
+        if 1 / 64 <= flop / known <= 64:  # eight times the FLOP take at most eight times as long
+            return call_s * max(1.0, flop / known)
+        # A GPU's bytes may have to cross from the host.
+        flop_per_s, bytes_per_s = (40e12, 20e9) if variant.on_gpu else (30e9 * self.cores, 10e9)
+        return cost.flop / flop_per_s + cost.bytes / bytes_per_s

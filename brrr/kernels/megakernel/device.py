@@ -16,6 +16,7 @@ from brrr.gpu import launching
 from brrr.gpu.nvrtc import check
 from brrr.gpu.nvrtc import function as function_of
 from brrr.kernels.megakernel.plan import CLUSTERS, H200, Gpu, MegakernelPlan, Network, plans, wide_plans
+from brrr.roofline.persistent import Step, persistent_s
 
 CLUSTER_SOURCE, CLUSTER_KERNEL = "kernels/megakernel/megakernel.cu", "brrr_mega_cluster"
 GRID_SOURCE, GRID_KERNEL, GRID_THREADS = "kernels/megakernel/megakernel_grid.cu", "brrr_mega_grid", 256
@@ -142,54 +143,49 @@ def may_overlap(made: MegakernelPlan, network: Network, gpu: Gpu) -> bool:
 def predicted_s(made: MegakernelPlan, network: Network, gpu: Gpu) -> float:
     """Seconds a call should take on the device, in a row of calls.
 
-    A layer's time is the longer of two: its weights' way from L2, which runs ahead, and what its rows go through one
-    after the other. Where more clusters are needed than run at once, they take turns.
+    A layer's weights come from L2, ahead, while its rows go through one thing after the other. Where more clusters are
+    needed than run at once, they take turns.
     """
-    start = START_S + START_CHUNK_S * made.chunks + START_WARP_S * made.warps
-    if made.wide:
-        return LAUNCH_S + start + network.layers * wide_cycles(made, network) / gpu.clock_hz
+    start_s = START_S + START_CHUNK_S * made.chunks + START_WARP_S * made.warps
+    turns, layer = (1, _wide_layer(made, network, gpu)) if made.wide else _layer(made, network, gpu)
+    launch_s = LAUNCH_S - OVERLAP_S * made.overlap
+    return persistent_s(layer, network.layers, launch_s=launch_s, start_s=start_s, turns=turns)
+
+
+def _layer(made: MegakernelPlan, network: Network, gpu: Gpu) -> tuple[int, Step]:
+    """How many turns the clusters take, and a layer: all its results go to all blocks of the cluster, through the
+    network that the group's multiprocessors share."""
     clusters, at_once = made.clusters(network.batch), gpu.at_once(made.cluster, made.blocks)
-    turns, running = -(-clusters // at_once), min(clusters, at_once)
+    running = min(clusters, at_once)
     on_one = -(-running // max(gpu.at_once(made.cluster), 1))  # blocks that some multiprocessor has
-    together = max(on_one if made.cluster > 8 else 1, -(-running // GROUPS))
-    layer = max(stream_cycles(made, together, on_one), row_cycles(made, together, on_one))
-    gained = OVERLAP_S if made.overlap else 0.0
-    return LAUNCH_S - gained + turns * (start + network.layers * layer / gpu.clock_hz)
+    together = made.cluster * max(on_one if made.cluster > 8 else 1, -(-running // GROUPS))  # blocks of a group
+    weights = max(_stream_cycles(made, on_one), made.weight_bytes * together / GROUP_L2_BYTES)
+    rows = _row_cycles(made, on_one) + made.rows * made.width / 4 * together / GROUP_STORES
+    return -(-clusters // at_once), Step({"weights": weights / gpu.clock_hz, "rows": rows / gpu.clock_hz})
 
 
-def stream_cycles(made: MegakernelPlan, together: int, on_one: int) -> float:
-    """A layer's weights from L2 into a block, or into all clusters that lie together; or the ring's turns."""
-    own = 4 * made.columns * made.width
-    ring = RING_CYCLES * made.chunks / made.slots
-    return max(own * on_one / L2_BYTES, own * made.cluster * together / GROUP_L2_BYTES, ring)
+def _wide_layer(made: MegakernelPlan, network: Network, gpu: Gpu) -> Step:
+    """A layer where all blocks share out the columns, and exchange results through global memory."""
+    layer_bytes, again = 4 * made.width**2, AGAIN * (made.clusters(network.batch) - 1)
+    kept = network.layers * layer_bytes <= KEPT_BYTES
+    weights = max(_stream_cycles(made, 1), 0.0 if kept else layer_bytes * (1 + again) / HBM_BYTES)
+    rows = _row_cycles(made, 1) + WIDE_CYCLES + 4 * made.rows * made.width / L2_BYTES
+    return Step({"weights": weights / gpu.clock_hz, "rows": rows / gpu.clock_hz}, exposed=BOTH)
 
 
-def row_cycles(made: MegakernelPlan, together: int, on_one: int) -> float:
-    """A layer's arithmetic and exchange."""
+def _stream_cycles(made: MegakernelPlan, on_one: int) -> float:
+    """The way of a layer's weights from L2 into the blocks of a multiprocessor, or the ring's turns."""
+    return max(made.weight_bytes * on_one / L2_BYTES, RING_CYCLES * made.chunks / made.slots)
+
+
+def _row_cycles(made: MegakernelPlan, on_one: int) -> float:
+    """A layer's arithmetic, in each of a multiprocessor's blocks.
+
+    It is bound by what a block's lanes read of shared memory, of which nothing is shared between them, or by
+    multiply-adds. Each warp also adds up its sums, and those of the warps that share its tile.
+    """
     chunks = CHUNK_CYCLES * made.chunks / made.k_warps + MEETING_CYCLES * (made.k_warps > 1)
-    exchange = exchange_cycles(made, together)
-    return LAYER_CYCLES + ROW_CYCLES * made.rows + chunks + on_one * read_cycles(made) + exchange
-
-
-def read_cycles(made: MegakernelPlan) -> float:
-    """The arithmetic of a block: bound by what its lanes read of shared memory, of which nothing is shared between
-    them, or by multiply-adds. Each warp also adds up its sums, and those of the warps that share its tile."""
-    words = made.width / 32 * made.tiles * (made.tile_rows + made.tile_quads)
-    if made.k_warps > 1:
-        words += made.warps * made.k_warps
-    return max(512 * words / READ_BYTES, made.rows * made.columns * made.width / FMAS)
-
-
-def exchange_cycles(made: MegakernelPlan, together: int) -> float:
-    """All results of a layer to all blocks, through the network that the group's multiprocessors share."""
-    return made.rows * made.width / 4 * made.cluster * together / GROUP_STORES
-
-
-def wide_cycles(made: MegakernelPlan, network: Network) -> float:
-    """A layer where all blocks share out the columns: its weights, and what its rows go through and the exchange."""
-    weights, groups = 4 * made.width**2, made.clusters(network.batch)
-    kept = network.layers * weights <= KEPT_BYTES
-    memory = 0.0 if kept else weights * (1 + AGAIN * (groups - 1)) / HBM_BYTES
-    stream = max(stream_cycles(made, 0, 1), memory)
-    row = row_cycles(made, 0, 1) + WIDE_CYCLES + 4 * made.rows * made.width / L2_BYTES
-    return max(stream, row) + BOTH * min(stream, row)
+    sums = made.warps * made.k_warps if made.k_warps > 1 else 0
+    words = made.width / 32 * made.tiles * (made.tile_rows + made.tile_quads) + sums
+    arithmetic = max(512 * words / READ_BYTES, made.rows * made.columns * made.width / FMAS)
+    return LAYER_CYCLES + ROW_CYCLES * made.rows + chunks + on_one * arithmetic

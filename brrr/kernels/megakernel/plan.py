@@ -5,7 +5,7 @@
 True
 
 The kernel is told in the comment of `megakernel.cu`; the names here are those of its constants. How long a plan should
-take, and so which is best, says `megakernel_time`.
+take, and so which is best, says `device.py`.
 """
 
 from __future__ import annotations
@@ -144,6 +144,11 @@ class MegakernelPlan:
     def chunks(self) -> int:
         """Chunks of weights for each layer and block."""
         return self.width // self.depth
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of a layer's weights, those that a block reads."""
+        return 4 * self.columns * self.width
 
     @property
     def slot_bytes(self) -> int:

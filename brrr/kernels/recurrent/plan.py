@@ -15,6 +15,7 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from brrr.core.errors import ArgumentError
+from brrr.roofline.persistent import Step, persistent_s
 
 CELLS = {"rnn_tanh": 0, "rnn_relu": 1, "lstm": 2}
 TYPES = {"float32": 0, "float16": 1, "bfloat16": 2}
@@ -165,46 +166,31 @@ class RecurrentPlan(NamedTuple):
         return tuple(f"-D{name}={int(value)}" for name, value in numbers.items())
 
 
-class Costs(NamedTuple):
-    """Cycles that parts of a step take, fitted to single timings of several hundred plans on an H200."""
-
-    turn: float
-    work: float
-    read: float
-    load: float
-    shared: float
-    state: float
-    l2: float
-    begin: float
-    block: float
-
-
-COSTS = {
-    "float": Costs(637, 0.40, 190, 27, 0.71, 0.315, 0.24, 229, 5.1),
-    "split": Costs(668, 0, 114, 40, 2.18, 0.665, 0.335, 909, 10.9),
-    "half": Costs(860, 0, 85, 0, 1.32, 0.284, 0.567, 0, 11.9),
+COSTS: dict[str, tuple[float, ...]] = {
+    "float": (637, 0.40, 190, 27, 0.71, 0.315, 0.24, 229, 5.1),
+    "split": (668, 0, 114, 40, 2.18, 0.665, 0.335, 909, 10.9),
+    "half": (860, 0, 85, 0, 1.32, 0.284, 0.567, 0, 11.9),
 }
+"""Cycles that parts of a step take, fitted to single timings of several hundred plans on an H200. Of a turn, from one
+barrier to the next: itself, and in it multiply-adds, sums, loads of the state, words of shared memory. Of a step: the
+state, as a block reads it and as L2 gives it; its beginning; and each block of a group."""
 CLOCK_HZ = 1.98e9
 """At which they were timed."""
 
 
-def step_cycles(made: RecurrentPlan) -> float:
-    """Cycles that a step is expected to take: what the plans of a layer are compared by, before a trial."""
-    cost = COSTS["half" if made.half else "split" if made.split else "float"]
+def predicted_s(made: RecurrentPlan, steps: int = 1) -> float:
+    """Seconds that so many steps are expected to take: what the plans of a layer are compared by, before a trial."""
+    kind = "half" if made.half else "split" if made.split else "float"
+    turn, work, read, load, shared, state, l2, begin, block = COSTS[kind]
+    turn += work * made.lane_rows * made.chunks * made.samples * made.warps
+    turn += read * made.rows * made.samples / 32
+    turn += load * made.chunks * (made.samples // 8 if made.tiles else made.samples) * made.warps / 4
+    turn += shared * made.shared_chunks * made.parts * made.warps * 4
     turns = -(-made.group_batch // made.samples)
-    loads = made.chunks * (made.samples // 8 if made.tiles else made.samples) * made.warps / 4
-    work = made.lane_rows * made.chunks * 4 * made.samples * made.warps / 4
-    read = made.rows * made.samples * made.warps / made.threads
-    shared = made.shared_chunks * made.parts * made.warps * 4
-    turn = cost.turn + cost.work * work + cost.read * read + cost.load * loads + cost.shared * shared
-    state = made.group_batch * made.columns * made.element_bytes / 128
-    flow = max(cost.state * state, cost.l2 * made.state_bytes / 1e3)
-    return turns * turn + flow + cost.begin + cost.block * made.group_blocks
-
-
-def predicted_s(made: RecurrentPlan, steps: int) -> float:
-    """Seconds that so many steps are expected to take."""
-    return steps * step_cycles(made) / CLOCK_HZ
+    serial = turns * turn + begin + block * made.group_blocks
+    in_block = state * made.group_batch * made.columns * made.element_bytes / 128
+    flows = {"block": in_block / CLOCK_HZ, "L2": l2 * made.state_bytes / 1e3 / CLOCK_HZ}
+    return persistent_s(Step(flows, serial / CLOCK_HZ), steps)
 
 
 def plans(
@@ -234,7 +220,7 @@ def shortlist(
     cell: "rnn_tanh", "rnn_relu" or "lstm"; hidden: a multiple of 4 (float32) or 8 (float16, bfloat16). The error names
     the largest layer that fits.
     """
-    found = nsmallest(TRIED, plans(cell, hidden, batch, dtype, chip, backward), key=step_cycles)
+    found = nsmallest(TRIED, plans(cell, hidden, batch, dtype, chip, backward), key=predicted_s)
     if not found:
         most = largest_hidden(cell, dtype, chip, backward)
         way = "backward pass of a " if backward else ""

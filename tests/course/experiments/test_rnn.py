@@ -25,7 +25,7 @@ from brrr.course.nouns.source import Evidence
 from brrr.course.sources.plan import claimed_points
 from brrr.course.sources.plan import steps as planned
 from brrr.course.sources.timers import measure_point
-from brrr.roofline.recurrent import StepFloor
+from brrr.roofline.persistent import Step
 
 RNN = experiment("rnn")
 AXES = [axis.name for axis in RNN.axes]
@@ -278,7 +278,7 @@ def plan_of(share: float) -> Any:
 
 
 def floor_of(share: float) -> Any:
-    return lambda evidence, at: StepFloor(share * slope(evidence, "persistent", at).median, 0.0, 0.0)
+    return lambda evidence, at: Step({"exchange": share * slope(evidence, "persistent", at).median})
 
 
 JUDGED = [each.name for each in RNN.claims if not each.entry.not_here]

@@ -21,7 +21,7 @@ from brrr.course.lessons.exercises.lesson_08b import CASES, asked, hidden_by_exc
 from brrr.course.nouns.experiment import Experiment
 from brrr.course.nouns.source import Evidence
 from brrr.drawing import style
-from brrr.roofline.recurrent import StepFloor
+from brrr.roofline import persistent
 
 PNG = b"\x89PNG"
 RNN = experiment("rnn")
@@ -111,9 +111,10 @@ def test_without_steps_or_a_guess_a_sentence_says_so() -> None:
 # ---- the drawing of the floor ----
 
 
-def floor_at(evidence: Any, at: Any) -> StepFloor:
+def floor_at(evidence: Any, at: Any) -> persistent.Step:
     batch = int(at["batch"])
-    return StepFloor(0.8e-6, 0.02e-6 * batch, 0.01e-6 * batch, 0.001e-6 * batch)
+    parts = {"exchange": 0.8e-6, "state": 0.02e-6 * batch, "arithmetic": 0.01e-6 * batch}
+    return persistent.Step(parts, serial_s=0.001e-6 * batch)
 
 
 @pytest.fixture
@@ -179,14 +180,14 @@ def test_a_floor_is_made_of_the_plan_the_exchange_and_the_devices_rates() -> Non
     evidence, at = Evidence(RNN, source()), place("rnn_tanh", "float32", 64)
     made, found = plan("rnn_tanh", hidden=1024, batch=64, dtype="float32"), floor.floor_of(evidence, at)
     assert made.flop == 2 * 64 * 1024**2
-    assert found.exchange_s == pytest.approx(ours(1, "rnn_tanh", "float32"), rel=1e-3)
-    assert 2e12 < made.state_bytes / found.state_s < 20e12, "the rate of an L2 cache"
+    assert found.parts["exchange"] == pytest.approx(ours(1, "rnn_tanh", "float32"), rel=1e-3)
+    assert 2e12 < made.state_bytes / found.parts["state"] < 20e12, "the rate of an L2 cache"
     few, small = plan("rnn_tanh", hidden=1024, batch=4), floor.floor_of(evidence, place("rnn_tanh", "float32", 4))
     assert (few.tiles, made.tiles) == (False, True)
-    assert 50e12 < few.flop / small.arithmetic_s < 70e12 and 30e12 < made.flop / found.input_s < 67e12
-    assert 80e12 < made.flop / found.arithmetic_s < 165e12, "a third of TF32's rate"
+    assert 50e12 < few.flop / small.parts["arithmetic"] < 70e12 and 30e12 < made.flop / found.serial_s < 67e12
+    assert 80e12 < made.flop / found.parts["arithmetic"] < 165e12, "a third of TF32's rate"
     half = floor.floor_of(evidence, place("rnn_tanh", "float16", 64))
-    assert made.flop / half.arithmetic_s > 400e12
+    assert made.flop / half.parts["arithmetic"] > 400e12
 
 
 # ---- 08b-step ----

@@ -145,7 +145,7 @@ def _floor_explains(evidence: Evidence) -> Verdict:
     """The floor over the measured step: never above, and at least half of it."""
     places = [place(cell, "float32", batch) for cell in CELLS for batch in BATCHES]
     steps = [(at, slope(evidence, "persistent", at)) for at in places]
-    found = [(at, floor_of(evidence, at).floor_s / step) for at, step in steps]
+    found = [(at, floor_of(evidence, at).total_s / step) for at, step in steps]
     (at, least), (_, most) = (pick(found, key=lambda each: each[1].median) for pick in (min, max))
     text = f"the floor is {least:%} to {most:%} of a step, least with {named(at)}"
     return all_within([share for _, share in found], 0.5, 1.05, text)

@@ -11,7 +11,7 @@ from brrr.course.nouns.source import Evidence
 from brrr.roofline.device_model import DeviceModel, model_of
 from brrr.roofline.figures import level_rate
 from brrr.roofline.peaks import short
-from brrr.roofline.recurrent import StepFloor, step_floor
+from brrr.roofline.persistent import Step
 
 PRODUCTS = 3
 """Of TF32, which float32 on tensor cores takes in place of one."""
@@ -24,8 +24,11 @@ def exchange(evidence: Evidence, cell: str, dtype: str) -> Estimate:
     return slope(evidence, "persistent", place(cell, dtype, 1, TINY))
 
 
-def floor_of(evidence: Evidence, at: At) -> StepFloor:
-    """The floor of a step, with the exchange from the same source and the rates recorded for its device."""
+def floor_of(evidence: Evidence, at: At) -> Step:
+    """The floor of a step, with the exchange from the same source and the rates recorded for its device.
+
+    The input's product for all steps comes before the first one, so its share of a step is added.
+    """
     from brrr.kernels.recurrent.plan import plan
 
     cell, dtype, batch, hidden = str(at["cell"]), str(at["dtype"]), int(at["batch"]), int(at["hidden"])
@@ -35,15 +38,12 @@ def floor_of(evidence: Evidence, at: At) -> StepFloor:
     if not model.curves:
         raise NotRecordedError(f"no peaks were measured on {model.device}")
     matmul = model.value(f"matmul.{short(dtype)}")
-    return step_floor(
-        exchange_s=exchanged.median,
-        state_bytes=made.state_bytes,
-        l2_bytes_per_s=level_rate(model.curves["read"], batch * hidden * ITEMSIZE[dtype]),
-        flop=made.flop,
-        flop_per_s=_rate(model, made.tiles, dtype, matmul),
-        input_flop=made.flop,
-        input_flop_per_s=matmul,
-    )
+    parts = {
+        "exchange": exchanged.median,
+        "state": made.state_bytes / level_rate(model.curves["read"], batch * hidden * ITEMSIZE[dtype]),
+        "arithmetic": made.flop / _rate(model, made.tiles, dtype, matmul),
+    }
+    return Step(parts, serial_s=made.flop / matmul)
 
 
 def _rate(model: DeviceModel, tiles: bool, dtype: str, matmul: float) -> float:

@@ -17,10 +17,10 @@ from brrr.counting.cost import Matmul
 from brrr.course.experiments import experiment
 from brrr.course.experiments.gemm import MOST, SWEPT
 from brrr.course.experiments.gemm.claims import blocks, foretold, launched, tile
+from brrr.course.experiments.gemm.peer import heuristics_s
 from brrr.course.experiments.judging import datasheet
 from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
 from brrr.course.nouns.source import Evidence
-from brrr.roofline.peer import heuristics_s
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

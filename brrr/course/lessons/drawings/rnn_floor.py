@@ -20,7 +20,7 @@ from brrr.course.experiments.rnn.steps import cudnn, place, slope
 from brrr.course.lessons.drawings import Dial, Drawing, LessonDrawing
 from brrr.course.lessons.drawings.rnn_batch import over_batches
 from brrr.course.nouns.source import Evidence
-from brrr.roofline.recurrent import StepFloor
+from brrr.roofline.persistent import Step
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,12 +30,7 @@ if TYPE_CHECKING:
     from brrr.drawing.style import Picture
 
 CELLS, DTYPES = ("rnn_tanh", "lstm"), ("float32", "float16")
-PARTS = {
-    "exchange_s": "exchange",
-    "state_s": "state from L2",
-    "arithmetic_s": "arithmetic",
-    "input_s": "input's product",
-}
+PARTS = {"exchange": "exchange", "state": "state from L2", "arithmetic": "arithmetic", "input": "input's product"}
 SHOWN_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200)
 _HEIGHT = 430
@@ -45,7 +40,7 @@ _HEIGHT = 430
 class StepAt:
     """A step at one batch: its floor, and what was measured."""
 
-    floor: StepFloor
+    floor: Step
     ours_s: float
     cudnn_s: float
 
@@ -90,8 +85,8 @@ def text(step: StepAt) -> str:
     limit = {"state": "reading the state"}.get(floor.limit, f"the {floor.limit}")
     return (
         f"a step takes {units.seconds(step.ours_s)}, the best cuDNN's {units.seconds(step.cudnn_s)}. The floor is "
-        f"{units.seconds(floor.floor_s)}, {units.percent(floor.floor_s / step.ours_s, 2)} of the step: {limit} takes "
-        f"{units.seconds(floor.parts[floor.limit])}, and the input's product {units.seconds(floor.input_s)} before."
+        f"{units.seconds(floor.total_s)}, {units.percent(floor.total_s / step.ours_s, 2)} of the step: {limit} takes "
+        f"{units.seconds(floor.parts[floor.limit])}, and the input's product {units.seconds(floor.serial_s)} before."
     )
 
 
@@ -104,15 +99,15 @@ def draw(settings: Mapping[str, Value], steps: Mapping[tuple[str, str], Steps]) 
     made = style.figure(height=_HEIGHT)
     on = style.axes(made, left=0.09, bottom=0.13, right=0.975, top=0.86)
     _frame(on, steps)
-    for number, (field, label) in enumerate(PARTS.items()):
-        values = [1e6 * getattr(each.floor, field) for each in found.values()]
+    for number, (part, label) in enumerate(PARTS.items()):
+        values = [1e6 * each.floor.parts.get(part, each.floor.serial_s) for each in found.values()]
         on.plot(list(found), values, linestyle=style.PREDICTED_DASHES, linewidth=1.2, color=style.COLOURS[number + 2],
                 label=label)  # fmt: skip
     measured = (("weights on the chip", "ours_s"), ("cuDNN's best", "cudnn_s"))
     for number, (label, field) in enumerate(measured):
         values = [1e6 * getattr(each, field) for each in found.values()]
         on.plot(list(found), values, color=style.COLOURS[number], marker=style.MARKERS[number], label=label)
-    floors = [1e6 * each.floor.floor_s for each in found.values()]
+    floors = [1e6 * each.floor.total_s for each in found.values()]
     on.plot(
         list(found), floors, color=style.INK, linestyle=style.PREDICTED_DASHES, linewidth=2, label="PREDICTED floor"
     )
@@ -125,6 +120,6 @@ def draw(settings: Mapping[str, Value], steps: Mapping[tuple[str, str], Steps]) 
 def _frame(on: Axes, steps: Mapping[tuple[str, str], Steps]) -> None:
     """The same axes wherever the sliders stand."""
     times = [1e6 * time for found in steps.values() for each in found.values()
-             for time in (each.ours_s, each.cudnn_s, each.floor.exchange_s)]  # fmt: skip
+             for time in (each.ours_s, each.cudnn_s, each.floor.parts["exchange"])]  # fmt: skip
     over_batches(on, SHOWN_BATCHES, (min(times) / 4, 1.5 * max(times)), TICKS)
     on.set_ylabel("µs a step")

@@ -9,7 +9,7 @@ from typing import Any
 from brrr.core import units
 from brrr.core.errors import BrrrError
 from brrr.course.lessons.checking import Exercise, Mark, ask, not_above_zero, slip
-from brrr.roofline.recurrent import StepFloor, step_floor
+from brrr.roofline.persistent import Step
 
 HIDDEN, BATCH, BLOCKS, ITEMSIZE = 1024, 24, 128, 4
 EXCHANGE_S, L2_BYTES_PER_S, FLOP_PER_S = 1e-6, 5.5e12, 60e12
@@ -17,16 +17,14 @@ EXCHANGE_S, L2_BYTES_PER_S, FLOP_PER_S = 1e-6, 5.5e12, 60e12
 CLOSE = 0.03
 
 
-def asked() -> StepFloor:
+def asked() -> Step:
     """The step that the exercise asks for, its input's product left out.
 
     >>> asked().limit
     'state'
     """
-    return step_floor(
-        exchange_s=EXCHANGE_S, state_bytes=BLOCKS * BATCH * HIDDEN * ITEMSIZE, l2_bytes_per_s=L2_BYTES_PER_S,
-        flop=2.0 * BATCH * HIDDEN**2, flop_per_s=FLOP_PER_S,
-    )  # fmt: skip
+    state_s = BLOCKS * BATCH * HIDDEN * ITEMSIZE / L2_BYTES_PER_S
+    return Step({"exchange": EXCHANGE_S, "state": state_s, "arithmetic": 2.0 * BATCH * HIDDEN**2 / FLOP_PER_S})
 
 
 def grade_step(state_bytes: Any, seconds: Any, batch: Any) -> Mark:
@@ -35,7 +33,8 @@ def grade_step(state_bytes: Any, seconds: Any, batch: Any) -> Mark:
         return mark
     if hint := _about_bytes(state_bytes) or _about_seconds(seconds) or _about_batch(batch):
         return Mark("wrong", *hint)
-    text = f"reading the state takes {units.seconds(asked().state_s)}, longer than the exchange and the arithmetic."
+    state_s = units.seconds(asked().parts["state"])
+    text = f"reading the state takes {state_s}, longer than the exchange and the arithmetic."
     return Mark("right", f"{text} Up to {hidden_by_exchange()} samples it hides behind the exchange.")
 
 
@@ -68,7 +67,7 @@ def _about_bytes(answer: float) -> tuple[str, str] | None:
 def _about_seconds(answer: float) -> tuple[str, str] | None:
     floor = asked()
     parts = floor.parts
-    if math.isclose(answer, floor.floor_s, rel_tol=CLOSE):
+    if math.isclose(answer, floor.total_s, rel_tol=CLOSE):
         return None
     if math.isclose(answer, sum(parts.values()), rel_tol=CLOSE):
         return "`seconds`: that is the sum of all three.", "They may overlap: the longest of them counts."
