@@ -133,8 +133,10 @@ class Group:
     points: list[Features] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     residuals: list[float] = field(default_factory=list)
-    most: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """The most bytes and FLOP of a call of each name."""
+    most_bytes: dict[str, float] = field(default_factory=dict)
+    """Of a call of each name."""
+    held: bool = True
+    """Whether beyond the range of the sweep its end counts; what goes by FLOP is no nearer to the best rate there."""
     _process: GaussianProcess | None = None
 
     def add(self, key: object, point: Features, residual: float, name: str, limit: float = math.inf) -> None:
@@ -150,14 +152,14 @@ class Group:
             return math.exp(self.exact[key])
         return math.exp(self.at(point, name)) if len(self.points) >= FEW else None
 
-    def at(self, point: Features, name: str) -> float:
-        """The residual to expect at a point, of a call of that name; beyond the sweep's range, that of its end."""
+    def at(self, point: Sequence[float], name: str) -> float:
+        """The residual to expect at a point, of a call of that name."""
         if self._process is None:
             shared, own = parts_of(self.fit, len(point))
             self._process = GaussianProcess(self.points, self.residuals, shared, self.names, own)
-        return self._process.at(
-            [max(low, min(high, x)) for x, (low, high) in zip(point, self._range, strict=True)], name
-        )
+        if self.held:
+            point = [max(low, min(high, x)) for x, (low, high) in zip(point, self._range, strict=True)]
+        return self._process.at(point, name)
 
     @cached_property
     def _range(self) -> list[tuple[float, float]]:
@@ -216,14 +218,12 @@ class Corrections:
     def group_of_operators(self, name: str) -> Group:
         """The operators of a class and form."""
         if name not in self._groups:
-            group = self._groups[name] = Group(
-                self.peaks.sweeps["operators"].fits.get(name) if name in self.operators else None
-            )
+            fit = self.peaks.sweeps["operators"].fits.get(name) if name in self.operators else None
+            group = self._groups[name] = Group(fit, held=not name.startswith(BY_FLOP))
             for each, time_s in self.operators.get(name, ()):
                 residual, own = math.log(time_s / self.operator_s(each)), name_on_gpu(each)
                 group.add(_call(each), operator_point(each), residual, own)
-                nbytes, flop = group.most.get(own, (0.0, 0.0))
-                group.most[own] = max(nbytes, each.bytes), max(flop, each.flop or 0.0)
+                group.most_bytes[own] = max(group.most_bytes.get(own, 0.0), each.bytes)
         return self._groups[name]
 
     def of_product(self, product: Matmul, speeds: Speeds, added: bool = False) -> float | None:
@@ -241,7 +241,7 @@ class Corrections:
         """The factor of an operator, and whether the operator itself was measured, not only its class."""
         group = self.group_of_operators(group_name(each))
         name = each.name if each.name in group.names else name_on_gpu(each)
-        found = group.factor(_call(each), operator_point(_within(each, group.most.get(name))), name)
+        found = group.factor(_call(each), operator_point(_within(each, group.most_bytes.get(name, 0.0))), name)
         return None if found is None else (found, name in group.names)
 
 
@@ -259,15 +259,13 @@ def _call(each: OperatorCost) -> tuple[object, ...]:
     return name_on_gpu(each), each.form, each.dtype, each.read_bytes, each.written_bytes
 
 
-def _within(each: OperatorCost, most: tuple[float, float] | None) -> OperatorCost:
-    """Of rows and heads, which are independent, more than were ever swept count as several times as many as were."""
-    form, flop = each.form, each.flop or 0.0
-    if most is None or not (form.name.startswith("rows") or each.kind == "attention"):
+def _within(each: OperatorCost, most_bytes: float) -> OperatorCost:
+    """More rows or windows than were ever swept count as several times as many as were; they are independent."""
+    by, form = each.bytes / most_bytes if most_bytes else 0.0, each.form
+    if by <= 1 or not (form.name.startswith("rows") or each.kind == "pooling"):
         return each
-    by = max(1.0, each.bytes / most[0], flop / most[1] if most[1] else 0.0)
     fewer = replace(form, lines=math.ceil(form.lines / by), over=math.ceil(form.over / by))
-    read, written = each.read_bytes / by, each.written_bytes / by
-    return replace(each, form=fewer, read_bytes=read, written_bytes=written, flop=flop / by)
+    return replace(each, form=fewer, read_bytes=each.read_bytes / by, written_bytes=each.written_bytes / by)
 
 
 def product_point(product: Matmul, speeds: Speeds, added: bool = False) -> Features:
