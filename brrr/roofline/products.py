@@ -1,18 +1,19 @@
 """Families of matrix product kernels: what a library has for a data type and an alignment, with their constants.
 
-A family's constants are assumed. They were fitted to times of products on an H200 with cuBLAS 13 (by
-`tools/products_refit.py`, see docs/predictor.md), as shares of what is measured on the device wherever there is
-something to take a share of; a sweep of products (`calibrate`) corrects what is left.
+A family's constants are assumed, and stand in `data/product_kernels.toml` with where they come from; a sweep of
+products (`calibrate`) corrects what is left.
 """
 
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from brrr.core.files import share
 from brrr.counting.cost import ITEMSIZE, Matmul, OperatorCost
 
 Tile = tuple[int, int]
@@ -71,81 +72,20 @@ class Family:
         return self.tiles, splits
 
 
-_KNOWN = (
-    Family(
-        "float32", {
-            (128, 256): 0.982, (256, 128): 0.961, (64, 256): 0.942, (128, 128): 0.949, (256, 64): 0.792,
-            (64, 128): 0.861, (128, 64): 0.795, (32, 128): 0.604, (64, 64): 0.652, (128, 32): 0.624, (32, 64): 0.519,
-            (64, 32): 0.516, (32, 32): 0.321,
-        },
-        cache=0.535, written=0.955, start_s=2.14e-06, prologue_s=5e-08, step_s=1.12e-09,
-        split_s=3.46e-06, pieces=0.01, overlap=3.14,
-        choices=(Choice(1664, 8, (32, 128)), Choice(2304, 6, (32, 128)), Choice(2304, 11, (64, 32), 16)),
-    ),
-    Family(
-        "float64", {
-            (128, 256): 1.07, (256, 128): 1.07, (64, 256): 1.07, (128, 128): 1.07, (256, 64): 1.07, (64, 128): 0.965,
-            (128, 64): 0.965, (32, 128): 0.87, (64, 64): 0.87, (128, 32): 0.87, (32, 64): 0.785, (64, 32): 0.785,
-            (32, 32): 0.708,
-        },
-        cache=1.13, written=0.515, start_s=1.69e-06, prologue_s=1.53e-07, step_s=9.93e-10,
-        split_s=3.26e-06, pieces=0.323, overlap=2.11,
-    ),
-    Family(
-        "short, 16 B", {
-            (192, 192): 1.66, (128, 256): 1.17, (256, 128): 1.58, (128, 192): 1.92, (192, 128): 2.04,
-            (128, 128): 2.24, (96, 128): 2.74, (64, 128): 1.82, (128, 64): 0.655, (96, 64): 1.16, (64, 64): 0.706,
-            (32, 64): 0.459, (64, 32): 0.39, (16, 64): 0.208, (32, 32): 0.216, (64, 16): 0.14, (8, 64): 0.124,
-            (64, 8): 0.0674,
-        },
-        cache=1.12, written=0.35, start_s=1.65e-06, prologue_s=2.98e-07, step_s=1.26e-09,
-        split_s=2.74e-06, pieces=0.165, overlap=1.95,
-    ),
-    Family(
-        "short, 2 B", {
-            (128, 256): 0.185, (256, 128): 0.162, (64, 256): 0.121, (128, 128): 0.154, (256, 64): 0.0989,
-            (64, 128): 0.0963, (128, 64): 0.0786, (32, 128): 0.0585, (64, 64): 0.0691, (128, 32): 0.0498,
-            (32, 64): 0.0349, (64, 32): 0.048, (32, 32): 0.026,
-        },
-        cache=0.465, written=0.535, start_s=1.88e-06, prologue_s=1.18e-06, step_s=1.8e-09,
-        split_s=1.76e-06, pieces=0.01, overlap=1.48,
-    ),
-    Family(
-        "short, 4 B", {
-            (128, 256): 0.364, (256, 128): 0.343, (64, 256): 0.244, (128, 128): 0.297, (256, 64): 0.236,
-            (64, 128): 0.144, (128, 64): 0.207, (32, 128): 0.127, (64, 64): 0.147, (128, 32): 0.103, (32, 64): 0.0556,
-            (64, 32): 0.0714, (32, 32): 0.0726,
-        },
-        cache=1.82, written=0.224, start_s=1.91e-06, prologue_s=9.23e-08, step_s=4e-09,
-        split_s=2.53e-06, pieces=0.151, overlap=9,
-    ),
-    Family(
-        "tf32, 16 B", {
-            (128, 256): 1.05, (256, 128): 1.05, (64, 256): 1.05, (128, 128): 1.05, (256, 64): 1.05, (64, 128): 0.699,
-            (128, 64): 0.699, (32, 128): 0.465, (64, 64): 0.465, (128, 32): 0.465, (32, 64): 0.309, (64, 32): 0.309,
-            (32, 32): 0.206,
-        },
-        cache=0.986, written=1.63, start_s=1.55e-06, prologue_s=1.5e-06, step_s=1e-09,
-        split_s=3.16e-06, pieces=0.124, overlap=1.4,
-    ),
-    Family(
-        "tf32, less", {
-            (128, 256): 0.368, (256, 128): 0.37, (64, 256): 0.268, (128, 128): 0.271, (256, 64): 0.298,
-            (64, 128): 0.147, (128, 64): 0.148, (32, 128): 0.1, (64, 64): 0.116, (128, 32): 0.115, (32, 64): 0.089,
-            (64, 32): 0.138, (32, 32): 0.0535,
-        },
-        cache=0.429, written=0.629, start_s=1.78e-06, prologue_s=6.86e-07, step_s=5.47e-10,
-        split_s=2.84e-06, pieces=0.0481, overlap=1.68,
-    ),
-    Family(
-        "vector", {
-            (64, 256): 1.22, (32, 128): 1.18, (128, 32): 1.18, (32, 64): 1.16, (64, 32): 1.16, (32, 32): 1.13,
-        },
-        cache=0.582, written=1.65, start_s=1.59e-06, prologue_s=5.32e-08, step_s=1.93e-09,
-        split_s=1.92e-06, pieces=0.0289, overlap=8.47,
-    ),
-)  # fmt: skip
-FAMILIES: Mapping[str, Family] = {each.name: each for each in _KNOWN}
+def _families() -> Iterator[Family]:
+    text = (share("data") / "product_kernels.toml").read_text(encoding="utf-8")
+    for constants in tomllib.loads(text)["family"]:
+        tiles = {_tile(size): rate for size, rate in constants.pop("tiles").items()}
+        choices = [Choice(**{**each, "tile": _tile(each["tile"])}) for each in constants.pop("choices", ())]
+        yield Family(tiles=tiles, choices=tuple(choices), **constants)
+
+
+def _tile(size: str) -> Tile:
+    rows, columns = map(int, size.split("x"))
+    return rows, columns
+
+
+FAMILIES: Mapping[str, Family] = {each.name: each for each in _families()}
 
 SHORT = ("bfloat16", "float16")
 
@@ -243,10 +183,10 @@ def tilings(product: Matmul, speeds: Speeds) -> Iterator[TiledProduct]:
     family, itemsize = family_of(product), row_bytes(product, 1)
     missed = misalignment(product)
     tried, splits = family.ways(product)
-    for (rows, columns), share in tried.items():
+    for (rows, columns), reached in tried.items():
         tiles = product.batch * math.ceil(product.m / rows) * math.ceil(product.n / columns)
         pieces = 1 + family.pieces * (missed[0] * rows + missed[1] * columns) / (rows + columns)
-        rate = share * speeds.flop_per_s
+        rate = reached * speeds.flop_per_s
         step = max(family.step_s, 2 * rows * columns * speeds.sm_count / rate * pieces)
         written = speeds.sm_count * rows * columns * itemsize / (family.written * speeds.cache_bytes_per_s)
         cache = family.cache * speeds.cache_bytes_per_s
