@@ -136,7 +136,7 @@ class Group:
     most_bytes: dict[str, float] = field(default_factory=dict)
     """Of a call of each name."""
     held: bool = True
-    """Whether beyond the range of the sweep its end counts; what goes by FLOP is no nearer to the best rate there."""
+    """Whether beyond the sweep's range its end counts; not of what counts by FLOP, whose model holds there."""
     _process: GaussianProcess | None = None
 
     def add(self, key: object, point: Features, residual: float, name: str, limit: float = math.inf) -> None:
