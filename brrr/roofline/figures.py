@@ -154,36 +154,27 @@ def _times(peak: Peak, by: float) -> Peak:
 # The memory's term: how long bytes take, from the level of memory that holds the working set.
 
 
-def memory_s(model: DeviceModel, read: float, written: float, working_set: float, start_s: float) -> float:
-    """Seconds that reading and writing so many bytes take, without the `start_s` that every operator has.
+def memory_s(
+    model: DeviceModel, read: float, written: float, working_set: float, start_s: float | None = None
+) -> float:
+    """Seconds that reading and writing so many bytes take, without a kernel's start and end.
 
     `working_set` are the bytes that the whole call touches: what does not fit into a cache comes from the level below.
-    More bytes never take less time, whatever the curves look like.
+    With `start_s`, what a single pass takes beyond moving bytes, one pass over them is no faster than was measured;
+    more bytes never take less time, whatever the curves look like.
     """
     moved = read + written
     if moved <= 0:
         return 0.0
     if not model.curves:
         return moved / model.value("copy")
-    traffic = traffic_kind(read, written)
-    sustained, single = _curves(model, traffic)
-    passing = single_pass_s(model.curves[single], moved, start_s)
-    model.use(single, model.curves[single].at(moved), model.curves[single].points[0][1])
-    rate = level_rate(model.curves[sustained], max(working_set, moved))
-    model.use(sustained, rate, model.curves[sustained].points[0][1])
-    return max(passing, moved / rate)
-
-
-def level_s(model: DeviceModel, read: float, written: float, working_set: float) -> float:
-    """Seconds at the sustained rate of the level that holds the working set, without a kernel's start and end."""
-    moved = read + written
-    if moved <= 0:
-        return 0.0
-    if not model.curves:
-        return moved / model.value("copy")
-    sustained, _ = _curves(model, traffic_kind(read, written))
-    curve = model.curves[sustained]
-    return moved / model.use(sustained, level_rate(curve, max(working_set, moved)), curve.points[0][1])
+    sustained, single = _curves(model, traffic_kind(read, written))
+    curve, passing = model.curves[sustained], 0.0
+    if start_s is not None:
+        once = model.curves[single]
+        passing = single_pass_s(once, moved, start_s)
+        model.use(single, once.at(moved), once.points[0][1])
+    return max(passing, moved / model.use(sustained, level_rate(curve, max(working_set, moved)), curve.points[0][1]))
 
 
 def traffic_kind(read: float, written: float) -> str:

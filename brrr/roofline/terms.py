@@ -8,7 +8,7 @@ from functools import lru_cache
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Matmul, OperatorCost
 from brrr.roofline.device_model import DeviceModel
-from brrr.roofline.figures import CLASS, WHOLE, host_class, level_rate, level_s, memory_s, without_host
+from brrr.roofline.figures import CLASS, WHOLE, host_class, level_rate, memory_s, without_host
 from brrr.roofline.lowering import operations
 from brrr.roofline.peak import Peak
 from brrr.roofline.peaks import Peaks, short
@@ -148,7 +148,7 @@ def _tiled(each: OperatorCost, model: DeviceModel, working_set: float, tf32: boo
     products = [_as_computed(product, tf32) for product in each.matmuls]
     families = [family_of(product) for product in products]
     computing = sum(_product_s(product, model) for product in products)
-    moving = level_s(model, each.read_bytes, each.written_bytes, working_set)
+    moving = memory_s(model, each.read_bytes, each.written_bytes, working_set)
     start, power = max(family.start_s for family in families), min(family.overlap for family in families)
     model.use("product.start", start, Peak.stated(start, "s", "assumed"))
     device = start + (moving**power + computing**power) ** (1 / power)
