@@ -20,7 +20,6 @@ from brrr.core.measurement import Estimate
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
 from brrr.roofline.calibrate import gpu_calls, gpu_layers, gpu_operators, gpu_products, gpu_times, host_cost
-from brrr.roofline.calibrate import gpu_operators as operator_forms
 from brrr.roofline.calibrate.part import Findings
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
@@ -44,9 +43,9 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(gpu_times, "own_times", timed)
     monkeypatch.setattr(gpu_operators, "SHARE", 6.0)
-    monkeypatch.setattr(gpu_operators, "MANY", 3)
-    monkeypatch.setattr(gpu_operators, "FEW", 2)
-    monkeypatch.setattr(gpu_layers, "SIZES", 3)
+    for table in (gpu_layers.matrices, gpu_layers.layers):
+        fewer = {name: replace(each, calls=each.calls // 16) for name, each in table().items()}
+        monkeypatch.setattr(gpu_operators, table.__name__, lambda fewer=fewer: fewer)
     monkeypatch.setattr(gpu_products, "COUNTS", {"bfloat16": 40, "float32": 30, "tf32": 20, "float64": 20})
     with OnTheCpu():
         yield
@@ -66,7 +65,10 @@ def test_products_are_drawn_over_decades_with_odd_and_skinny_ones() -> None:
 
 
 def test_matrices_cover_the_range_evenly() -> None:
-    sizes = [rows * columns * 4 for rows, columns in gpu_operators.matrices(20, 5e8, 4, "x")]
+    pools = {"float32": torch.empty(int(2.1e8))}
+    drawn = [each.args[-1] for each in gpu_operators._calls(pools, 5e8, 1.0) if each.args[0] == "add"]
+    assert len(drawn) == gpu_layers.FEW and all(one == other for one, other in drawn)
+    sizes = [rows * columns * 4 for (rows, columns), _ in drawn]
     assert min(sizes) < 2.5e3 and max(sizes) > 2e8
     assert sorted(sizes) == pytest.approx(sizes, rel=0.2)  # one from each part of the range, in order
 
@@ -108,9 +110,11 @@ def test_a_wrong_product_is_found() -> None:
 
 
 def test_no_time_is_kept_of_what_is_wrong(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = {"a wrong sum": lambda x, y: x.sum(-1) * (1.5 if x.dtype == torch.float32 else 1)}
-    monkeypatch.setattr(gpu_operators, "operators", lambda: wrong)
-    monkeypatch.setattr(gpu_layers, "only", lambda counted: counted[0])
+    right = gpu_layers.matrices()["sum of rows"]
+    wrong = replace(right, run=lambda x: x.sum(-1) * (1.5 if x.dtype == torch.float32 else 1), calls=3)
+    monkeypatch.setattr(gpu_operators, "matrices", lambda: {"a wrong sum": wrong})
+    monkeypatch.setattr(gpu_operators, "layers", dict)
+    monkeypatch.setattr(gpu_operators, "only", lambda counted: counted[0])
     found = Findings(until_s=1e18)
     gpu_operators.sweep_operators(found)
     assert any("left out: WrongResultError: calibrate: a wrong sum of" in note for note in found.notes)
@@ -128,9 +132,9 @@ def test_layers_are_swept_with_their_flop_and_in_groups_of_their_own(emulated: N
 
 def test_a_layer_that_is_wrong_is_left_out(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
     right = gpu_layers.layers()["average pooling, gradient"]
-    wrong = replace(right, run=lambda x: right.run(x) * (1.5 if x.dtype == torch.float32 else 1))
-    monkeypatch.setattr(gpu_layers, "layers", lambda: {"a wrong pooling": wrong})
-    monkeypatch.setattr(gpu_layers, "only", lambda counted: counted[-1])
+    wrong = replace(right, run=lambda x: right.run(x) * (1.5 if x.dtype == torch.float32 else 1), calls=3)
+    monkeypatch.setattr(gpu_operators, "layers", lambda: {"a wrong pooling": wrong})
+    monkeypatch.setattr(gpu_operators, "only", lambda counted: counted[-1])
     found = Findings(until_s=1e18)
     gpu_operators.sweep_operators(found)
     assert any("left out: WrongResultError: calibrate: a wrong pooling of" in note for note in found.notes)
@@ -140,15 +144,18 @@ def test_a_layer_that_is_wrong_is_left_out(emulated: None, monkeypatch: pytest.M
 
 def test_operators_that_are_several_are_left_out(emulated: None) -> None:
     values = gpu_times.pool(4096, torch.float32)
-    assert gpu_operators._made("choose", operator_forms.ELEMENTWISE["choose"], values, (4, 8)) is None
-    assert gpu_operators._made("to float32", operator_forms.ELEMENTWISE["to float32"], values, (4, 8)) is None
+    for name in ("choose", "to float32"):
+        assert (
+            gpu_operators.made(name, gpu_layers.matrices()[name], values, ((4, 8), (4, 8))[: 1 + (name == "choose")])
+            is None
+        )
 
 
 def test_dropouts_and_places_have_checks_of_their_own() -> None:
     x = torch.rand(100, 50) + 0.5
-    assert operator_forms.dropped_is_right(torch.nn.functional.dropout(x), x)
-    assert not operator_forms.dropped_is_right(torch.zeros_like(x), x) and not operator_forms.dropped_is_right(x, x)
-    assert operator_forms.place_is_right(x.argmax(-1), x) and not operator_forms.place_is_right(x.argmin(-1), x)
+    assert gpu_layers.dropped_is_right(torch.nn.functional.dropout(x), x)
+    assert not gpu_layers.dropped_is_right(torch.zeros_like(x), x) and not gpu_layers.dropped_is_right(x, x)
+    assert gpu_layers.place_is_right(x.argmax(-1), x) and not gpu_layers.place_is_right(x.argmin(-1), x)
 
 
 def test_without_time_or_profiler_a_sweep_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:

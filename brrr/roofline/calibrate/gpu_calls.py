@@ -13,7 +13,8 @@ import torch
 from brrr.core.measurement import Estimate
 from brrr.counting.mode import CostMode
 from brrr.gpu import GPU
-from brrr.roofline.calibrate.gpu_layers import Layer, Shape, layers, only, operands_of, ready
+from brrr.roofline.calibrate.gpu_layers import Layer, Shape, layers
+from brrr.roofline.calibrate.gpu_operators import only, operands_of, ready
 from brrr.roofline.calibrate.gpu_times import pool
 from brrr.roofline.calibrate.host_cost import Backward, at_usual_speed, measure_backward
 from brrr.roofline.calibrate.part import Findings, said
