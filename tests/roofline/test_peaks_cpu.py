@@ -163,7 +163,7 @@ def test_sizes_that_take_too_long_are_left_out() -> None:
 
 def test_every_class_of_operators_gives_what_it_says() -> None:
     for each in operators("cpu"):
-        with torch.set_grad_enabled(each.grad):
+        with torch.no_grad():
             part.close(each.call().detach(), each.expected, LIMIT, each.written)
             part.close(each.call().detach(), each.expected, LIMIT, each.written)
         with pytest.raises(WrongResultError):
