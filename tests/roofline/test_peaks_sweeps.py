@@ -15,12 +15,12 @@ from test_peaks_gpu_parts import OnTheCpu
 from torch.nn import functional
 
 from brrr.cli.calibrate import write_peaks
-from brrr.core.errors import ArgumentError, RecordingError, WrongResultError
+from brrr.core.errors import ArgumentError, RecordingError
 from brrr.core.measurement import Estimate
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
 from brrr.roofline.calibrate import gpu_calls, gpu_layers, gpu_operators, gpu_products, gpu_times, host_cost
-from brrr.roofline.calibrate.part import Findings
+from brrr.roofline.calibrate.part import Findings, product_error
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
 from brrr.roofline.peak import Sweep, whole_nanoseconds
@@ -99,14 +99,22 @@ def test_a_sweep_of_operators_tells_them_as_brrr_cost_does(emulated: None) -> No
         assert (only.name, only.form.name) in swept
 
 
-def test_a_wrong_product_is_found() -> None:
+def test_a_wrong_product_is_told_from_a_right_one() -> None:
     x, y = torch.randn(3, 20, 30), torch.randn(3, 30, 40)
-    gpu_products.check(x @ y, x, y, 1e-5, "right")
+    assert product_error(x, y)(x @ y) < 1e-6
     wrong = x @ y
     wrong[1, 2, 3] += 1
     for bad in (wrong, torch.full_like(wrong, torch.nan), (x @ y).bfloat16()):
-        with pytest.raises(WrongResultError, match="wrong one"):
-            gpu_products.check(bad, x, y, 1e-5, "wrong one")
+        assert not product_error(x, y)(bad) <= 1e-3
+
+
+def test_no_time_is_kept_of_a_wrong_product(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = torch.addmm
+    monkeypatch.setattr(torch, "addmm", lambda row, x, y: right(row, x, y) * 1.05)
+    found = Findings(until_s=1e18)
+    gpu_products.sweep_products(found)
+    assert {added for _, added, _ in swept_products(found.sweeps["products"])} == {False}
+    assert any("left out: WrongResultError: calibrate: SweptProduct(dtype=" in note for note in found.notes)
 
 
 def test_no_time_is_kept_of_what_is_wrong(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,14 +20,14 @@ CHUNK = 2048
 
 
 def product_error(a: torch.Tensor, b: torch.Tensor) -> Callable[[torch.Tensor], float]:
-    """The relative error of a product, by Freivalds' check: compare C v with A (B v) in float64 for random v.
+    """The relative error of a product, or of a batch, by Freivalds' check: compare C v with A (B v) in float64.
 
-    With normal v the expected squared norm of (C - AB) v is that of C - AB itself, so a few v estimate the error of
-    the whole product at a thousandth of its cost (R. Freivalds, 1977).
+    With random normal v the expected squared norm of (C - AB) v is that of C - AB itself, so a few v estimate the
+    error of the whole product at a thousandth of its cost (R. Freivalds, 1977).
     """
 
     def error(c: torch.Tensor) -> float:
-        probes = torch.randn(b.shape[1], PROBES, dtype=torch.float64, device=b.device)
+        probes = torch.randn(b.shape[-1], PROBES, dtype=torch.float64, device=b.device)
         expected = _times(a, _times(b, probes))
         found = _times(c, probes.to(c.device)).to(expected.device)
         return float(torch.linalg.norm(found - expected) / torch.linalg.norm(expected))
