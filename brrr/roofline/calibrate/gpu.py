@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -38,8 +38,7 @@ LIMITS = {torch.float32: 1e-4, torch.float64: 1e-12}
 """Relative error of a chain's end. The roundings add up to 3e-6 and 2e-14; one round of steps left out, to 1.5e-3."""
 
 
-@dataclass(frozen=True)
-class Chains:
+class Chains(NamedTuple):
     """One kernel of chains, ready to run: `flop` a call, and the check of the chains' ends."""
 
     call: Callable[[], None]
@@ -47,13 +46,13 @@ class Chains:
     flop: float
 
 
-def chains(name: str, dtype: torch.dtype, *, addition: bool) -> Chains:
-    """The kernel `brrr_<name>` on all multiprocessors; with an addition a step is 2 FLOP, else 1."""
+def chains(name: str) -> Chains:
+    """The kernel `brrr_<name>` on all multiprocessors; a step is 1 FLOP where it is but a multiplication, else 2."""
     blocks = BLOCKS_A_MULTIPROCESSOR * torch.cuda.get_device_properties().multi_processor_count
-    count = blocks * BLOCK * CHAINS
+    count, dtype = blocks * BLOCK * CHAINS, torch.float64 if name.startswith("fp64") else torch.float32
     ends = torch.empty(count, dtype=dtype, device=GPU)
     run = kernel("roofline/calibrate/peaks.cu", f"brrr_{name}", torch.cuda.current_device())
-    recurrence = Recurrence.over(STEPS, addition=addition)
+    recurrence = Recurrence(STEPS, addition=not name.endswith("_mul"))
     numbers = (recurrence.factor, F32), (recurrence.addend, F32), (STEPS // STEPS_A_ROUND, I32)
 
     def call() -> None:
@@ -65,25 +64,17 @@ def chains(name: str, dtype: torch.dtype, *, addition: bool) -> Chains:
         starts = 0.5 + torch.arange(count, device=GPU).remainder(1024).double() / 2048
         part.close(ends, recurrence.end(starts), LIMITS[dtype], f"brrr_{name}")
 
-    return Chains(call, check, float(recurrence.flop_a_step) * STEPS * count)
+    return Chains(call, check, (2.0 if recurrence.addend else 1.0) * STEPS * count)
 
 
 def measure_arithmetic(found: Findings) -> None:
     """`arithmetic.fp32.fma`, `.mul_add` (the same two operations unfused) and `.mul`; for fp64 the first and last."""
-    for name, dtype, addition in (
-        ("fp32_fma", torch.float32, True),
-        ("fp32_mul_add", torch.float32, True),
-        ("fp32_mul", torch.float32, False),
-        ("fp64_fma", torch.float64, True),
-        ("fp64_mul", torch.float64, False),
-    ):
-        made = chains(name, dtype, addition=addition)
+    for name in ("fp32_fma", "fp32_mul_add", "fp32_mul", "fp64_fma", "fp64_mul"):
+        made = chains(name)
         made.check()
-        estimate = gated(made.call)
         by = f"brrr_{name}: {CHAINS} independent chains a thread, {STEPS} steps"
-        kind, operation = name.split("_", 1)
-        peak = Peak.rate(made.flop, estimate, "FLOP/s", by=by, **clock_conditions())
-        found.measured[f"arithmetic.{kind}.{operation}"] = peak
+        peak = Peak.rate(made.flop, gated(made.call), "FLOP/s", by=by, **clock_conditions())
+        found.measured[f"arithmetic.{name.replace('_', '.', 1)}"] = peak
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -161,7 +152,7 @@ SINCE = {"fp32": (0, 0), "fp64": (0, 0), "fp16": (0, 0), "bf16": (8, 0), "tf32":
 
 def warm_up(found: Findings) -> None:
     """Keep the GPU busy until its clock is up: an idle one runs at a fraction of it."""
-    made = chains("fp32_fma", torch.float32, addition=True)
+    made = chains("fp32_fma")
     until = time.perf_counter() + min(WARM_UP_S, found.left_s / 10)
     while time.perf_counter() < until:
         for _ in range(50):
@@ -198,18 +189,12 @@ def _timed(call: Callable[[], Any]) -> Estimate:
     return gated(call, repeats=repeats, rounds=max(2, 6 // repeats))
 
 
-def bandwidth(found: Findings) -> None:
-    """Bandwidth by working set; its arena is given back afterwards."""
-    measure_bandwidth(found)
-    torch.cuda.empty_cache()
-
-
 PARTS = (
     Part("warm-up", warm_up),
     Part("arithmetic", measure_arithmetic),
     Part("kernel floor", measure_floor),
     Part("gaps", measure_gaps),
-    Part("bandwidth", bandwidth),
+    Part("bandwidth", measure_bandwidth),
     Part("matmul", products),
     Part("host", partial(host_cost.measure_host, GPU)),
     Part("host.line", partial(host_cost.measure_python, GPU), needs_s=10.0),

@@ -62,10 +62,6 @@ class Streams:
         self._multiprocessors = properties.multi_processor_count
         self._kernels = {kind: _kernel(f"brrr_stream_{kind}") for kind in KINDS}
 
-    def refill(self) -> None:
-        """Fresh random numbers, where a write has been."""
-        self.arena.normal_()
-
     def of(self, kind: str, set_bytes: int, *, once: bool) -> Iterator[Stream]:
         """The kind's kernel over a working set of about `set_bytes`, in every launch shape."""
         words = set_bytes // (WORD * ARRAYS[kind]) // LINES * LINES
@@ -80,75 +76,53 @@ class Streams:
         return sorted({min(each, most) for each in wanted})
 
     def _stream(self, kind: str, words: int, passes: int, blocks: int) -> Stream:
-        parts = self.arena[: ARRAYS[kind] * words * 4].view(ARRAYS[kind], words * 4)
-        sizes = (words, U32), (words * passes, U32)
-        launch, check = getattr(self, f"_{kind}")(parts, blocks, sizes, passes)
-        set_bytes = ARRAYS[kind] * words * WORD
-        return Stream(kind, set_bytes, set_bytes * passes, blocks, launch, check)
-
-    def _read(self, parts: torch.Tensor, blocks: int, sizes: Any, passes: int) -> Any:
-        (source,), sums = parts, torch.zeros(blocks * BLOCK // 32, dtype=torch.int32, device=GPU)
-        launch = self._launch("read", blocks, (source.data_ptr(), PTR), (sums.data_ptr(), PTR), *sizes)
-
-        def check() -> None:
-            sums.fill_(-1)
-            launch()
-            expected = int(source.view(torch.int32).sum(dtype=torch.int64)) * passes
-            found = int(sums.sum(dtype=torch.int64))
-            part.require((found - expected) % 2**32 == 0, f"brrr_stream_read of {source.nbytes} bytes")
-
-        return launch, check
-
-    def _copy(self, parts: torch.Tensor, blocks: int, sizes: Any, passes: int) -> Any:
-        source, out = parts
-        launch = self._launch("copy", blocks, (source.data_ptr(), PTR), (out.data_ptr(), PTR), *sizes)
-
-        def check() -> None:
-            out.fill_(torch.nan)
-            launch()
-            what = f"brrr_stream_copy of {source.nbytes} bytes"
-            part.same(out, lambda first, last: source[first:last], what)
-            out.normal_()  # what was copied is random again, for the streams that read it
-
-        return launch, check
-
-    def _triad(self, parts: torch.Tensor, blocks: int, sizes: Any, passes: int) -> Any:
-        out, b, c = parts
+        parts = tuple(self.arena[: ARRAYS[kind] * words * 4].view(ARRAYS[kind], words * 4))
         scale = float(torch.rand(()).half()) + 0.5  # without a rounding in float32
-        arrays = (b.data_ptr(), PTR), (c.data_ptr(), PTR), (out.data_ptr(), PTR)
-        launch = self._launch("triad", blocks, *arrays, (scale, F32), *sizes)
+        arrays = {
+            "read": (parts[0], torch.empty(blocks * BLOCK // 32, dtype=torch.int32, device=GPU)),
+            "triad": (*parts[1:], parts[0]),
+            "write": (parts[0].view(torch.int32),),
+        }.get(kind, parts)
+        numbers = {"triad": [(scale, F32)], "write": [(PEDESTAL, U32)]}.get(kind, [])
+        given = [*((each.data_ptr(), PTR) for each in arrays), *numbers, (words, U32), (words * passes, U32)]
+        run, out = self._kernels[kind], arrays[-1]
+
+        def call() -> None:
+            run((blocks, 1, 1), (BLOCK, 1, 1), *given)
 
         def check() -> None:
-            out.fill_(torch.nan)
-            launch()
-            part.triad_is_right(out, b, c, scale, f"brrr_stream_triad of {out.nbytes} bytes")
-            out.normal_()
+            out.fill_(torch.nan if out.is_floating_point() else -1)
+            call()
+            what = f"brrr_stream_{kind} of {arrays[0].nbytes} bytes"
+            if kind == "read":
+                part.require((_sum(out) - _sum(parts[0].view(torch.int32)) * passes) % 2**32 == 0, what)
+            elif kind == "write":
+                part.same(out, _numbers, what)
+            else:
+                copied = lambda block: arrays[0][block]  # noqa: E731
+                part.same(
+                    out,
+                    copied if kind == "copy" else part.added(*arrays[:2], scale),
+                    what,
+                    part.TRIAD * (kind == "triad"),
+                )
+                out.normal_()  # random again, for the streams that read it
 
-        return launch, check
-
-    def _write(self, parts: torch.Tensor, blocks: int, sizes: Any, passes: int) -> Any:
-        out = parts[0].view(torch.int32)
-        launch = self._launch("write", blocks, (out.data_ptr(), PTR), (PEDESTAL, U32), *sizes)
-
-        def check() -> None:
-            out.zero_()
-            launch()
-            part.same(out, _numbers, f"brrr_stream_write of {out.nbytes} bytes")
-
-        return launch, check
-
-    def _launch(self, kind: str, blocks: int, *arguments: tuple[float, Any]) -> Callable[[], None]:
-        run = self._kernels[kind]
-        return lambda: run((blocks, 1, 1), (BLOCK, 1, 1), *arguments)
+        set_bytes = ARRAYS[kind] * words * WORD
+        return Stream(kind, set_bytes, set_bytes * passes, blocks, call, check)
 
 
 def _kernel(name: str) -> Kernel:
     return kernel("roofline/calibrate/peaks.cu", name, torch.cuda.current_device())
 
 
-def _numbers(first: int, last: int) -> torch.Tensor:
+def _sum(words: torch.Tensor) -> int:
+    return int(words.sum(dtype=torch.int64))
+
+
+def _numbers(block: slice) -> torch.Tensor:
     """PEDESTAL + first, PEDESTAL + first + 1, ... as 32-bit words, which wrap round."""
-    numbers = torch.arange(first, last, dtype=torch.int64, device=GPU) + PEDESTAL
+    numbers = torch.arange(block.start, block.stop, dtype=torch.int64, device=GPU) + PEDESTAL
     return ((numbers + 2**31) % 2**32 - 2**31).to(torch.int32)
 
 
@@ -170,8 +144,10 @@ def measure_bandwidth(found: Findings) -> None:
     for kind in KINDS:
         for once in (False, True):
             _measure_kind(streams, kind, sizes, once, found)
-    streams.refill()
+    streams.arena.normal_()  # random again, where a write has been
     _measure_torch(streams.arena, sizes, found)
+    del streams
+    torch.cuda.empty_cache()
 
 
 def working_sets(quick: bool) -> list[int]:
@@ -217,29 +193,16 @@ def _measure_torch(arena: torch.Tensor, sizes: Sequence[int], found: Findings) -
     ):
         calls = [prepare(arena[: size // 8], arena[size // 8 : size // 4]) for size in sizes]
         estimates, origin = times_of(calls)
-        best = {
-            size: Peak.rate(size, estimate, "B/s")
-            for size, estimate in zip(sizes, estimates, strict=True)
-            if estimate is not None
-        }
+        timed = zip(sizes, estimates, strict=True)
+        best = {size: Peak.rate(size, each, "B/s") for size, each in timed if each is not None}
         _keep(name, best, len(sizes), by, origin, found)
 
 
 def _copied(x: torch.Tensor, y: torch.Tensor) -> Callable[[], Any]:
-    kept = y.clone()
-    y.fill_(torch.nan)
-    y.copy_(x)
-    part.same(y, lambda first, last: x[first:last], "torch's copy_")
-    y.copy_(kept)  # the larger sets read what was here
-    return lambda: y.copy_(x)
+    return part.checked(lambda: y.copy_(x), y, lambda block: x[block], "torch's copy_")
 
 
 def _multiplied(x: torch.Tensor, y: torch.Tensor) -> Callable[[], Any]:
-    kept, factor = y.clone(), 1.0 + 2.0**-10
-    y.fill_(torch.nan)
-    torch.mul(x, factor, out=y)
-    for first in range(0, len(x), part.BLOCK):
-        piece = slice(first, first + part.BLOCK)
-        part.close(y[piece], x[piece].double() * factor, 1e-6, "torch.mul")
-    y.copy_(kept)
-    return lambda: torch.mul(x, factor, out=y)
+    factor = 1.0 + 2.0**-10
+    call = lambda: torch.mul(x, factor, out=y)  # noqa: E731
+    return part.checked(call, y, lambda block: x[block].double() * factor, "torch.mul", 1e-6)

@@ -103,20 +103,12 @@ def said(error: Exception) -> str:
 # Is what a kernel computed right? Memory is looked at a block at a time, so that checking needs little of it.
 
 BLOCK = 2**25
-FLOAT32_STEP = 2.0**-23
 
 
 def require(right: bool, what: str) -> None:
     """WrongResultError unless it is right: a rate of something wrong is worth nothing."""
     if not right:
         raise WrongResultError(f"calibrate: {what} gave a wrong result, so that no rate of it is shown")
-
-
-def same(found: torch.Tensor, expected: Callable[[int, int], torch.Tensor], what: str) -> None:
-    """Every element of `found` equals `expected(first, last)`; both one-dimensional, compared a block at a time."""
-    for first in range(0, len(found), BLOCK):
-        last = min(first + BLOCK, len(found))
-        require(bool((found[first:last] == expected(first, last)).all()), what)
 
 
 def close(found: torch.Tensor, expected: torch.Tensor, limit: float, what: str) -> None:
@@ -129,13 +121,35 @@ def close(found: torch.Tensor, expected: torch.Tensor, limit: float, what: str) 
     require(bool((error <= limit * size.clamp(min=max(1e-30, float(size.mean())))).all()), what)
 
 
-def triad_is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, scale: float, what: str) -> None:
-    """a = b + scale * c in float32: one or two roundings away from the float64 result."""
-    for first in range(0, len(a), BLOCK):
-        last = min(first + BLOCK, len(a))
-        x, y = b[first:last].double(), c[first:last].double() * scale
-        allowed = FLOAT32_STEP * (x.abs() + y.abs())
-        require(bool(((a[first:last].double() - (x + y)).abs() <= allowed).all()), what)
+def same(found: torch.Tensor, expected: Callable[[slice], torch.Tensor], what: str, limit: float = 0.0) -> None:
+    """Every element of a long row is what `expected` gives for its block: equal, or `close` to it within a limit."""
+    for first in range(0, len(found), BLOCK):
+        block = slice(first, min(first + BLOCK, len(found)))
+        if limit:
+            close(found[block], expected(block), limit, what)
+        else:
+            require(torch.equal(found[block], expected(block)), what)
+
+
+def added(b: torch.Tensor, c: torch.Tensor, scale: float) -> Callable[[slice], torch.Tensor]:
+    """What a triad gives: b + scale * c, in float64."""
+    return lambda block: b[block].double() + c[block].double() * scale
+
+
+TRIAD = 1e-6
+"""The limit of a triad in float32: one or two roundings, of up to ten times the mean size."""
+
+
+def checked(
+    call: Callable[[], Any], out: torch.Tensor, expected: Callable[[slice], torch.Tensor], what: str, limit: float = 0.0
+) -> Callable[[], Any]:
+    """The call, once what it leaves in `out` is right; what was there is put back, for other calls read it."""
+    kept = out.clone()
+    out.fill_(torch.nan)
+    call()
+    same(out, expected, what, limit)
+    out.copy_(kept)
+    return call
 
 
 # ---------------------------------------------------------------------------------------------------------------------
