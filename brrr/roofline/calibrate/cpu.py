@@ -64,11 +64,8 @@ def _threads() -> dict[str, int]:
 
 
 STREAMS = {
-    "read": "x.sum()",
-    "copy": "y.copy_(x)",
-    "triad": "torch.add(b, c, alpha=scale, out=a)",
-    "write": "x.fill_(value)",
-}
+    "read": "x.sum()", "copy": "y.copy_(x)", "triad": "torch.add(b, c, alpha=scale, out=a)", "write": "x.fill_(value)",
+}  # fmt: skip
 
 
 def stream(kind: str, arena: torch.Tensor, size: int) -> tuple[int, Callable[[], Any]]:
@@ -81,9 +78,8 @@ def stream(kind: str, arena: torch.Tensor, size: int) -> tuple[int, Callable[[],
     if kind == "copy":
         return 8 * count, part.checked(lambda: y.copy_(x), y, lambda block: x[block], "torch's copy_")
     if kind == "write":
-        return 4 * count, part.checked(
-            lambda: x.fill_(value), x, lambda at: x.new_full((at.stop - at.start,), value), "torch's fill_"
-        )
+        expected = torch.tensor(value).expand(count)
+        return 4 * count, part.checked(lambda: x.fill_(value), x, lambda block: expected[block], "torch's fill_")
     z = arena[2 * count : 3 * count]
     call = lambda: torch.add(y, z, alpha=value, out=x)  # noqa: E731
     return 12 * count, part.checked(call, x, part.added(y, z, value), "torch's add", part.TRIAD)
@@ -93,14 +89,13 @@ def products(found: Findings) -> None:
     """Products of matrices in float32, float64 and bfloat16."""
     share_s = 0.25 * found.left_s / 3
     sizes = (256, 512) if found.quick else (256, 512, 1024, 2048, 4096)
-    threads = torch.get_num_threads()
+    by = f"torch.matmul, {torch.get_num_threads()} threads"
     for dtype in ("fp32", "fp64", "bf16"):
         until = time.perf_counter() + share_s
 
         def timed(call: Callable[[], Any], until: float = until) -> Estimate:
             return loop_estimate(call, max(0.02, min(0.5, (until - time.perf_counter()) / 4)))
 
-        by = f"torch.matmul, {threads} threads"
         measure_products(dtype, sizes, "cpu", timed, found, share_s=share_s, by=by)
 
 
@@ -110,9 +105,7 @@ def arithmetic(found: Findings) -> None:
     Each step reads and writes the cache, so these rates are a lower bound of what the units do in registers;
     `matmul.fp32` comes nearest to that.
     """
-    what = (
-        "an operator on arrays that stay in the L2 cache: a lower bound of the units, for every step loads and stores"
-    )
+    what = "arrays that stay in the L2 cache: a lower bound of the units, for every step loads and stores"
     seconds = min(0.25, found.left_s / 10)
     x = torch.rand(IN_CACHE * torch.get_num_threads())
     recurrence = Recurrence(64, addition=True)
@@ -124,15 +117,13 @@ def arithmetic(found: Findings) -> None:
     z = torch.full_like(x, torch.nan)
     torch.mul(x, a, out=z)
     part.close(z, x.double() * recurrence.factor, 1e-6, "torch.mul")
-    best: dict[str, Peak] = {}
-    for _ in range(TWICE):
-        for name, flop, by, call in (
-            ("arithmetic.fp32.fma", 2 * len(x), "torch.addcmul", lambda: torch.addcmul(b, y, a, out=y)),
-            ("arithmetic.fp32.mul", len(x), "torch.mul", lambda: torch.mul(x, a, out=z)),
-        ):
-            rate = Peak.rate(flop, loop_estimate(call, seconds / TWICE), "FLOP/s", by=by, what=what, **_threads())
-            best[name] = better(best.get(name), rate)
-    found.measured.update(best)
+    calls = {
+        "fma": (2 * len(x), "torch.addcmul", lambda: torch.addcmul(b, y, a, out=y)),
+        "mul": (len(x), "torch.mul", lambda: torch.mul(x, a, out=z)),
+    }
+    for name, (flop, by, call) in [*calls.items()] * TWICE:
+        rate = Peak.rate(flop, loop_estimate(call, seconds / TWICE), "FLOP/s", by=by, what=what, **_threads())
+        found.measured[f"arithmetic.fp32.{name}"] = better(found.measured.get(f"arithmetic.fp32.{name}"), rate)
 
 
 def look_round(found: Findings) -> None:
@@ -144,7 +135,7 @@ def look_round(found: Findings) -> None:
         found.note(f"the machine was busy (load {load:.1f} on {processors} processors): the figures may be too low")
 
 
-PARTS = (
+PARTS: tuple[Part, ...] = (
     Part("a look round", look_round),
     Part("host", partial(host_cost.measure_host, "cpu")),
     Part("host.line", partial(host_cost.measure_python, "cpu"), needs_s=10.0),

@@ -189,7 +189,7 @@ def _timed(call: Callable[[], Any]) -> Estimate:
     return gated(call, repeats=repeats, rounds=max(2, 6 // repeats))
 
 
-PARTS = (
+PARTS: tuple[Part, ...] = (
     Part("warm-up", warm_up),
     Part("arithmetic", measure_arithmetic),
     Part("kernel floor", measure_floor),

@@ -76,14 +76,17 @@ class Streams:
         return sorted({min(each, most) for each in wanted})
 
     def _stream(self, kind: str, words: int, passes: int, blocks: int) -> Stream:
-        parts = tuple(self.arena[: ARRAYS[kind] * words * 4].view(ARRAYS[kind], words * 4))
-        scale = float(torch.rand(()).half()) + 0.5  # without a rounding in float32
-        arrays = {
-            "read": (parts[0], torch.empty(blocks * BLOCK // 32, dtype=torch.int32, device=GPU)),
-            "triad": (*parts[1:], parts[0]),
-            "write": (parts[0].view(torch.int32),),
-        }.get(kind, parts)
-        numbers = {"triad": [(scale, F32)], "write": [(PEDESTAL, U32)]}.get(kind, [])
+        arrays = list(self.arena[: ARRAYS[kind] * words * 4].view(ARRAYS[kind], words * 4))
+        source, numbers, limit = arrays[0], list[tuple[float, Any]](), 0.0
+        expected: Callable[[slice], torch.Tensor] = lambda block: source[block]  # noqa: E731
+        if kind == "read":
+            arrays.append(torch.empty(blocks * BLOCK // 32, dtype=torch.int32, device=GPU))  # a sum for each warp
+        elif kind == "write":
+            arrays, numbers, expected = [source.view(torch.int32)], [(PEDESTAL, U32)], _numbers
+        elif kind == "triad":
+            scale = float(torch.rand(()).half()) + 0.5  # without a rounding in float32
+            a, b, c = arrays
+            arrays, numbers, expected, limit = [b, c, a], [(scale, F32)], part.added(b, c, scale), part.TRIAD
         given = [*((each.data_ptr(), PTR) for each in arrays), *numbers, (words, U32), (words * passes, U32)]
         run, out = self._kernels[kind], arrays[-1]
 
@@ -93,20 +96,13 @@ class Streams:
         def check() -> None:
             out.fill_(torch.nan if out.is_floating_point() else -1)
             call()
-            what = f"brrr_stream_{kind} of {arrays[0].nbytes} bytes"
+            what = f"brrr_stream_{kind} of {source.nbytes} bytes"
             if kind == "read":
-                part.require((_sum(out) - _sum(parts[0].view(torch.int32)) * passes) % 2**32 == 0, what)
-            elif kind == "write":
-                part.same(out, _numbers, what)
+                part.require((_sum(out) - _sum(source.view(torch.int32)) * passes) % 2**32 == 0, what)
             else:
-                copied = lambda block: arrays[0][block]  # noqa: E731
-                part.same(
-                    out,
-                    copied if kind == "copy" else part.added(*arrays[:2], scale),
-                    what,
-                    part.TRIAD * (kind == "triad"),
-                )
-                out.normal_()  # random again, for the streams that read it
+                part.same(out, expected, what, limit)
+            if kind in ("copy", "triad"):  # random again, for the streams that read it
+                out.normal_()
 
         set_bytes = ARRAYS[kind] * words * WORD
         return Stream(kind, set_bytes, set_bytes * passes, blocks, call, check)
