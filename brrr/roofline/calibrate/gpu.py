@@ -125,21 +125,14 @@ def measure_replay(found: Findings) -> None:
     seconds = min(0.2, found.left_s / 3 / len(NODES))
     for nodes in NODES:
         x = torch.rand(64, device=GPU)
-        graph = capture(lambda given, nodes=nodes: _relus(given, nodes), x)
+        graph = capture(torch.nn.Sequential(*[torch.nn.ReLU()] * nodes), x)
         graph.output.fill_(torch.nan)
         part.close(graph.replay(), x, 1e-6, "a replayed chain of relu")
         (issued,) = issue_estimates([graph.replay], synchronize, seconds)
         points.append((float(nodes), Peak.time(issued, kernels=nodes)))
     found.curves["graph-replay"] = Curve("kernels", tuple(points), {"by": "torch.cuda.CUDAGraph.replay, relu of 64"})
-    found.measured["host.graph-replay"] = replace(
-        points[0][1], conditions={"operator": "replay of a graph of one relu"}
-    )
-
-
-def _relus(x: torch.Tensor, count: int) -> torch.Tensor:
-    for _ in range(count):
-        x = torch.relu(x)
-    return x
+    about = {"operator": "replay of a graph of one relu"}
+    found.measured["host.graph-replay"] = replace(points[0][1], conditions=about)
 
 
 SIZES = (1024, 2048, 4096, 8192, 16384)
@@ -168,9 +161,8 @@ def products(found: Findings) -> None:
         if capability < since:
             found.note(f"matmul.{dtype}: this GPU's tensor cores do not have it")
             continue
+        sizes, by = QUICK_SIZES if found.quick else SIZES, _BY.get(dtype, "torch.matmul")
         try:
-            sizes = QUICK_SIZES if found.quick else SIZES
-            by = _BY.get(dtype, "torch.matmul")
             measure_products(dtype, sizes, GPU, _timed, found, share_s=share_s, by=by, conditions=clock_conditions)
         except WrongResultError:
             raise

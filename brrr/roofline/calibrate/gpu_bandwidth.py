@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
-from brrr.core.measurement import Estimate, Value
+from brrr.core.measurement import Value
 from brrr.gpu import GPU
-from brrr.gpu.nvrtc import F32, PTR, U32, Kernel, kernel
+from brrr.gpu.nvrtc import F32, PTR, U32, kernel
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.gpu_times import clock_conditions, times_of
 from brrr.roofline.calibrate.part import Findings
@@ -58,9 +59,9 @@ class Streams:
 
     def __init__(self, largest_bytes: int) -> None:
         self.arena = torch.empty(largest_bytes // 4, device=GPU).normal_()
-        properties = torch.cuda.get_device_properties()
-        self._multiprocessors = properties.multi_processor_count
-        self._kernels = {kind: _kernel(f"brrr_stream_{kind}") for kind in KINDS}
+        self._multiprocessors = torch.cuda.get_device_properties().multi_processor_count
+        index = torch.cuda.current_device()
+        self._kernels = {kind: kernel("roofline/calibrate/peaks.cu", f"brrr_stream_{kind}", index) for kind in KINDS}
 
     def of(self, kind: str, set_bytes: int, *, once: bool) -> Iterator[Stream]:
         """The kind's kernel over a working set of about `set_bytes`, in every launch shape."""
@@ -106,10 +107,6 @@ class Streams:
 
         set_bytes = ARRAYS[kind] * words * WORD
         return Stream(kind, set_bytes, set_bytes * passes, blocks, call, check)
-
-
-def _kernel(name: str) -> Kernel:
-    return kernel("roofline/calibrate/peaks.cu", name, torch.cuda.current_device())
 
 
 def _sum(words: torch.Tensor) -> int:
@@ -159,46 +156,43 @@ def _measure_kind(streams: Streams, kind: str, sizes: Sequence[int], once: bool,
     tried = [stream for size in sizes for stream in streams.of(kind, size, once=once)]
     for stream in tried:
         stream.check()
-    estimates, origin = times_of([stream.call for stream in tried])
-    best: dict[int, Peak] = {}
-    for stream, estimate in zip(tried, estimates, strict=True):
-        if estimate is not None:
-            best[stream.set_bytes] = better(best.get(stream.set_bytes), _rate(stream, estimate))
     how = "a single pass on a hot cache" if once else "passes over the set until at least 256 MiB are moved"
     by = f"brrr_stream_{kind} with {BLOCK} threads a block, the best of its launch shapes: {how}"
-    _keep(f"{kind}-once" if once else kind, best, len(sizes), by, origin, found)
+    calls = [(each.set_bytes, each.moved_bytes, each.call, {"blocks": each.blocks}) for each in tried]
+    _measure(f"{kind}-once" if once else kind, by, calls, found)
 
 
-def _rate(stream: Stream, estimate: Estimate) -> Peak:
-    return Peak.rate(stream.moved_bytes, estimate, "B/s", blocks=stream.blocks)
-
-
-def _keep(name: str, best: dict[int, Peak], wanted: int, by: str, origin: str, found: Findings) -> None:
-    if len(best) < wanted:
-        found.note(f"{name}: {wanted - len(best)} small sets left out, since only CUPTI can time their kernels")
-    if best:
-        conditions: dict[str, Value] = {"by": by, "times_from": origin, **clock_conditions()}
-        found.curves[name] = Curve("working_set_bytes", tuple(sorted(best.items())), conditions)
+STEP = 2.0**-10
 
 
 def _measure_torch(arena: torch.Tensor, sizes: Sequence[int], found: Findings) -> None:
     """torch's own copy and its own pointwise product on the same sets, once each."""
-    for name, by, prepare in (
-        ("torch-copy", "y.copy_(x)", _copied),
-        ("torch-pointwise", "torch.mul(x, factor, out=y)", _multiplied),
-    ):
-        calls = [prepare(arena[: size // 8], arena[size // 8 : size // 4]) for size in sizes]
-        estimates, origin = times_of(calls)
-        timed = zip(sizes, estimates, strict=True)
-        best = {size: Peak.rate(size, each, "B/s") for size, each in timed if each is not None}
-        _keep(name, best, len(sizes), by, origin, found)
+    copied: list[Tried] = []
+    multiplied: list[Tried] = []
+    for size in sizes:
+        x, y = arena[: size // 8], arena[size // 8 : size // 4]
+        copy, multiply = partial(y.copy_, x), partial(torch.mul, x, 1.0 + STEP, out=y)
+        part.checked(copy, y, x.__getitem__, "torch's copy_")
+        part.checked(multiply, y, part.added(x, x, STEP), "torch.mul", 1e-6)
+        copied.append((size, size, copy, {}))
+        multiplied.append((size, size, multiply, {}))
+    _measure("torch-copy", "y.copy_(x)", copied, found)
+    _measure("torch-pointwise", "torch.mul(x, factor, out=y)", multiplied, found)
 
 
-def _copied(x: torch.Tensor, y: torch.Tensor) -> Callable[[], Any]:
-    return part.checked(lambda: y.copy_(x), y, lambda block: x[block], "torch's copy_")
+Tried = tuple[int, int, Callable[[], Any], dict[str, Any]]
+"""The bytes of a working set, those that a call moves, the call, and its conditions."""
 
 
-def _multiplied(x: torch.Tensor, y: torch.Tensor) -> Callable[[], Any]:
-    factor = 1.0 + 2.0**-10
-    call = lambda: torch.mul(x, factor, out=y)  # noqa: E731
-    return part.checked(call, y, lambda block: x[block].double() * factor, "torch.mul", 1e-6)
+def _measure(name: str, by: str, tried: Sequence[Tried], found: Findings) -> None:
+    """A curve: of each working set the best of what was tried."""
+    estimates, origin = times_of([call for _, _, call, _ in tried])
+    best: dict[int, Peak] = {}
+    for (set_bytes, moved, _, conditions), estimate in zip(tried, estimates, strict=True):
+        if estimate is not None:
+            best[set_bytes] = better(best.get(set_bytes), Peak.rate(moved, estimate, "B/s", **conditions))
+    if missing := len({set_bytes for set_bytes, *_ in tried} - best.keys()):
+        found.note(f"{name}: {missing} small sets left out, since only CUPTI can time their kernels")
+    if best:
+        about: dict[str, Value] = {"by": by, "times_from": origin, **clock_conditions()}
+        found.curves[name] = Curve("working_set_bytes", tuple(sorted(best.items())), about)

@@ -175,11 +175,9 @@ def measure_backward(device: str, found: Findings, known: Mapping[str, Backward]
     those = [own[name].median for name in map(own_name, backward) if name in own]
     issued_s = operators_s([each for each in backward if own_name(each) not in own], found)
     beyond = network_s - ahead - (one - relu) - gradient * (len(weights) - 1)
-    alone = own.get("aten.threshold_backward")
-    if alone is None:  # the relu of `one` is an operator like the others
-        operator = beyond.shifted(-sum(those)) * (relu_s / (issued_s - relu_s))
-    else:
-        operator = beyond.shifted(alone.median - sum(those)) * (relu_s / issued_s)
+    alone = own.get("aten.threshold_backward")  # without it the relu of `one` is an operator like the others
+    known_s, others_s = (alone.median, issued_s) if alone else (0.0, issued_s - relu_s)
+    operator = beyond.shifted(known_s - sum(those)) * (relu_s / others_s)
     costs = {"": one - relu - (alone or operator) - gradient, "-gradient": gradient, "-operator": operator}
     for name, cost in {**{f"backward{end}": cost for end, cost in costs.items()}, **own}.items():
         if cost.median > 0:

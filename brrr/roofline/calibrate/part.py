@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -158,14 +158,13 @@ def checked(
 ROUNDS = 8
 
 
-def loop_estimate(call: Callable[[], Any], seconds: float, wait: Callable[[], None] | None = None) -> Estimate:
-    """Seconds a call takes in a loop, from about `seconds` of them after a warm-up; `wait` synchronises with a GPU.
+def loop_estimate(call: Callable[[], Any], seconds: float) -> Estimate:
+    """Seconds a call takes in a loop on a CPU, from about `seconds` of them after a warm-up.
 
     >>> loop_estimate(lambda: sum(range(1000)), 0.01).median > 0
     True
     """
-    (times,) = _sampled([call], wait, seconds)
-    return _found(times.estimate(times.period))
+    return issue_estimates([call], None, seconds)[0]
 
 
 def issue_estimates(
@@ -179,11 +178,6 @@ def issue_estimates(
     >>> longer.median > shorter.median
     True
     """
-    every = _sampled(calls, wait, seconds)
-    return [_found(times.estimate(times.host if wait is not None else times.period)) for times in every]
-
-
-def _sampled(calls: Sequence[Callable[[], Any]], wait: Callable[[], None] | None, seconds: float) -> list[HostTimes]:
     every = [HostTimes(call, wait) for call in calls]
     for times in every:
         for _ in range(3):
@@ -192,13 +186,10 @@ def _sampled(calls: Sequence[Callable[[], Any]], wait: Callable[[], None] | None
     while not every[-1].host or time.perf_counter() < until:
         for times in every:
             times.round(seconds / ROUNDS / len(every))
-    return every
-
-
-def _found(estimate: Estimate | None) -> Estimate:
-    if estimate is None:
+    found = [times.estimate(times.host if wait is not None else times.period) for times in every]
+    if None in found:
         raise BrrrError("calibrate: a call could not be sampled")
-    return estimate
+    return [each for each in found if each is not None]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -216,8 +207,7 @@ Timer = Callable[[Callable[[], Any]], Estimate]
 """Times a call, in seconds."""
 
 
-@dataclass(frozen=True)
-class ReadyProduct:
+class ReadyProduct(NamedTuple):
     """One product, ready to run, and its operands for the check."""
 
     call: Callable[[], torch.Tensor]
@@ -226,57 +216,41 @@ class ReadyProduct:
 
 
 def product(dtype: str, size: int, device: str) -> ReadyProduct:
-    """A product of two fresh random size x size matrices: normal values, whole numbers of 8 bits for int8."""
+    """A product of two fresh random size x size matrices: normal values, whole numbers of 8 bits for int8.
+
+    With 8 bits the second operand lies column by column, as the tensor cores take it.
+    """
     if dtype == "int8":
         x, y = (torch.randint(-128, 128, (size, size), dtype=torch.int8, device=device) for _ in range(2))
-        return ReadyProduct(lambda: torch._int_mm(x, y.t()), x, y.t())  # column by column, as the tensor cores take it
+        return ReadyProduct(lambda: torch._int_mm(x, y.t()), x, y.t())
     a, b = (torch.randn(size, size, device=device) for _ in range(2))
     if dtype == "fp8":
-        return _fp8(a, b)
+        x, y, one = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn).t().contiguous().t(), a.new_ones(())
+        how: dict[str, Any] = {"scale_a": one, "scale_b": one, "out_dtype": torch.bfloat16, "use_fast_accum": a.is_cuda}
+        return ReadyProduct(lambda: torch._scaled_mm(x, y, **how), x, y)
     kind = {"fp64": torch.float64, "fp16": torch.float16, "bf16": torch.bfloat16}.get(dtype, torch.float32)
     a, b = a.to(kind), b.to(kind)
     return ReadyProduct(lambda: a @ b, a, b)
 
 
-def _fp8(a: torch.Tensor, b: torch.Tensor) -> ReadyProduct:
-    """The scaled product of 8-bit floats; the second operand lies column by column, as cuBLASLt asks for."""
-    x, y = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn).t().contiguous().t()
-    one = torch.ones((), device=a.device)
-    fast = a.is_cuda
-    run = lambda: torch._scaled_mm(  # noqa: E731
-        x, y, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=fast
-    )
-    return ReadyProduct(run, x, y)
-
-
 def measure_products(
-    dtype: str,
-    sizes: Sequence[int],
-    device: str,
-    timed: Timer,
-    found: Findings,
-    *,
-    share_s: float,
-    by: str,
+    dtype: str, sizes: Sequence[int], device: str, timed: Timer, found: Findings, *, share_s: float, by: str,
     conditions: Callable[[], Mapping[str, Value]] = dict,
-) -> None:
+) -> None:  # fmt: skip
     """The rates of one data type by size, in the curve `matmul.<dtype>`; what would take too long is left out."""
     points: list[tuple[float, Peak]] = []
     last_s, last = 0.0, 1
+    unit: Unit = "IOP/s" if dtype == "int8" else "FLOP/s"
     with float32_products(dtype == "tf32"), torch.no_grad():
         for size in sizes:
             if CALLS * last_s * (size / last) ** 3 > min(share_s, found.left_s):
                 found.note(f"matmul.{dtype}: size {size} left out, for lack of time")
                 break
-            estimate = _timed(product(dtype, size, device), dtype, timed)
+            call, a, b = product(dtype, size, device)
+            error = product_error(a, b)(call())
+            require(error <= LIMITS[dtype], f"a {dtype} product of {size} (relative error {error:.2g})")
+            estimate = timed(call)
             last_s, last = estimate.median, size
-            unit: Unit = "IOP/s" if dtype == "int8" else "FLOP/s"
             points.append((size, Peak.rate(2.0 * size**3, estimate, unit, **conditions())))
     if points:
         found.curves[f"matmul.{dtype}"] = Curve("size", tuple(points), {"by": by, "data": "random", "cache": "hot"})
-
-
-def _timed(made: ReadyProduct, dtype: str, timed: Timer) -> Estimate:
-    error = product_error(made.a, made.b)(made.call())
-    require(error <= LIMITS[dtype], f"a {dtype} product of {len(made.a)} (relative error {error:.2g})")
-    return timed(made.call)
