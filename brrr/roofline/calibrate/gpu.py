@@ -13,10 +13,10 @@ import torch
 from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.gpu import GPU, synchronize
-from brrr.gpu.nvrtc import F32, I32, PTR, kernel
+from brrr.gpu.nvrtc import F32, I32, PTR
 from brrr.roofline.calibrate import host_cost, part
 from brrr.roofline.calibrate.cpu import Recurrence
-from brrr.roofline.calibrate.gpu_bandwidth import measure_bandwidth
+from brrr.roofline.calibrate.gpu_bandwidth import compiled, measure_bandwidth
 from brrr.roofline.calibrate.gpu_calls import measure_calls
 from brrr.roofline.calibrate.gpu_operators import sweep_operators
 from brrr.roofline.calibrate.gpu_products import sweep_products
@@ -51,7 +51,7 @@ def chains(name: str) -> Chains:
     blocks = BLOCKS_A_MULTIPROCESSOR * torch.cuda.get_device_properties().multi_processor_count
     count, dtype = blocks * BLOCK * CHAINS, torch.float64 if name.startswith("fp64") else torch.float32
     ends = torch.empty(count, dtype=dtype, device=GPU)
-    run = kernel("roofline/calibrate/peaks.cu", f"brrr_{name}", torch.cuda.current_device())
+    run = compiled(f"brrr_{name}")
     recurrence = Recurrence(STEPS, addition=not name.endswith("_mul"))
     numbers = (recurrence.factor, F32), (recurrence.addend, F32), (STEPS // STEPS_A_ROUND, I32)
 
@@ -88,7 +88,7 @@ NODES = (1, 4, 16, 64, 256)
 
 def measure_floor(found: Findings) -> None:
     """`kernel.floor`, an empty kernel's own time, and `kernel.pointwise`, that of torch's operator on one element."""
-    nothing = kernel("roofline/calibrate/peaks.cu", "brrr_nothing", torch.cuda.current_device())
+    nothing = compiled("brrr_nothing")
     x = torch.rand(1, device=GPU)
     part.close(torch.relu(x), x, 1e-6, "relu")
     calls = (lambda: nothing((1, 1, 1), (32, 1, 1))), (lambda: torch.relu(x))

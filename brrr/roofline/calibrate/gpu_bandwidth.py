@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from brrr.core.measurement import Value
 from brrr.gpu import GPU
-from brrr.gpu.nvrtc import F32, PTR, U32, kernel
+from brrr.gpu.nvrtc import F32, PTR, U32, Kernel, kernel
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.gpu_times import clock_conditions, times_of
 from brrr.roofline.calibrate.part import Findings
@@ -39,8 +38,7 @@ PEDESTAL = 0x9E3779B9
 """Where the numbers that are written begin: what was left in the memory by accident is not them."""
 
 
-@dataclass(frozen=True)
-class Stream:
+class Stream(NamedTuple):
     """One kernel on one working set in one launch shape: a call moves `moved_bytes` over `set_bytes`."""
 
     kind: str
@@ -60,8 +58,7 @@ class Streams:
     def __init__(self, largest_bytes: int) -> None:
         self.arena = torch.empty(largest_bytes // 4, device=GPU).normal_()
         self._multiprocessors = torch.cuda.get_device_properties().multi_processor_count
-        index = torch.cuda.current_device()
-        self._kernels = {kind: kernel("roofline/calibrate/peaks.cu", f"brrr_stream_{kind}", index) for kind in KINDS}
+        self._kernels = {kind: compiled(f"brrr_stream_{kind}") for kind in KINDS}
 
     def of(self, kind: str, set_bytes: int, *, once: bool) -> Iterator[Stream]:
         """The kind's kernel over a working set of about `set_bytes`, in every launch shape."""
@@ -107,6 +104,11 @@ class Streams:
 
         set_bytes = ARRAYS[kind] * words * WORD
         return Stream(kind, set_bytes, set_bytes * passes, blocks, call, check)
+
+
+def compiled(name: str) -> Kernel:
+    """A kernel of `peaks.cu`."""
+    return kernel("roofline/calibrate/peaks.cu", name, torch.cuda.current_device())
 
 
 def _sum(words: torch.Tensor) -> int:

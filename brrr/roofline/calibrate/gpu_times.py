@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -60,15 +61,13 @@ def _recorded(calls: Sequence[Call], warm: int, timed: int) -> list[Estimate] | 
 
 
 def _issue_all(calls: Sequence[Call], times: int) -> None:
-    gate = gate_of(torch.cuda.current_device())
+    def issue(call: Call) -> None:
+        for _ in range(times):
+            marker_kernel()
+            call()
+
     for call in calls:
-        gate.run(lambda call=call: _issue(call, times), GATE_S)  # type: ignore[misc]
-
-
-def _issue(call: Call, times: int) -> None:
-    for _ in range(times):
-        marker_kernel()
-        call()
+        gate_of(torch.cuda.current_device()).run(partial(issue, call), GATE_S)
 
 
 def gated(call: Call, *, repeats: int = 8, rounds: int = 2) -> Estimate:
