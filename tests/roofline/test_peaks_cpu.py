@@ -129,7 +129,7 @@ def test_the_recurrence_tells_a_step_left_out(addition: bool) -> None:
     part.close(x * recurrence.factor + recurrence.addend, recurrence.end(start), 1e-12, "a chain")
 
 
-def timed(call: object) -> Estimate:
+def timed(call: object, seconds: float) -> Estimate:
     return Estimate(1e-3, 1e-3, 1e-3, 9)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import torch
 
-from brrr.core.measurement import Estimate, Value
+from brrr.core.measurement import Value
 from brrr.roofline.calibrate import host_cost, part
 from brrr.roofline.calibrate.part import CALLS, Findings, Part, loop_estimate, measure_products
 from brrr.roofline.peak import Curve, Peak, better, sizes_between
@@ -91,12 +90,7 @@ def products(found: Findings) -> None:
     sizes = (256, 512) if found.quick else (256, 512, 1024, 2048, 4096)
     by = f"torch.matmul, {torch.get_num_threads()} threads"
     for dtype in ("fp32", "fp64", "bf16"):
-        until = time.perf_counter() + share_s
-
-        def timed(call: Callable[[], Any], until: float = until) -> Estimate:
-            return loop_estimate(call, max(0.02, min(0.5, (until - time.perf_counter()) / 4)))
-
-        measure_products(dtype, sizes, "cpu", timed, found, share_s=share_s, by=by)
+        measure_products(dtype, sizes, "cpu", loop_estimate, found, share_s=share_s, by=by)
 
 
 def arithmetic(found: Findings) -> None:

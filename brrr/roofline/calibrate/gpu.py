@@ -174,8 +174,8 @@ def products(found: Findings) -> None:
 _BY = {"fp8": "torch._scaled_mm, e4m3, fast accumulation, bfloat16 result", "int8": "torch._int_mm, int32 result"}
 
 
-def _timed(call: Callable[[], Any]) -> Estimate:
-    """A product of milliseconds by few samples, a short one by more."""
+def _timed(call: Callable[[], Any], seconds: float) -> Estimate:
+    """A product of milliseconds by few samples, a short one by more: none takes long, whatever there is time for."""
     first = gated(call, repeats=1, rounds=1)
     repeats = max(1, min(16, int(0.05 / max(first.median, 1e-6))))
     return gated(call, repeats=repeats, rounds=max(2, 6 // repeats))

@@ -203,8 +203,8 @@ LIMITS = {"fp64": 1e-12, "fp32": 5e-5, "tf32": 2e-3, "fp16": 3e-3, "bf16": 1e-2,
 CALLS = 10
 """So often about is a product called, for the check and the times."""
 
-Timer = Callable[[Callable[[], Any]], Estimate]
-"""Times a call, in seconds."""
+Timer = Callable[[Callable[[], Any], float], Estimate]
+"""Times a call, from about so many seconds of it."""
 
 
 class ReadyProduct(NamedTuple):
@@ -239,7 +239,7 @@ def measure_products(
 ) -> None:  # fmt: skip
     """The rates of one data type by size, in the curve `matmul.<dtype>`; what would take too long is left out."""
     points: list[tuple[float, Peak]] = []
-    last_s, last = 0.0, 1
+    last_s, last, until_s = 0.0, 1, time.perf_counter() + share_s
     unit: Unit = "IOP/s" if dtype == "int8" else "FLOP/s"
     with float32_products(dtype == "tf32"), torch.no_grad():
         for size in sizes:
@@ -249,7 +249,7 @@ def measure_products(
             call, a, b = product(dtype, size, device)
             error = product_error(a, b)(call())
             require(error <= LIMITS[dtype], f"a {dtype} product of {size} (relative error {error:.2g})")
-            estimate = timed(call)
+            estimate = timed(call, max(0.02, min(0.5, (until_s - time.perf_counter()) / 4)))
             last_s, last = estimate.median, size
             points.append((size, Peak.rate(2.0 * size**3, estimate, unit, **conditions())))
     if points:
