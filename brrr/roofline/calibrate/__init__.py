@@ -78,19 +78,21 @@ def measured_peaks(device: Processor, budget_s: float, *, quick: bool, progress:
     from brrr.roofline.calibrate.part import Findings, run_parts
 
     if is_gpu(device):
-        from brrr.roofline.calibrate.gpu import PARTS
-
         _require_compiler()
         if quick:  # whose few seconds the first uses would take up
             _first_uses()
+        from brrr.roofline.calibrate.gpu import PARTS
     else:
         from brrr.roofline.calibrate.cpu import PARTS
     found = Findings(time.perf_counter() + budget_s, quick)
     here = this_device(device)
     run_parts(PARTS, found, progress)
-    about = (here.driver_version or "", here.cuda_version or "", here.torch_version or "")
-    peaks = Peaks(here.name, device, datetime.now(UTC).isoformat(timespec="seconds"), __version__, *about,
-                  found.measured, found.curves, found.assumed, found.sweeps, tuple(found.notes))  # fmt: skip
+    peaks = Peaks(
+        here.name, device, datetime.now(UTC).isoformat(timespec="seconds"), brrr=__version__,
+        driver=here.driver_version or "", cuda=here.cuda_version or "", torch=here.torch_version or "",
+        measured=found.measured, curves=found.curves, assumed=found.assumed, sweeps=found.sweeps,
+        notes=tuple(found.notes),
+    )  # fmt: skip
     if "operators" not in found.sweeps:
         return peaks
     from brrr.roofline.calibrate.fitting import fitted

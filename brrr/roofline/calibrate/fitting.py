@@ -32,19 +32,13 @@ def fitted(peaks: Peaks, until_s: float = math.inf) -> Peaks:
     `until_s`, a time of `time.perf_counter`, ends it. On two cores of a CPU it takes some two minutes.
     """
     sweep, corrections = peaks.sweeps["operators"], corrections_of(peaks)
-    groups = {name: corrections.group_of_operators(name) for name in corrections.operators}
-    groups = {name: group for name, group in groups.items() if len(group.points) >= LEAST}
-    fits = {
-        name: fit(group, GPU if torch.cuda.is_available() else "cpu")
-        for name, group in groups.items()
-        if time.perf_counter() < until_s
-    }
+    found = ((name, corrections.group_of_operators(name)) for name in corrections.operators)
+    groups = {name: group for name, group in found if len(group.points) >= LEAST}
+    device = GPU if torch.cuda.is_available() else "cpu"
+    fits = {name: fit(group, device) for name, group in groups.items() if time.perf_counter() < until_s}
     note = f"fits: {len(fits)} of {len(groups)} groups of operators, for lack of time"
-    return replace(
-        peaks,
-        sweeps={**peaks.sweeps, "operators": replace(sweep, fits=fits)},
-        notes=(*peaks.notes, note) if len(fits) < len(groups) else peaks.notes,
-    )
+    notes = (*peaks.notes, note) if len(fits) < len(groups) else peaks.notes
+    return replace(peaks, sweeps={**peaks.sweeps, "operators": replace(sweep, fits=fits)}, notes=notes)
 
 
 def fit(group: Group, device: str = "cpu") -> tuple[float, ...]:

@@ -15,7 +15,7 @@ from brrr.gpu import GPU
 from brrr.roofline.calibrate.gpu_layers import Layer, Shape, layers
 from brrr.roofline.calibrate.gpu_operators import only, operands_of, ready
 from brrr.roofline.calibrate.gpu_times import pool
-from brrr.roofline.calibrate.host_cost import Backward, at_usual_speed, measure_backward
+from brrr.roofline.calibrate.host_cost import CallCost, at_usual_speed, measure_backward
 from brrr.roofline.calibrate.part import Findings, said
 from brrr.roofline.figures import own_name
 from brrr.roofline.peak import Peak
@@ -38,7 +38,7 @@ def measure_calls(found: Findings) -> None:
     Ends with `measure_backward`, which takes what is known here; a quick calibration has that alone. Results are
     checked where the same calls are swept.
     """
-    costs: dict[str, list[Backward]] = defaultdict(list)
+    costs: dict[str, list[CallCost]] = defaultdict(list)
     for name, layer, operands in () if found.quick else _calls():
         try:
             with torch.no_grad():
@@ -56,7 +56,7 @@ def measure_calls(found: Findings) -> None:
     measure_backward(GPU, found, known)
 
 
-def _costs(layer: Layer, operands: Sequence[torch.Tensor], found: Findings) -> Iterator[tuple[str, Backward]]:
+def _costs(layer: Layer, operands: Sequence[torch.Tensor], found: Findings) -> Iterator[tuple[str, CallCost]]:
     """One call's cost, under its operator's name; of several operators nothing is told."""
     call, counted, _ = ready(layer, operands)
     each = only(counted)
@@ -69,7 +69,7 @@ def _costs(layer: Layer, operands: Sequence[torch.Tensor], found: Findings) -> I
             call()
         line = found.measured["host.line"].value if "host.line" in found.measured else 0.0
         (cost,) = at_usual_speed([call], GPU, found, CALL_S)
-        yield own_name(each), Backward(cost.shifted(-line * max(0, counting.lines.count - 1)), 0)
+        yield own_name(each), CallCost(cost.shifted(-line * max(0, counting.lines.count - 1)), 0)
 
 
 def _calls() -> Iterator[tuple[str, Layer, Sequence[torch.Tensor]]]:
@@ -88,13 +88,13 @@ def _drawn(layer: Layer, draw: random.Random, most: int) -> Sequence[Shape]:
     return shapes
 
 
-def _one_more(layer: Layer, operands: Sequence[torch.Tensor], found: Findings) -> Backward:
+def _one_more(layer: Layer, operands: Sequence[torch.Tensor], found: Findings) -> CallCost:
     """What one more backward costs in a graph of several, and for how many gradients."""
     with torch.enable_grad():
         calls = [each for count in (1, SEVERAL) for each in _training(layer, operands, count)]
         one_forward, one, forward, several = at_usual_speed(calls, GPU, found, CALL_S)
     each = (several - forward - (one - one_forward)) * (1 / (SEVERAL - 1))
-    return Backward(each, len(operands[: layer.gradient]))
+    return CallCost(each, len(operands[: layer.gradient]))
 
 
 def _training(layer: Layer, operands: Sequence[torch.Tensor], count: int) -> tuple[Callable[[], Any], ...]:

@@ -140,15 +140,14 @@ def at_usual_speed(
     return [cost * (found.measured[REFERENCE].value / beside.median) for cost in costs]
 
 
-class Backward(NamedTuple):
-    """What the host takes for one more backward of an operator, behind its forward; and of how many gradients (0: it is
-    a forward itself)."""
+class CallCost(NamedTuple):
+    """What the host takes for one more call of an operator, and of how many gradients if it is one of autograd's."""
 
     cost: Estimate
     gradients: int
 
 
-def measure_backward(device: str, found: Findings, known: Mapping[str, Backward] = MappingProxyType({})) -> None:
+def measure_backward(device: str, found: Findings, known: Mapping[str, CallCost] = MappingProxyType({})) -> None:
     """What autograd costs the host, at its usual speed as in `measure_host`: forward and backward, less the forward.
 
     A graph that is kept would not do: it is not freed, and the thread of the backward has no time to go to sleep.
