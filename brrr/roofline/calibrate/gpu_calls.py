@@ -12,7 +12,7 @@ import torch
 
 from brrr.counting.mode import CostMode
 from brrr.gpu import GPU
-from brrr.roofline.calibrate.gpu_layers import Layer, Shape, layers
+from brrr.roofline.calibrate.gpu_layers import Layer, layers
 from brrr.roofline.calibrate.gpu_operators import only, operands_of, ready
 from brrr.roofline.calibrate.gpu_times import pool
 from brrr.roofline.calibrate.host_cost import CallCost, at_usual_speed, measure_backward
@@ -77,15 +77,10 @@ def _calls() -> Iterator[tuple[str, Layer, Sequence[torch.Tensor]]]:
     pools = [pool(POOL_BYTES, dtype) for dtype in DTYPES]
     for name, layer in layers().items():
         for values in () if layer.last or name.startswith("list") else pools:
-            draw = random.Random(f"host {name} {values.dtype}")
-            yield name, layer, operands_of(layer, values, _drawn(layer, draw, len(values)))
-
-
-def _drawn(layer: Layer, draw: random.Random, most: int) -> Sequence[Shape]:
-    """Shapes of which none is larger than the pool, as a weight of many channels may be."""
-    while max(map(math.prod, shapes := layer.shapes(draw, ELEMENTS))) > most:
-        pass
-    return shapes
+            draw, drawn = random.Random(f"host {name} {values.dtype}"), None
+            while drawn is None or max(map(math.prod, drawn)) > len(values):  # as a weight of many channels may be
+                drawn = layer.shapes(draw, ELEMENTS)
+            yield name, layer, operands_of(layer, values, drawn)
 
 
 def _one_more(layer: Layer, operands: Sequence[torch.Tensor], found: Findings) -> CallCost:

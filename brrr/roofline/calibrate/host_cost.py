@@ -45,21 +45,17 @@ class Operator(NamedTuple):
 
 CLASSES: Mapping[str, str] = {
     "matmul": "a @ b", "addmm": "torch.addmm(row, a, b)", "pointwise": "x + y", "pointwise-grad": "with_gradient + y",
-    "in-place": "kept.mul_(ones)", "reduction": "x.sum()", "softmax": "torch.softmax(x, -1)", "norm": "layer_norm(x)",
-    "view": "x.view(-1)", "copy": "out.copy_(x)", "scalar": "x * 0.99", "in-place-scalar": "kept.mul_(1.0)",
-    "relu": "torch.relu(x)", "unary": "x.tanh()", "clone": "x.clone()", "reduction-rows": "x.sum(-1, keepdim=True)",
-    "cast": "x.to(torch.float64)", "batch-norm": "batch_norm(x)", "view-shape": "x.view(x.shape)",
+    "in-place": "kept.mul_(ones)", "reduction": "x.sum()", "softmax": "torch.softmax(x, -1)",
+    "norm": f"f.layer_norm(x, ({SIDE},))", "view": "x.view(-1)", "copy": "out.copy_(x)", "scalar": "x * 0.99",
+    "in-place-scalar": "kept.mul_(1.0)", "relu": "torch.relu(x)", "unary": "x.tanh()", "clone": "x.clone()",
+    "reduction-rows": "x.sum(-1, keepdim=True)", "cast": "x.to(torch.float64)",
+    "batch-norm": "f.batch_norm(x, None, None, training=True)", "view-shape": "x.view(x.shape)",
     "convolution": "f.conv2d(image, weight)", "attention": "f.scaled_dot_product_attention(heads, heads, heads)",
     "pooling": "f.max_pool2d(image, 2)", "index": "table.index_select(0, places)", "loss": "f.nll_loss(table, places)",
     "random": "f.dropout(zeros, 0.5)", "group-norm": "f.group_norm(image, 2)", "cat": "torch.cat([table, table])",
     "pad": "f.pad(table, (1, 1))",
 }  # fmt: skip
-"""One operator of each class, as a statement over `_tensors`."""
-NAMES = {
-    "torch": torch, "f": nn.functional, "layer_norm": lambda x: nn.functional.layer_norm(x, (SIDE,)),
-    "batch_norm": lambda x: nn.functional.batch_norm(x, None, None, training=True),
-}  # fmt: skip
-"""What else a statement may name."""
+"""One operator of each class, as a statement over `_tensors`, torch and its functional `f`."""
 
 
 def operators(device: str) -> list[Operator]:
@@ -68,7 +64,9 @@ def operators(device: str) -> list[Operator]:
     exact = {name: x.detach().double() if x.is_floating_point() else x for name, x in tensors.items()}
     found = []
     for name, written in CLASSES.items():
-        call, expected = (eval(f"lambda: {written}", {**NAMES, **those}) for those in (tensors, exact))
+        call, expected = (
+            eval(f"lambda: {written}", {"torch": torch, "f": nn.functional, **those}) for those in (tensors, exact)
+        )
         elements = tensors["a"].numel() if name in ("matmul", "addmm") else SIDE**2
         found.append(Operator(name, written, call, expected(), elements))
     return found
