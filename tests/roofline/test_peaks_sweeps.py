@@ -43,7 +43,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(gpu_times, "own_times", timed)
     monkeypatch.setattr(gpu_operators, "SHARE", 6.0)
-    for table in (gpu_layers.matrices, gpu_layers.layers):
+    for table in (gpu_operators.matrices, gpu_layers.layers):
         fewer = {name: replace(each, calls=each.calls // 16) for name, each in table().items()}
         monkeypatch.setattr(gpu_operators, table.__name__, lambda fewer=fewer: fewer)
     monkeypatch.setattr(gpu_products, "COUNTS", {"bfloat16": 40, "float32": 30, "tf32": 20, "float64": 20})
@@ -67,7 +67,7 @@ def test_products_are_drawn_over_decades_with_odd_and_skinny_ones() -> None:
 def test_matrices_cover_the_range_evenly() -> None:
     pools = {"float32": torch.empty(int(2.1e8))}
     drawn = [each.args[-1] for each in gpu_operators._calls(pools, 5e8, 1.0) if each.args[0] == "add"]
-    assert len(drawn) == gpu_layers.FEW and all(one == other for one, other in drawn)
+    assert len(drawn) == gpu_operators.FEW and all(one == other for one, other in drawn)
     sizes = [rows * columns * 4 for (rows, columns), _ in drawn]
     assert min(sizes) < 2.5e3 and max(sizes) > 2e8
     assert sorted(sizes) == pytest.approx(sizes, rel=0.2)  # one from each part of the range, in order
@@ -118,7 +118,7 @@ def test_no_time_is_kept_of_a_wrong_product(emulated: None, monkeypatch: pytest.
 
 
 def test_no_time_is_kept_of_what_is_wrong(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = gpu_layers.matrices()["sum of rows"]
+    right = gpu_operators.matrices()["sum of rows"]
     wrong = replace(right, run=lambda x: x.sum(-1) * (1.5 if x.dtype == torch.float32 else 1), calls=3)
     monkeypatch.setattr(gpu_operators, "matrices", lambda: {"a wrong sum": wrong})
     monkeypatch.setattr(gpu_operators, "layers", dict)
@@ -154,16 +154,16 @@ def test_operators_that_are_several_are_left_out(emulated: None) -> None:
     values = gpu_times.pool(4096, torch.float32)
     for name in ("choose", "to float32"):
         assert (
-            gpu_operators.made(name, gpu_layers.matrices()[name], values, ((4, 8), (4, 8))[: 1 + (name == "choose")])
+            gpu_operators.made(name, gpu_operators.matrices()[name], values, ((4, 8), (4, 8))[: 1 + (name == "choose")])
             is None
         )
 
 
 def test_dropouts_and_places_have_checks_of_their_own() -> None:
     x = torch.rand(100, 50) + 0.5
-    assert gpu_layers.dropped_is_right(torch.nn.functional.dropout(x), x)
-    assert not gpu_layers.dropped_is_right(torch.zeros_like(x), x) and not gpu_layers.dropped_is_right(x, x)
-    assert gpu_layers.place_is_right(x.argmax(-1), x) and not gpu_layers.place_is_right(x.argmin(-1), x)
+    assert gpu_operators.dropped_is_right(torch.nn.functional.dropout(x), x)
+    assert not gpu_operators.dropped_is_right(torch.zeros_like(x), x) and not gpu_operators.dropped_is_right(x, x)
+    assert gpu_operators.place_is_right(x.argmax(-1), x) and not gpu_operators.place_is_right(x.argmin(-1), x)
 
 
 def test_without_time_or_profiler_a_sweep_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The operators that are swept over: each with how the shapes of its operands are drawn, and up to which size."""
+"""The operators that are swept over and take more than matrices: images, heads, tables, and gradients."""
 
 from __future__ import annotations
 
@@ -44,69 +44,10 @@ class Layer:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Operators on matrices: elementwise only their number of elements counts; along lines, how many and how long they are.
-
-FEW, MANY = 20, 60
-"""Calls of each in each data type."""
-MOST_BYTES, SLOW_BYTES = 5e8, 64e6
-"""A softmax over columns, and a sum that runs along, take milliseconds for so much."""
-
-
-def place_is_right(found: Tensor, x: Tensor) -> bool:
-    """Whether at each place found stands the greatest of its row: of several alike, any may be found."""
-    return bool((x.gather(-1, found[:, None])[:, 0] == x.amax(-1)).all())
-
-
-def dropped_is_right(found: Tensor, x: Tensor) -> bool:
-    """Whether a dropout of a half gives zeros and doubles, and both of them."""
-    kept = found != 0
-    return bool((found[kept] == 2 * x[kept]).all() and (kept.any() or kept.numel() < 64))
-
-
-def matrices() -> Mapping[str, Layer]:
-    """The operators on one or two matrices."""
-    each = partial(_on_matrices, FEW)
-    lines = partial(_on_matrices, MANY)
-    return {
-        "relu": each(torch.relu), "exp": each(torch.exp), "cos": each(torch.cos), "tanh": each(torch.tanh),
-        "sigmoid": each(torch.sigmoid), "gelu": each(f.gelu), "silu": each(f.silu), "add": each(torch.add, 2),
-        "multiply": each(torch.mul, 2), "add a number": each(lambda x: x + 1.5),
-        "multiply by a number": each(lambda x: x * 1.25), "clamp": each(lambda x: x.clamp(-1, 1)),
-        "addcmul": each(lambda x, y: torch.addcmul(x, x, y), 2), "compare": each(torch.gt, 2),
-        "choose": each(lambda x, y: torch.where(y > 0, x, y), 2), "copy": each(torch.clone),
-        "to bfloat16": each(lambda x: x.to(torch.bfloat16)), "to float32": each(lambda x: x.to(torch.float32)),
-        "to float64": each(lambda x: x.to(torch.float64)), "concatenate": each(lambda *both: torch.cat(both), 2),
-        "add a row": lines(lambda x, y: x + y[0], 2), "add a column": lines(lambda x, y: x + y[:, :1], 2),
-        "transpose": lines(lambda x: x.t().contiguous()), "sum": lines(torch.sum),
-        "sum of rows": lines(lambda x: x.sum(-1)), "sum of columns": lines(lambda x: x.sum(0)),
-        "mean of rows": lines(lambda x: x.mean(-1)), "greatest of rows": lines(lambda x: x.amax(-1)),
-        "greatest of rows, and where": lines(lambda x: x.max(-1)[0]),
-        "where in rows": lines(lambda x: x.argmax(-1), right=place_is_right),
-        "variance of rows": lines(lambda x: x.var(-1)), "deviation of rows": lines(lambda x: x.std(-1)),
-        "norm": lines(torch.linalg.vector_norm), "layer norm": lines(lambda x: f.layer_norm(x, x.shape[-1:])),
-        "RMS norm": lines(lambda x: f.rms_norm(x, x.shape[-1:], eps=1e-5)),
-        "batch norm": lines(lambda x: f.batch_norm(x, None, None, training=True)),
-        "group norm": lines(lambda x: f.group_norm(x, 1)), "softmax": lines(lambda x: x.softmax(-1)),
-        "log softmax": lines(lambda x: x.log_softmax(-1)),
-        "softmax of columns": lines(lambda x: x.softmax(0), most=SLOW_BYTES),
-        "running sum of rows": lines(lambda x: x.cumsum(-1), most=SLOW_BYTES),
-        "dropout": lines(lambda x: f.dropout(x, 0.5), right=dropped_is_right),
-    }  # fmt: skip
-
-
-def _on_matrices(calls: int, run: Callable[..., Tensor], operands: int = 1, most: float = MOST_BYTES,
-                 right: Callable[[Tensor, Tensor], bool] | None = None) -> Layer:  # fmt: skip
-    def shapes(draw: random.Random, elements: float) -> Sequence[Shape]:
-        return (_matrix(draw, elements, 16384, 2),) * operands
-
-    return Layer(run, shapes, most, calls=calls, matrix=True, right=right)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 # Shapes: usual sizes and odd ones.
 
 
-def _matrix(draw: random.Random, elements: float, widest: int = 8192, least_power: int = 3) -> Shape:
+def matrix(draw: random.Random, elements: float, widest: int = 8192, least_power: int = 3) -> Shape:
     columns = draw.choice(
         (log_uniform(draw, 2, widest), 2 ** draw.randint(least_power, 13), 64 * draw.randint(1, widest // 256))
     )
@@ -131,11 +72,11 @@ def _beside(first: Callable[[random.Random, float], Shape], others: Callable[[Sh
     return shapes
 
 
-_matrix_alone, _image_alone = _beside(_matrix, lambda shape: ()), _beside(_image, lambda shape: ())
-_normed = _beside(_matrix, lambda shape: (shape[1:], shape[1:]))
+_matrix_alone, _image_alone = _beside(matrix, lambda shape: ()), _beside(_image, lambda shape: ())
+_normed = _beside(matrix, lambda shape: (shape[1:], shape[1:]))
 _with_channels = _beside(_image, lambda shape: (shape[1:2], shape[1:2]))
 """A weight and a bias for each column, or for each channel: without these a GPU's library is not asked."""
-_scored = _beside(_matrix, lambda shape: (shape[:1],))
+_scored = _beside(matrix, lambda shape: (shape[:1],))
 
 
 def _filtered(size: int, first: float = 0.0) -> Shapes:
@@ -181,7 +122,7 @@ def _heads(draw: random.Random, elements: float) -> Sequence[Shape]:
 
 def _table(draw: random.Random, elements: float) -> Sequence[Shape]:
     """A table, and places in its rows: far fewer than these, or several times as many."""
-    rows, columns = _matrix(draw, elements)
+    rows, columns = matrix(draw, elements)
     return (rows, columns), (max(2, round(rows * math.exp(draw.uniform(math.log(0.02), math.log(8))))),)
 
 

@@ -10,14 +10,77 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.nn import functional as f
 
 from brrr.counting.cost import OperatorCost
 from brrr.counting.mode import CostMode
 from brrr.gpu.precision import float32_recurrence
 from brrr.roofline.calibrate import part
-from brrr.roofline.calibrate.gpu_layers import MOST_BYTES, Layer, Shape, Tensor, layers, matrices
+from brrr.roofline.calibrate.gpu_layers import Layer, Shape, Tensor, layers, matrix
 from brrr.roofline.calibrate.gpu_times import Prepare, Row, measure_sweep, pool, taken
 from brrr.roofline.calibrate.part import Findings
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Operators on matrices: elementwise only their number of elements counts; along lines, how many and how long they are.
+
+FEW, MANY = 20, 60
+"""Calls of each in each data type."""
+MOST_BYTES, SLOW_BYTES = 5e8, 64e6
+"""A softmax over columns, and a sum that runs along, take milliseconds for so much."""
+
+
+def place_is_right(found: Tensor, x: Tensor) -> bool:
+    """Whether at each place found stands the greatest of its row: of several alike, any may be found."""
+    return bool((x.gather(-1, found[:, None])[:, 0] == x.amax(-1)).all())
+
+
+def dropped_is_right(found: Tensor, x: Tensor) -> bool:
+    """Whether a dropout of a half gives zeros and doubles, and both of them."""
+    kept = found != 0
+    return bool((found[kept] == 2 * x[kept]).all() and (kept.any() or kept.numel() < 64))
+
+
+def matrices() -> Mapping[str, Layer]:
+    """The operators on one or two matrices."""
+    each = partial(_on_matrices, FEW)
+    lines = partial(_on_matrices, MANY)
+    return {
+        "relu": each(torch.relu), "exp": each(torch.exp), "cos": each(torch.cos), "tanh": each(torch.tanh),
+        "sigmoid": each(torch.sigmoid), "gelu": each(f.gelu), "silu": each(f.silu), "add": each(torch.add, 2),
+        "multiply": each(torch.mul, 2), "add a number": each(lambda x: x + 1.5),
+        "multiply by a number": each(lambda x: x * 1.25), "clamp": each(lambda x: x.clamp(-1, 1)),
+        "addcmul": each(lambda x, y: torch.addcmul(x, x, y), 2), "compare": each(torch.gt, 2),
+        "choose": each(lambda x, y: torch.where(y > 0, x, y), 2), "copy": each(torch.clone),
+        "to bfloat16": each(lambda x: x.to(torch.bfloat16)), "to float32": each(lambda x: x.to(torch.float32)),
+        "to float64": each(lambda x: x.to(torch.float64)), "concatenate": each(lambda *both: torch.cat(both), 2),
+        "add a row": lines(lambda x, y: x + y[0], 2), "add a column": lines(lambda x, y: x + y[:, :1], 2),
+        "transpose": lines(lambda x: x.t().contiguous()), "sum": lines(torch.sum),
+        "sum of rows": lines(lambda x: x.sum(-1)), "sum of columns": lines(lambda x: x.sum(0)),
+        "mean of rows": lines(lambda x: x.mean(-1)), "greatest of rows": lines(lambda x: x.amax(-1)),
+        "greatest of rows, and where": lines(lambda x: x.max(-1)[0]),
+        "where in rows": lines(lambda x: x.argmax(-1), right=place_is_right),
+        "variance of rows": lines(lambda x: x.var(-1)), "deviation of rows": lines(lambda x: x.std(-1)),
+        "norm": lines(torch.linalg.vector_norm), "layer norm": lines(lambda x: f.layer_norm(x, x.shape[-1:])),
+        "RMS norm": lines(lambda x: f.rms_norm(x, x.shape[-1:], eps=1e-5)),
+        "batch norm": lines(lambda x: f.batch_norm(x, None, None, training=True)),
+        "group norm": lines(lambda x: f.group_norm(x, 1)), "softmax": lines(lambda x: x.softmax(-1)),
+        "log softmax": lines(lambda x: x.log_softmax(-1)),
+        "softmax of columns": lines(lambda x: x.softmax(0), most=SLOW_BYTES),
+        "running sum of rows": lines(lambda x: x.cumsum(-1), most=SLOW_BYTES),
+        "dropout": lines(lambda x: f.dropout(x, 0.5), right=dropped_is_right),
+    }  # fmt: skip
+
+
+def _on_matrices(calls: int, run: Callable[..., Tensor], operands: int = 1, most: float = MOST_BYTES,
+                 right: Callable[[Tensor, Tensor], bool] | None = None) -> Layer:  # fmt: skip
+    def shapes(draw: random.Random, elements: float) -> Sequence[Shape]:
+        return (matrix(draw, elements, 16384, 2),) * operands
+
+    return Layer(run, shapes, most, calls=calls, matrix=True, right=right)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The sweep of both kinds.
 
 COLUMNS = ("operator", "kind", "form", "dtype", "lines", "length", "over", "window", "read", "written", "flop")
 SHARE = 0.85
