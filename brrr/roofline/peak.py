@@ -22,11 +22,8 @@ Unit = Literal["B/s", "FLOP/s", "IOP/s", "s"]
 
 # What a rate or a time can be on any machine; anything else is in another unit.
 LIMITS: Mapping[str, tuple[float, float]] = {
-    "B/s": (1e6, 1e15),
-    "FLOP/s": (1e6, 1e18),
-    "IOP/s": (1e6, 1e18),
-    "s": (1e-10, 1e3),
-}
+    "B/s": (1e6, 1e15), "FLOP/s": (1e6, 1e18), "IOP/s": (1e6, 1e18), "s": (1e-10, 1e3),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -64,10 +61,8 @@ class Peak:
         >>> Peak.rate(1e9, Estimate(1.0, 0.5, 2.0, 9), "B/s")
         Peak(value=1000000000.0, low=500000000.0, high=2000000000.0, unit='B/s', kind='measured', conditions={'n': 9})
         """
-        shortest = max(time.low, time.median / 1e3)
-        return cls(
-            amount / time.median, amount / time.high, amount / shortest, unit, conditions={**conditions, "n": time.n}
-        )
+        middle, low, high = (amount / each for each in (time.median, time.high, max(time.low, time.median / 1e3)))
+        return cls(middle, low, high, unit, conditions={**conditions, "n": time.n})
 
     @classmethod
     def time(cls, time: Estimate, **conditions: Value) -> Peak:
@@ -157,12 +152,7 @@ def through(points: Sequence[tuple[float, float]], x: float) -> float:
     if x == x1:
         return y1
     share = math.log(x / x0) / math.log(x1 / x0)
-    return round_off(y0 * (y1 / y0) ** share)
-
-
-def round_off(value: float) -> float:
-    """Without the last digits, which are only those of the logarithms."""
-    return float(f"{value:.12g}")
+    return float(f"{y0 * (y1 / y0) ** share:.12g}")  # the last digits are only those of the logarithms
 
 
 def sizes_between(first: float, last: float, factor: float, *, fine: tuple[float, float] | None = None) -> list[int]:
@@ -218,13 +208,11 @@ class Sweep:
             raise ArgumentError("Sweep", "seconds", odd, f"{SHORTEST_S:g} to {LONGEST_S:g} s")
 
     def __iter__(self) -> Iterator[tuple[dict[str, int | str], float]]:
-        return ((dict(zip(self.columns, row, strict=True)), time_s) for row, time_s in self._pairs())
+        named = (dict(zip(self.columns, row, strict=True)) for row in self.rows)
+        return zip(named, self.seconds, strict=True)
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    def _pairs(self) -> Iterator[tuple[tuple[int | str, ...], float]]:
-        return zip(self.rows, self.seconds, strict=True)
 
 
 def whole_nanoseconds(seconds: Iterable[float]) -> tuple[float, ...]:

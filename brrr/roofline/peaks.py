@@ -78,7 +78,6 @@ class Peaks:
     @property
     def datasheet(self) -> Mapping[str, Peak]:
         """What the device's datasheet promises, under the same names; empty for a device without one."""
-
         return datasheet_peaks(self.device)
 
     def get(self, name: str) -> Peak:
@@ -107,11 +106,6 @@ class Peaks:
             raise ArgumentError("Peaks.bandwidth", "kind", kind, f"one of {kinds}")
         return found.at(working_set_bytes)
 
-    @property
-    def memory_bytes_per_s(self) -> Peak:
-        """The copy bandwidth of the largest working set: that of the memory itself."""
-        return self.curve("copy").points[-1][1]
-
     def matmul(self, dtype: str) -> Peak:
         """The best rate of matrix products: dtype is fp32 (without TF32), tf32, bf16, fp16, fp8, fp64 or int8."""
         return self.curve(f"matmul.{short(dtype)}").best
@@ -132,11 +126,9 @@ class Peaks:
         )
 
     def __str__(self) -> str:
-
         return text(self)
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
 
 def short(dtype: str) -> str:
@@ -189,10 +181,10 @@ LEVELS = ("read", "copy", "triad", "write")
 
 def text(peaks: Peaks) -> str:
     """A table of the peaks, then the bandwidth by working set, then what was assumed and what is missing."""
-    about = ", ".join(f"{name} {value}" for name, value in _software(peaks) if value)
+    software = (("driver", peaks.driver), ("CUDA", peaks.cuda), ("torch", peaks.torch), ("brrr", peaks.brrr))
+    about = ", ".join(f"{name} {value}" for name, value in software if value)
     lines = [f"Peaks of {peaks.device} ({about}), measured {peaks.date}", ""]
-    lines += units.table([HEAD, *_rows(peaks)])
-    lines += ["", *_streams(peaks.curves)]
+    lines += [*units.table([HEAD, *_rows(peaks)]), "", *_streams(peaks.curves)]
     lines += [f"sweep: {len(sweep)} {name}{_spread(sweep)}" for name, sweep in peaks.sweeps.items()]
     lines += [f"assumed: {name} {peak} ({_said(peak)})" for name, peak in peaks.assumed.items()]
     return "\n".join([*lines, *(f"note: {note}" for note in peaks.notes)]).rstrip()
@@ -200,46 +192,31 @@ def text(peaks: Peaks) -> str:
 
 def _spread(sweep: Sweep) -> str:
     """From the shortest to the longest of its times."""
-    if not sweep.seconds:
-        return ""
-    return f", {units.seconds(min(sweep.seconds))} to {units.seconds(max(sweep.seconds))}"
-
-
-def _software(peaks: Peaks) -> list[tuple[str, str]]:
-    return [("driver", peaks.driver), ("CUDA", peaks.cuda), ("torch", peaks.torch), ("brrr", peaks.brrr)]
+    return ", " + " to ".join(units.seconds(f(sweep.seconds)) for f in (min, max)) if sweep.seconds else ""
 
 
 def _rows(peaks: Peaks) -> Iterator[tuple[str, ...]]:
     promised = peaks.datasheet
     for name, curve in peaks.curves.items():
-        at, peak = _level(name, curve)
-        yield _row(name, peak, f"{_place(curve, at)}{_clock(peak, curve.conditions)}", promised.get(name))
+        by_set = curve.axis == "working_set_bytes"  # of the memory the largest set, which no cache holds
+        at, peak = curve.points[-1] if by_set else curve.best_point
+        place = units.nbytes(at) if by_set else f"{curve.axis} {at:g}"
+        yield _row(name, peak, f"{place}{_clock({**curve.conditions, **peak.conditions})}", promised.get(name))
     for name, peak in peaks.measured.items():
         yield _row(name, peak, _said(peak), promised.get(name))
 
 
-def _level(name: str, curve: Curve) -> tuple[float, Peak]:
-    """Of the memory the largest set, which no cache holds; of all else the best."""
-    return curve.points[-1] if curve.axis == "working_set_bytes" else curve.best_point
-
-
 def _row(name: str, peak: Peak, at: str, promised: Peak | None) -> tuple[str, ...]:
-    interval = f"{units.quantity(peak.low, peak.unit)} to {units.quantity(peak.high, peak.unit)}"
-    value = units.quantity(peak.value, peak.unit)
+    value, low, high = (units.quantity(each, peak.unit) for each in (peak.value, peak.low, peak.high))
     if promised is None:
-        return name, value, interval, at, "", ""
+        return name, value, f"{low} to {high}", at, "", ""
     share = peak.share_of(promised)
     doubt = " (more than promised: a cache, a higher clock, or wrong counting)" if share > 1 else ""
-    return name, value, interval, at, str(promised), units.percent(share) + doubt
+    return name, value, f"{low} to {high}", at, str(promised), units.percent(share) + doubt
 
 
-def _place(curve: Curve, at: float) -> str:
-    return units.nbytes(at) if curve.axis == "working_set_bytes" else f"{curve.axis} {at:g}"
-
-
-def _clock(peak: Peak, conditions: Mapping[str, object]) -> str:
-    found = {**conditions, **peak.conditions}
-    clock, held = found.get("sm_clock_hz"), found.get("held_back_by")
+def _clock(conditions: Mapping[str, object]) -> str:
+    clock, held = conditions.get("sm_clock_hz"), conditions.get("held_back_by")
     said = f", {units.quantity(float(str(clock)), 'Hz')}" if clock is not None else ""
     return f"{said} ({held})" if held else said
 
@@ -247,7 +224,7 @@ def _clock(peak: Peak, conditions: Mapping[str, object]) -> str:
 def _said(peak: Peak) -> str:
     """What a figure was measured on, in a few words."""
     words = next((str(peak.conditions[key]) for key in ("operator", "by", "what") if key in peak.conditions), "")
-    return f"{words}{_clock(peak, {})}"
+    return f"{words}{_clock(peak.conditions)}"
 
 
 def _streams(curves: Mapping[str, Curve]) -> list[str]:
@@ -257,8 +234,7 @@ def _streams(curves: Mapping[str, Curve]) -> list[str]:
         return []
     rows = [["working set", *kinds]]
     for place, _ in curves[kinds[0]].points:
-        rates = [units.rate(curves[kind].at(place), "B/s") for kind in kinds]
-        rows.append([units.nbytes(place), *rates])
+        rows.append([units.nbytes(place), *(units.rate(curves[kind].at(place), "B/s") for kind in kinds)])
     return [*units.table(rows), ""]
 
 

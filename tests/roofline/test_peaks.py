@@ -95,7 +95,6 @@ def test_sizes_are_dense_only_about_the_cache() -> None:
 def test_bandwidth_by_working_set() -> None:
     peaks = gpu_peaks()
     assert peaks.bandwidth(32e6, "read") > peaks.bandwidth(4e9, "read")
-    assert peaks.memory_bytes_per_s.value == peaks.bandwidth(1e12)
 
 
 @pytest.mark.parametrize("size", [0, -1, float("nan"), float("inf")])

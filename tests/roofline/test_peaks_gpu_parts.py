@@ -121,8 +121,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     }
     for name, fake in fakes.items():
         monkeypatch.setattr(torch.cuda, name, fake)
-    for module in (gpu_bandwidth, gpu):
-        monkeypatch.setattr(module, "kernel", launcher)
+    monkeypatch.setattr(gpu_bandwidth, "kernel", launcher)
     monkeypatch.setattr(gpu, "gated", made_up_gated)
     for module in (gpu, gpu_bandwidth, gpu_times):
         monkeypatch.setattr(module, "clock_conditions", lambda: {"sm_clock_hz": 1.98e9})

@@ -15,13 +15,12 @@ from test_peaks_gpu_parts import OnTheCpu
 from torch.nn import functional
 
 from brrr.cli.calibrate import write_peaks
-from brrr.core.errors import ArgumentError, RecordingError, WrongResultError
+from brrr.core.errors import ArgumentError, RecordingError
 from brrr.core.measurement import Estimate
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
 from brrr.roofline.calibrate import gpu_calls, gpu_layers, gpu_operators, gpu_products, gpu_times, host_cost
-from brrr.roofline.calibrate import gpu_operators as operator_forms
-from brrr.roofline.calibrate.part import Findings
+from brrr.roofline.calibrate.part import Findings, product_error
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
 from brrr.roofline.peak import Sweep, whole_nanoseconds
@@ -44,9 +43,9 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(gpu_times, "own_times", timed)
     monkeypatch.setattr(gpu_operators, "SHARE", 6.0)
-    monkeypatch.setattr(gpu_operators, "MANY", 3)
-    monkeypatch.setattr(gpu_operators, "FEW", 2)
-    monkeypatch.setattr(gpu_layers, "SIZES", 3)
+    for table in (gpu_operators.matrices, gpu_layers.layers):
+        fewer = {name: replace(each, calls=each.calls // 16) for name, each in table().items()}
+        monkeypatch.setattr(gpu_operators, table.__name__, lambda fewer=fewer: fewer)
     monkeypatch.setattr(gpu_products, "COUNTS", {"bfloat16": 40, "float32": 30, "tf32": 20, "float64": 20})
     with OnTheCpu():
         yield
@@ -66,7 +65,10 @@ def test_products_are_drawn_over_decades_with_odd_and_skinny_ones() -> None:
 
 
 def test_matrices_cover_the_range_evenly() -> None:
-    sizes = [rows * columns * 4 for rows, columns in gpu_operators.matrices(20, 5e8, 4, "x")]
+    pools = {"float32": torch.empty(int(2.1e8))}
+    drawn = [each.args[-1] for each in gpu_operators._calls(pools, 5e8, 1.0) if each.args[0] == "add"]
+    assert len(drawn) == gpu_operators.FEW and all(one == other for one, other in drawn)
+    sizes = [rows * columns * 4 for (rows, columns), _ in drawn]
     assert min(sizes) < 2.5e3 and max(sizes) > 2e8
     assert sorted(sizes) == pytest.approx(sizes, rel=0.2)  # one from each part of the range, in order
 
@@ -97,20 +99,30 @@ def test_a_sweep_of_operators_tells_them_as_brrr_cost_does(emulated: None) -> No
         assert (only.name, only.form.name) in swept
 
 
-def test_a_wrong_product_is_found() -> None:
+def test_a_wrong_product_is_told_from_a_right_one() -> None:
     x, y = torch.randn(3, 20, 30), torch.randn(3, 30, 40)
-    gpu_products.check(x @ y, x, y, 1e-5, "right")
+    assert product_error(x, y)(x @ y) < 1e-6
     wrong = x @ y
     wrong[1, 2, 3] += 1
     for bad in (wrong, torch.full_like(wrong, torch.nan), (x @ y).bfloat16()):
-        with pytest.raises(WrongResultError, match="wrong one"):
-            gpu_products.check(bad, x, y, 1e-5, "wrong one")
+        assert not product_error(x, y)(bad) <= 1e-3
+
+
+def test_no_time_is_kept_of_a_wrong_product(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = torch.addmm
+    monkeypatch.setattr(torch, "addmm", lambda row, x, y: right(row, x, y) * 1.05)
+    found = Findings(until_s=1e18)
+    gpu_products.sweep_products(found)
+    assert {added for _, added, _ in swept_products(found.sweeps["products"])} == {False}
+    assert any("left out: WrongResultError: calibrate: SweptProduct(dtype=" in note for note in found.notes)
 
 
 def test_no_time_is_kept_of_what_is_wrong(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = {"a wrong sum": lambda x, y: x.sum(-1) * (1.5 if x.dtype == torch.float32 else 1)}
-    monkeypatch.setattr(gpu_operators, "operators", lambda: wrong)
-    monkeypatch.setattr(gpu_layers, "only", lambda counted: counted[0])
+    right = gpu_operators.matrices()["sum of rows"]
+    wrong = replace(right, run=lambda x: x.sum(-1) * (1.5 if x.dtype == torch.float32 else 1), calls=3)
+    monkeypatch.setattr(gpu_operators, "matrices", lambda: {"a wrong sum": wrong})
+    monkeypatch.setattr(gpu_operators, "layers", dict)
+    monkeypatch.setattr(gpu_operators, "only", lambda counted: counted[0])
     found = Findings(until_s=1e18)
     gpu_operators.sweep_operators(found)
     assert any("left out: WrongResultError: calibrate: a wrong sum of" in note for note in found.notes)
@@ -128,9 +140,9 @@ def test_layers_are_swept_with_their_flop_and_in_groups_of_their_own(emulated: N
 
 def test_a_layer_that_is_wrong_is_left_out(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
     right = gpu_layers.layers()["average pooling, gradient"]
-    wrong = replace(right, run=lambda x: right.run(x) * (1.5 if x.dtype == torch.float32 else 1))
-    monkeypatch.setattr(gpu_layers, "layers", lambda: {"a wrong pooling": wrong})
-    monkeypatch.setattr(gpu_layers, "only", lambda counted: counted[-1])
+    wrong = replace(right, run=lambda x: right.run(x) * (1.5 if x.dtype == torch.float32 else 1), calls=3)
+    monkeypatch.setattr(gpu_operators, "layers", lambda: {"a wrong pooling": wrong})
+    monkeypatch.setattr(gpu_operators, "only", lambda counted: counted[-1])
     found = Findings(until_s=1e18)
     gpu_operators.sweep_operators(found)
     assert any("left out: WrongResultError: calibrate: a wrong pooling of" in note for note in found.notes)
@@ -140,15 +152,18 @@ def test_a_layer_that_is_wrong_is_left_out(emulated: None, monkeypatch: pytest.M
 
 def test_operators_that_are_several_are_left_out(emulated: None) -> None:
     values = gpu_times.pool(4096, torch.float32)
-    assert gpu_operators._made("choose", operator_forms.ELEMENTWISE["choose"], values, (4, 8)) is None
-    assert gpu_operators._made("to float32", operator_forms.ELEMENTWISE["to float32"], values, (4, 8)) is None
+    for name in ("choose", "to float32"):
+        assert (
+            gpu_operators.made(name, gpu_operators.matrices()[name], values, ((4, 8), (4, 8))[: 1 + (name == "choose")])
+            is None
+        )
 
 
 def test_dropouts_and_places_have_checks_of_their_own() -> None:
     x = torch.rand(100, 50) + 0.5
-    assert operator_forms.dropped_is_right(torch.nn.functional.dropout(x), x)
-    assert not operator_forms.dropped_is_right(torch.zeros_like(x), x) and not operator_forms.dropped_is_right(x, x)
-    assert operator_forms.place_is_right(x.argmax(-1), x) and not operator_forms.place_is_right(x.argmin(-1), x)
+    assert gpu_operators.dropped_is_right(torch.nn.functional.dropout(x), x)
+    assert not gpu_operators.dropped_is_right(torch.zeros_like(x), x) and not gpu_operators.dropped_is_right(x, x)
+    assert gpu_operators.place_is_right(x.argmax(-1), x) and not gpu_operators.place_is_right(x.argmin(-1), x)
 
 
 def test_without_time_or_profiler_a_sweep_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:

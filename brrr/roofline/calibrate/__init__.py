@@ -7,9 +7,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from brrr.core import __version__
 from brrr.core.errors import ArgumentError, UnavailableError
@@ -18,9 +17,6 @@ from brrr.gpu import GPU, is_gpu
 from brrr.gpu.precision import float32_products
 from brrr.roofline.peak import Curve, Peak
 from brrr.roofline.peaks import MissingPeakError, Peaks
-
-if TYPE_CHECKING:
-    from brrr.roofline.calibrate.part import Part
 
 __all__ = ["Curve", "MissingPeakError", "Peak", "Peaks", "calibrate"]
 
@@ -53,7 +49,7 @@ def calibrate(
         raise ArgumentError("calibrate", "budget_s", budget_s, "a number of seconds, at least 1")
     chosen = _chosen(device)
     seconds = min(budget_s, QUICK_S[chosen]) if quick else float(budget_s)
-    return measured_peaks(chosen, seconds, quick=quick, progress=progress or _silent)
+    return measured_peaks(chosen, seconds, quick=quick, progress=progress or (lambda part: None))
 
 
 def _chosen(device: str | None) -> Processor:
@@ -74,15 +70,10 @@ def _chosen(device: str | None) -> Processor:
     return "cpu" if problem else GPU
 
 
-def _silent(part: str) -> None:
-    """Nobody wants to know how far it is."""
-
-
 def measured_peaks(device: Processor, budget_s: float, *, quick: bool, progress: Callable[[str], None]) -> Peaks:
     """Run all parts of the device's calibration within the budget."""
-    import torch  # its loading is not the device's doing, and so not in the budget
+    import torch  # noqa: F401 (its loading is not the device's doing, and so not in the budget)
 
-    assert torch is not None
     from brrr.gpu.device import this_device
     from brrr.roofline.calibrate.part import Findings, run_parts
 
@@ -90,23 +81,18 @@ def measured_peaks(device: Processor, budget_s: float, *, quick: bool, progress:
         _require_compiler()
         if quick:  # whose few seconds the first uses would take up
             _first_uses()
+        from brrr.roofline.calibrate.gpu import PARTS
+    else:
+        from brrr.roofline.calibrate.cpu import PARTS
     found = Findings(time.perf_counter() + budget_s, quick)
     here = this_device(device)
-    run_parts(_parts(device), found, progress)
+    run_parts(PARTS, found, progress)
     peaks = Peaks(
-        device=here.name,
-        kind=device,
-        date=datetime.now(UTC).isoformat(timespec="seconds"),
-        brrr=__version__,
-        driver=here.driver_version or "",
-        cuda=here.cuda_version or "",
-        torch=here.torch_version or "",
-        measured=found.measured,
-        curves=found.curves,
-        assumed=found.assumed,
-        sweeps=found.sweeps,
+        here.name, device, datetime.now(UTC).isoformat(timespec="seconds"), brrr=__version__,
+        driver=here.driver_version or "", cuda=here.cuda_version or "", torch=here.torch_version or "",
+        measured=found.measured, curves=found.curves, assumed=found.assumed, sweeps=found.sweeps,
         notes=tuple(found.notes),
-    )
+    )  # fmt: skip
     if "operators" not in found.sweeps:
         return peaks
     from brrr.roofline.calibrate.fitting import fitted
@@ -140,13 +126,3 @@ def _first_uses() -> None:
     own_times([lambda: torch.relu(x)])
     torch.matmul(x, x)
     torch.cuda.synchronize()
-
-
-def _parts(device: str) -> Sequence[Part]:
-    if is_gpu(device):
-        from brrr.roofline.calibrate.gpu import PARTS as gpu_parts
-
-        return gpu_parts
-    from brrr.roofline.calibrate.cpu import PARTS as cpu_parts
-
-    return cpu_parts

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 
-from brrr.core.measurement import Estimate, Value
+from brrr.core.measurement import Value
 from brrr.roofline.calibrate import host_cost, part
 from brrr.roofline.calibrate.part import CALLS, Findings, Part, loop_estimate, measure_products
 from brrr.roofline.peak import Curve, Peak, better, sizes_between
 
 SMALLEST, LARGEST = 64 * 2**10, 2**30
 QUICK_LARGEST = 32 * 2**20
-CountedCall = tuple[int, Callable[[], Any]]
-"""The bytes that a call moves, and the call."""
-Prepare = Callable[[torch.Tensor, int], CountedCall]
-
 BUSY = 0.3
 TWICE = 2
 """Each set is sampled twice, at different moments: another program's burst of work spoils one of them."""
@@ -32,12 +26,11 @@ def bandwidth(found: Findings) -> None:
     """Copy, read, write and triad by working set. A call's whole time counts: on small sets the host's cost with it."""
     sizes = _sizes(found.quick)
     arena = torch.empty(sizes[-1] // 4).uniform_(0.5, 1.5)
-    kinds = {"read": _read, "copy": _copy, "triad": _triad, "write": _write}  # the last spoils the arena
-    seconds = min(0.12, 0.3 * found.left_s / (len(sizes) * len(kinds)))
-    for kind, (prepare, by) in kinds.items():
+    seconds = min(0.12, 0.3 * found.left_s / (len(sizes) * len(STREAMS)))
+    for kind, by in STREAMS.items():
         best: dict[float, Peak] = {}
         for _ in range(TWICE):
-            for place, rate in _rates(prepare, arena, sizes, seconds / TWICE, found):
+            for place, rate in _rates(kind, arena, sizes, seconds / TWICE, found):
                 best[place] = better(best.get(place), rate)
         if len(best) < len(sizes):
             found.note(f"{kind}: working sets above {int(max(best))} B left out, for lack of time")
@@ -46,11 +39,11 @@ def bandwidth(found: Findings) -> None:
 
 
 def _rates(
-    prepare: Prepare, arena: torch.Tensor, sizes: list[int], seconds: float, found: Findings
+    kind: str, arena: torch.Tensor, sizes: list[int], seconds: float, found: Findings
 ) -> Iterator[tuple[float, Peak]]:
     """The rate on each working set, until the next one would take more than an eighth of the time that is left."""
     for size in sizes:
-        moved, call = prepare(arena, size)
+        moved, call = stream(kind, arena, size)
         estimate = loop_estimate(call, seconds)
         yield moved, Peak.rate(moved, estimate, "B/s")
         if not found.quick and CALLS * estimate.median > found.left_s / 8:
@@ -69,62 +62,35 @@ def _threads() -> dict[str, int]:
     return {"threads": torch.get_num_threads()}
 
 
-def _copied(arena: torch.Tensor, size: int) -> CountedCall:
-    half = size // 8
-    source, out = arena[:half], arena[half : 2 * half]
-    kept = out.clone()
-    out.fill_(torch.nan)
-    out.copy_(source)
-    part.same(out, lambda first, last: source[first:last], "torch's copy_")
-    out.copy_(kept)
-    return 8 * half, lambda: out.copy_(source)
+STREAMS = {
+    "read": "x.sum()", "copy": "y.copy_(x)", "triad": "torch.add(b, c, alpha=scale, out=a)", "write": "x.fill_(value)",
+}  # fmt: skip
 
 
-def _summed(arena: torch.Tensor, size: int) -> CountedCall:
-    x = arena[: size // 4]
-    part.close(x.sum(), x.sum(dtype=torch.float64), 1e-4, "torch's sum")
-    return 4 * len(x), lambda: x.sum()
-
-
-def _filled(arena: torch.Tensor, size: int) -> CountedCall:
-    out = arena[: size // 4]
-    value = float(torch.rand(())) + 2.0
-    out.fill_(value)
-    part.same(out, lambda first, last: torch.full((last - first,), value), "torch's fill_")
-    return 4 * len(out), lambda: out.fill_(value)
-
-
-def _added(arena: torch.Tensor, size: int) -> CountedCall:
-    third = size // 12
-    a, b, c = (arena[k * third : (k + 1) * third] for k in range(3))
-    scale = float(torch.rand(())) + 0.5
-    kept = a.clone()
-    a.fill_(torch.nan)
-    torch.add(b, c, alpha=scale, out=a)
-    part.triad_is_right(a, b, c, scale, "torch's add")
-    a.copy_(kept)
-    return 12 * third, lambda: torch.add(b, c, alpha=scale, out=a)
-
-
-_copy = (_copied, "y.copy_(x)")
-_read = (_summed, "x.sum()")
-_write = (_filled, "x.fill_(value)")
-_triad = (_added, "torch.add(b, c, alpha=scale, out=a)")
+def stream(kind: str, arena: torch.Tensor, size: int) -> tuple[int, Callable[[], Any]]:
+    """The bytes that a call moves over a working set of about `size`, and the call, once it was right."""
+    count = size // 4 // {"copy": 2, "triad": 3}.get(kind, 1)
+    x, y, value = arena[:count], arena[count : 2 * count], float(torch.rand(())) + 0.5
+    if kind == "read":
+        part.close(x.sum(), x.sum(dtype=torch.float64), 1e-4, "torch's sum")
+        return 4 * count, lambda: x.sum()
+    if kind == "copy":
+        return 8 * count, part.checked(lambda: y.copy_(x), y, lambda block: x[block], "torch's copy_")
+    if kind == "write":
+        expected = torch.tensor(value).expand(count)
+        return 4 * count, part.checked(lambda: x.fill_(value), x, lambda block: expected[block], "torch's fill_")
+    z = arena[2 * count : 3 * count]
+    call = lambda: torch.add(y, z, alpha=value, out=x)  # noqa: E731
+    return 12 * count, part.checked(call, x, part.added(y, z, value), "torch's add", part.TRIAD)
 
 
 def products(found: Findings) -> None:
     """Products of matrices in float32, float64 and bfloat16."""
     share_s = 0.25 * found.left_s / 3
     sizes = (256, 512) if found.quick else (256, 512, 1024, 2048, 4096)
-    threads = torch.get_num_threads()
+    by = f"torch.matmul, {torch.get_num_threads()} threads"
     for dtype in ("fp32", "fp64", "bf16"):
-        until = time.perf_counter() + share_s
-
-        def timed(call: Callable[[], Any], until: float = until) -> Estimate:
-            return loop_estimate(call, max(0.02, min(0.5, (until - time.perf_counter()) / 4)))
-
-        by = f"torch.matmul, {threads} threads"
-        measure_products(dtype, sizes, "cpu", timed, found, share_s=share_s, by=by)
+        measure_products(dtype, sizes, "cpu", loop_estimate, found, share_s=share_s, by=by)
 
 
 def arithmetic(found: Findings) -> None:
@@ -133,12 +99,10 @@ def arithmetic(found: Findings) -> None:
     Each step reads and writes the cache, so these rates are a lower bound of what the units do in registers;
     `matmul.fp32` comes nearest to that.
     """
-    what = (
-        "an operator on arrays that stay in the L2 cache: a lower bound of the units, for every step loads and stores"
-    )
+    what = "arrays that stay in the L2 cache: a lower bound of the units, for every step loads and stores"
     seconds = min(0.25, found.left_s / 10)
     x = torch.rand(IN_CACHE * torch.get_num_threads())
-    recurrence = Recurrence.over(64, addition=True)
+    recurrence = Recurrence(64, addition=True)
     a, b, end = torch.full_like(x, recurrence.factor), torch.full_like(x, recurrence.addend), recurrence.end(x)
     y = x.clone()
     for _ in range(recurrence.steps):
@@ -147,15 +111,13 @@ def arithmetic(found: Findings) -> None:
     z = torch.full_like(x, torch.nan)
     torch.mul(x, a, out=z)
     part.close(z, x.double() * recurrence.factor, 1e-6, "torch.mul")
-    best: dict[str, Peak] = {}
-    for _ in range(TWICE):
-        for name, flop, by, call in (
-            ("arithmetic.fp32.fma", 2 * len(x), "torch.addcmul", lambda: torch.addcmul(b, y, a, out=y)),
-            ("arithmetic.fp32.mul", len(x), "torch.mul", lambda: torch.mul(x, a, out=z)),
-        ):
-            rate = Peak.rate(flop, loop_estimate(call, seconds / TWICE), "FLOP/s", by=by, what=what, **_threads())
-            best[name] = better(best.get(name), rate)
-    found.measured.update(best)
+    calls = {
+        "fma": (2 * len(x), "torch.addcmul", lambda: torch.addcmul(b, y, a, out=y)),
+        "mul": (len(x), "torch.mul", lambda: torch.mul(x, a, out=z)),
+    }
+    for name, (flop, by, call) in [*calls.items()] * TWICE:
+        rate = Peak.rate(flop, loop_estimate(call, seconds / TWICE), "FLOP/s", by=by, what=what, **_threads())
+        found.measured[f"arithmetic.fp32.{name}"] = better(found.measured.get(f"arithmetic.fp32.{name}"), rate)
 
 
 def look_round(found: Findings) -> None:
@@ -167,7 +129,7 @@ def look_round(found: Findings) -> None:
         found.note(f"the machine was busy (load {load:.1f} on {processors} processors): the figures may be too low")
 
 
-PARTS = (
+PARTS: tuple[Part, ...] = (
     Part("a look round", look_round),
     Part("host", partial(host_cost.measure_host, "cpu")),
     Part("host.line", partial(host_cost.measure_python, "cpu"), needs_s=10.0),
@@ -182,31 +144,19 @@ PARTS = (
 # The recurrence x = a x + b, whose solution is known: the check of every chain of arithmetic.
 
 
-@dataclass(frozen=True)
 class Recurrence:
     """x = factor * x + addend, so many times.
 
-    >>> Recurrence(0.5, 1.0, 3).flop_a_step, Recurrence(0.5, 0.0, 3).flop_a_step
-    (2, 1)
+    >>> Recurrence(4, addition=True).factor, Recurrence(4, addition=True).addend, Recurrence(4, addition=False).addend
+    (0.75, 0.5, 0.0)
+
+    The factor is so near 1 that after all steps the start still counts by 1/e; factor and addend need no rounding, for
+    steps are a power of two. A step left out, or one too many, so shows in the end of the chain; the fixed point with
+    an addition is 2.
     """
 
-    factor: float
-    addend: float
-    steps: int
-
-    @classmethod
-    def over(cls, steps: int, *, addition: bool) -> Recurrence:
-        """A factor so near 1 that after all steps the start still counts by 1/e; factor and addend need no rounding.
-
-        Steps are a power of two. A step left out, or one too many, so shows in the end of the chain; the fixed point
-        with an addition is 2.
-        """
-        return cls(1 - 1 / steps, 2 / steps if addition else 0.0, steps)
-
-    @property
-    def flop_a_step(self) -> int:
-        """A multiplication, and an addition where there is one."""
-        return 2 if self.addend else 1
+    def __init__(self, steps: int, *, addition: bool) -> None:
+        self.steps, self.factor, self.addend = steps, 1 - 1 / steps, 2 / steps if addition else 0.0
 
     def end(self, start: torch.Tensor) -> torch.Tensor:
         """The last of the sequence in float64: a^n x + b (1 - a^n) / (1 - a)."""

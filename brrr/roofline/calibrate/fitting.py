@@ -36,11 +36,8 @@ def fitted(peaks: Peaks, until_s: float = math.inf) -> Peaks:
     added = (name for name in corrections.products if name.endswith(ADDED))
     groups |= {("products", name): corrections.group_of_products(name) for name in added}
     groups = {key: group for key, group in groups.items() if len(group.points) >= LEAST}
-    fits = {
-        key: fit(group, GPU if torch.cuda.is_available() else "cpu")
-        for key, group in groups.items()
-        if time.perf_counter() < until_s
-    }
+    device = GPU if torch.cuda.is_available() else "cpu"
+    fits = {key: fit(group, device) for key, group in groups.items() if time.perf_counter() < until_s}
     sweeps = {
         kind: replace(sweep, fits={name: fits[of, name] for of, name in fits if of == kind})
         for kind, sweep in peaks.sweeps.items()

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.gpu import GPU, synchronize
-from brrr.gpu.nvrtc import F32, I32, PTR, kernel
+from brrr.gpu.nvrtc import F32, I32, PTR
 from brrr.roofline.calibrate import host_cost, part
 from brrr.roofline.calibrate.cpu import Recurrence
-from brrr.roofline.calibrate.gpu_bandwidth import measure_bandwidth
+from brrr.roofline.calibrate.gpu_bandwidth import compiled, measure_bandwidth
 from brrr.roofline.calibrate.gpu_calls import measure_calls
 from brrr.roofline.calibrate.gpu_operators import sweep_operators
 from brrr.roofline.calibrate.gpu_products import sweep_products
@@ -38,8 +38,7 @@ LIMITS = {torch.float32: 1e-4, torch.float64: 1e-12}
 """Relative error of a chain's end. The roundings add up to 3e-6 and 2e-14; one round of steps left out, to 1.5e-3."""
 
 
-@dataclass(frozen=True)
-class Chains:
+class Chains(NamedTuple):
     """One kernel of chains, ready to run: `flop` a call, and the check of the chains' ends."""
 
     call: Callable[[], None]
@@ -47,13 +46,13 @@ class Chains:
     flop: float
 
 
-def chains(name: str, dtype: torch.dtype, *, addition: bool) -> Chains:
-    """The kernel `brrr_<name>` on all multiprocessors; with an addition a step is 2 FLOP, else 1."""
+def chains(name: str) -> Chains:
+    """The kernel `brrr_<name>` on all multiprocessors; a step is 1 FLOP where it is but a multiplication, else 2."""
     blocks = BLOCKS_A_MULTIPROCESSOR * torch.cuda.get_device_properties().multi_processor_count
-    count = blocks * BLOCK * CHAINS
+    count, dtype = blocks * BLOCK * CHAINS, torch.float64 if name.startswith("fp64") else torch.float32
     ends = torch.empty(count, dtype=dtype, device=GPU)
-    run = kernel("roofline/calibrate/peaks.cu", f"brrr_{name}", torch.cuda.current_device())
-    recurrence = Recurrence.over(STEPS, addition=addition)
+    run = compiled(f"brrr_{name}")
+    recurrence = Recurrence(STEPS, addition=not name.endswith("_mul"))
     numbers = (recurrence.factor, F32), (recurrence.addend, F32), (STEPS // STEPS_A_ROUND, I32)
 
     def call() -> None:
@@ -65,25 +64,17 @@ def chains(name: str, dtype: torch.dtype, *, addition: bool) -> Chains:
         starts = 0.5 + torch.arange(count, device=GPU).remainder(1024).double() / 2048
         part.close(ends, recurrence.end(starts), LIMITS[dtype], f"brrr_{name}")
 
-    return Chains(call, check, float(recurrence.flop_a_step) * STEPS * count)
+    return Chains(call, check, (2.0 if recurrence.addend else 1.0) * STEPS * count)
 
 
 def measure_arithmetic(found: Findings) -> None:
     """`arithmetic.fp32.fma`, `.mul_add` (the same two operations unfused) and `.mul`; for fp64 the first and last."""
-    for name, dtype, addition in (
-        ("fp32_fma", torch.float32, True),
-        ("fp32_mul_add", torch.float32, True),
-        ("fp32_mul", torch.float32, False),
-        ("fp64_fma", torch.float64, True),
-        ("fp64_mul", torch.float64, False),
-    ):
-        made = chains(name, dtype, addition=addition)
+    for name in ("fp32_fma", "fp32_mul_add", "fp32_mul", "fp64_fma", "fp64_mul"):
+        made = chains(name)
         made.check()
-        estimate = gated(made.call)
         by = f"brrr_{name}: {CHAINS} independent chains a thread, {STEPS} steps"
-        kind, operation = name.split("_", 1)
-        peak = Peak.rate(made.flop, estimate, "FLOP/s", by=by, **clock_conditions())
-        found.measured[f"arithmetic.{kind}.{operation}"] = peak
+        peak = Peak.rate(made.flop, gated(made.call), "FLOP/s", by=by, **clock_conditions())
+        found.measured[f"arithmetic.{name.replace('_', '.', 1)}"] = peak
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -97,11 +88,11 @@ NODES = (1, 4, 16, 64, 256)
 
 def measure_floor(found: Findings) -> None:
     """`kernel.floor`, an empty kernel's own time, and `kernel.pointwise`, that of torch's operator on one element."""
-    nothing = kernel("roofline/calibrate/peaks.cu", "brrr_nothing", torch.cuda.current_device())
+    nothing = compiled("brrr_nothing")
     x = torch.rand(1, device=GPU)
     part.close(torch.relu(x), x, 1e-6, "relu")
     calls = (lambda: nothing((1, 1, 1), (32, 1, 1))), (lambda: torch.relu(x))
-    times = own_times(calls) or own_times(calls)
+    times = own_times(calls)
     if times is None:
         what = "the own time that a small elementwise kernel had on an H200"
         found.assumed["kernel.floor"] = Peak.stated(ASSUMED_OWN_S["hot"], "s", "assumed", what=what)
@@ -134,21 +125,14 @@ def measure_replay(found: Findings) -> None:
     seconds = min(0.2, found.left_s / 3 / len(NODES))
     for nodes in NODES:
         x = torch.rand(64, device=GPU)
-        graph = capture(lambda given, nodes=nodes: _relus(given, nodes), x)
+        graph = capture(torch.nn.Sequential(*[torch.nn.ReLU()] * nodes), x)
         graph.output.fill_(torch.nan)
         part.close(graph.replay(), x, 1e-6, "a replayed chain of relu")
         (issued,) = issue_estimates([graph.replay], synchronize, seconds)
         points.append((float(nodes), Peak.time(issued, kernels=nodes)))
     found.curves["graph-replay"] = Curve("kernels", tuple(points), {"by": "torch.cuda.CUDAGraph.replay, relu of 64"})
-    found.measured["host.graph-replay"] = replace(
-        points[0][1], conditions={"operator": "replay of a graph of one relu"}
-    )
-
-
-def _relus(x: torch.Tensor, count: int) -> torch.Tensor:
-    for _ in range(count):
-        x = torch.relu(x)
-    return x
+    about = {"operator": "replay of a graph of one relu"}
+    found.measured["host.graph-replay"] = replace(points[0][1], conditions=about)
 
 
 SIZES = (1024, 2048, 4096, 8192, 16384)
@@ -161,7 +145,7 @@ SINCE = {"fp32": (0, 0), "fp64": (0, 0), "fp16": (0, 0), "bf16": (8, 0), "tf32":
 
 def warm_up(found: Findings) -> None:
     """Keep the GPU busy until its clock is up: an idle one runs at a fraction of it."""
-    made = chains("fp32_fma", torch.float32, addition=True)
+    made = chains("fp32_fma")
     until = time.perf_counter() + min(WARM_UP_S, found.left_s / 10)
     while time.perf_counter() < until:
         for _ in range(50):
@@ -177,9 +161,8 @@ def products(found: Findings) -> None:
         if capability < since:
             found.note(f"matmul.{dtype}: this GPU's tensor cores do not have it")
             continue
+        sizes, by = QUICK_SIZES if found.quick else SIZES, _BY.get(dtype, "torch.matmul")
         try:
-            sizes = QUICK_SIZES if found.quick else SIZES
-            by = _BY.get(dtype, "torch.matmul")
             measure_products(dtype, sizes, GPU, _timed, found, share_s=share_s, by=by, conditions=clock_conditions)
         except WrongResultError:
             raise
@@ -191,25 +174,19 @@ def products(found: Findings) -> None:
 _BY = {"fp8": "torch._scaled_mm, e4m3, fast accumulation, bfloat16 result", "int8": "torch._int_mm, int32 result"}
 
 
-def _timed(call: Callable[[], Any]) -> Estimate:
-    """A product of milliseconds by few samples, a short one by more."""
+def _timed(call: Callable[[], Any], seconds: float) -> Estimate:
+    """A product of milliseconds by few samples, a short one by more: none takes long, whatever there is time for."""
     first = gated(call, repeats=1, rounds=1)
     repeats = max(1, min(16, int(0.05 / max(first.median, 1e-6))))
     return gated(call, repeats=repeats, rounds=max(2, 6 // repeats))
 
 
-def bandwidth(found: Findings) -> None:
-    """Bandwidth by working set; its arena is given back afterwards."""
-    measure_bandwidth(found)
-    torch.cuda.empty_cache()
-
-
-PARTS = (
+PARTS: tuple[Part, ...] = (
     Part("warm-up", warm_up),
     Part("arithmetic", measure_arithmetic),
     Part("kernel floor", measure_floor),
     Part("gaps", measure_gaps),
-    Part("bandwidth", bandwidth),
+    Part("bandwidth", measure_bandwidth),
     Part("matmul", products),
     Part("host", partial(host_cost.measure_host, GPU)),
     Part("host.line", partial(host_cost.measure_python, GPU), needs_s=10.0),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 
-from brrr.core.measurement import Estimate, Value
+from brrr.core.measurement import Value
 from brrr.gpu import GPU
 from brrr.gpu.nvrtc import F32, PTR, U32, Kernel, kernel
 from brrr.roofline.calibrate import part
@@ -38,8 +38,7 @@ PEDESTAL = 0x9E3779B9
 """Where the numbers that are written begin: what was left in the memory by accident is not them."""
 
 
-@dataclass(frozen=True)
-class Stream:
+class Stream(NamedTuple):
     """One kernel on one working set in one launch shape: a call moves `moved_bytes` over `set_bytes`."""
 
     kind: str
@@ -58,13 +57,8 @@ class Streams:
 
     def __init__(self, largest_bytes: int) -> None:
         self.arena = torch.empty(largest_bytes // 4, device=GPU).normal_()
-        properties = torch.cuda.get_device_properties()
-        self._multiprocessors = properties.multi_processor_count
-        self._kernels = {kind: _kernel(f"brrr_stream_{kind}") for kind in KINDS}
-
-    def refill(self) -> None:
-        """Fresh random numbers, where a write has been."""
-        self.arena.normal_()
+        self._multiprocessors = torch.cuda.get_device_properties().multi_processor_count
+        self._kernels = {kind: compiled(f"brrr_stream_{kind}") for kind in KINDS}
 
     def of(self, kind: str, set_bytes: int, *, once: bool) -> Iterator[Stream]:
         """The kind's kernel over a working set of about `set_bytes`, in every launch shape."""
@@ -80,75 +74,50 @@ class Streams:
         return sorted({min(each, most) for each in wanted})
 
     def _stream(self, kind: str, words: int, passes: int, blocks: int) -> Stream:
-        parts = self.arena[: ARRAYS[kind] * words * 4].view(ARRAYS[kind], words * 4)
-        sizes = (words, U32), (words * passes, U32)
-        launch, check = getattr(self, f"_{kind}")(parts, blocks, sizes, passes)
+        arrays = list(self.arena[: ARRAYS[kind] * words * 4].view(ARRAYS[kind], words * 4))
+        source, numbers, limit = arrays[0], list[tuple[float, Any]](), 0.0
+        expected: Callable[[slice], torch.Tensor] = lambda block: source[block]  # noqa: E731
+        if kind == "read":
+            arrays.append(torch.empty(blocks * BLOCK // 32, dtype=torch.int32, device=GPU))  # a sum for each warp
+        elif kind == "write":
+            arrays, numbers, expected = [source.view(torch.int32)], [(PEDESTAL, U32)], _numbers
+        elif kind == "triad":
+            scale = float(torch.rand(()).half()) + 0.5  # without a rounding in float32
+            a, b, c = arrays
+            arrays, numbers, expected, limit = [b, c, a], [(scale, F32)], part.added(b, c, scale), part.TRIAD
+        given = [*((each.data_ptr(), PTR) for each in arrays), *numbers, (words, U32), (words * passes, U32)]
+        run, out = self._kernels[kind], arrays[-1]
+
+        def call() -> None:
+            run((blocks, 1, 1), (BLOCK, 1, 1), *given)
+
+        def check() -> None:
+            out.fill_(torch.nan if out.is_floating_point() else -1)
+            call()
+            what = f"brrr_stream_{kind} of {source.nbytes} bytes"
+            if kind == "read":
+                part.require((_sum(out) - _sum(source.view(torch.int32)) * passes) % 2**32 == 0, what)
+            else:
+                part.same(out, expected, what, limit)
+            if kind in ("copy", "triad"):  # random again, for the streams that read it
+                out.normal_()
+
         set_bytes = ARRAYS[kind] * words * WORD
-        return Stream(kind, set_bytes, set_bytes * passes, blocks, launch, check)
-
-    def _read(self, parts: torch.Tensor, blocks: int, sizes: Any, passes: int) -> Any:
-        (source,), sums = parts, torch.zeros(blocks * BLOCK // 32, dtype=torch.int32, device=GPU)
-        launch = self._launch("read", blocks, (source.data_ptr(), PTR), (sums.data_ptr(), PTR), *sizes)
-
-        def check() -> None:
-            sums.fill_(-1)
-            launch()
-            expected = int(source.view(torch.int32).sum(dtype=torch.int64)) * passes
-            found = int(sums.sum(dtype=torch.int64))
-            part.require((found - expected) % 2**32 == 0, f"brrr_stream_read of {source.nbytes} bytes")
-
-        return launch, check
-
-    def _copy(self, parts: torch.Tensor, blocks: int, sizes: Any, passes: int) -> Any:
-        source, out = parts
-        launch = self._launch("copy", blocks, (source.data_ptr(), PTR), (out.data_ptr(), PTR), *sizes)
-
-        def check() -> None:
-            out.fill_(torch.nan)
-            launch()
-            what = f"brrr_stream_copy of {source.nbytes} bytes"
-            part.same(out, lambda first, last: source[first:last], what)
-            out.normal_()  # what was copied is random again, for the streams that read it
-
-        return launch, check
-
-    def _triad(self, parts: torch.Tensor, blocks: int, sizes: Any, passes: int) -> Any:
-        out, b, c = parts
-        scale = float(torch.rand(()).half()) + 0.5  # without a rounding in float32
-        arrays = (b.data_ptr(), PTR), (c.data_ptr(), PTR), (out.data_ptr(), PTR)
-        launch = self._launch("triad", blocks, *arrays, (scale, F32), *sizes)
-
-        def check() -> None:
-            out.fill_(torch.nan)
-            launch()
-            part.triad_is_right(out, b, c, scale, f"brrr_stream_triad of {out.nbytes} bytes")
-            out.normal_()
-
-        return launch, check
-
-    def _write(self, parts: torch.Tensor, blocks: int, sizes: Any, passes: int) -> Any:
-        out = parts[0].view(torch.int32)
-        launch = self._launch("write", blocks, (out.data_ptr(), PTR), (PEDESTAL, U32), *sizes)
-
-        def check() -> None:
-            out.zero_()
-            launch()
-            part.same(out, _numbers, f"brrr_stream_write of {out.nbytes} bytes")
-
-        return launch, check
-
-    def _launch(self, kind: str, blocks: int, *arguments: tuple[float, Any]) -> Callable[[], None]:
-        run = self._kernels[kind]
-        return lambda: run((blocks, 1, 1), (BLOCK, 1, 1), *arguments)
+        return Stream(kind, set_bytes, set_bytes * passes, blocks, call, check)
 
 
-def _kernel(name: str) -> Kernel:
+def compiled(name: str) -> Kernel:
+    """A kernel of `peaks.cu`."""
     return kernel("roofline/calibrate/peaks.cu", name, torch.cuda.current_device())
 
 
-def _numbers(first: int, last: int) -> torch.Tensor:
+def _sum(words: torch.Tensor) -> int:
+    return int(words.sum(dtype=torch.int64))
+
+
+def _numbers(block: slice) -> torch.Tensor:
     """PEDESTAL + first, PEDESTAL + first + 1, ... as 32-bit words, which wrap round."""
-    numbers = torch.arange(first, last, dtype=torch.int64, device=GPU) + PEDESTAL
+    numbers = torch.arange(block.start, block.stop, dtype=torch.int64, device=GPU) + PEDESTAL
     return ((numbers + 2**31) % 2**32 - 2**31).to(torch.int32)
 
 
@@ -170,8 +139,10 @@ def measure_bandwidth(found: Findings) -> None:
     for kind in KINDS:
         for once in (False, True):
             _measure_kind(streams, kind, sizes, once, found)
-    streams.refill()
+    streams.arena.normal_()  # random again, where a write has been
     _measure_torch(streams.arena, sizes, found)
+    del streams
+    torch.cuda.empty_cache()
 
 
 def working_sets(quick: bool) -> list[int]:
@@ -187,59 +158,43 @@ def _measure_kind(streams: Streams, kind: str, sizes: Sequence[int], once: bool,
     tried = [stream for size in sizes for stream in streams.of(kind, size, once=once)]
     for stream in tried:
         stream.check()
-    estimates, origin = times_of([stream.call for stream in tried])
-    best: dict[int, Peak] = {}
-    for stream, estimate in zip(tried, estimates, strict=True):
-        if estimate is not None:
-            best[stream.set_bytes] = better(best.get(stream.set_bytes), _rate(stream, estimate))
     how = "a single pass on a hot cache" if once else "passes over the set until at least 256 MiB are moved"
     by = f"brrr_stream_{kind} with {BLOCK} threads a block, the best of its launch shapes: {how}"
-    _keep(f"{kind}-once" if once else kind, best, len(sizes), by, origin, found)
+    calls = [(each.set_bytes, each.moved_bytes, each.call, {"blocks": each.blocks}) for each in tried]
+    _measure(f"{kind}-once" if once else kind, by, calls, found)
 
 
-def _rate(stream: Stream, estimate: Estimate) -> Peak:
-    return Peak.rate(stream.moved_bytes, estimate, "B/s", blocks=stream.blocks)
-
-
-def _keep(name: str, best: dict[int, Peak], wanted: int, by: str, origin: str, found: Findings) -> None:
-    if len(best) < wanted:
-        found.note(f"{name}: {wanted - len(best)} small sets left out, since only CUPTI can time their kernels")
-    if best:
-        conditions: dict[str, Value] = {"by": by, "times_from": origin, **clock_conditions()}
-        found.curves[name] = Curve("working_set_bytes", tuple(sorted(best.items())), conditions)
+STEP = 2.0**-10
 
 
 def _measure_torch(arena: torch.Tensor, sizes: Sequence[int], found: Findings) -> None:
     """torch's own copy and its own pointwise product on the same sets, once each."""
-    for name, by, prepare in (
-        ("torch-copy", "y.copy_(x)", _copied),
-        ("torch-pointwise", "torch.mul(x, factor, out=y)", _multiplied),
-    ):
-        calls = [prepare(arena[: size // 8], arena[size // 8 : size // 4]) for size in sizes]
-        estimates, origin = times_of(calls)
-        best = {
-            size: Peak.rate(size, estimate, "B/s")
-            for size, estimate in zip(sizes, estimates, strict=True)
-            if estimate is not None
-        }
-        _keep(name, best, len(sizes), by, origin, found)
+    copied: list[Tried] = []
+    multiplied: list[Tried] = []
+    for size in sizes:
+        x, y = arena[: size // 8], arena[size // 8 : size // 4]
+        copy, multiply = partial(y.copy_, x), partial(torch.mul, x, 1.0 + STEP, out=y)
+        part.checked(copy, y, x.__getitem__, "torch's copy_")
+        part.checked(multiply, y, part.added(x, x, STEP), "torch.mul", 1e-6)
+        copied.append((size, size, copy, {}))
+        multiplied.append((size, size, multiply, {}))
+    _measure("torch-copy", "y.copy_(x)", copied, found)
+    _measure("torch-pointwise", "torch.mul(x, factor, out=y)", multiplied, found)
 
 
-def _copied(x: torch.Tensor, y: torch.Tensor) -> Callable[[], Any]:
-    kept = y.clone()
-    y.fill_(torch.nan)
-    y.copy_(x)
-    part.same(y, lambda first, last: x[first:last], "torch's copy_")
-    y.copy_(kept)  # the larger sets read what was here
-    return lambda: y.copy_(x)
+Tried = tuple[int, int, Callable[[], Any], dict[str, Any]]
+"""The bytes of a working set, those that a call moves, the call, and its conditions."""
 
 
-def _multiplied(x: torch.Tensor, y: torch.Tensor) -> Callable[[], Any]:
-    kept, factor = y.clone(), 1.0 + 2.0**-10
-    y.fill_(torch.nan)
-    torch.mul(x, factor, out=y)
-    for first in range(0, len(x), part.BLOCK):
-        piece = slice(first, first + part.BLOCK)
-        part.close(y[piece], x[piece].double() * factor, 1e-6, "torch.mul")
-    y.copy_(kept)
-    return lambda: torch.mul(x, factor, out=y)
+def _measure(name: str, by: str, tried: Sequence[Tried], found: Findings) -> None:
+    """A curve: of each working set the best of what was tried."""
+    estimates, origin = times_of([call for _, _, call, _ in tried])
+    best: dict[int, Peak] = {}
+    for (set_bytes, moved, _, conditions), estimate in zip(tried, estimates, strict=True):
+        if estimate is not None:
+            best[set_bytes] = better(best.get(set_bytes), Peak.rate(moved, estimate, "B/s", **conditions))
+    if missing := len({set_bytes for set_bytes, *_ in tried} - best.keys()):
+        found.note(f"{name}: {missing} small sets left out, since only CUPTI can time their kernels")
+    if best:
+        about: dict[str, Value] = {"by": by, "times_from": origin, **clock_conditions()}
+        found.curves[name] = Curve("working_set_bytes", tuple(sorted(best.items())), about)

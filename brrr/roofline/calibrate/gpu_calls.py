@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from brrr.core.measurement import Estimate
 from brrr.counting.mode import CostMode
 from brrr.gpu import GPU
-from brrr.roofline.calibrate.gpu_layers import Layer, Shape, layers, only, operands_of, ready
+from brrr.roofline.calibrate.gpu_layers import Layer, layers
+from brrr.roofline.calibrate.gpu_operators import only, operands_of, ready
 from brrr.roofline.calibrate.gpu_times import pool
-from brrr.roofline.calibrate.host_cost import Backward, at_usual_speed, measure_backward
+from brrr.roofline.calibrate.host_cost import CallCost, at_usual_speed, measure_backward
 from brrr.roofline.calibrate.part import Findings, said
 from brrr.roofline.figures import own_name
 from brrr.roofline.peak import Peak
@@ -38,42 +38,38 @@ def measure_calls(found: Findings) -> None:
     Ends with `measure_backward`, which takes what is known here; a quick calibration has that alone. Results are
     checked where the same calls are swept.
     """
-    forward: dict[str, list[Estimate]] = defaultdict(list)
-    backward: dict[str, list[Backward]] = defaultdict(list)
+    costs: dict[str, list[CallCost]] = defaultdict(list)
     for name, layer, operands in () if found.quick else _calls():
         try:
             with torch.no_grad():
-                _measure(layer, operands, found, forward, backward)
+                for own, cost in _costs(layer, operands, found):
+                    costs[own].append(cost)
         except Exception as error:  # an operator that this torch, or this GPU, lacks
             found.note(f"the host's cost of {name}: not measured: {said(error)}")
-    for name, costs in forward.items():
-        cost = min(costs, key=lambda cost: cost.median)
-        if cost.median > 0:
-            found.measured[f"host.{name}"] = Peak.time(cost, operator=name)
-    middle = {name: sorted(all, key=lambda one: one.cost.median)[len(all) // 2] for name, all in backward.items()}
-    measure_backward(GPU, found, middle)
+    known = {}
+    for name, each in costs.items():
+        ordered = sorted(each, key=lambda one: one.cost.median)
+        if ordered[0].gradients:
+            known[name] = ordered[len(ordered) // 2]
+        elif ordered[0].cost.median > 0:
+            found.measured[f"host.{name}"] = Peak.time(ordered[0].cost, operator=name)
+    measure_backward(GPU, found, known)
 
 
-def _measure(
-    layer: Layer,
-    operands: Sequence[torch.Tensor],
-    found: Findings,
-    forward: dict[str, list[Estimate]],
-    backward: dict[str, list[Backward]],
-) -> None:
-    """One call, under its operator's name; of several operators nothing is told."""
+def _costs(layer: Layer, operands: Sequence[torch.Tensor], found: Findings) -> Iterator[tuple[str, CallCost]]:
+    """One call's cost, under its operator's name; of several operators nothing is told."""
     call, counted, _ = ready(layer, operands)
     each = only(counted)
     if each is None:
         return
     if layer.gradient:
-        backward[own_name(each)].append(_one_more(layer, operands, found))
+        yield own_name(each), _one_more(layer, operands, found)
     elif each.kind not in MEASURED:
         with CostMode() as counting, counting.lines:
             call()
         line = found.measured["host.line"].value if "host.line" in found.measured else 0.0
         (cost,) = at_usual_speed([call], GPU, found, CALL_S)
-        forward[own_name(each)].append(cost.shifted(-line * max(0, counting.lines.count - 1)))
+        yield own_name(each), CallCost(cost.shifted(-line * max(0, counting.lines.count - 1)), 0)
 
 
 def _calls() -> Iterator[tuple[str, Layer, Sequence[torch.Tensor]]]:
@@ -81,24 +77,19 @@ def _calls() -> Iterator[tuple[str, Layer, Sequence[torch.Tensor]]]:
     pools = [pool(POOL_BYTES, dtype) for dtype in DTYPES]
     for name, layer in layers().items():
         for values in () if layer.last or name.startswith("list") else pools:
-            draw = random.Random(f"host {name} {values.dtype}")
-            yield name, layer, operands_of(layer, values, _drawn(layer, draw, len(values)))
+            draw, drawn = random.Random(f"host {name} {values.dtype}"), None
+            while drawn is None or max(map(math.prod, drawn)) > len(values):  # as a weight of many channels may be
+                drawn = layer.shapes(draw, ELEMENTS)
+            yield name, layer, operands_of(layer, values, drawn)
 
 
-def _drawn(layer: Layer, draw: random.Random, most: int) -> Sequence[Shape]:
-    """Shapes of which none is larger than the pool, as a weight of many channels may be."""
-    while max(map(math.prod, shapes := layer.shapes(draw, ELEMENTS))) > most:
-        pass
-    return shapes
-
-
-def _one_more(layer: Layer, operands: Sequence[torch.Tensor], found: Findings) -> Backward:
+def _one_more(layer: Layer, operands: Sequence[torch.Tensor], found: Findings) -> CallCost:
     """What one more backward costs in a graph of several, and for how many gradients."""
     with torch.enable_grad():
         calls = [each for count in (1, SEVERAL) for each in _training(layer, operands, count)]
         one_forward, one, forward, several = at_usual_speed(calls, GPU, found, CALL_S)
     each = (several - forward - (one - one_forward)) * (1 / (SEVERAL - 1))
-    return Backward(each, len(operands[: layer.gradient]))
+    return CallCost(each, len(operands[: layer.gradient]))
 
 
 def _training(layer: Layer, operands: Sequence[torch.Tensor], count: int) -> tuple[Callable[[], Any], ...]:

@@ -1,36 +1,35 @@
-"""The part of the sweep of operators whose calls take more than matrices: images, heads, tables, and gradients."""
+"""The operators that are swept over and take more than matrices: images, heads, tables, and gradients."""
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch.nn import functional as f
 
-from brrr.counting.cost import OperatorCost
-from brrr.counting.mode import CostMode
-from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.gpu_products import log_uniform
-from brrr.roofline.calibrate.gpu_times import Prepare, Row, taken
 
 Tensor = torch.Tensor
 Shape = tuple[int, ...]
 Shapes = Callable[[random.Random, float], Sequence[Shape]]
 """Draws the shapes of a call's operands; the number says about how many elements the first has."""
 
+SIZES, CHOSEN = 48, 96
+"""Calls of a layer in each data type; twice as many of what a library chooses among kernels for: they differ by ten
+times."""
+
 
 @dataclass(frozen=True)
 class Layer:
-    """One operator: its call, its operands' shapes, and up to how many elements it is swept.
+    """One operator: its call, its operands' shapes, up to how many elements it is swept, and in how many calls.
 
     `places`: its last operand holds places along that axis of the first one. `gradient`: what is timed is autograd's
-    operator for the gradients of so many operands at most. It is swept at so many `times` the usual
-    number of sizes. `last`: images and weights lie channels last.
+    operator for the gradients of so many operands at most. `last`: images and weights lie channels last. `matrix`: its
+    operands are matrices alike, and `most` are bytes. `right` tells whether a result is right that float64 does not.
     """
 
     run: Callable[..., Tensor | Sequence[Tensor]]
@@ -38,16 +37,20 @@ class Layer:
     most: float = 4e7
     places: int | None = None
     gradient: int = 0
-    times: float = 1
+    calls: int = SIZES
     last: bool = False
+    matrix: bool = False
+    right: Callable[[Tensor, Tensor], bool] | None = None
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Shapes: usual sizes and odd ones.
 
 
-def _matrix(draw: random.Random, elements: float) -> Shape:
-    columns = draw.choice((log_uniform(draw, 2, 8192), 2 ** draw.randint(3, 13), 64 * draw.randint(1, 32)))
+def matrix(draw: random.Random, elements: float, widest: int = 8192, least_power: int = 3) -> Shape:
+    columns = draw.choice(
+        (log_uniform(draw, 2, widest), 2 ** draw.randint(least_power, 13), 64 * draw.randint(1, widest // 256))
+    )
     columns = max(2, min(columns, int(elements / 2)))
     return max(2, int(elements / columns)), columns
 
@@ -59,16 +62,21 @@ def _image(draw: random.Random, elements: float) -> Shape:
     return max(1, round(elements / channels / side**2)), channels, side, side
 
 
-def _with_channels(draw: random.Random, elements: float) -> Sequence[Shape]:
-    """An image, and a weight and a bias for each channel: without them a GPU's library is not asked."""
-    image = _image(draw, elements)
-    return image, image[1:2], image[1:2]
+def _beside(first: Callable[[random.Random, float], Shape], others: Callable[[Shape], Sequence[Shape]]) -> Shapes:
+    """A first operand, and others for its shape."""
+
+    def shapes(draw: random.Random, elements: float) -> Sequence[Shape]:
+        shape = first(draw, elements)
+        return shape, *others(shape)
+
+    return shapes
 
 
-def _normed(draw: random.Random, elements: float) -> Sequence[Shape]:
-    """A matrix, and a weight and a bias for each column."""
-    rows, columns = _matrix(draw, elements)
-    return (rows, columns), (columns,), (columns,)
+_matrix_alone, _image_alone = _beside(matrix, lambda shape: ()), _beside(_image, lambda shape: ())
+_normed = _beside(matrix, lambda shape: (shape[1:], shape[1:]))
+_with_channels = _beside(_image, lambda shape: (shape[1:2], shape[1:2]))
+"""A weight and a bias for each column, or for each channel: without these a GPU's library is not asked."""
+_scored = _beside(matrix, lambda shape: (shape[:1],))
 
 
 def _filtered(size: int, first: float = 0.0) -> Shapes:
@@ -114,7 +122,7 @@ def _heads(draw: random.Random, elements: float) -> Sequence[Shape]:
 
 def _table(draw: random.Random, elements: float) -> Sequence[Shape]:
     """A table, and places in its rows: far fewer than these, or several times as many."""
-    rows, columns = _matrix(draw, elements)
+    rows, columns = matrix(draw, elements)
     return (rows, columns), (max(2, round(rows * math.exp(draw.uniform(math.log(0.02), math.log(8))))),)
 
 
@@ -139,15 +147,6 @@ def _rows(draw: random.Random, elements: float) -> Sequence[Shape]:
     return ((count, max(1, int(elements / count))),) * 2
 
 
-def _one(shape: Callable[[random.Random, float], Shape]) -> Shapes:
-    return lambda draw, elements: (shape(draw, elements),)
-
-
-def _scored(draw: random.Random, elements: float) -> Sequence[Shape]:
-    rows, columns = _matrix(draw, elements)
-    return (rows, columns), (rows,)
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # The operators.
 
@@ -161,24 +160,20 @@ def _grouped_norm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return f.group_norm(x, math.gcd(x.shape[1], 32), w, b)
 
 
-CHOSEN = 2
-"""Times as many sizes of what a library chooses among kernels for: they differ by ten times."""
-
-
 def _forward() -> Mapping[str, Layer]:
     attend = f.scaled_dot_product_attention
     return {
-        "convolution 1x1": Layer(_convolve, _filtered(1), 2e7, times=CHOSEN),
-        "convolution 3x3": Layer(_convolve, _filtered(3, 0.1), 1e7, times=CHOSEN),
-        "convolution 3x3, stride 2": Layer(partial(_convolve, stride=2), _filtered(3, 0.1), 1e7, times=0.5),
-        "convolution 5x5": Layer(_convolve, _filtered(5, 0.1), 5e6, times=0.5),
+        "convolution 1x1": Layer(_convolve, _filtered(1), 2e7, calls=CHOSEN),
+        "convolution 3x3": Layer(_convolve, _filtered(3, 0.1), 1e7, calls=CHOSEN),
+        "convolution 3x3, stride 2": Layer(partial(_convolve, stride=2), _filtered(3, 0.1), 1e7, calls=SIZES // 2),
+        "convolution 5x5": Layer(_convolve, _filtered(5, 0.1), 5e6, calls=SIZES // 2),
         "convolution 7x7": Layer(partial(_convolve, stride=2), _filtered(7, 0.5), 3e6),
         "convolution, depthwise": Layer(_convolve, _depthwise, 2e7),
-        "convolution, grouped": Layer(_convolve, _grouped, 1e7, times=CHOSEN),
-        "attention": Layer(attend, _heads, 1e7, times=CHOSEN),
-        "causal attention": Layer(partial(attend, is_causal=True), _heads, 1e7, times=CHOSEN),
-        "max pooling": Layer(lambda x: f.max_pool2d(x, 3, 2, 1), _one(_image)),
-        "average pooling": Layer(lambda x: f.avg_pool2d(x, 2), _one(_image)),
+        "convolution, grouped": Layer(_convolve, _grouped, 1e7, calls=CHOSEN),
+        "attention": Layer(attend, _heads, 1e7, calls=CHOSEN),
+        "causal attention": Layer(partial(attend, is_causal=True), _heads, 1e7, calls=CHOSEN),
+        "max pooling": Layer(lambda x: f.max_pool2d(x, 3, 2, 1), _image_alone),
+        "average pooling": Layer(lambda x: f.avg_pool2d(x, 2), _image_alone),
         "batch norm of images": Layer(lambda x, w, b: f.batch_norm(x, None, None, w, b, True), _with_channels),
         "group norm of images": Layer(_grouped_norm, _with_channels),
         "select rows": Layer(lambda x, at: x.index_select(0, at), _table, places=0),
@@ -187,9 +182,9 @@ def _forward() -> Mapping[str, Layer]:
         "add rows": Layer(lambda x, y, at: x.index_add(0, at, y), _table_and_source, 1e7, 0),
         "scatter": Layer(lambda x, y, at: x.scatter_add(0, at, y), _everywhere(_table_and_source), 1e7, 0),
         "loss": Layer(f.nll_loss, _scored, places=1),
-        "pad": Layer(lambda x: f.pad(x, (1, 1, 1, 1)), _one(_image)),
-        "permute": Layer(lambda x: x.permute(0, 2, 3, 1).contiguous(), _one(_image)),
-        "concatenate columns": Layer(lambda x: torch.cat([x, x], 1), _one(_matrix)),
+        "pad": Layer(lambda x: f.pad(x, (1, 1, 1, 1)), _image_alone),
+        "permute": Layer(lambda x: x.permute(0, 2, 3, 1).contiguous(), _image_alone),
+        "concatenate columns": Layer(lambda x: torch.cat([x, x], 1), _matrix_alone),
         "list, multiply by a number": Layer(lambda x, y: torch._foreach_mul(x.unbind(0), 0.9), _rows),
         "list, add": Layer(lambda x, y: torch._foreach_add(x.unbind(0), y.unbind(0)), _rows),
         "list, mix": Layer(lambda x, y: torch._foreach_lerp(x.unbind(0), y.unbind(0), 0.1), _rows),
@@ -204,13 +199,13 @@ def _gradients() -> Mapping[str, Layer]:
     return {
         **{f"{name}, gradient": replace(each, most=each.most / 2, gradient=3) for name, each in kept.items()},
         "layer norm, gradients of weights": Layer(lambda x, *w: f.layer_norm(x, x.shape[-1:], *w), _normed, gradient=3),
-        "layer norm, gradient": Layer(lambda x: f.layer_norm(x, x.shape[-1:]), _one(_matrix), gradient=1),
+        "layer norm, gradient": Layer(lambda x: f.layer_norm(x, x.shape[-1:]), _matrix_alone, gradient=1),
         "group norm, gradient": Layer(_grouped_norm, _with_channels, gradient=3),
-        "softmax, gradient": Layer(lambda x: x.softmax(-1), _one(_matrix), gradient=1),
-        "log softmax, gradient": Layer(lambda x: x.log_softmax(-1), _one(_matrix), gradient=1),
-        "softmax of columns, gradient": Layer(lambda x: x.softmax(0), _one(_matrix), 1e7, gradient=1),
-        "relu, gradient": Layer(torch.relu, _one(_matrix), gradient=1),
-        "gelu, gradient": Layer(f.gelu, _one(_matrix), gradient=1),
+        "softmax, gradient": Layer(lambda x: x.softmax(-1), _matrix_alone, gradient=1),
+        "log softmax, gradient": Layer(lambda x: x.log_softmax(-1), _matrix_alone, gradient=1),
+        "softmax of columns, gradient": Layer(lambda x: x.softmax(0), _matrix_alone, 1e7, gradient=1),
+        "relu, gradient": Layer(torch.relu, _matrix_alone, gradient=1),
+        "gelu, gradient": Layer(f.gelu, _matrix_alone, gradient=1),
         "embedding, gradient": Layer(lambda x, at: f.embedding(at, x), _table, 1e7, 0, 1),
         "loss, gradient": Layer(f.nll_loss, _scored, places=1, gradient=1),
     }
@@ -221,93 +216,3 @@ def layers() -> Mapping[str, Layer]:
     every = {**_forward(), **_gradients()}
     turned = {f"{name}, last": replace(every[name], last=True) for name in every if name.startswith("convolution")}
     return {**every, **turned}
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Calls of the sweep.
-
-SIZES = 48
-"""Calls of each operator and data type, one from each of so many equal parts of the range of sizes."""
-LEAST = 5e3
-LIMITS = {"float32": 5e-4, "bfloat16": 5e-2}
-"""Relative errors (Frobenius) that a right result stays below; a gradient in bfloat16 sums rounded numbers."""
-
-
-def calls(pools: Mapping[str, Tensor], share: float = 1.0) -> Iterator[Prepare]:
-    """Every layer at its sizes, as far as they fit into the pools; `share` of the largest for a quick calibration."""
-    for name, layer in layers().items():
-        for dtype, values in pools.items():
-            draw, count = random.Random(f"{name} {dtype}"), math.ceil(SIZES * layer.times)
-            decades = math.log(max(2.0, layer.most * share / LEAST))
-            for place in range(count):
-                elements = LEAST * math.exp(decades * (place + draw.random()) / count)
-                shapes = tuple(layer.shapes(draw, elements))
-                if max(map(math.prod, shapes)) <= len(values):
-                    yield partial(made, name, layer, values, shapes)
-
-
-def made(name: str, layer: Layer, values: Tensor, shapes: Sequence[Shape]) -> tuple[Row, Callable[[], Any]] | None:
-    """One call, checked against float64, with its row; None for one of several operators, which no row can tell of."""
-    operands = operands_of(layer, values, shapes)
-    call, counted, found = ready(layer, operands)
-    each = only(counted)
-    if each is None:
-        return None
-    expected = ready(layer, [x.double() if x.is_floating_point() else x for x in operands])[2]
-    dtype = str(values.dtype).removeprefix("torch.")
-    limit, what = LIMITS[dtype], f"{name} of {' and '.join(map(str, shapes))} {dtype}"
-    part.require(all(map(partial(near, limit=limit), found, expected)), what)
-    return row_of(each), call
-
-
-def operands_of(layer: Layer, values: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
-    count = len(shapes) - (layer.places is not None)
-    operands = [_lying(values, shape, bool(place % 2), layer.last) for place, shape in enumerate(shapes[:count])]
-    if layer.places is not None:
-        operands.append(torch.randint(shapes[0][layer.places], shapes[-1], device=values.device))
-    return operands
-
-
-def _lying(values: Tensor, shape: Shape, end: bool, last: bool) -> Tensor:
-    if not last:
-        return taken(values, shape, end=end)
-    n, c, h, w = shape
-    return taken(values, (n, h, w, c), end=end).permute(0, 3, 1, 2)
-
-
-def ready(layer: Layer, operands: Sequence[Tensor]) -> tuple[Callable[[], Any], list[OperatorCost], Sequence[Tensor]]:
-    """What is timed, what it counts, and what it gives."""
-    if not layer.gradient:
-        with CostMode() as counting:
-            result = layer.run(*operands)
-        results = (result,) if isinstance(result, Tensor) else result
-        return partial(layer.run, *operands), counting.operators, results
-    wanted = [x.detach().requires_grad_() for x in operands[: layer.gradient]]
-    with torch.enable_grad():
-        result = layer.run(*wanted, *operands[layer.gradient :])
-        assert isinstance(result, Tensor)
-    seeded = torch.Generator(result.device).manual_seed(7919)  # a norm has no gradient along its own input
-    above = torch.randn(result.shape, generator=seeded, device=result.device).to(result.dtype)
-    call = partial(torch.autograd.grad, result, wanted, above, retain_graph=True)
-    with CostMode() as counting:
-        gradients = call()
-    return call, counting.operators, gradients
-
-
-def only(counted: Sequence[OperatorCost]) -> OperatorCost | None:
-    """The operator that runs on the device, if it is one: a choice has its comparison beside it, and tells nothing."""
-    running = [each for each in counted if each.kind != "view"]
-    return running[0] if len(running) == 1 else None
-
-
-def near(found: Tensor, expected: Tensor, limit: float) -> bool:
-    """Whether a result differs from the expected one by less than that share, by the root of the sum of squares."""
-    difference, size = (found.double() - expected.double()).norm(), expected.double().norm()
-    return bool(difference <= limit * size.clamp(min=1e-30))
-
-
-def row_of(each: OperatorCost) -> Row:
-    """A call as the sweep keeps it."""
-    form = each.form
-    return (each.name, each.kind, form.name, each.dtype, form.lines, form.length, form.over, form.window,
-            int(each.read_bytes), int(each.written_bytes), int(each.flop or 0))  # fmt: skip

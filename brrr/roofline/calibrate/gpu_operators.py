@@ -1,109 +1,32 @@
-"""The sweep of operators: reductions, norms, softmax, casts, broadcasts and the rest, by number and length of lines."""
+"""The sweep of torch's own operators: each call drawn, counted, checked against float64, and kept with its row."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import torch
-from torch.nn import functional
+from torch.nn import functional as f
 
+from brrr.counting.cost import OperatorCost
 from brrr.counting.mode import CostMode
 from brrr.gpu.precision import float32_recurrence
-from brrr.roofline.calibrate import gpu_layers, part
-from brrr.roofline.calibrate.gpu_products import log_uniform
+from brrr.roofline.calibrate import part
+from brrr.roofline.calibrate.gpu_layers import Layer, Shape, Tensor, layers, matrix
 from brrr.roofline.calibrate.gpu_times import Prepare, Row, measure_sweep, pool, taken
 from brrr.roofline.calibrate.part import Findings
 
-OPERATORS_SEED = 2026
-
-
-def matrices(count: int, most_bytes: float, itemsize: int, seed: str) -> list[tuple[int, int]]:
-    """Rows and columns of tensors from 1 KB to `most_bytes`, one from each of so many equal parts of that range.
-
-    >>> [rows * columns * 4 <= 1.1e6 for rows, columns in matrices(3, 1e6, 4, "sum")]
-    [True, True, True]
-    """
-    draw, found = random.Random(f"{OPERATORS_SEED} {seed}"), []
-    decades = math.log(most_bytes / 1e3)
-    for place in range(count):
-        elements = 1e3 * math.exp(decades * (place + draw.random()) / count) / itemsize
-        columns = draw.choice((log_uniform(draw, 2, 16384), 2 ** draw.randint(2, 13), 64 * draw.randint(1, 64)))
-        columns = max(2, min(columns, int(elements / 2)))
-        found.append((max(2, int(elements / columns)), columns))
-    return found
-
-
 # ---------------------------------------------------------------------------------------------------------------------
-# The operators of a calibration's sweep: each as a call on a matrix, with a second one beside it.
+# Operators on matrices: elementwise only their number of elements counts; along lines, how many and how long they are.
 
-Tensor = torch.Tensor
-MatrixCall = Callable[[Tensor, Tensor], Tensor]
-
-MANY, FEW = 60, 20
-"""Sizes of each data type: of operators along rows or columns, whose time depends on both; and of the others."""
-SLOW_BYTES = 64e6
+FEW, MANY = 20, 60
+"""Calls of each in each data type."""
+MOST_BYTES, SLOW_BYTES = 5e8, 64e6
 """A softmax over columns, and a sum that runs along, take milliseconds for so much."""
-
-ELEMENTWISE: Mapping[str, MatrixCall] = {
-    "relu": lambda x, y: torch.relu(x),
-    "exp": lambda x, y: x.exp(),
-    "cos": lambda x, y: x.cos(),
-    "tanh": lambda x, y: x.tanh(),
-    "sigmoid": lambda x, y: x.sigmoid(),
-    "gelu": lambda x, y: functional.gelu(x),
-    "silu": lambda x, y: functional.silu(x),
-    "add": lambda x, y: x + y,
-    "multiply": lambda x, y: x * y,
-    "add a number": lambda x, y: x + 1.5,
-    "multiply by a number": lambda x, y: x * 1.25,
-    "clamp": lambda x, y: x.clamp(-1, 1),
-    "addcmul": lambda x, y: torch.addcmul(x, x, y),
-    "compare": lambda x, y: x > y,
-    "choose": lambda x, y: torch.where(y > 0, x, y),
-    "copy": lambda x, y: x.clone(),
-    "to bfloat16": lambda x, y: x.to(torch.bfloat16),
-    "to float32": lambda x, y: x.to(torch.float32),
-    "to float64": lambda x, y: x.to(torch.float64),
-    "concatenate": lambda x, y: torch.cat([x, y]),
-}
-"""One element after the other: only their number counts."""
-
-BY_LINES: Mapping[str, MatrixCall] = {
-    "add a row": lambda x, y: x + y[0],
-    "add a column": lambda x, y: x + y[:, :1],
-    "transpose": lambda x, y: x.t().contiguous(),
-    "sum": lambda x, y: x.sum(),
-    "sum of rows": lambda x, y: x.sum(-1),
-    "sum of columns": lambda x, y: x.sum(0),
-    "mean of rows": lambda x, y: x.mean(-1),
-    "greatest of rows": lambda x, y: x.amax(-1),
-    "greatest of rows, and where": lambda x, y: x.max(-1)[0],
-    "where in rows": lambda x, y: x.argmax(-1),
-    "variance of rows": lambda x, y: x.var(-1),
-    "deviation of rows": lambda x, y: x.std(-1),
-    "norm": lambda x, y: torch.linalg.vector_norm(x),
-    "layer norm": lambda x, y: functional.layer_norm(x, x.shape[-1:]),
-    "RMS norm": lambda x, y: functional.rms_norm(x, x.shape[-1:], eps=1e-5),
-    "batch norm": lambda x, y: functional.batch_norm(x, None, None, training=True),
-    "group norm": lambda x, y: functional.group_norm(x, 1),
-    "softmax": lambda x, y: x.softmax(-1),
-    "log softmax": lambda x, y: x.log_softmax(-1),
-    "softmax of columns": lambda x, y: x.softmax(0),
-    "running sum of rows": lambda x, y: x.cumsum(-1),
-}
-"""Along rows or columns: how many there are counts, and how long they are."""
-
-SLOW = {"softmax of columns": SLOW_BYTES, "running sum of rows": SLOW_BYTES}
-"""The largest of these in bytes."""
-
-
-def operators() -> Mapping[str, MatrixCall]:
-    """All of them."""
-    return {**ELEMENTWISE, **BY_LINES}
 
 
 def place_is_right(found: Tensor, x: Tensor) -> bool:
@@ -117,26 +40,69 @@ def dropped_is_right(found: Tensor, x: Tensor) -> bool:
     return bool((found[kept] == 2 * x[kept]).all() and (kept.any() or kept.numel() < 64))
 
 
+def matrices() -> Mapping[str, Layer]:
+    """The operators on one or two matrices."""
+    each = partial(_on_matrices, FEW)
+    lines = partial(_on_matrices, MANY)
+    return {
+        "relu": each(torch.relu), "exp": each(torch.exp), "cos": each(torch.cos), "tanh": each(torch.tanh),
+        "sigmoid": each(torch.sigmoid), "gelu": each(f.gelu), "silu": each(f.silu), "add": each(torch.add, 2),
+        "multiply": each(torch.mul, 2), "add a number": each(lambda x: x + 1.5),
+        "multiply by a number": each(lambda x: x * 1.25), "clamp": each(lambda x: x.clamp(-1, 1)),
+        "addcmul": each(lambda x, y: torch.addcmul(x, x, y), 2), "compare": each(torch.gt, 2),
+        "choose": each(lambda x, y: torch.where(y > 0, x, y), 2), "copy": each(torch.clone),
+        "to bfloat16": each(lambda x: x.to(torch.bfloat16)), "to float32": each(lambda x: x.to(torch.float32)),
+        "to float64": each(lambda x: x.to(torch.float64)), "concatenate": each(lambda *both: torch.cat(both), 2),
+        "add a row": lines(lambda x, y: x + y[0], 2), "add a column": lines(lambda x, y: x + y[:, :1], 2),
+        "transpose": lines(lambda x: x.t().contiguous()), "sum": lines(torch.sum),
+        "sum of rows": lines(lambda x: x.sum(-1)), "sum of columns": lines(lambda x: x.sum(0)),
+        "mean of rows": lines(lambda x: x.mean(-1)), "greatest of rows": lines(lambda x: x.amax(-1)),
+        "greatest of rows, and where": lines(lambda x: x.max(-1)[0]),
+        "where in rows": lines(lambda x: x.argmax(-1), right=place_is_right),
+        "variance of rows": lines(lambda x: x.var(-1)), "deviation of rows": lines(lambda x: x.std(-1)),
+        "norm": lines(torch.linalg.vector_norm), "layer norm": lines(lambda x: f.layer_norm(x, x.shape[-1:])),
+        "RMS norm": lines(lambda x: f.rms_norm(x, x.shape[-1:], eps=1e-5)),
+        "batch norm": lines(lambda x: f.batch_norm(x, None, None, training=True)),
+        "group norm": lines(lambda x: f.group_norm(x, 1)), "softmax": lines(lambda x: x.softmax(-1)),
+        "log softmax": lines(lambda x: x.log_softmax(-1)),
+        "softmax of columns": lines(lambda x: x.softmax(0), most=SLOW_BYTES),
+        "running sum of rows": lines(lambda x: x.cumsum(-1), most=SLOW_BYTES),
+        "dropout": lines(lambda x: f.dropout(x, 0.5), right=dropped_is_right),
+    }  # fmt: skip
+
+
+def _on_matrices(calls: int, run: Callable[..., Tensor], operands: int = 1, most: float = MOST_BYTES,
+                 right: Callable[[Tensor, Tensor], bool] | None = None) -> Layer:  # fmt: skip
+    def shapes(draw: random.Random, elements: float) -> Sequence[Shape]:
+        return (matrix(draw, elements, 16384, 2),) * operands
+
+    return Layer(run, shapes, most, calls=calls, matrix=True, right=right)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The sweep of both kinds.
+
 COLUMNS = ("operator", "kind", "form", "dtype", "lines", "length", "over", "window", "read", "written", "flop")
 SHARE = 0.85
 """Of the time that is left, for it is the last part; the rest is for the fits."""
 QUICK_S = 0.3
-MOST_BYTES = 5e8
+QUICK_SHARE = 0.01
+"""Of the largest sizes."""
 MEMORY_SHARE = 16
 """A sixteenth of the free memory at most is one operand, since its check takes float64 copies."""
 DTYPES = ("float32", "bfloat16")
-DROPOUT = "dropout"
-OWN_CHECKS = {DROPOUT: dropped_is_right, "where in rows": place_is_right}
-LIMITS = {"float32": 2e-4, "bfloat16": 3e-2}
-"""Relative errors (Frobenius) that a right result stays below: roundings of the result, and of sums of many values."""
+LEAST, LEAST_BYTES = 5e3, 1e3
+"""Elements of a layer, and bytes of a matrix."""
+MATRICES_SEED = "2026 "
 
 
 def sweep_operators(found: Findings) -> None:
-    """`sweeps["operators"]`: times of torch's own operators on contiguous matrices of random values, hot."""
+    """`sweeps["operators"]`: times of torch's own operators on random values, hot."""
     free, _ = torch.cuda.mem_get_info()
-    most = min(MOST_BYTES, free / MEMORY_SHARE) / (100 if found.quick else 1)
+    share = QUICK_SHARE if found.quick else 1.0
+    most = min(MOST_BYTES, free / MEMORY_SHARE) * share
     pools = {dtype: pool(int(2.1 * most) + 4096, getattr(torch, dtype)) for dtype in DTYPES}
-    calls = [*_calls(pools, most), *gpu_layers.calls(pools, 0.01 if found.quick else 1.0)]
+    calls = list(_calls(pools, most, share))
     random.Random(0).shuffle(calls)  # where time runs out, some of each are there
     share_s = QUICK_S if found.quick else SHARE * found.left_s
     with torch.no_grad(), float32_recurrence():  # which convolutions share
@@ -145,33 +111,92 @@ def sweep_operators(found: Findings) -> None:
     torch.cuda.empty_cache()
 
 
-def _calls(pools: dict[str, torch.Tensor], most: float) -> Iterator[Prepare]:
-    runs: dict[str, MatrixCall] = {**operators(), DROPOUT: lambda x, y: torch.nn.functional.dropout(x, 0.5)}
-    for name, run in runs.items():
-        count, limit = (MANY if name in BY_LINES or name == DROPOUT else FEW), min(most, SLOW.get(name, most))
-        for dtype, values in pools.items():
-            for sizes in matrices(count, limit, values.element_size(), f"{name} {dtype}"):
-                yield partial(_made, name, run, values, sizes)
+def _calls(pools: Mapping[str, Tensor], most_bytes: float, share: float) -> Iterator[Prepare]:
+    """Each operator's calls, one from each of equal parts of its range of sizes, as far as they fit into the pools."""
+    for (name, layer), (dtype, values) in itertools.product({**matrices(), **layers()}.items(), pools.items()):
+        if layer.matrix:
+            least, most = (size / values.element_size() for size in (LEAST_BYTES, min(most_bytes, layer.most)))
+        else:
+            least, most = LEAST, max(2 * LEAST, layer.most * share)
+        draw, decades = random.Random(f"{MATRICES_SEED * layer.matrix}{name} {dtype}"), math.log(most / least)
+        for place in range(layer.calls):
+            elements = least * math.exp(decades * (place + draw.random()) / layer.calls)
+            shapes = layer.shapes(draw, elements)
+            if max(map(math.prod, shapes)) <= len(values):
+                yield partial(made, name, layer, values, shapes)
 
 
-def _made(
-    name: str, run: MatrixCall, values: torch.Tensor, sizes: tuple[int, int]
-) -> tuple[Row, Callable[[], Any]] | None:
-    x, y = taken(values, sizes), taken(values, sizes, end=True)
-    with CostMode() as counting:
-        result = run(x, y)
-    each = gpu_layers.only(counting.operators)
+# ---------------------------------------------------------------------------------------------------------------------
+# One call: its operands, what it counts, and whether its result is right.
+
+ROUNDED = {False: (2e-4, 5e-4), True: (3e-2, 5e-2)}
+"""Relative errors (Frobenius) that a right result stays below, of matrices and of layers, by whether there is bfloat16.
+
+They are roundings of the result and of sums; a gradient in bfloat16 sums rounded numbers.
+"""
+
+
+def made(name: str, layer: Layer, values: Tensor, shapes: Sequence[Shape]) -> tuple[Row, Callable[[], Any]] | None:
+    """One call, checked, with its row; None for one of several operators, which no row can tell of."""
+    operands = operands_of(layer, values, shapes)
+    call, counted, found = ready(layer, operands)
+    each = only(counted)
     if each is None:
         return None
-    what = f"{name} of {sizes[0]} x {sizes[1]} {each.dtype}"
-    own_check = OWN_CHECKS.get(name)
-    part.require(own_check(result, x) if own_check else _near(result, run, x, y, each.dtype), what)
-    return gpu_layers.row_of(each), lambda: run(x, y)
+    what = f"{name} of {' and '.join(map(str, shapes))} {values.dtype}"
+    if layer.right is not None:
+        part.require(layer.right(found[0], operands[0]), what)
+    else:
+        expected = ready(layer, [x.double() if x.is_floating_point() else x for x in operands])[2]
+        part.require(all(map(partial(_near, layer, values.dtype), found, expected)), what)
+    form = each.form
+    row = (each.name, each.kind, form.name, each.dtype, form.lines, form.length, form.over, form.window,
+           int(each.read_bytes), int(each.written_bytes), int(each.flop or 0))  # fmt: skip
+    return row, call
 
 
-def _near(result: torch.Tensor, run: MatrixCall, x: torch.Tensor, y: torch.Tensor, dtype: str) -> bool:
-    """Whether the result is that in float64."""
-    expected = run(x.double(), y.double())
-    if not result.is_floating_point():
-        return bool((result == expected).all())
-    return gpu_layers.near(result, expected, LIMITS[dtype])
+def operands_of(layer: Layer, values: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
+    """Operands from the beginning and the end of the pool by turns, and places at random."""
+    count = len(shapes) - (layer.places is not None)
+    operands = [_lying(values, shape, bool(place % 2), layer.last) for place, shape in enumerate(shapes[:count])]
+    if layer.places is not None:
+        operands.append(torch.randint(shapes[0][layer.places], shapes[-1], device=values.device))
+    return operands
+
+
+def _lying(values: Tensor, shape: Shape, end: bool, last: bool) -> Tensor:
+    if not last:
+        return taken(values, shape, end=end)
+    n, c, h, w = shape
+    return taken(values, (n, h, w, c), end=end).permute(0, 3, 1, 2)
+
+
+def ready(layer: Layer, operands: Sequence[Tensor]) -> tuple[Callable[[], Any], list[OperatorCost], Sequence[Tensor]]:
+    """What is timed, what it counts, and what it gives."""
+    call: Callable[[], Any] = partial(layer.run, *operands)
+    if layer.gradient:
+        wanted = [x.detach().requires_grad_() for x in operands[: layer.gradient]]
+        with torch.enable_grad():
+            result = layer.run(*wanted, *operands[layer.gradient :])
+            assert isinstance(result, Tensor)
+        seeded = torch.Generator(result.device).manual_seed(7919)  # a norm has no gradient along its own input
+        above = torch.randn(result.shape, generator=seeded, device=result.device).to(result.dtype)
+        call = partial(torch.autograd.grad, result, wanted, above, retain_graph=True)
+    with CostMode() as counting:
+        results = call()
+    return call, counting.operators, (results,) if isinstance(results, Tensor) else results
+
+
+def only(counted: Sequence[OperatorCost]) -> OperatorCost | None:
+    """The operator that runs on the device, if it is one: a choice has its comparison beside it, and tells nothing."""
+    running = [each for each in counted if each.kind != "view"]
+    return running[0] if len(running) == 1 else None
+
+
+def _near(layer: Layer, dtype: torch.dtype, found: Tensor, expected: Tensor) -> bool:
+    """Whether a result is the expected one, by the root of the sum of squares; what is no float, exactly."""
+    if not found.is_floating_point():
+        return torch.equal(found, expected)
+    limit = ROUNDED[torch.bfloat16 in (dtype, found.dtype)][not layer.matrix]
+    difference, size = (found.double() - expected.double()).norm(), expected.double().norm()
+    return bool(difference <= limit * size.clamp(min=1e-30))

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 
+from brrr.counting.cost import ITEMSIZE
 from brrr.gpu.precision import float32_products
-from brrr.roofline.calibrate import part as checks
 from brrr.roofline.calibrate.gpu_times import Row, measure_sweep, pool, taken
-from brrr.roofline.calibrate.part import LIMITS, Findings
-from brrr.roofline.peak import Sweep
+from brrr.roofline.calibrate.part import LIMITS, Findings, product_error, require
 from brrr.roofline.peaks import short
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -31,14 +29,10 @@ LAYERS = {"bfloat16": 320, "float32": 640, "tf32": 160}
 """Layers of networks beside them, by data type: products of few rows, with a bias."""
 MOST_FLOP = {"bfloat16": 2e12, "float16": 2e12, "tf32": 1e12, "float32": 2e11, "float64": 2e11}
 MOST_BYTES = 1e9
-ITEMSIZE = {"bfloat16": 2, "float16": 2, "float32": 4, "tf32": 4, "float64": 8}
 KINDS = {"power": 3, "round": 3, "even": 3, "odd": 4, "square": 3, "skinny": 4, "vector": 2}
 
-Layout = Literal["nn", "nt"]
 
-
-@dataclass(frozen=True)
-class SweptProduct:
+class SweptProduct(NamedTuple):
     """An (m, k) by (k, n) product, `batch` of them; with layout "nt" the second operand lies column by column.
 
     `added`: a row is added to it in the same call (`addmm`, as a linear layer with a bias does).
@@ -49,7 +43,7 @@ class SweptProduct:
     n: int
     k: int
     batch: int
-    layout: Layout
+    layout: Literal["nn", "nt"]
     added: bool = False
 
     @property
@@ -61,18 +55,18 @@ class SweptProduct:
     def nbytes(self) -> int:
         """Bytes of both operands and the result."""
         elements = self.m * self.k + self.k * self.n + self.m * self.n
-        return ITEMSIZE[self.dtype] * self.batch * elements
+        return ITEMSIZE.get(self.dtype, 4) * self.batch * elements  # TF32 is kept as float32
 
 
 def products(share: float = 1.0) -> list[SweptProduct]:
     """The products of a sweep, mixed, so that the first of them are like all of them; of each data type a share.
 
     >>> len(products()), len(products(0.1))
-    (3165, 317)
+    (3605, 361)
     """
     draw = random.Random(PRODUCTS_SEED)
     found = [_drawn(draw, dtype) for dtype, count in COUNTS.items() for _ in range(round(count * share))]
-    found += [replace(each, layout="nt", added=True) for each in found[::ADDED_EVERY] if each.batch == 1]
+    found += [each._replace(layout="nt", added=True) for each in found[::ADDED_EVERY] if each.batch == 1]
     found += [_layer(draw, dtype) for dtype, count in LAYERS.items() for _ in range(round(count * share))]
     draw.shuffle(found)
     return found
@@ -98,29 +92,35 @@ def _drawn(draw: random.Random, dtype: str) -> SweptProduct:
 
 
 def _sizes(draw: random.Random, kind: str) -> tuple[int, int, int]:
-    if kind == "power":
-        sizes = [2 ** draw.randint(4, 14) for _ in range(3)]
-    elif kind == "round":
-        sizes = [64 * log_uniform(draw, 1, 256) for _ in range(3)]
-    elif kind == "even":
-        sizes = [8 * log_uniform(draw, 1, 2048) for _ in range(3)]
-    elif kind == "odd":
-        sizes = [log_uniform(draw, 8, 16384) for _ in range(3)]
-    elif kind == "square":
+    if kind == "square":
         side = log_uniform(draw, 16, 12000)
-        sizes = [draw.choice((side, 8 * math.ceil(side / 8), 128 * math.ceil(side / 128)))] * 3
-    else:
-        sizes = [8 * log_uniform(draw, 8, 2048) for _ in range(3)]
+        m = n = k = draw.choice((side, 8 * math.ceil(side / 8), 128 * math.ceil(side / 128)))
+        return m, n, k
+    sizes = [ONE_SIZE.get(kind, _thick)(draw) for _ in range(3)]
+    if kind in ("skinny", "vector"):
         thin = draw.randrange(3 if kind == "skinny" else 2)
         sizes[thin] = log_uniform(draw, 1, 64) if kind == "skinny" else 1
-    return sizes[0], sizes[1], sizes[2]
+    m, n, k = sizes
+    return m, n, k
 
 
 def log_uniform(draw: random.Random, low: float, high: float) -> int:
     return round(math.exp(draw.uniform(math.log(low), math.log(high))))
 
 
-COLUMNS = ("dtype", "m", "n", "k", "batch", "layout", "added")
+def _thick(draw: random.Random) -> int:
+    return 8 * log_uniform(draw, 8, 2048)
+
+
+ONE_SIZE: Mapping[str, Callable[[random.Random], int]] = {
+    "power": lambda draw: 2 ** draw.randint(4, 14),
+    "round": lambda draw: 64 * log_uniform(draw, 1, 256),
+    "even": lambda draw: 8 * log_uniform(draw, 1, 2048),
+    "odd": lambda draw: log_uniform(draw, 8, 16384),
+}
+
+
+COLUMNS = SweptProduct._fields
 SHARE_S = 45.0
 QUICK_SHARE, QUICK_S = 0.02, 0.3
 POOL_BYTES = int(MOST_BYTES * 1.1)
@@ -133,32 +133,16 @@ def sweep_products(found: Findings) -> None:
     free, _ = torch.cuda.mem_get_info()
     share_s = QUICK_S if found.quick else min(SHARE_S, found.left_s / 2)
     drawn = [each for each in products(QUICK_SHARE if found.quick else 1.0) if each.nbytes <= free // MEMORY_SHARE]
-    parts = []
     for dtype in COUNTS:
-        calls = [each for each in drawn if each.dtype == dtype]
-        _one_type(dtype, calls, share_s * len(calls) / max(1, len(drawn)), found)
-        parts.append(found.sweeps.pop(dtype, None))
-    _join(found, [each for each in parts if each is not None])
+        those = [each for each in drawn if each.dtype == dtype]
+        if not those:
+            continue
+        most = max(each.nbytes for each in those)
+        values = pool(min(POOL_BYTES, most + 4096), torch.float32 if dtype == "tf32" else getattr(torch, dtype))
+        calls, part_s = [partial(_made, each, values) for each in those], share_s * len(those) / len(drawn)
+        with float32_products(dtype == "tf32"), torch.no_grad():
+            measure_sweep("products", COLUMNS, calls, part_s, found, "torch.matmul")
     torch.cuda.empty_cache()
-
-
-def _one_type(dtype: str, drawn: list[SweptProduct], share_s: float, found: Findings) -> None:
-    """The products of one data type, in a sweep of its name."""
-    most = max((each.nbytes for each in drawn), default=0)
-    if not most:
-        return
-    kind = torch.float32 if dtype == "tf32" else getattr(torch, dtype)
-    values = pool(min(POOL_BYTES, most + 4096), kind)
-    with float32_products(dtype == "tf32"), torch.no_grad():
-        measure_sweep(dtype, COLUMNS, [partial(_made, each, values) for each in drawn], share_s, found, "torch.matmul")
-
-
-def _join(found: Findings, parts: list[Sweep]) -> None:
-    """One sweep of all data types."""
-    if parts:
-        rows = tuple(row for part in parts for row in part.rows)
-        seconds = tuple(time_s for part in parts for time_s in part.seconds)
-        found.sweeps["products"] = Sweep(COLUMNS, rows, seconds, parts[0].conditions)
 
 
 def _made(each: SweptProduct, values: torch.Tensor) -> tuple[Row, Callable[[], torch.Tensor]]:
@@ -168,22 +152,8 @@ def _made(each: SweptProduct, values: torch.Tensor) -> tuple[Row, Callable[[], t
         y = taken(values, (*several, each.k, each.n), end=True)
     else:
         y = taken(values, (*several, each.n, each.k), end=True).mT
-    row: Row = (each.dtype, each.m, each.n, each.k, each.batch, each.layout, int(each.added))
     above = taken(values, (each.n,))
     call = partial(torch.addmm, above, x, y) if each.added else partial(torch.matmul, x, y)
-    check(call() - above if each.added else call(), x, y, LIMITS[short(each.dtype)], str(each))
-    return row, call
-
-
-def check(product: torch.Tensor, x: torch.Tensor, y: torch.Tensor, limit: float, what: str) -> None:
-    """Freivalds' check: the product times a random vector of signs is x times (y times it), in float64.
-
-    The error is relative to the product's Frobenius norm, which is the expected norm of its product with the signs.
-
-    R. Freivalds, Probabilistic machines can use less running time, IFIP Congress 1977.
-    """
-    signs = torch.randint(0, 2, (y.shape[-1],), device=y.device).double() * 2 - 1
-    expected = (x.double() @ (y.double() @ signs).unsqueeze(-1)).squeeze(-1)
-    found = product.double()
-    error = (found @ signs - expected).norm() / found.norm().clamp(min=1e-300)
-    checks.require(bool(error <= 2 * limit), f"{what} (relative error {float(error):.2g})")
+    error = product_error(x, y)(call() - above if each.added else call())
+    require(error <= 2 * LIMITS[short(each.dtype)], f"{each} (relative error {error:.2g})")
+    return (*each[:-1], int(each.added)), call

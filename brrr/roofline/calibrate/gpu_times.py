@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -39,32 +42,32 @@ def own_times(calls: Sequence[Call], warm: int = WARM, timed: int = TIMED) -> li
     """The kernels' own time of each call by CUPTI, all calls in one recording, hot; None without a profiler.
 
     Each call is issued `warm` times uncounted and `timed` times counted, behind a gate, so that its kernels follow
-    each other as in a full queue.
+    each other as in a full queue. A second try follows a first, for CUPTI may still detach from an earlier recording.
     """
+    return _recorded(calls, warm, timed) or _recorded(calls, warm, timed)
+
+
+def _recorded(calls: Sequence[Call], warm: int, timed: int) -> list[Estimate] | None:
+    each = warm + timed
     try:
-        activities, _ = record_activity(lambda: _issue_all(calls, warm + timed))
+        activities, _ = record_activity(lambda: _issue_all(calls, each))
     except RuntimeError:  # another profiler is running, or CUPTI is forbidden here
         return None
     buckets = split_by_marker(activities)
-    each = warm + timed
     if len(buckets) != each * len(calls) or not all(buckets):
         return None
-    samples = [
-        [kernel_sum_s(bucket) for bucket in buckets[k * each + warm : (k + 1) * each]] for k in range(len(calls))
-    ]
-    return [Estimate.of(values, EVENT_TICK_S) for values in samples]
+    own = [kernel_sum_s(bucket) for bucket in buckets]
+    return [Estimate.of(own[first + warm : first + each], EVENT_TICK_S) for first in range(0, len(own), each)]
 
 
 def _issue_all(calls: Sequence[Call], times: int) -> None:
-    gate = gate_of(torch.cuda.current_device())
+    def issue(call: Call) -> None:
+        for _ in range(times):
+            marker_kernel()
+            call()
+
     for call in calls:
-        gate.run(lambda call=call: _issue(call, times), GATE_S)  # type: ignore[misc]
-
-
-def _issue(call: Call, times: int) -> None:
-    for _ in range(times):
-        marker_kernel()
-        call()
+        gate_of(torch.cuda.current_device()).run(partial(issue, call), GATE_S)
 
 
 def gated(call: Call, *, repeats: int = 8, rounds: int = 2) -> Estimate:
@@ -81,7 +84,7 @@ def gated(call: Call, *, repeats: int = 8, rounds: int = 2) -> Estimate:
 
 def times_of(calls: Sequence[Call]) -> tuple[list[Estimate | None], str]:
     """The time of each call, and by which method: CUPTI, else event pairs, which tell only the long ones."""
-    own = own_times(calls) or own_times(calls)  # CUPTI may still be detaching from an earlier recording
+    own = own_times(calls)
     if own is not None:
         return list(own), "cupti"
     long = [found if (found := gated(call)).median >= LONG_ENOUGH_S else None for call in calls]
@@ -108,33 +111,28 @@ Prepare = Callable[[], tuple[Row, Callable[[], Any]] | None]
 def measure_sweep(
     name: str, columns: tuple[str, ...], calls: Sequence[Prepare], share_s: float, found: Findings, by: str
 ) -> None:
-    """Time the calls in turn, and keep them in the sweep `name`; what is left when `share_s` is over becomes a note."""
+    """Time the calls in turn, and add them to the sweep `name`; what is left when `share_s` is over becomes a note."""
     until_s = time.perf_counter() + min(share_s, found.left_s)
     rows: list[Row] = []
     seconds: list[float] = []
     missed = 0
-    for together in _parts(calls, TOGETHER):
+    for first in range(0, len(calls), TOGETHER):
         if time.perf_counter() >= until_s:
             found.note(f"sweep of {name}: {len(rows)} of {len(calls)} measured, for lack of time")
             break
-        made = list(_prepared(name, together, found))
-        timed = [call for _, call in made]
-        if not timed:
-            continue
-        times = own_times(timed, SWEEP_WARM, SWEEP_TIMED) or own_times(timed, SWEEP_WARM, SWEEP_TIMED)
-        if times is None:
-            missed += 1
-            if missed > MISSED:
-                found.note(
-                    f"sweep of {name}: {len(rows)} of {len(calls)} measured, since only CUPTI can time short kernels"
-                )
-                break
-            continue
-        rows += [row for row, _ in made]
-        seconds += [each.median for each in times]
+        made = list(_prepared(name, calls[first : first + TOGETHER], found))
+        times = own_times([call for _, call in made], SWEEP_WARM, SWEEP_TIMED) if made else []
+        if times is not None:
+            rows += [row for row, _ in made]
+            seconds += [each.median for each in times]
+        elif (missed := missed + 1) > MISSED:
+            found.note(f"sweep of {name}: {len(rows)} of {len(calls)} measured, since only CUPTI can time them")
+            break
     if rows:
         conditions: dict[str, Value] = {"by": by, "times_from": "cupti", "cache": "hot", "timed": SWEEP_TIMED}
-        found.sweeps[name] = Sweep(columns, tuple(rows), whole_nanoseconds(seconds), conditions)
+        so_far = found.sweeps.get(name, Sweep(columns, (), (), conditions))
+        times_s = (*so_far.seconds, *whole_nanoseconds(seconds))
+        found.sweeps[name] = replace(so_far, rows=(*so_far.rows, *rows), seconds=times_s)
 
 
 def _prepared(name: str, calls: Sequence[Prepare], found: Findings) -> Iterator[tuple[Row, Callable[[], Any]]]:
@@ -144,16 +142,10 @@ def _prepared(name: str, calls: Sequence[Prepare], found: Findings) -> Iterator[
             made = prepare()
         except Exception as error:  # a wrong result, too little memory, an operator that this torch lacks
             told = sum("left out" in note for note in found.notes)
-            found.note(
-                f"sweep of {name}: left out: {said(error)}" if told < TOLD else f"sweep of {name}: more left out"
-            )
-            continue
-        if made is not None:
-            yield made
-
-
-def _parts(calls: Sequence[Prepare], size: int) -> Iterator[Sequence[Prepare]]:
-    return (calls[first : first + size] for first in range(0, len(calls), size))
+            found.note(f"sweep of {name}: {f'left out: {said(error)}' if told < TOLD else 'more left out'}")
+        else:
+            if made is not None:
+                yield made
 
 
 def pool(nbytes: int, dtype: torch.dtype) -> torch.Tensor:
@@ -167,8 +159,6 @@ def pool(nbytes: int, dtype: torch.dtype) -> torch.Tensor:
 
 def taken(from_pool: torch.Tensor, shape: Sequence[int], *, end: bool = False) -> torch.Tensor:
     """A tensor at the beginning of the pool, or at its end, on a line of the cache."""
-    count = 1
-    for size in shape:
-        count *= size
+    count = math.prod(shape)
     first = (len(from_pool) - count) // 256 * 256 if end else 0
     return from_pool[first : first + count].view(*shape)

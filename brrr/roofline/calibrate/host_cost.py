@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -34,95 +33,57 @@ LIMIT = 1e-2
 """Relative error allowed of a result; TF32 or fast exponentials stay below, a wrong operator does not."""
 
 
-@dataclass(frozen=True)
-class Operator:
-    """A class of operators: one of it as a call, what it must give, and how it is written."""
+class Operator(NamedTuple):
+    """An operator of a class: its statement, it as a call, what that must give, and the elements of an operand."""
 
     name: str
-    call: Callable[[], Any]
-    expected: torch.Tensor
     written: str
-    grad: bool = False
-    side: int = SIDE
+    call: Callable[[], torch.Tensor]
+    expected: torch.Tensor
+    elements: int
 
 
-class Unchanged(nn.Module):
-    """A module that does nothing, so that what is left is Python."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x
-
-
-def normed(x: torch.Tensor) -> torch.Tensor:
-    """Layer norm over the rows."""
-    return nn.functional.layer_norm(x, (SIDE,))
-
-
-def batch_normed(x: torch.Tensor) -> torch.Tensor:
-    """Batch norm over the columns, as in training."""
-    return nn.functional.batch_norm(x, None, None, training=True)
+CLASSES: Mapping[str, str] = {
+    "matmul": "a @ b", "addmm": "torch.addmm(row, a, b)", "pointwise": "x + y", "pointwise-grad": "with_gradient + y",
+    "in-place": "kept.mul_(ones)", "reduction": "x.sum()", "softmax": "torch.softmax(x, -1)",
+    "norm": f"f.layer_norm(x, ({SIDE},))", "view": "x.view(-1)", "copy": "out.copy_(x)", "scalar": "x * 0.99",
+    "in-place-scalar": "kept.mul_(1.0)", "relu": "torch.relu(x)", "unary": "x.tanh()", "clone": "x.clone()",
+    "reduction-rows": "x.sum(-1, keepdim=True)", "cast": "x.to(torch.float64)",
+    "batch-norm": "f.batch_norm(x, None, None, training=True)", "view-shape": "x.view(x.shape)",
+    "convolution": "f.conv2d(image, weight)", "attention": "f.scaled_dot_product_attention(heads, heads, heads)",
+    "pooling": "f.max_pool2d(image, 2)", "index": "table.index_select(0, places)", "loss": "f.nll_loss(table, places)",
+    "random": "f.dropout(zeros, 0.5)", "group-norm": "f.group_norm(image, 2)", "cat": "torch.cat([table, table])",
+    "pad": "f.pad(table, (1, 1))",
+}  # fmt: skip
+"""One operator of each class, as a statement over `_tensors`, torch and its functional `f`."""
 
 
 def operators(device: str) -> list[Operator]:
-    """One operator of each class, on fresh random data, with its float64 result."""
-    x, y = (torch.rand(SIDE, SIDE, device=device) + 0.5 for _ in range(2))
-    ones, out, kept = torch.ones_like(x), torch.full_like(x, torch.nan), x.clone()
-    with_grad = x.clone().requires_grad_()
-    a, b = x.double(), y.double()
-    return [
-        *_products(device),
-        Operator("pointwise", lambda: x + y, a + b, "x + y"),
-        Operator("pointwise-grad", lambda: with_grad + y, a + b, "x + y, x requires a gradient", grad=True),
-        Operator("in-place", lambda: kept.mul_(ones), a, "x.mul_(y)"),
-        Operator("reduction", lambda: x.sum(), a.sum(), "x.sum()"),
-        Operator("softmax", lambda: torch.softmax(x, -1), torch.softmax(a, -1), "softmax(x, -1)"),
-        Operator("norm", lambda: normed(x), normed(a), "layer_norm(x)"),
-        Operator("view", lambda: x.view(-1), a.view(-1), "x.view(-1)"),
-        Operator("copy", lambda: out.copy_(x), a, "y.copy_(x)"),
-        Operator("scalar", lambda: x * 0.99, a * 0.99, "x * 0.99"),
-        Operator("in-place-scalar", lambda: kept.mul_(1.0), a, "x.mul_(1.0)"),
-        Operator("relu", lambda: torch.relu(x), a.clamp(min=0), "relu(x)"),
-        Operator("unary", lambda: x.tanh(), a.tanh(), "x.tanh()"),
-        Operator("clone", lambda: x.clone(), a, "x.clone()"),
-        Operator("reduction-rows", lambda: x.sum(-1, keepdim=True), a.sum(-1, keepdim=True), "x.sum(-1, keepdim=True)"),
-        Operator("cast", lambda: x.to(torch.float64), a, "x.to(torch.float64)"),
-        Operator("batch-norm", lambda: batch_normed(x), batch_normed(a), "batch_norm(x, training=True)"),
-        Operator("view-shape", lambda: x.view(x.shape), a, "x.view(x.shape)"),
-        *_larger(device),
-    ]  # fmt: skip
+    """One operator of each class, on fresh random data, with its float64 result; compiled as `timeit` does."""
+    tensors = _tensors(device)
+    exact = {name: x.detach().double() if x.is_floating_point() else x for name, x in tensors.items()}
+    found = []
+    for name, written in CLASSES.items():
+        call, expected = (
+            eval(f"lambda: {written}", {"torch": torch, "f": nn.functional, **those}) for those in (tensors, exact)
+        )
+        elements = tensors["a"].numel() if name in ("matmul", "addmm") else SIDE**2
+        found.append(Operator(name, written, call, expected(), elements))
+    return found
 
 
-def _products(device: str) -> list[Operator]:
-    """The classes of matrix products."""
+def _tensors(device: str) -> dict[str, torch.Tensor]:
     side = PRODUCT_SIDE if is_gpu(device) else SIDE
-    x, y = (torch.rand(side, side, device=device) + 0.5 for _ in range(2))
-    a, b, row = x.double(), y.double(), y[0]
-    added = a @ b + b[0]
-    return [
-        Operator("matmul", lambda: x @ y, a @ b, "x @ y", side=side),
-        Operator("addmm", lambda: torch.addmm(row, x, y), added, "torch.addmm(row, x, y)", side=side),
-    ]
-
-
-def _larger(device: str) -> list[Operator]:
-    """The classes of operators that take more than matrices of SIDE x SIDE: images, tables, heads of attention."""
-    f, image = nn.functional, torch.rand(2, 8, SIDE, SIDE, device=device) + 0.5
-    weight, table = torch.rand(8, 8, 3, 3, device=device), torch.rand(SIDE, SIDE, device=device)
-    places = torch.arange(SIDE, device=device)
-    heads, none = torch.rand(2, 2, SIDE, 16, device=device), torch.zeros_like(table)
-    wide, deep, attended = image.double(), weight.double(), heads.double()
-    return [
-        Operator("convolution", lambda: f.conv2d(image, weight), f.conv2d(wide, deep), "conv2d(x, w)"),
-        Operator("attention", lambda: f.scaled_dot_product_attention(heads, heads, heads),
-                 f.scaled_dot_product_attention(attended, attended, attended), "scaled_dot_product_attention"),
-        Operator("pooling", lambda: f.max_pool2d(image, 2), f.max_pool2d(wide, 2), "max_pool2d(x, 2)"),
-        Operator("index", lambda: table.index_select(0, places), table.double(), "x.index_select(0, places)"),
-        Operator("loss", lambda: f.nll_loss(table, places), -table.double().diag().mean(), "nll_loss(x, target)"),
-        Operator("random", lambda: f.dropout(none, 0.5), none.double(), "dropout(x, 0.5)"),
-        Operator("group-norm", lambda: f.group_norm(image, 2), f.group_norm(wide, 2), "group_norm(x, 2)"),
-        Operator("cat", lambda: torch.cat([table, table]), torch.cat([table, table]).double(), "cat([x, y])"),
-        Operator("pad", lambda: f.pad(table, (1, 1)), f.pad(table, (1, 1)).double(), "pad(x, (1, 1))"),
-    ]  # fmt: skip
+    shapes = {
+        "a": (side, side), "b": (side, side), "row": (side,), "x": (SIDE, SIDE), "y": (SIDE, SIDE),
+        "table": (SIDE, SIDE), "image": (2, 8, SIDE, SIDE), "weight": (8, 8, 3, 3), "heads": (2, 2, SIDE, 16),
+    }  # fmt: skip
+    random = {name: torch.rand(shape, device=device) + 0.5 for name, shape in shapes.items()}
+    x, places = random["x"], torch.arange(SIDE, device=device)
+    return {
+        **random, "with_gradient": x.clone().requires_grad_(), "kept": x.clone(), "ones": torch.ones_like(x),
+        "zeros": torch.zeros_like(x), "out": torch.full_like(x, torch.nan), "places": places,
+    }  # fmt: skip
 
 
 def network(device: str) -> tuple[nn.Module, torch.Tensor]:
@@ -144,7 +105,7 @@ def measure_python(device: str, found: Findings) -> None:
     for each in kept:
         each.grad = torch.ones_like(each)
     before, rate = kept[0].clone(), 1e-3
-    modules = nn.Sequential(*(Unchanged() for _ in range(MANY)))
+    modules = nn.Sequential(*(nn.Identity() for _ in range(MANY)))
     optimizer = torch.optim.Adam(kept, lr=rate, foreach=True)
 
     def call() -> None:
@@ -177,14 +138,14 @@ def at_usual_speed(
     return [cost * (found.measured[REFERENCE].value / beside.median) for cost in costs]
 
 
-class Backward(NamedTuple):
-    """What the host takes for one more backward of an operator, behind its forward; and of how many gradients."""
+class CallCost(NamedTuple):
+    """What the host takes for one more call of an operator, and of how many gradients if it is one of autograd's."""
 
     cost: Estimate
     gradients: int
 
 
-def measure_backward(device: str, found: Findings, known: Mapping[str, Backward] = MappingProxyType({})) -> None:
+def measure_backward(device: str, found: Findings, known: Mapping[str, CallCost] = MappingProxyType({})) -> None:
     """What autograd costs the host, at its usual speed as in `measure_host`: forward and backward, less the forward.
 
     A graph that is kept would not do: it is not freed, and the thread of the backward has no time to go to sleep.
@@ -211,11 +172,9 @@ def measure_backward(device: str, found: Findings, known: Mapping[str, Backward]
     those = [own[name].median for name in map(own_name, backward) if name in own]
     issued_s = operators_s([each for each in backward if own_name(each) not in own], found)
     beyond = network_s - ahead - (one - relu) - gradient * (len(weights) - 1)
-    alone = own.get("aten.threshold_backward")
-    if alone is None:  # the relu of `one` is an operator like the others
-        operator = beyond.shifted(-sum(those)) * (relu_s / (issued_s - relu_s))
-    else:
-        operator = beyond.shifted(alone.median - sum(those)) * (relu_s / issued_s)
+    alone = own.get("aten.threshold_backward")  # without it the relu of `one` is an operator like the others
+    known_s, others_s = (alone.median, issued_s) if alone else (0.0, issued_s - relu_s)
+    operator = beyond.shifted(known_s - sum(those)) * (relu_s / others_s)
     costs = {"": one - relu - (alone or operator) - gradient, "-gradient": gradient, "-operator": operator}
     for name, cost in {**{f"backward{end}": cost for end, cost in costs.items()}, **own}.items():
         if cost.median > 0:
@@ -249,13 +208,13 @@ def measure_host(device: str, found: Findings) -> None:
     seconds = min(0.25, found.left_s / 3 / len(classes))
     pairs = []
     for each in classes:
-        with torch.set_grad_enabled(each.grad):
+        with torch.set_grad_enabled(each.name == "pointwise-grad"):
             part.close(each.call().detach(), each.expected, LIMIT, each.written)
             pairs.append(issue_estimates([each.call, reference], waiting(device), seconds))
     usual_s = median([beside.median for _, beside in pairs])
     for each, (cost, beside) in zip(classes, pairs, strict=True):
         at_usual = cost * (usual_s / beside.median)
-        found.measured[f"host.{each.name}"] = Peak.time(at_usual, operator=each.written, elements=each.side**2)
+        found.measured[f"host.{each.name}"] = Peak.time(at_usual, operator=each.written, elements=each.elements)
 
 
 def _one_kernel(x: torch.Tensor) -> torch.Tensor:
@@ -272,39 +231,31 @@ def _several_kernels(x: torch.Tensor) -> torch.Tensor:
 def measure_compiled(device: str, found: Findings) -> None:
     """The host's cost of calling what torch.compile made, in `host.compiled`, and of each further kernel of it.
 
-    The second is `host.compiled-kernel`, and is measured on a GPU only: a CPU's kernels are the work itself.
+    The second is `host.compiled-kernel`, and is measured on a GPU only: a CPU's kernels are the work itself. It becomes
+    a note where the compiler made one kernel of all, or they cost nothing.
     """
-    x = torch.rand(SIDE, SIDE, device=device)
-    one, _ = _compiled_cost(_one_kernel, x, device, found)
+    one, _ = _compiled_cost(_one_kernel, SIDE, device, found)
     found.measured["host.compiled"] = Peak.time(one, operator="torch.compile of relu(x) + 1", elements=SIDE * SIDE)
-    if is_gpu(device):
-        wide = torch.rand(PRODUCT_SIDE, PRODUCT_SIDE, device=device)  # sums over 8 are unrolled, and all become one
-        more, kernels = _compiled_cost(_several_kernels, wide, device, found)
-        _further_kernel(one, more, kernels, found)
+    if not is_gpu(device):
+        return
+    more, kernels = _compiled_cost(_several_kernels, PRODUCT_SIDE, device, found)  # sums over 8 would become one kernel
+    if kernels < 2 or more.median <= one.median:
+        found.note(f"host.compiled-kernel: left out: {kernels} kernels cost no more than one")
+        return
+    cost = Estimate.of([(more.median - one.median) / (kernels - 1)])
+    what = f"torch.compile of 4 softmaxes by turns along rows and columns, {kernels} kernels, less one"
+    found.measured["host.compiled-kernel"] = Peak.time(cost, operator=what, elements=PRODUCT_SIDE**2)
 
 
 def _compiled_cost(
-    function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, device: str, found: Findings
+    function: Callable[[torch.Tensor], torch.Tensor], side: int, device: str, found: Findings
 ) -> tuple[Estimate, int]:
     """The host's cost of a compiled function, checked first, and how many kernels were generated for it."""
     from torch._inductor import metrics
 
     metrics.reset()
-    compiled = torch.compile(function)
+    x, compiled = torch.rand(side, side, device=device), torch.compile(function)
     with torch.no_grad():
         part.close(compiled(x), function(x.double()), LIMIT, f"a compiled {function.__name__}")
-        kernels, seconds = metrics.generated_kernel_count, min(0.25, found.left_s / 3)
-        calls = [lambda: compiled(x), reference_call(device)]
-        cost, beside = issue_estimates(calls, waiting(device), seconds)
-        usual = found.measured.get(REFERENCE)
-        return (cost if usual is None else cost * (usual.value / beside.median)), kernels
-
-
-def _further_kernel(one: Estimate, more: Estimate, kernels: int, found: Findings) -> None:
-    """What each kernel after the first adds; a note where the compiler made one kernel of all, or it cost nothing."""
-    if kernels < 2 or more.median <= one.median:
-        found.notes.append(f"host.compiled-kernel: left out: {kernels} kernels cost no more than one")
-        return
-    cost = Estimate.of([(more.median - one.median) / (kernels - 1)])
-    what = f"torch.compile of 4 softmaxes by turns along rows and columns, {kernels} kernels, less one"
-    found.measured["host.compiled-kernel"] = Peak.time(cost, operator=what, elements=PRODUCT_SIDE**2)
+        (cost,) = at_usual_speed([lambda: compiled(x)], device, found)
+    return cost, metrics.generated_kernel_count

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -20,14 +20,14 @@ CHUNK = 2048
 
 
 def product_error(a: torch.Tensor, b: torch.Tensor) -> Callable[[torch.Tensor], float]:
-    """The relative error of a product, by Freivalds' check: compare C v with A (B v) in float64 for random v.
+    """The relative error of a product, or of a batch, by Freivalds' check: compare C v with A (B v) in float64.
 
-    With normal v the expected squared norm of (C - AB) v is that of C - AB itself, so a few v estimate the error of
-    the whole product at a thousandth of its cost (R. Freivalds, 1977).
+    With random normal v the expected squared norm of (C - AB) v is that of C - AB itself, so a few v estimate the
+    error of the whole product at a thousandth of its cost (R. Freivalds, 1977).
     """
 
     def error(c: torch.Tensor) -> float:
-        probes = torch.randn(b.shape[1], PROBES, dtype=torch.float64, device=b.device)
+        probes = torch.randn(b.shape[-1], PROBES, dtype=torch.float64, device=b.device)
         expected = _times(a, _times(b, probes))
         found = _times(c, probes.to(c.device)).to(expected.device)
         return float(torch.linalg.norm(found - expected) / torch.linalg.norm(expected))
@@ -103,20 +103,12 @@ def said(error: Exception) -> str:
 # Is what a kernel computed right? Memory is looked at a block at a time, so that checking needs little of it.
 
 BLOCK = 2**25
-FLOAT32_STEP = 2.0**-23
 
 
 def require(right: bool, what: str) -> None:
     """WrongResultError unless it is right: a rate of something wrong is worth nothing."""
     if not right:
         raise WrongResultError(f"calibrate: {what} gave a wrong result, so that no rate of it is shown")
-
-
-def same(found: torch.Tensor, expected: Callable[[int, int], torch.Tensor], what: str) -> None:
-    """Every element of `found` equals `expected(first, last)`; both one-dimensional, compared a block at a time."""
-    for first in range(0, len(found), BLOCK):
-        last = min(first + BLOCK, len(found))
-        require(bool((found[first:last] == expected(first, last)).all()), what)
 
 
 def close(found: torch.Tensor, expected: torch.Tensor, limit: float, what: str) -> None:
@@ -129,13 +121,35 @@ def close(found: torch.Tensor, expected: torch.Tensor, limit: float, what: str) 
     require(bool((error <= limit * size.clamp(min=max(1e-30, float(size.mean())))).all()), what)
 
 
-def triad_is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, scale: float, what: str) -> None:
-    """a = b + scale * c in float32: one or two roundings away from the float64 result."""
-    for first in range(0, len(a), BLOCK):
-        last = min(first + BLOCK, len(a))
-        x, y = b[first:last].double(), c[first:last].double() * scale
-        allowed = FLOAT32_STEP * (x.abs() + y.abs())
-        require(bool(((a[first:last].double() - (x + y)).abs() <= allowed).all()), what)
+def same(found: torch.Tensor, expected: Callable[[slice], torch.Tensor], what: str, limit: float = 0.0) -> None:
+    """Every element of a long row is what `expected` gives for its block: equal, or `close` to it within a limit."""
+    for first in range(0, len(found), BLOCK):
+        block = slice(first, min(first + BLOCK, len(found)))
+        if limit:
+            close(found[block], expected(block), limit, what)
+        else:
+            require(torch.equal(found[block], expected(block)), what)
+
+
+def added(b: torch.Tensor, c: torch.Tensor, scale: float) -> Callable[[slice], torch.Tensor]:
+    """What a triad gives: b + scale * c, in float64."""
+    return lambda block: b[block].double() + c[block].double() * scale
+
+
+TRIAD = 1e-6
+"""The limit of a triad in float32: one or two roundings, of up to ten times the mean size."""
+
+
+def checked(
+    call: Callable[[], Any], out: torch.Tensor, expected: Callable[[slice], torch.Tensor], what: str, limit: float = 0.0
+) -> Callable[[], Any]:
+    """The call, once what it leaves in `out` is right; what was there is put back, for other calls read it."""
+    kept = out.clone()
+    out.fill_(torch.nan)
+    call()
+    same(out, expected, what, limit)
+    out.copy_(kept)
+    return call
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -144,14 +158,13 @@ def triad_is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, scale: flo
 ROUNDS = 8
 
 
-def loop_estimate(call: Callable[[], Any], seconds: float, wait: Callable[[], None] | None = None) -> Estimate:
-    """Seconds a call takes in a loop, from about `seconds` of them after a warm-up; `wait` synchronises with a GPU.
+def loop_estimate(call: Callable[[], Any], seconds: float) -> Estimate:
+    """Seconds a call takes in a loop on a CPU, from about `seconds` of them after a warm-up.
 
     >>> loop_estimate(lambda: sum(range(1000)), 0.01).median > 0
     True
     """
-    (times,) = _sampled([call], wait, seconds)
-    return _found(times.estimate(times.period))
+    return issue_estimates([call], None, seconds)[0]
 
 
 def issue_estimates(
@@ -165,11 +178,6 @@ def issue_estimates(
     >>> longer.median > shorter.median
     True
     """
-    every = _sampled(calls, wait, seconds)
-    return [_found(times.estimate(times.host if wait is not None else times.period)) for times in every]
-
-
-def _sampled(calls: Sequence[Callable[[], Any]], wait: Callable[[], None] | None, seconds: float) -> list[HostTimes]:
     every = [HostTimes(call, wait) for call in calls]
     for times in every:
         for _ in range(3):
@@ -178,13 +186,10 @@ def _sampled(calls: Sequence[Callable[[], Any]], wait: Callable[[], None] | None
     while not every[-1].host or time.perf_counter() < until:
         for times in every:
             times.round(seconds / ROUNDS / len(every))
-    return every
-
-
-def _found(estimate: Estimate | None) -> Estimate:
-    if estimate is None:
+    found = [times.estimate(times.host if wait is not None else times.period) for times in every]
+    if None in found:
         raise BrrrError("calibrate: a call could not be sampled")
-    return estimate
+    return [each for each in found if each is not None]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -198,12 +203,11 @@ LIMITS = {"fp64": 1e-12, "fp32": 5e-5, "tf32": 2e-3, "fp16": 3e-3, "bf16": 1e-2,
 CALLS = 10
 """So often about is a product called, for the check and the times."""
 
-Timer = Callable[[Callable[[], Any]], Estimate]
-"""Times a call, in seconds."""
+Timer = Callable[[Callable[[], Any], float], Estimate]
+"""Times a call, from about so many seconds of it."""
 
 
-@dataclass(frozen=True)
-class ReadyProduct:
+class ReadyProduct(NamedTuple):
     """One product, ready to run, and its operands for the check."""
 
     call: Callable[[], torch.Tensor]
@@ -212,57 +216,41 @@ class ReadyProduct:
 
 
 def product(dtype: str, size: int, device: str) -> ReadyProduct:
-    """A product of two fresh random size x size matrices: normal values, whole numbers of 8 bits for int8."""
+    """A product of two fresh random size x size matrices: normal values, whole numbers of 8 bits for int8.
+
+    With 8 bits the second operand lies column by column, as the tensor cores take it.
+    """
     if dtype == "int8":
         x, y = (torch.randint(-128, 128, (size, size), dtype=torch.int8, device=device) for _ in range(2))
-        return ReadyProduct(lambda: torch._int_mm(x, y.t()), x, y.t())  # column by column, as the tensor cores take it
+        return ReadyProduct(lambda: torch._int_mm(x, y.t()), x, y.t())
     a, b = (torch.randn(size, size, device=device) for _ in range(2))
     if dtype == "fp8":
-        return _fp8(a, b)
+        x, y, one = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn).t().contiguous().t(), a.new_ones(())
+        how: dict[str, Any] = {"scale_a": one, "scale_b": one, "out_dtype": torch.bfloat16, "use_fast_accum": a.is_cuda}
+        return ReadyProduct(lambda: torch._scaled_mm(x, y, **how), x, y)
     kind = {"fp64": torch.float64, "fp16": torch.float16, "bf16": torch.bfloat16}.get(dtype, torch.float32)
     a, b = a.to(kind), b.to(kind)
     return ReadyProduct(lambda: a @ b, a, b)
 
 
-def _fp8(a: torch.Tensor, b: torch.Tensor) -> ReadyProduct:
-    """The scaled product of 8-bit floats; the second operand lies column by column, as cuBLASLt asks for."""
-    x, y = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn).t().contiguous().t()
-    one = torch.ones((), device=a.device)
-    fast = a.is_cuda
-    run = lambda: torch._scaled_mm(  # noqa: E731
-        x, y, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=fast
-    )
-    return ReadyProduct(run, x, y)
-
-
 def measure_products(
-    dtype: str,
-    sizes: Sequence[int],
-    device: str,
-    timed: Timer,
-    found: Findings,
-    *,
-    share_s: float,
-    by: str,
+    dtype: str, sizes: Sequence[int], device: str, timed: Timer, found: Findings, *, share_s: float, by: str,
     conditions: Callable[[], Mapping[str, Value]] = dict,
-) -> None:
+) -> None:  # fmt: skip
     """The rates of one data type by size, in the curve `matmul.<dtype>`; what would take too long is left out."""
     points: list[tuple[float, Peak]] = []
-    last_s, last = 0.0, 1
+    last_s, last, until_s = 0.0, 1, time.perf_counter() + share_s
+    unit: Unit = "IOP/s" if dtype == "int8" else "FLOP/s"
     with float32_products(dtype == "tf32"), torch.no_grad():
         for size in sizes:
             if CALLS * last_s * (size / last) ** 3 > min(share_s, found.left_s):
                 found.note(f"matmul.{dtype}: size {size} left out, for lack of time")
                 break
-            estimate = _timed(product(dtype, size, device), dtype, timed)
+            call, a, b = product(dtype, size, device)
+            error = product_error(a, b)(call())
+            require(error <= LIMITS[dtype], f"a {dtype} product of {size} (relative error {error:.2g})")
+            estimate = timed(call, max(0.02, min(0.5, (until_s - time.perf_counter()) / 4)))
             last_s, last = estimate.median, size
-            unit: Unit = "IOP/s" if dtype == "int8" else "FLOP/s"
             points.append((size, Peak.rate(2.0 * size**3, estimate, unit, **conditions())))
     if points:
         found.curves[f"matmul.{dtype}"] = Curve("size", tuple(points), {"by": by, "data": "random", "cache": "hot"})
-
-
-def _timed(made: ReadyProduct, dtype: str, timed: Timer) -> Estimate:
-    error = product_error(made.a, made.b)(made.call())
-    require(error <= LIMITS[dtype], f"a {dtype} product of {len(made.a)} (relative error {error:.2g})")
-    return timed(made.call)
