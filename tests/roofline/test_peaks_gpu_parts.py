@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.roofline.calibrate import gpu, gpu_bandwidth, gpu_times, part
 from brrr.roofline.calibrate.part import Findings, run_parts
+from brrr.timing.activity import Activity
 from brrr.timing.calibration import Calibration
 
 SET_BYTES = 2**20
@@ -206,6 +208,18 @@ def test_working_sets_reach_around_the_cache_in_whole_pages(emulated: None) -> N
     sizes = gpu_bandwidth.working_sets(quick=False)
     assert sizes[0] == 2**16 and sizes[-1] == SET_BYTES and all(size % 4096 == 0 for size in sizes)
     assert len(sizes) > len(gpu_bandwidth.working_sets(quick=True))
+
+
+def test_kernels_that_run_side_by_side_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a grouped convolution, say: 2 µs in which four kernels of 2 µs run, and 1 µs of another one."""
+    one = [Activity("brrr_marker", 0, 1, 7), *(Activity("group", 10, 2010, stream) for stream in range(4))]
+    both = [*one, Activity("bias", 2100, 3100, 7)]
+    recorded = [
+        replace(each, start_ns=each.start_ns + at, end_ns=each.end_ns + at) for at in (0, 9999) for each in both
+    ]
+    monkeypatch.setattr(gpu_times, "record_activity", lambda run: (recorded, []))
+    (found,) = gpu_times.own_times([lambda: None], warm=1, timed=1) or []
+    assert found.median == pytest.approx(3e-6)
 
 
 def test_without_a_profiler_small_sets_and_the_floor_are_not_measured(

@@ -16,7 +16,7 @@ from brrr.core.measurement import Estimate, Value
 from brrr.gpu import GPU, probe
 from brrr.roofline.calibrate.part import Findings, said
 from brrr.roofline.peak import Sweep, whole_nanoseconds
-from brrr.timing.activity import kernel_sum_s, record_activity, split_by_marker
+from brrr.timing.activity import busy_union_s, record_activity, split_by_marker
 from brrr.timing.calibration import calibration, pairs_s
 from brrr.timing.device_times import EVENT_TICK_S
 from brrr.timing.gate import gate_of, marker_kernel, sm_clock_hz
@@ -56,7 +56,7 @@ def _recorded(calls: Sequence[Call], warm: int, timed: int) -> list[Estimate] | 
     buckets = split_by_marker(activities)
     if len(buckets) != each * len(calls) or not all(buckets):
         return None
-    own = [kernel_sum_s(bucket) for bucket in buckets]
+    own = [busy_union_s(bucket) for bucket in buckets]  # kernels of grouped convolutions run side by side
     return [Estimate.of(own[first + warm : first + each], EVENT_TICK_S) for first in range(0, len(own), each)]
 
 
