@@ -95,10 +95,10 @@ def test_one_wrong_element_is_found(wrong: float) -> None:
         part.close(spoilt, right, 1e-4, "it")
     b, c = torch.randn(1000), torch.randn(1000)
     a = b + 0.5 * c
-    part.same(a, part.added(b, c, 0.5), "it", part.TRIAD)
+    part.same(a, part.added(b, c, 0.5), "it", part.roundings(b, c, 0.5))
     a[500] = a[500] * wrong if wrong == wrong else wrong
     with pytest.raises(WrongResultError):
-        part.same(a, part.added(b, c, 0.5), "it", part.TRIAD)
+        part.same(a, part.added(b, c, 0.5), "it", part.roundings(b, c, 0.5))
 
 
 def test_a_number_near_zero_is_held_against_the_others() -> None:

@@ -354,6 +354,21 @@ def test_more_rows_than_were_swept_count_as_several_times_as_many_as_were() -> N
     assert factor(2**21, 64) == pytest.approx(factor(2**26, 64), rel=0.001)
 
 
+@pytest.mark.parametrize(("kind", "held"), [("attention", False), ("convolution", False), ("copy", True)])
+def test_only_what_counts_by_flop_goes_on_beyond_a_sweep(kind: str, held: bool) -> None:
+    """A factor that falls with the length goes on falling there for attention; of a copy the sweep's end counts."""
+    made = [
+        (replace(rows_sum(1024, 2**power, form="all"), kind=kind, flop=2.0**power * 1e6), 2.0 + (12 - power) / 3)
+        for power in range(4, 13)
+    ]
+    swept = in_a_sweep(made, {})
+    near, far = (
+        (swept.of_operator(replace(made[-1][0], form=Form("all", 1024, 2**power))) or (0.0, False))[0]
+        for power in (13, 15)
+    )
+    assert (near == far) is held
+
+
 def test_a_row_is_added_in_another_way_to_few_rows_and_to_small_products() -> None:
     """What a sweep shows of a library's choice counts on its own side of the border, and not across it."""
     base = with_cache()

@@ -81,7 +81,8 @@ def stream(kind: str, arena: torch.Tensor, size: int) -> tuple[int, Callable[[],
         return 4 * count, part.checked(lambda: x.fill_(value), x, lambda block: expected[block], "torch's fill_")
     z = arena[2 * count : 3 * count]
     call = lambda: torch.add(y, z, alpha=value, out=x)  # noqa: E731
-    return 12 * count, part.checked(call, x, part.added(y, z, value), "torch's add", part.TRIAD)
+    allowed = part.roundings(y, z, value)
+    return 12 * count, part.checked(call, x, part.added(y, z, value), "torch's add", allowed)
 
 
 def products(found: Findings) -> None:

@@ -75,8 +75,9 @@ class Streams:
 
     def _stream(self, kind: str, words: int, passes: int, blocks: int) -> Stream:
         arrays = list(self.arena[: ARRAYS[kind] * words * 4].view(ARRAYS[kind], words * 4))
-        source, numbers, limit = arrays[0], list[tuple[float, Any]](), 0.0
-        expected: Callable[[slice], torch.Tensor] = lambda block: source[block]  # noqa: E731
+        source, numbers = arrays[0], list[tuple[float, Any]]()
+        allowed: float | part.OfBlock = 0.0
+        expected: part.OfBlock = lambda block: source[block]  # noqa: E731
         if kind == "read":
             arrays.append(torch.empty(blocks * BLOCK // 32, dtype=torch.int32, device=GPU))  # a sum for each warp
         elif kind == "write":
@@ -84,7 +85,8 @@ class Streams:
         elif kind == "triad":
             scale = float(torch.rand(()).half()) + 0.5  # without a rounding in float32
             a, b, c = arrays
-            arrays, numbers, expected, limit = [b, c, a], [(scale, F32)], part.added(b, c, scale), part.TRIAD
+            arrays, numbers = [b, c, a], [(scale, F32)]
+            expected, allowed = part.added(b, c, scale), part.roundings(b, c, scale)
         given = [*((each.data_ptr(), PTR) for each in arrays), *numbers, (words, U32), (words * passes, U32)]
         run, out = self._kernels[kind], arrays[-1]
 
@@ -98,7 +100,7 @@ class Streams:
             if kind == "read":
                 part.require((_sum(out) - _sum(source.view(torch.int32)) * passes) % 2**32 == 0, what)
             else:
-                part.same(out, expected, what, limit)
+                part.same(out, expected, what, allowed)
             if kind in ("copy", "triad"):  # random again, for the streams that read it
                 out.normal_()
 

@@ -121,33 +121,47 @@ def close(found: torch.Tensor, expected: torch.Tensor, limit: float, what: str) 
     require(bool((error <= limit * size.clamp(min=max(1e-30, float(size.mean())))).all()), what)
 
 
-def same(found: torch.Tensor, expected: Callable[[slice], torch.Tensor], what: str, limit: float = 0.0) -> None:
-    """Every element of a long row is what `expected` gives for its block: equal, or `close` to it within a limit."""
+OfBlock = Callable[[slice], torch.Tensor]
+"""Something of each element of a block."""
+
+
+def same(found: torch.Tensor, expected: OfBlock, what: str, allowed: float | OfBlock = 0.0) -> None:
+    """Every element of a long row is what is expected of its block: equal, or within an error that is allowed.
+
+    A number is relative, as in `close`; else it is told for each element.
+    """
     for first in range(0, len(found), BLOCK):
         block = slice(first, min(first + BLOCK, len(found)))
-        if limit:
-            close(found[block], expected(block), limit, what)
+        if callable(allowed):
+            error = (found[block].double() - expected(block)).abs()
+            require(bool((error <= allowed(block)).all()), what)
+        elif allowed:
+            close(found[block], expected(block), allowed, what)
         else:
             require(torch.equal(found[block], expected(block)), what)
 
 
-def added(b: torch.Tensor, c: torch.Tensor, scale: float) -> Callable[[slice], torch.Tensor]:
+def added(b: torch.Tensor, c: torch.Tensor, scale: float) -> OfBlock:
     """What a triad gives: b + scale * c, in float64."""
     return lambda block: b[block].double() + c[block].double() * scale
 
 
-TRIAD = 1e-6
-"""The limit of a triad in float32: one or two roundings, of up to ten times the mean size."""
+FLOAT32_STEP = 2.0**-23
+
+
+def roundings(b: torch.Tensor, c: torch.Tensor, scale: float) -> OfBlock:
+    """How far one or two roundings in float32 may move it."""
+    return lambda block: FLOAT32_STEP * (b[block].double().abs() + (c[block].double() * scale).abs())
 
 
 def checked(
-    call: Callable[[], Any], out: torch.Tensor, expected: Callable[[slice], torch.Tensor], what: str, limit: float = 0.0
+    call: Callable[[], Any], out: torch.Tensor, expected: OfBlock, what: str, allowed: float | OfBlock = 0.0
 ) -> Callable[[], Any]:
     """The call, once what it leaves in `out` is right; what was there is put back, for other calls read it."""
     kept = out.clone()
     out.fill_(torch.nan)
     call()
-    same(out, expected, what, limit)
+    same(out, expected, what, allowed)
     out.copy_(kept)
     return call
 
