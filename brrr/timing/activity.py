@@ -139,17 +139,28 @@ def kernel_sum_s(activities: Sequence[Activity]) -> float:
     return sum(a.end_ns - a.start_ns for a in activities) * 1e-9
 
 
+def busy_intervals(activities: Sequence[Activity]) -> list[tuple[int, int]]:
+    """Start and end of each interval, in nanoseconds, through which some activity ran.
+
+    >>> busy_intervals([Activity("a", 0, 10, 7), Activity("b", 5, 12, 8), Activity("c", 20, 21, 7)])
+    [(0, 12), (20, 21)]
+    """
+    found: list[tuple[int, int]] = []
+    for each in sorted(activities, key=lambda a: a.start_ns):
+        if found and each.start_ns <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], each.end_ns)
+        else:
+            found.append((each.start_ns, each.end_ns))
+    return found
+
+
 def busy_union_s(activities: Sequence[Activity]) -> float:
     """Length of the union of the activities' intervals: what the device was busy for.
 
     >>> busy_union_s([Activity("a", 0, 10, 7), Activity("b", 5, 12, 8), Activity("c", 20, 21, 7)])
     1.3e-08
     """
-    total, until = 0, -1
-    for activity in sorted(activities, key=lambda a: a.start_ns):
-        total += max(0, activity.end_ns - max(activity.start_ns, until))
-        until = max(until, activity.end_ns)
-    return total * 1e-9
+    return sum(end - start for start, end in busy_intervals(activities)) * 1e-9
 
 
 def waits(calls: Sequence[str]) -> list[str]:

@@ -220,6 +220,8 @@ def test_kernels_that_run_side_by_side_count_once(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(gpu_times, "record_activity", lambda run: (recorded, []))
     (found,) = gpu_times.own_times([lambda: None], warm=1, timed=1) or []
     assert found.median == pytest.approx(3e-6)
+    (found,) = gpu_times.own_times([lambda: None], warm=1, timed=1, gap_s=3e-7) or []
+    assert found.median == pytest.approx(3.3e-6), "of the two intervals"
 
 
 def test_without_a_profiler_small_sets_and_the_floor_are_not_measured(

@@ -30,7 +30,7 @@ from brrr.roofline.sweeps import swept_operators, swept_products
 LITTLE = 2**20
 
 
-def timed(calls: Sequence[Callable[[], Any]], warm: int, counted: int) -> list[Estimate]:
+def timed(calls: Sequence[Callable[[], Any]], warm: int, counted: int, gap_s: float) -> list[Estimate]:
     """Each call is run; its time is made up."""
     for call in calls:
         call()
@@ -43,6 +43,8 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(gpu_times, "own_times", timed)
     monkeypatch.setattr(gpu_operators, "SHARE", 6.0)
+    for module in (gpu_operators, gpu_products):
+        monkeypatch.setattr(module, "ROUNDS", 1)
     for table in (gpu_operators.matrices, gpu_layers.layers):
         fewer = {name: replace(each, calls=each.calls // 16) for name, each in table().items()}
         monkeypatch.setattr(gpu_operators, table.__name__, lambda fewer=fewer: fewer)
@@ -66,11 +68,23 @@ def test_products_are_drawn_over_decades_with_odd_and_skinny_ones() -> None:
 
 def test_matrices_cover_the_range_evenly() -> None:
     pools = {"float32": torch.empty(int(2.1e8))}
-    drawn = [each.args[-1] for each in gpu_operators._calls(pools, 5e8, 1.0) if each.args[0] == "add"]
+    drawn = [each.args[-1] for each in gpu_operators._calls(pools, 5e8, 1.0, 0) if each.args[0] == "add"]
     assert len(drawn) == gpu_operators.FEW and all(one == other for one, other in drawn)
     sizes = [rows * columns * 4 for (rows, columns), _ in drawn]
     assert min(sizes) < 2.5e3 and max(sizes) > 2e8
     assert sorted(sizes) == pytest.approx(sizes, rel=0.2)  # one from each part of the range, in order
+
+
+def test_each_round_draws_others() -> None:
+    pools = {"float32": torch.empty(int(1e6))}
+    rounds = [
+        [each.args[-1] for each in gpu_operators._calls(pools, 4e6, 1.0, again) if each.args[0] == "convolution 3x3"]
+        for again in (0, 1, 1)
+    ]
+    assert rounds[1] == rounds[2] and len(rounds[0]) > 40
+    assert len(set(rounds[0]) & set(rounds[1])) < 0.2 * len(rounds[0])
+    first, second = gpu_products.products(), gpu_products.products(1.0, 1)
+    assert len(second) > 3500 and len(set(first) & set(second)) < 0.1 * len(first)
 
 
 def test_a_sweep_of_products(emulated: None) -> None:

@@ -114,9 +114,10 @@ def _depthwise(draw: random.Random, elements: float) -> Sequence[Shape]:
 
 def _heads(draw: random.Random, elements: float) -> Sequence[Shape]:
     usual = 2 ** draw.randint(6, 11)
-    width, tokens = draw.choice((32, 64, 64, 128, 80)), draw.choice((usual, usual, log_uniform(draw, 32, 4096)))
+    width = draw.choice((16, 32, 64, 64, 80, 128, 8 * draw.randint(2, 32)))
+    tokens = draw.choice((usual, usual, log_uniform(draw, 32, 4096)))
     tokens = min(tokens, max(16, int(elements / width)))
-    heads = max(1, min(round(elements / width / tokens), int(2e8 / tokens**2)))
+    heads = max(1, min(round(elements / width / tokens), int(6e8 / tokens**2)))
     return ((1, heads, tokens, width),) * 3
 
 
@@ -163,24 +164,24 @@ def _grouped_norm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
 def _forward() -> Mapping[str, Layer]:
     attend = f.scaled_dot_product_attention
     return {
-        "convolution 1x1": Layer(_convolve, _filtered(1), 2e7, calls=CHOSEN),
-        "convolution 3x3": Layer(_convolve, _filtered(3, 0.1), 1e7, calls=CHOSEN),
-        "convolution 3x3, stride 2": Layer(partial(_convolve, stride=2), _filtered(3, 0.1), 1e7, calls=SIZES // 2),
-        "convolution 5x5": Layer(_convolve, _filtered(5, 0.1), 5e6, calls=SIZES // 2),
-        "convolution 7x7": Layer(partial(_convolve, stride=2), _filtered(7, 0.5), 3e6),
-        "convolution, depthwise": Layer(_convolve, _depthwise, 2e7),
-        "convolution, grouped": Layer(_convolve, _grouped, 1e7, calls=CHOSEN),
-        "attention": Layer(attend, _heads, 1e7, calls=CHOSEN),
-        "causal attention": Layer(partial(attend, is_causal=True), _heads, 1e7, calls=CHOSEN),
+        "convolution 1x1": Layer(_convolve, _filtered(1), calls=CHOSEN),
+        "convolution 3x3": Layer(_convolve, _filtered(3, 0.1), 3e7, calls=CHOSEN),
+        "convolution 3x3, stride 2": Layer(partial(_convolve, stride=2), _filtered(3, 0.1), 3e7, calls=SIZES // 2),
+        "convolution 5x5": Layer(_convolve, _filtered(5, 0.1), 1.5e7, calls=SIZES // 2),
+        "convolution 7x7": Layer(partial(_convolve, stride=2), _filtered(7, 0.5), 1e7),
+        "convolution, depthwise": Layer(_convolve, _depthwise),
+        "convolution, grouped": Layer(_convolve, _grouped, 2e7, calls=CHOSEN),
+        "attention": Layer(attend, _heads, calls=CHOSEN),
+        "causal attention": Layer(partial(attend, is_causal=True), _heads, calls=CHOSEN),
         "max pooling": Layer(lambda x: f.max_pool2d(x, 3, 2, 1), _image_alone),
         "average pooling": Layer(lambda x: f.avg_pool2d(x, 2), _image_alone),
         "batch norm of images": Layer(lambda x, w, b: f.batch_norm(x, None, None, w, b, True), _with_channels),
         "group norm of images": Layer(_grouped_norm, _with_channels),
         "select rows": Layer(lambda x, at: x.index_select(0, at), _table, places=0),
         "embedding": Layer(lambda x, at: f.embedding(at, x), _table, places=0),
-        "gather": Layer(lambda x, at: x.gather(0, at), _everywhere(_table), 1e7, 0),
-        "add rows": Layer(lambda x, y, at: x.index_add(0, at, y), _table_and_source, 1e7, 0),
-        "scatter": Layer(lambda x, y, at: x.scatter_add(0, at, y), _everywhere(_table_and_source), 1e7, 0),
+        "gather": Layer(lambda x, at: x.gather(0, at), _everywhere(_table), places=0),
+        "add rows": Layer(lambda x, y, at: x.index_add(0, at, y), _table_and_source, places=0),
+        "scatter": Layer(lambda x, y, at: x.scatter_add(0, at, y), _everywhere(_table_and_source), places=0),
         "loss": Layer(f.nll_loss, _scored, places=1),
         "pad": Layer(lambda x: f.pad(x, (1, 1, 1, 1)), _image_alone),
         "permute": Layer(lambda x: x.permute(0, 2, 3, 1).contiguous(), _image_alone),
@@ -203,10 +204,10 @@ def _gradients() -> Mapping[str, Layer]:
         "group norm, gradient": Layer(_grouped_norm, _with_channels, gradient=3),
         "softmax, gradient": Layer(lambda x: x.softmax(-1), _matrix_alone, gradient=1),
         "log softmax, gradient": Layer(lambda x: x.log_softmax(-1), _matrix_alone, gradient=1),
-        "softmax of columns, gradient": Layer(lambda x: x.softmax(0), _matrix_alone, 1e7, gradient=1),
+        "softmax of columns, gradient": Layer(lambda x: x.softmax(0), _matrix_alone, gradient=1),
         "relu, gradient": Layer(torch.relu, _matrix_alone, gradient=1),
         "gelu, gradient": Layer(f.gelu, _matrix_alone, gradient=1),
-        "embedding, gradient": Layer(lambda x, at: f.embedding(at, x), _table, 1e7, 0, 1),
+        "embedding, gradient": Layer(lambda x, at: f.embedding(at, x), _table, places=0, gradient=1),
         "loss, gradient": Layer(f.nll_loss, _scored, places=1, gradient=1),
     }
 

@@ -17,7 +17,7 @@ from brrr.counting.mode import CostMode
 from brrr.gpu.precision import float32_recurrence
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.gpu_layers import Layer, Shape, Tensor, layers, matrix
-from brrr.roofline.calibrate.gpu_times import Prepare, Row, measure_sweep, pool, taken
+from brrr.roofline.calibrate.gpu_times import ROUNDS, Prepare, Row, measure_sweep, pool, taken
 from brrr.roofline.calibrate.part import Findings
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -102,8 +102,11 @@ def sweep_operators(found: Findings) -> None:
     share = QUICK_SHARE if found.quick else 1.0
     most = min(MOST_BYTES, free / MEMORY_SHARE) * share
     pools = {dtype: pool(int(2.1 * most) + 4096, getattr(torch, dtype)) for dtype in DTYPES}
-    calls = list(_calls(pools, most, share))
-    random.Random(0).shuffle(calls)  # where time runs out, some of each are there
+    calls: list[Prepare] = []
+    for again in range(1 if found.quick else ROUNDS):
+        drawn = list(_calls(pools, most, share, again))
+        random.Random(again).shuffle(drawn)  # where time runs out, some of each are there
+        calls += drawn
     share_s = QUICK_S if found.quick else SHARE * found.left_s
     with torch.no_grad(), float32_recurrence():  # which convolutions share
         measure_sweep("operators", COLUMNS, calls, share_s, found, "torch's operators")
@@ -111,14 +114,18 @@ def sweep_operators(found: Findings) -> None:
     torch.cuda.empty_cache()
 
 
-def _calls(pools: Mapping[str, Tensor], most_bytes: float, share: float) -> Iterator[Prepare]:
-    """Each operator's calls, one from each of equal parts of its range of sizes, as far as they fit into the pools."""
+def _calls(pools: Mapping[str, Tensor], most_bytes: float, share: float, again: int) -> Iterator[Prepare]:
+    """Each operator's calls, one from each of equal parts of its range of sizes, as far as they fit into the pools.
+
+    Other calls each time that they are drawn `again`.
+    """
     for (name, layer), (dtype, values) in itertools.product({**matrices(), **layers()}.items(), pools.items()):
         if layer.matrix:
             least, most = (size / values.element_size() for size in (LEAST_BYTES, min(most_bytes, layer.most)))
         else:
             least, most = LEAST, max(2 * LEAST, layer.most * share)
-        draw, decades = random.Random(f"{MATRICES_SEED * layer.matrix}{name} {dtype}"), math.log(most / least)
+        seed = f"{MATRICES_SEED * layer.matrix}{name} {dtype}{f' {again}' if again else ''}"
+        draw, decades = random.Random(seed), math.log(most / least)
         for place in range(layer.calls):
             elements = least * math.exp(decades * (place + draw.random()) / layer.calls)
             shapes = layer.shapes(draw, elements)

@@ -12,7 +12,7 @@ import torch
 
 from brrr.counting.cost import ITEMSIZE
 from brrr.gpu.precision import float32_products
-from brrr.roofline.calibrate.gpu_times import Row, measure_sweep, pool, taken
+from brrr.roofline.calibrate.gpu_times import ROUNDS, Row, measure_sweep, pool, taken
 from brrr.roofline.calibrate.part import LIMITS, Findings, product_error, require
 from brrr.roofline.peaks import short
 
@@ -58,13 +58,15 @@ class SweptProduct(NamedTuple):
         return ITEMSIZE.get(self.dtype, 4) * self.batch * elements  # TF32 is kept as float32
 
 
-def products(share: float = 1.0) -> list[SweptProduct]:
+def products(share: float = 1.0, again: int = 0) -> list[SweptProduct]:
     """The products of a sweep, mixed, so that the first of them are like all of them; of each data type a share.
+
+    Others each time that they are drawn `again`.
 
     >>> len(products()), len(products(0.1))
     (3605, 361)
     """
-    draw = random.Random(PRODUCTS_SEED)
+    draw = random.Random(PRODUCTS_SEED + again)
     found = [_drawn(draw, dtype) for dtype, count in COUNTS.items() for _ in range(round(count * share))]
     found += [each._replace(layout="nt", added=True) for each in found[::ADDED_EVERY] if each.batch == 1]
     found += [_layer(draw, dtype) for dtype, count in LAYERS.items() for _ in range(round(count * share))]
@@ -121,7 +123,8 @@ ONE_SIZE: Mapping[str, Callable[[random.Random], int]] = {
 
 
 COLUMNS = SweptProduct._fields
-SHARE_S = 45.0
+SHARE_S, SHARE = 45.0, 1 / 7
+"""Seconds, and of what is left."""
 QUICK_SHARE, QUICK_S = 0.02, 0.3
 POOL_BYTES = int(MOST_BYTES * 1.1)
 MEMORY_SHARE = 16
@@ -131,8 +134,9 @@ MEMORY_SHARE = 16
 def sweep_products(found: Findings) -> None:
     """`sweeps["products"]`: times of products with random operands, hot, as torch.matmul runs them."""
     free, _ = torch.cuda.mem_get_info()
-    share_s = QUICK_S if found.quick else min(SHARE_S, found.left_s / 2)
-    drawn = [each for each in products(QUICK_SHARE if found.quick else 1.0) if each.nbytes <= free // MEMORY_SHARE]
+    share_s = QUICK_S if found.quick else min(max(SHARE_S, SHARE * found.left_s), found.left_s / 2)
+    every = products(QUICK_SHARE) if found.quick else [each for again in range(ROUNDS) for each in products(1.0, again)]
+    drawn = [each for each in every if each.nbytes <= free // MEMORY_SHARE]
     for dtype in COUNTS:
         those = [each for each in drawn if each.dtype == dtype]
         if not those:

@@ -16,7 +16,7 @@ from brrr.core.measurement import Estimate, Value
 from brrr.gpu import GPU, probe
 from brrr.roofline.calibrate.part import Findings, said
 from brrr.roofline.peak import Sweep, whole_nanoseconds
-from brrr.timing.activity import busy_union_s, record_activity, split_by_marker
+from brrr.timing.activity import Activity, busy_intervals, record_activity, split_by_marker
 from brrr.timing.calibration import calibration, pairs_s
 from brrr.timing.device_times import EVENT_TICK_S
 from brrr.timing.gate import gate_of, marker_kernel, sm_clock_hz
@@ -38,16 +38,17 @@ def clock_conditions() -> dict[str, Value]:
     return {**found, "held_back_by": ", ".join(sorted(held))} if held else found
 
 
-def own_times(calls: Sequence[Call], warm: int = WARM, timed: int = TIMED) -> list[Estimate] | None:
+def own_times(calls: Sequence[Call], warm: int = WARM, timed: int = TIMED, gap_s: float = 0.0) -> list[Estimate] | None:
     """The kernels' own time of each call by CUPTI, all calls in one recording, hot; None without a profiler.
 
-    Each call is issued `warm` times uncounted and `timed` times counted, behind a gate, so that its kernels follow
-    each other as in a full queue. A second try follows a first, for CUPTI may still detach from an earlier recording.
+    Kernels of one call that run side by side count once, and `gap_s` counts between those that follow each other.
+    Each call is issued `warm` times uncounted and `timed` times counted, behind a gate, so that its kernels follow each
+    other as in a full queue. A second try follows a first, for CUPTI may still detach from an earlier recording.
     """
-    return _recorded(calls, warm, timed) or _recorded(calls, warm, timed)
+    return _recorded(calls, warm, timed, gap_s) or _recorded(calls, warm, timed, gap_s)
 
 
-def _recorded(calls: Sequence[Call], warm: int, timed: int) -> list[Estimate] | None:
+def _recorded(calls: Sequence[Call], warm: int, timed: int, gap_s: float) -> list[Estimate] | None:
     each = warm + timed
     try:
         activities, _ = record_activity(lambda: _issue_all(calls, each))
@@ -56,8 +57,14 @@ def _recorded(calls: Sequence[Call], warm: int, timed: int) -> list[Estimate] | 
     buckets = split_by_marker(activities)
     if len(buckets) != each * len(calls) or not all(buckets):
         return None
-    own = [busy_union_s(bucket) for bucket in buckets]  # kernels of grouped convolutions run side by side
+    own = [_own_s(bucket, gap_s) for bucket in buckets]
     return [Estimate.of(own[first + warm : first + each], EVENT_TICK_S) for first in range(0, len(own), each)]
+
+
+def _own_s(activities: Sequence[Activity], gap_s: float) -> float:
+    """The time in which any of them runs, and the gaps between: kernels of grouped convolutions run side by side."""
+    busy = busy_intervals(activities)
+    return sum(end - start for start, end in busy) * 1e-9 + gap_s * (len(busy) - 1)
 
 
 def _issue_all(calls: Sequence[Call], times: int) -> None:
@@ -97,6 +104,8 @@ def times_of(calls: Sequence[Call]) -> tuple[list[Estimate | None], str]:
 TOGETHER = 96
 """Calls in one recording."""
 SWEEP_WARM, SWEEP_TIMED = 2, 5
+ROUNDS = 3
+"""So many times other sizes of each are drawn, as far as there is time."""
 MISSED = 2
 """So many recordings may fail before a sweep ends."""
 
@@ -113,6 +122,8 @@ def measure_sweep(
 ) -> None:
     """Time the calls in turn, and add them to the sweep `name`; what is left when `share_s` is over becomes a note."""
     until_s = time.perf_counter() + min(share_s, found.left_s)
+    gap = found.measured.get("gap.graph")
+    gap_s = gap.value if gap else 0.0
     rows: list[Row] = []
     seconds: list[float] = []
     missed = 0
@@ -121,7 +132,7 @@ def measure_sweep(
             found.note(f"sweep of {name}: {len(rows)} of {len(calls)} measured, for lack of time")
             break
         made = list(_prepared(name, calls[first : first + TOGETHER], found))
-        times = own_times([call for _, call in made], SWEEP_WARM, SWEEP_TIMED) if made else []
+        times = own_times([call for _, call in made], SWEEP_WARM, SWEEP_TIMED, gap_s) if made else []
         if times is not None:
             rows += [row for row, _ in made]
             seconds += [each.median for each in times]
