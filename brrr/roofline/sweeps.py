@@ -289,7 +289,8 @@ def _choice(product: Matmul, best: TiledProduct, speeds: Speeds) -> Features:
 
 
 def operator_point(each: OperatorCost) -> Features:
-    """Where an operator's call lies among others of its group: sizes, powers of two that hold them, whole vectors.
+    """Where an operator's call lies among others of its group: sizes, powers of two that hold them, whole vectors, and
+    how many bytes are read for each that is written.
 
     `channels` are the elements of a result that each line of a convolution is summed to, and twice the keys that a
     query meets.
@@ -298,10 +299,14 @@ def operator_point(each: OperatorCost) -> Features:
     channels = flop / 2 / max(1, form.lines * form.length)
     positions = form.lines // max(1, form.over)
     sizes = (flop, each.bytes, form.length, form.lines, channels, form.over, form.window)
-    aligned = (form.length % VECTOR, form.length % WIDE, round(channels) % WIDE, positions % VECTOR, positions % WIDE)
+    aligned = (
+        form.length % 2, form.length % VECTOR, form.length % WIDE, round(channels) % WIDE, positions % VECTOR,
+        positions % WIDE,
+    )  # fmt: skip
     return (
         *(math.log2(max(1.0, size)) for size in sizes), doubled(form.length), doubled(form.lines),
         float(ITEMSIZE.get(each.dtype, 4)), *(float(rest == 0) for rest in aligned),
+        math.log2((each.read_bytes + 1) / (each.written_bytes + 1)),
     )  # fmt: skip
 
 

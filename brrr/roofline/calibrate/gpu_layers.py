@@ -76,6 +76,7 @@ _matrix_alone, _image_alone = _beside(matrix, lambda shape: ()), _beside(_image,
 _normed = _beside(matrix, lambda shape: (shape[1:], shape[1:]))
 _with_channels = _beside(_image, lambda shape: (shape[1:2], shape[1:2]))
 """A weight and a bias for each column, or for each channel: without these a GPU's library is not asked."""
+_matrices_alike = _beside(matrix, lambda shape: (shape,))
 _scored = _beside(matrix, lambda shape: (shape[:1],))
 
 
@@ -185,7 +186,7 @@ def _forward() -> Mapping[str, Layer]:
         "loss": Layer(f.nll_loss, _scored, places=1),
         "pad": Layer(lambda x: f.pad(x, (1, 1, 1, 1)), _image_alone),
         "permute": Layer(lambda x: x.permute(0, 2, 3, 1).contiguous(), _image_alone),
-        "concatenate columns": Layer(lambda x: torch.cat([x, x], 1), _matrix_alone),
+        "concatenate columns": Layer(lambda x, y: torch.cat([x, y], 1), _matrices_alike),
         "list, multiply by a number": Layer(lambda x, y: torch._foreach_mul(x.unbind(0), 0.9), _rows),
         "list, add": Layer(lambda x, y: torch._foreach_add(x.unbind(0), y.unbind(0)), _rows),
         "list, mix": Layer(lambda x, y: torch._foreach_lerp(x.unbind(0), y.unbind(0), 0.1), _rows),

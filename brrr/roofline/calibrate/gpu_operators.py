@@ -162,20 +162,24 @@ def made(name: str, layer: Layer, values: Tensor, shapes: Sequence[Shape]) -> tu
     return row, call
 
 
+PLACES = 0.0, 1.0, 0.5
+"""In the pool, of a call's operands one after the other."""
+
+
 def operands_of(layer: Layer, values: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
-    """Operands from the beginning and the end of the pool by turns, and places at random."""
+    """Operands from different parts of the pool, so that none of them is another one, and places at random."""
     count = len(shapes) - (layer.places is not None)
-    operands = [_lying(values, shape, bool(place % 2), layer.last) for place, shape in enumerate(shapes[:count])]
+    operands = [_lying(values, shape, PLACES[place], layer.last) for place, shape in enumerate(shapes[:count])]
     if layer.places is not None:
         operands.append(torch.randint(shapes[0][layer.places], shapes[-1], device=values.device))
     return operands
 
 
-def _lying(values: Tensor, shape: Shape, end: bool, last: bool) -> Tensor:
+def _lying(values: Tensor, shape: Shape, place: float, last: bool) -> Tensor:
     if not last:
-        return taken(values, shape, end=end)
+        return taken(values, shape, place)
     n, c, h, w = shape
-    return taken(values, (n, h, w, c), end=end).permute(0, 3, 1, 2)
+    return taken(values, (n, h, w, c), place).permute(0, 3, 1, 2)
 
 
 def ready(layer: Layer, operands: Sequence[Tensor]) -> tuple[Callable[[], Any], list[OperatorCost], Sequence[Tensor]]:

@@ -168,8 +168,8 @@ def pool(nbytes: int, dtype: torch.dtype) -> torch.Tensor:
     return torch.randn(nbytes // itemsize, device=GPU, dtype=dtype).add_(0.25)
 
 
-def taken(from_pool: torch.Tensor, shape: Sequence[int], *, end: bool = False) -> torch.Tensor:
-    """A tensor at the beginning of the pool, or at its end, on a line of the cache."""
+def taken(from_pool: torch.Tensor, shape: Sequence[int], place: float = 0.0) -> torch.Tensor:
+    """A tensor from a place in the pool, 0 its beginning and 1 its end, on a line of the cache."""
     count = math.prod(shape)
-    first = (len(from_pool) - count) // 256 * 256 if end else 0
+    first = int(place * (len(from_pool) - count)) // 256 * 256
     return from_pool[first : first + count].view(*shape)
