@@ -178,11 +178,12 @@ class TiledProduct(NamedTuple):
     seconds: float
 
 
-def tilings(product: Matmul, speeds: Speeds) -> Iterator[TiledProduct]:
-    """Every tiling that is tried."""
+def tilings(product: Matmul, speeds: Speeds, *, whole: bool = False) -> Iterator[TiledProduct]:
+    """Every tiling that is tried; those alone that split no sum, if the `whole` of it is asked for."""
     family, itemsize = family_of(product), row_bytes(product, 1)
     missed = misalignment(product)
     tried, splits = family.ways(product)
+    parts = [(split, K_STEP * math.ceil(product.k / split / K_STEP)) for split in splits if split == 1 or not whole]
     for (rows, columns), reached in tried.items():
         tiles = product.batch * math.ceil(product.m / rows) * math.ceil(product.n / columns)
         pieces = 1 + family.pieces * (missed[0] * rows + missed[1] * columns) / (rows + columns)
@@ -190,8 +191,7 @@ def tilings(product: Matmul, speeds: Speeds) -> Iterator[TiledProduct]:
         step = max(family.step_s, 2 * rows * columns * speeds.sm_count / rate * pieces)
         written = speeds.sm_count * rows * columns * itemsize / (family.written * speeds.cache_bytes_per_s)
         cache = family.cache * speeds.cache_bytes_per_s
-        for split in splits:
-            depth = K_STEP * math.ceil(product.k / split / K_STEP)
+        for split, depth in parts:
             waves = math.ceil(tiles * split / speeds.sm_count)
             computing = waves * (family.prologue_s + depth * step + written)
             fetching = tiles * split * depth * (rows + columns) * itemsize * pieces / cache

@@ -74,21 +74,27 @@ class GaussianProcess:
 
     def _among(self, others: Array, names: Any) -> Array:
         """The covariance of others with the points."""
+        import numpy as np
+
         found = _covariance(others, self._points, self._shared)
-        if self._own is None:
-            return found
-        alike = names[:, None] == self._names[None, :]
-        both: Array = found + alike * _covariance(others, self._points, self._own)
-        return both
+        if self._own is not None:
+            for name in np.unique(names):
+                mine, its = np.flatnonzero(names == name), np.flatnonzero(self._names == name)
+                found[np.ix_(mine, its)] += _covariance(others[mine], self._points[its], self._own)
+        return found
 
 
 def _covariance(others: Array, points: Array, shared: Hyperparameters) -> Array:
     import numpy as np
 
     one, two = others / np.asarray(shared.scales), points / np.asarray(shared.scales)
-    squares = (one**2).sum(1)[:, None] + (two**2).sum(1)[None, :] - 2 * one @ two.T
-    distance = math.sqrt(3) * np.sqrt(np.maximum(squares, 0.0))
-    found: Array = shared.size**2 * (1 + distance) * np.exp(-distance) + shared.mean**2
+    distance: Array = (one**2).sum(1)[:, None] + (two**2).sum(1)[None, :] - 2 * one @ two.T
+    np.sqrt(3 * np.maximum(distance, 0.0, out=distance), out=distance)  # in place: they are large
+    found = np.exp(-distance)
+    distance += 1
+    found *= distance
+    found *= shared.size**2
+    found += shared.mean**2
     return found
 
 
@@ -283,7 +289,7 @@ def product_point(product: Matmul, speeds: Speeds, added: bool = False) -> Featu
 
 def _choice(product: Matmul, best: TiledProduct, speeds: Speeds) -> Features:
     """Few rows, a small volume, and what the best product would lose without splitting its sum."""
-    whole_s = min((each.seconds for each in tilings(product, speeds) if each.split == 1), default=best.seconds)
+    whole_s = min((each.seconds for each in tilings(product, speeds, whole=True)), default=best.seconds)
     volume = product.m * product.n * product.k
     return float(product.m <= FEW_ROWS), float(volume < SMALL_VOLUME), math.log2(whole_s / best.seconds)
 
