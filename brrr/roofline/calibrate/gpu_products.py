@@ -28,6 +28,7 @@ ADDED_EVERY = 4
 LAYERS = {"bfloat16": 320, "float32": 640, "tf32": 160}
 """Layers of networks beside them, by data type: products of few rows, most with a bias, in a recurrent cell without."""
 BIASED = 0.7
+"""Share of layers with a bias."""
 MOST_FLOP = {"bfloat16": 2e12, "float16": 2e12, "tf32": 1e12, "float32": 2e11, "float64": 2e11}
 MOST_BYTES = 1e9
 KINDS = {"power": 3, "round": 3, "even": 3, "odd": 4, "square": 3, "skinny": 4, "vector": 2}
