@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,6 +140,10 @@ _ALONG = {"reduction", "softmax", "scan"}
 _TRAILING = ("native_layer_norm", "_fused_rms_norm", "native_layer_norm_backward", "_fused_rms_norm_backward")
 _COUNTED = {"index_add": "source", "scatter_add": "index", "embedding_dense_backward": "grad_output"}
 """Of what indexes into a tensor, the argument whose elements are gone through; of any other it is the result."""
+_ALONE = ("new_", "_thnn_fused")
+"""What reads nothing, or a cell's gates and state: the sizes of its arguments say nothing of its form."""
+_ELEMENTWISE = ("aten.gather", "aten.scatter")
+"""What has an index for each element: within rows it stays near."""
 
 
 def form_of(call: Call, kind: str) -> Form:
@@ -162,6 +166,9 @@ def form_of(call: Call, kind: str) -> Form:
 def _indexed(call: Call) -> Form:
     named = _COUNTED.get(call.name.removeprefix("aten.").rstrip("_"))
     x, table = call.tensor(named) if named else call.output, next(iter(call.args.values()))
+    dim = call.args.get("dim")
+    if call.name.startswith(_ELEMENTWISE) and x.dim() > 1 and dim is not None and int(dim) % x.dim() == x.dim() - 1:
+        return Form("rows, within", x.numel() // max(x.shape[-1], 1), x.shape[-1], int(table.shape[-1]))
     rows = call.args.get("num_weights") or (table.shape[0] if isinstance(table, torch.Tensor) and table.dim() else 1)
     return Form("rows", x.numel() // max(x.shape[-1], 1), x.shape[-1], int(rows)) if x.dim() else Form()
 
@@ -173,10 +180,13 @@ def _convolved(call: Call) -> Form:
     result = above if isinstance(above, torch.Tensor) else call.output
     lines, length = result.numel() // max(result.shape[1], 1), weight[0].numel()
     window = math.prod(weight.shape[2:])
-    name = "single" if window == 1 else "window"
+    name = "single" if window == 1 else "signal" if weight.dim() == 3 else "window"
     if groups > 1:
         name = "depthwise" if weight.shape[1] == 1 else "grouped"
         window = groups if weight.shape[1] > 1 else window
+    spread = [each for each in call.args.get("dilation", ()) if each > 1]
+    if call.args.get("transposed") or spread or weight.dim() == 5:
+        name = "transposed" if call.args.get("transposed") else "dilated" if spread else "volume"
     x = call.tensor("input")
     last = x.dim() == 4 and x.shape[1] > 1 and x.is_contiguous(memory_format=torch.channels_last)
     return Form(f"{name}, channels last" if last else name, lines, length, x.shape[0], window)
@@ -226,20 +236,40 @@ def _normed(call: Call, x: torch.Tensor) -> Form:
         lines = call.args["N"] * call.args["group"]
         return Form("rows", lines, x.numel() // max(lines, 1), *images)
     if "batch_norm" in name and x.dim() > 1:
+        fixed = "backward" not in name and not call.args.get("training", "no_training" not in name)
+        if fixed:
+            return Form("fixed", x.shape[0] * x.shape[1], math.prod(x.shape[2:]))
         return Form("columns" if x.dim() == 2 else "channels", x.shape[1], x.numel() // max(x.shape[1], 1), *images)
     return Form()
+
+
+def _spreads(shape: Sequence[int], over: Sequence[int]) -> bool:
+    pairs = zip(reversed(shape), reversed(over), strict=False)
+    return len(shape) <= len(over) and all(one in (1, other) for one, other in pairs)
+
+
+def _run(out: torch.Tensor, taken: Sequence[torch.Tensor]) -> int:
+    """Elements of a line: the last dimension, and those before it that run on in each operand, broadcast or not."""
+    spread = [each for each in taken if each.numel() > 1 and _spreads(each.shape, out.shape)]
+    strides = [each.expand(out.shape).stride() for each in spread]
+    length = 1
+    for place in reversed(range(out.dim())):
+        if place < out.dim() - 1 and any(each[place] != each[place + 1] * out.shape[place + 1] for each in strides):
+            break
+        length *= out.shape[place]
+    return length
 
 
 def _elementwise(call: Call) -> Form:
     out, name = call.output, call.name.removeprefix("aten.")
     taken = [tensor for _, tensor in call.each_argument()]
-    if name == "cat":  # in pieces, as those of the first one that holds anything
+    if name in ("cat", "stack"):  # in pieces, as those of the first one that holds anything
         piece = next((t for t in taken if t.numel()), out)
         length = max(math.prod(piece.shape[int(call.args.get("dim") or 0) :]), 1)
         return Form("", out.numel() // length, length)
-    length = out.shape[-1] if out.dim() else 1
+    length = _run(out, taken)
     lines = out.numel() // max(length, 1)
-    if any(1 < t.numel() < out.numel() for t in taken):
+    if not name.startswith(_ALONE) and any(1 < t.numel() < out.numel() for t in taken):
         return Form("broadcast", lines, length)
     turned = [t for t in taken if t.shape == out.shape and t.stride() != out.stride() and out.dim() > 1]
     if turned:  # where each line lies in one piece, only places are calculated, as for a broadcast

@@ -243,6 +243,10 @@ _PER_ELEMENT: dict[str, PerElement] = {
     "silu_backward": 9,  # s = 1 / (1 + exp(-x)); g s (1 + x (1 - s))
     "gelu_backward": _gelu_backward,
     "native_dropout_backward": 2,
+    # Of each element of the state: sums of gates, three or two sigmoids (4), a tanh or two, and their products.
+    "_thnn_fused_lstm_cell": 31,
+    "_thnn_fused_lstm_cell_backward_impl": 29,
+    "_thnn_fused_gru_cell": 26,
 }
 
 

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from brrr.counting.call import Call, Formula
+from brrr.counting.call import Call, Formula, table
 from brrr.counting.cost import Matmul
 
 Shape = tuple[int, ...]
@@ -153,8 +153,7 @@ def products() -> dict[str, Formula]:
         "aten.baddbmm": _two("batch1", "batch2"),
         "aten.mv": _two("self", "vec"),
         "aten.addmv": _two("mat", "vec"),
-        "aten.dot": _two("self", "tensor"),
-        "aten.vdot": _two("self", "other"),
+        **table("reduction", {"dot vdot": lambda call: 2.0 * call.tensor("self").numel()}),
         "aten.convolution": convolution,
         "aten.convolution_overrideable": convolution,
         "aten.convolution_backward": backward,

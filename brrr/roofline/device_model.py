@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NoReturn
 
 from brrr.core import units
@@ -80,11 +79,11 @@ class DeviceModel:
         """Whether work is issued by one clock and done by another."""
         return is_gpu(self.kind)
 
-    @cached_property
+    @property
     def swept_kinds(self) -> frozenset[str]:
         """The kinds of operators that the device's sweep of operators holds."""
         sweep = self.peaks.sweeps.get("operators") if self.peaks is not None else None
-        return frozenset(str(row["kind"]) for row, _ in sweep or ())
+        return sweep.kinds if sweep else frozenset()
 
     def has(self, name: str) -> bool:
         """Whether there is a figure or a curve of that name."""

@@ -28,13 +28,21 @@ CELLS = {
      "sigmoid_backward", "sigmoid_backward", "cat"): ("aten._thnn_fused_lstm_cell_backward", 8, 5),
     ("add", "sigmoid", "add", "sigmoid", "clone", "mul", "add", "tanh", "sub", "clone", "mul", "add"):
         ("aten._thnn_fused_gru_cell", 7, 6),
+    ("add", "sigmoid", "add", "sigmoid", "mul", "add", "tanh", "sub", "mul", "add"):
+        ("aten._thnn_fused_gru_cell", 7, 6),
 }  # fmt: skip
 """What follows the products of a recurrent cell: its kernel on a GPU, and how often that reads and writes the state."""
 
 
+FILLS = ("zeros", "ones", "full", "new_zeros", "new_ones", "new_full", "ones_like", "full_like", "fill", "zero")
+GATES = 4
+"""Of an LSTM: the first result of its gradient holds so many elements for each of the state."""
 SAME_KERNEL = {
-    "aten.cudnn_batch_norm": "aten.native_batch_norm", "aten.copy": "aten.clone",
+    "aten.cudnn_batch_norm": "aten.native_batch_norm", "aten.copy": "aten.clone", "aten.stack": "aten.cat",
+    "aten._index_put_impl": "aten.index_put", "aten.vdot": "aten.dot",
     "aten._fused_rms_norm_backward": "aten.native_layer_norm_backward",
+    "aten._thnn_fused_lstm_cell_backward": "aten._thnn_fused_lstm_cell_backward_impl",
+    **dict.fromkeys(map("aten.{}".format, FILLS), "aten.zeros_like"),
 }  # fmt: skip
 """Operators that run what another one runs, whose sweep counts for them."""
 
@@ -68,12 +76,14 @@ def as_on_gpu(operators: Sequence[OperatorCost]) -> list[OperatorCost]:
 
 
 def _with_bias(each: OperatorCost) -> list[OperatorCost]:
-    """A convolution, and the addition of its bias."""
-    if len(each.shapes) < 3 or not each.shapes[2]:
+    """A convolution, and the addition of its bias; torch's own depthwise kernel adds it."""
+    if len(each.shapes) < 3 or not each.shapes[2] or each.form.name == "depthwise":
         return [each]
-    (channels,), written = each.shapes[2], each.written_bytes
-    bias_bytes, form = channels * ITEMSIZE.get(each.dtype, 4), Form("broadcast", channels, each.form.lines)
-    flop, read_bytes = float(channels * form.length), each.read_bytes - bias_bytes
+    (channels,), written, lines = each.shapes[2], each.written_bytes, each.form.lines
+    bias_bytes, images = channels * ITEMSIZE.get(each.dtype, 4), max(1, each.form.over)
+    last = each.form.name.endswith("last")
+    form = Form("broadcast", *((lines, channels) if last else (images * channels, lines // images)))
+    flop, read_bytes = float(channels * lines), each.read_bytes - bias_bytes
     bare = replace(each, shapes=each.shapes[:2], read_bytes=read_bytes, flop=each.flop and each.flop - flop)
     return [bare, OperatorCost("aten.add_", flop, written + bias_bytes, written, each.dtype,
                                (each.shapes[2],), "pointwise", (), form, each.backward)]  # fmt: skip
@@ -170,7 +180,7 @@ def _cell(operators: Sequence[OperatorCost], before: Sequence[OperatorCost]) -> 
         if _names(operators, len(names)) == names and (name == forward or any(each.name == forward for each in before)):
             those = operators[: len(names)]
             state = min(each.written_bytes for each in those if each.kind != "view")
-            elements = int(reads * state) // ITEMSIZE.get(those[0].dtype, 4)
+            elements = int(state) // ITEMSIZE.get(those[0].dtype, 4) * (1 if name == forward else GATES)
             return len(names), OperatorCost(
                 name, _flop(those), reads * state, writes * state, those[0].dtype, those[0].shapes, "pointwise", (),
                 Form("", 1, elements), those[0].backward,

@@ -10,6 +10,7 @@ import bisect
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
@@ -213,6 +214,11 @@ class Sweep:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of operators that it holds."""
+        return frozenset(str(row["kind"]) for row, _ in self if "kind" in row)
 
 
 def whole_nanoseconds(seconds: Iterable[float]) -> tuple[float, ...]:

@@ -175,7 +175,7 @@ def as_graph_s(times: Sequence[OperatorTime], model: DeviceModel) -> float | Non
     return max(inside + gap, replay_s(times, model) if replayed else 0.0)
 
 
-SEEDS = (OperatorCost("aten.fill_", 0.0, 0.0, 8.0, "int64", (), "pointwise"),) * 2
+SEEDS = (OperatorCost("aten.fill_", 0.0, 0.0, 8.0, "int64", (), "copy"),) * 2
 """Where a CUDA Graph draws random numbers, torch sets their seed and their offset before each replay."""
 
 

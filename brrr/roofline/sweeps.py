@@ -47,7 +47,9 @@ class GaussianProcess:
     >>> round(process.at((0.0,)), 2), round(process.at((10.0,)), 2), abs(round(process.at((5.0,)), 1))
     (0.5, -0.5, 0.0)
 
-    With `names` and `own`, a residual is the sum of two: one shared by all, and one by those of its own name.
+    With `names` and `own`, a residual is the sum of two: one shared by all, and one by those of its own name. Only the
+    NEAREST points count, by their covariance with the one that is asked for (R. B. Gramacy and D. W. Apley, Local
+    Gaussian Process Approximation for Large Computer Experiments, 2015).
     """
 
     def __init__(
@@ -60,46 +62,46 @@ class GaussianProcess:
     ) -> None:
         import numpy as np
 
-        self._shared, self._own = shared, own
-        self._names = np.asarray(names if names is not None else [""] * len(points))
-        self._points = np.asarray(points, dtype=np.float64)
-        among = self._among(self._points, self._names) + shared.noise**2 * np.eye(len(points))
-        self._weights = np.linalg.solve(among, np.asarray(residuals, dtype=np.float64))
+        self._parts = [shared] if own is None else [shared, own]
+        self._points = [np.asarray(points, dtype=np.float64) / np.asarray(each.scales) for each in self._parts]
+        places = {name: place for place, name in enumerate(dict.fromkeys(names or ()))}
+        self._places, self._names = places, np.asarray([places[name] for name in names or ()])
+        self._residuals = np.asarray(residuals, dtype=np.float64)
 
     def at(self, point: Sequence[float], name: str = "") -> float:
         """The residual to expect there, of something of that name."""
         import numpy as np
 
-        return float(self._among(np.asarray([point], dtype=np.float64), np.asarray([name]))[0] @ self._weights)
+        one = [np.asarray([point], dtype=np.float64) / np.asarray(each.scales) for each in self._parts]
+        every = self._covariance(one, np.asarray([self._places.get(name, -1)]), self._points, self._names)[0]
+        near = np.argsort(-every)[:NEAREST]
+        points, names = [each[near] for each in self._points], self._names[near] if self._places else self._names
+        among = self._covariance(points, names, points, names) + self._parts[0].noise ** 2 * np.eye(len(near))
+        return float(every[near] @ np.linalg.solve(among, self._residuals[near]))
 
-    def _among(self, others: Array, names: Any) -> Array:
-        """The covariance of others with the points."""
-        import numpy as np
-
-        found = _covariance(others, self._points, self._shared)
-        if self._own is not None:
-            for name in np.unique(names):
-                mine, its = np.flatnonzero(names == name), np.flatnonzero(self._names == name)
-                found[np.ix_(mine, its)] += _covariance(others[mine], self._points[its], self._own)
+    def _covariance(self, ones: Sequence[Array], their: Any, others: Sequence[Array], names: Any) -> Array:
+        """What is shared, and what those of one name have beyond it; points are in units of their scales."""
+        found = _matern(self._parts[0], ones[0], others[0])
+        if len(self._parts) > 1:
+            found += (their[:, None] == names[None, :]) * _matern(self._parts[1], ones[1], others[1])
         return found
 
 
-def _covariance(others: Array, points: Array, shared: Hyperparameters) -> Array:
+def _matern(part: Hyperparameters, ones: Array, others: Array) -> Array:
     import numpy as np
 
-    one, two = others / np.asarray(shared.scales), points / np.asarray(shared.scales)
-    distance: Array = (one**2).sum(1)[:, None] + (two**2).sum(1)[None, :] - 2 * one @ two.T
+    distance: Array = (ones**2).sum(1)[:, None] + (others**2).sum(1)[None, :] - 2 * ones @ others.T
     np.sqrt(3 * np.maximum(distance, 0.0, out=distance), out=distance)  # in place: they are large
     found = np.exp(-distance)
     distance += 1
     found *= distance
-    found *= shared.size**2
-    found += shared.mean**2
+    found *= part.size**2
+    found += part.mean**2
     return found
 
 
-LIMIT = math.log(2.5)
-"""A product further off than this factor is an exception, and no more than this is told to its neighbours."""
+NEAREST = 200
+"""Points that count in a regression."""
 FEW = 3
 """Fewer neighbours than this tell nothing."""
 _PRODUCTS = 2.0, 2.3, 1.2, 1.6, 1.6, 0.6, 0.14, 1.4, 0.8, 0.8
@@ -145,12 +147,12 @@ class Group:
     """Whether beyond the sweep's range its end counts; not of what counts by FLOP, whose model holds there."""
     _process: GaussianProcess | None = None
 
-    def add(self, key: object, point: Features, residual: float, name: str, limit: float = math.inf) -> None:
+    def add(self, key: object, point: Features, residual: float, name: str) -> None:
         """One measured call."""
         self.exact[key] = residual
         self.points.append(point)
         self.names.append(name)
-        self.residuals.append(max(-limit, min(limit, residual)))
+        self.residuals.append(residual)
 
     def factor(self, key: object, point: Features, name: str) -> float | None:
         """Measured over modelled time; None where too few were measured."""
@@ -217,8 +219,8 @@ class Corrections:
             group = self._groups[name] = Group(sweep.fits.get(name) if added and sweep else PRODUCTS)
             for product, time_s in self.products.get(name, ()):
                 modelled_s, speeds = self.product_s(product)
-                point, limit = product_point(product, speeds, added), math.inf if added else LIMIT
-                group.add(product, point, math.log(time_s / modelled_s), kernels_of(product), limit)
+                point = product_point(product, speeds, added)
+                group.add(product, point, math.log(time_s / modelled_s), kernels_of(product))
         return self._groups[name]
 
     def group_of_operators(self, name: str) -> Group:

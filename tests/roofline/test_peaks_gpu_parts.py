@@ -21,7 +21,6 @@ from brrr.core.measurement import Estimate
 from brrr.roofline.calibrate import gpu, gpu_bandwidth, gpu_times, part
 from brrr.roofline.calibrate.part import Findings, run_parts
 from brrr.timing.activity import Activity
-from brrr.timing.calibration import Calibration
 
 SET_BYTES = 2**20
 Emulated = Callable[..., None]
@@ -129,9 +128,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(module, "clock_conditions", lambda: {"sm_clock_hz": 1.98e9})
     monkeypatch.setattr(gpu_bandwidth, "times_of", lambda calls: (made_up_times(calls), "cupti"))
     monkeypatch.setattr(gpu, "own_times", made_up_times)
-    monkeypatch.setattr(gpu, "calibration", lambda index: Calibration(2.5e-6, 1e-6, 3e-6, 1.5e-6, "cupti"))
-    monkeypatch.setattr(gpu, "graph_gap_s", lambda index, calibrated: 0.3e-6)
-    monkeypatch.setattr(gpu, "stream_gaps_s", lambda calibrated, kernels: 0.9e-6 * (kernels - 1))
+    monkeypatch.setattr(gpu, "capture", lambda run: SimpleNamespace(replay=run))
     monkeypatch.setattr(gpu, "WARM_UP_S", 0.01)
     monkeypatch.setattr(gpu, "SIZES", (64, 128))
     monkeypatch.setattr(gpu_bandwidth, "GOES_OVER", 4 * SET_BYTES)
@@ -148,9 +145,10 @@ def test_all_parts_but_those_that_need_graphs_and_a_compiler(emulated: None, mon
         gpu.host_cost, "issue_estimates", lambda calls, wait, seconds: [made_up_gated(call) for call in calls]
     )
     found, told = findings(), []
-    elsewhere = ("graph-replay", "gap between replays", "host.compiled", "sweep of products", "sweep of operators")
+    elsewhere = ("gaps", "graph-replay", "host.compiled", "sweep of products", "sweep of operators")
     run_parts([part for part in gpu.PARTS if part.name not in elsewhere], found, told.append)
-    assert found.notes == [] and told[0] == "warm-up"
+    only_on_a_gpu = [note for note in found.notes if "_thnn_fused" in note]
+    assert found.notes == only_on_a_gpu and told[0] == "warm-up"
     kinds = [f"{kind}{once}" for kind in ("copy", "read", "write", "triad") for once in ("", "-once")]
     for kind in [*kinds, "torch-copy", "torch-pointwise"]:
         places = [place for place, _ in found.curves[kind].points]
@@ -162,9 +160,32 @@ def test_all_parts_but_those_that_need_graphs_and_a_compiler(emulated: None, mon
     assert found.measured["arithmetic.fp32.mul"].value == pytest.approx(flop / 1e-3)
     for name in ("fp32.fma", "fp32.mul_add", "fp64.fma"):
         assert found.measured[f"arithmetic.{name}"].value == pytest.approx(2 * flop / 1e-3)
-    assert found.measured["gap.stream"].value == pytest.approx(0.9e-6)
-    assert found.measured["gap.graph"].value == pytest.approx(0.3e-6)
     assert found.measured["kernel.floor"].value == pytest.approx(1e-6) and not found.assumed
+
+
+def test_gaps_are_what_the_kernels_of_a_longer_chain_add_to_their_own_times(
+    emulated: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issued: list[torch.Tensor] = []
+
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        issued.append(x)
+        return x
+
+    def timed(call: Callable[[], Any], **options: int) -> Estimate:
+        issued.clear()
+        call()
+        return Estimate(s := 5e-6 + 2e-6 * len(issued), s, s, 2)
+
+    monkeypatch.setattr(gpu, "CHAIN", (kernel,) * 4)
+    monkeypatch.setattr(gpu, "gated", timed)
+    gpu.measure_gaps(found := findings())
+    own_s = sum(each.median for each in made_up_times([lambda: None] * 4)) / 4
+    for name in ("gap.stream", "gap.graph"):
+        assert found.measured[name].value == pytest.approx(2e-6 - own_s)
+    monkeypatch.setattr(gpu, "own_times", lambda calls: None)
+    gpu.measure_gaps(found := findings())
+    assert not found.measured and found.assumed["gap.graph"].kind == "assumed" and len(found.notes) == 1
 
 
 def test_a_sustained_kernel_goes_over_its_set_again_and_the_best_shape_is_kept(emulated: None) -> None:

@@ -288,8 +288,53 @@ def test_a_convolutions_bias_is_a_kernel_of_its_own() -> None:
     x, w, b = array((2, 8, 6, 6), device="cpu"), array((16, 8, 3, 3), device="cpu"), array(16, device="cpu")
     bare, added = as_on_gpu(cost(functional.conv2d, x, w, b).operators)
     assert (bare,) == tuple(as_on_gpu(cost(functional.conv2d, x, w).operators))
-    assert (added.name, added.kind, added.form) == ("aten.add_", "pointwise", Form("broadcast", 16, 32))
+    assert (added.name, added.kind, added.form) == ("aten.add_", "pointwise", Form("broadcast", 2 * 16, 4 * 4))
     assert (added.read_bytes, added.written_bytes, added.flop) == (4 * (16 * 32 + 16), 4 * 16 * 32, 16 * 32)
+
+
+def test_torchs_own_depthwise_kernel_adds_the_bias() -> None:
+    import torch.nn.functional as functional
+
+    x, w, b = array((2, 8, 6, 6), device="cpu"), array((8, 1, 3, 3), device="cpu"), array(8, device="cpu")
+    (only,) = as_on_gpu(cost(lambda x, w, b: functional.conv2d(x, w, b, groups=8), x, w, b).operators)
+    assert only.name == "aten.convolution" and only.form.name == "depthwise"
+
+
+def test_a_convolution_tells_what_it_runs_over() -> None:
+    import torch
+    import torch.nn.functional as functional
+
+    x, w = torch.rand(2, 8, 12, 12), torch.rand(8, 8, 3, 3)
+    names = [
+        cost(run, *given).operators[-1].form.name
+        for run, given in (
+            (functional.conv1d, (x[..., 0], w[..., 0])),
+            (lambda x, w: functional.conv2d(x, w, dilation=2), (x, w)),
+            (functional.conv_transpose2d, (x, w)),
+            (functional.conv3d, (x[:, :, None], w[:, :, None])),
+        )
+    ]
+    assert names == ["signal", "dilated", "transposed", "volume"]
+
+
+def test_indices_within_rows_statistics_at_hand_and_channels_have_forms_of_their_own() -> None:
+    import torch
+    import torch.nn.functional as functional
+
+    x, at, images = torch.rand(6, 8), torch.randint(6, (6, 3)), torch.rand(2, 4, 3, 5)
+
+    def last(run: Callable[..., torch.Tensor], *given: torch.Tensor) -> OperatorCost:
+        return cost(run, *given).operators[-1]
+
+    assert last(lambda x, at: x.gather(1, at), x, at).form == Form("rows, within", 6, 3, over=8)
+    assert last(lambda x, at: x.gather(0, at), x, at).form == Form("rows", 6, 3, over=6)
+    fixed = last(lambda x, m, v: functional.batch_norm(x, m, v), images, torch.zeros(4), torch.ones(4))
+    assert fixed.form == Form("fixed", 8, 15)
+    assert last(lambda x, b: x + b[:, None, None], images, torch.rand(4)).form == Form("broadcast", 8, 15)
+    assert last(lambda x: torch.stack([x, x]), x).form == Form("", 2, 48)
+    assert last(lambda x: x.new_zeros(3, 4), x).form == Form("", 1, 12)
+    dot = last(torch.dot, torch.rand(50), torch.rand(50))
+    assert (dot.kind, dot.form, dot.flop, dot.matmuls) == ("reduction", Form("whole", 1, 50), 100.0, ())
 
 
 def test_a_convolution_tells_images_and_window_and_how_its_image_lies() -> None:
@@ -480,7 +525,7 @@ def test_a_recurrent_cells_gates_are_one_kernel_behind_its_products(cell: str, b
     assert (kernels[3].read_bytes, kernels[3].written_bytes) == (read * 128 * 96 * 4, written * 128 * 96 * 4)
     if backward and cell == "LSTMCell":
         assert [each.name for each in kernels[4:7]] == [f"{name}_backward", "aten.mm", "aten.sum"]
-        assert kernels[4].backward and kernels[4].form.length == 8 * 128 * 96
+        assert kernels[4].backward and kernels[4].form.length == 4 * 128 * 96
     elif not backward:
         assert len(kernels) == 4
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn import functional as f
 
 from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
@@ -24,7 +25,7 @@ from brrr.roofline.calibrate.gpu_times import clock_conditions, gated, own_times
 from brrr.roofline.calibrate.part import Findings, Part, issue_estimates, measure_products, said
 from brrr.roofline.peak import Curve, Peak
 from brrr.running.graphs import capture
-from brrr.timing.calibration import ASSUMED_OWN_S, calibration, graph_gap_s, stream_gaps_s
+from brrr.timing.calibration import ASSUMED_OWN_S
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Plain arithmetic on a GPU: the kernels of `peaks.cu`, each chain's end compared with the recurrence's solution.
@@ -80,9 +81,13 @@ def measure_arithmetic(found: Findings) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 # Launches on a GPU: the shortest kernel, the gap behind a kernel in a stream and in a graph, a graph's replay.
 
-CHAIN = 200
-"""Kernels in the chain whose gaps are measured."""
-REPEATS = 7
+CHAIN: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
+    torch.relu, torch.exp, f.gelu, lambda x: x.softmax(-1), lambda x: f.layer_norm(x, x.shape[-1:]),
+    lambda x: x.sum(0), lambda x: x.t().contiguous(), lambda x: x + x[0],
+)  # fmt: skip
+"""Of these kernels is the chain whose gaps are measured, one round of them after the other."""
+ROUNDS, REPEATS = 12, 7
+ASSUMED_GAP_S = 4e-7
 NODES = (1, 4, 16, 64, 256)
 
 
@@ -103,20 +108,35 @@ def measure_floor(found: Findings) -> None:
 
 
 def measure_gaps(found: Findings) -> None:
-    """`gap.stream` and `gap.graph`: from the end of a kernel to the start of the next, none waiting for the host."""
-    index = torch.cuda.current_device()
-    calibrated = calibration(index)
-    stream = [stream_gaps_s(calibrated, CHAIN) / (CHAIN - 1) for _ in range(REPEATS)]
-    graph = [graph_gap_s(index, calibrated) for _ in range(REPEATS)]
-    by = "a chain of small elementwise kernels, less their own times"
-    for name, samples in (("gap.stream", stream), ("gap.graph", graph)):
-        conditions = {"by": by, "own_times_from": calibrated.own_from}
-        if calibrated.own_from == "cupti":
-            found.measured[name] = Peak.time(Estimate.of(samples), **conditions)
-        else:
-            gap_s = max(Estimate.of(samples).median, 1e-10)
-            found.assumed[name] = Peak.stated(gap_s, "s", "assumed", **conditions)
-            found.note(f"{name}: assumed in part, since there is no profiler that tells the kernels' own times")
+    """`gap.stream` and `gap.graph`: what a kernel behind another one adds to its own time, without the host.
+
+    The kernels differ: one that has just run starts sooner again, since its instructions are still there.
+    """
+    x = torch.rand(64, 256, device=GPU)
+    calls = [partial(each, x) for each in CHAIN]
+    own = own_times(calls)
+    if own is None:
+        for name in ("gap.stream", "gap.graph"):
+            found.assumed[name] = Peak.stated(ASSUMED_GAP_S, "s", "assumed", what="the gap of an H200's graph")
+        found.note("gap.stream, gap.graph: assumed, since there is no profiler that tells the kernels' own times")
+        return
+    own_s = sum(each.median for each in own)
+
+    def chain(rounds: int) -> None:
+        for _ in range(rounds):
+            for call in calls:
+                call()
+
+    once, twice = (partial(chain, rounds) for rounds in (ROUNDS, 2 * ROUNDS))
+    graphs = capture(once), capture(twice)
+    replays = graphs[0].replay, graphs[1].replay
+    for name, short, long in (("stream", once, twice), ("graph", *replays)):
+        # Twice the longer chain fits into the queue.
+        times = [[gated(each, repeats=2).median for each in (short, long)] for _ in range(REPEATS)]
+        more_s = [(more - less) / ROUNDS for less, more in times]
+        gaps_s = [max(0.0, each - own_s) / len(calls) for each in more_s]
+        by = f"a chain of {len(calls)} different small kernels, less their own times"
+        found.measured[f"gap.{name}"] = Peak.time(Estimate.of(gaps_s), by=by, times_from="cupti")
 
 
 def measure_replay(found: Findings) -> None:

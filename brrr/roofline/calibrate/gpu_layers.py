@@ -18,6 +18,8 @@ Shape = tuple[int, ...]
 Shapes = Callable[[random.Random, float], Sequence[Shape]]
 """Draws the shapes of a call's operands; the number says about how many elements the first has."""
 
+CLASSES = 65536
+"""A vocabulary has so many."""
 SIZES, CHOSEN = 48, 96
 """Calls of a layer in each data type; twice as many of what a library chooses among kernels for: they differ by ten
 times."""
@@ -29,7 +31,8 @@ class Layer:
 
     `places`: its last operand holds places along that axis of the first one. `gradient`: what is timed is autograd's
     operator for the gradients of so many operands at most. `last`: images and weights lie channels last. `matrix`: its
-    operands are matrices alike, and `most` are bytes. `right` tells whether a result is right that float64 does not.
+    operands are matrices alike, and `most` are bytes. `mask`: the last operand is truth values. `right` tells whether a
+    result is right that float64 does not.
     """
 
     run: Callable[..., Tensor | Sequence[Tensor]]
@@ -40,6 +43,7 @@ class Layer:
     calls: int = SIZES
     last: bool = False
     matrix: bool = False
+    mask: bool = False
     right: Callable[[Tensor, Tensor], bool] | None = None
 
 
@@ -58,8 +62,9 @@ def matrix(draw: random.Random, elements: float, widest: int = 8192, least_power
 def _image(draw: random.Random, elements: float) -> Shape:
     side = draw.choice((7, 14, 28, 56, 112, draw.randint(7, 112)))
     side = min(side, max(3, int((elements / 16) ** 0.5)))
+    width = draw.choice((side, side, draw.randint(max(3, side // 2), side)))
     channels = draw.choice((16, 32, 48, 64, 96, 128, 192, 256, log_uniform(draw, 16, 512)))
-    return max(1, round(elements / channels / side**2)), channels, side, side
+    return max(1, round(elements / channels / side / width)), channels, side, width
 
 
 def _beside(first: Callable[[random.Random, float], Shape], others: Callable[[Shape], Sequence[Shape]]) -> Shapes:
@@ -77,7 +82,10 @@ _normed = _beside(matrix, lambda shape: (shape[1:], shape[1:]))
 _with_channels = _beside(_image, lambda shape: (shape[1:2], shape[1:2]))
 """A weight and a bias for each column, or for each channel: without these a GPU's library is not asked."""
 _matrices_alike = _beside(matrix, lambda shape: (shape,))
-_scored = _beside(matrix, lambda shape: (shape[:1],))
+_matrices_three = _beside(matrix, lambda shape: (shape, shape))
+_scored = _beside(partial(matrix, widest=CLASSES), lambda shape: (shape[:1],))
+_images_and_channels = _beside(_image, lambda shape: (shape[1:2],))
+_with_statistics = _beside(_image, lambda shape: (shape[1:2],) * 4)
 
 
 def _filtered(size: int, first: float = 0.0) -> Shapes:
@@ -113,6 +121,27 @@ def _depthwise(draw: random.Random, elements: float) -> Sequence[Shape]:
     return image, (image[1], 1, size, size)
 
 
+def _transposed(draw: random.Random, elements: float) -> Sequence[Shape]:
+    image = _image(draw, elements / 4)
+    size = draw.choice((2, 2, 3, 4))
+    return image, (image[1], draw.choice((max(1, image[1] // 2), 16, 64, log_uniform(draw, 8, 256))), size, size)
+
+
+def _volume(draw: random.Random, elements: float) -> Sequence[Shape]:
+    """Volumes of 8 to 64 elements a side, of few channels, and a 3 x 3 x 3 weight for them."""
+    side = min(draw.choice((8, 16, 32, 64, draw.randint(8, 64))), max(4, int(elements ** (1 / 3))))
+    channels = draw.choice((1, 4, 16, 32, 64))
+    count = max(1, round(elements / channels / side**3))
+    return (count, channels, *(side,) * 3), (draw.choice((8, 16, 32, 64)), channels, 3, 3, 3)
+
+
+def _tokens(draw: random.Random, elements: float) -> Sequence[Shape]:
+    """As attention's heads are split and joined: (batch, tokens, heads, width)."""
+    width = draw.choice((32, 64, 64, 80, 128, 8 * draw.randint(2, 32)))
+    heads, tokens = draw.randint(1, 32), draw.choice((2 ** draw.randint(5, 11), log_uniform(draw, 16, 2048)))
+    return ((max(1, round(elements / width / heads / tokens)), tokens, heads, width),)
+
+
 def _heads(draw: random.Random, elements: float) -> Sequence[Shape]:
     usual = 2 ** draw.randint(6, 11)
     width = draw.choice((16, 32, 64, 64, 80, 128, 8 * draw.randint(2, 32)))
@@ -143,6 +172,38 @@ def _everywhere(shapes: Shapes) -> Shapes:
     return wider
 
 
+def _within_rows(draw: random.Random, elements: float) -> Sequence[Shape]:
+    """A matrix, and places in each of its rows; as many or fewer than it has columns."""
+    rows, columns = matrix(draw, elements)
+    return (rows, columns), (rows, max(1, round(columns * draw.uniform(0.02, 1))))
+
+
+def _within_rows_and_source(draw: random.Random, elements: float) -> Sequence[Shape]:
+    table, places = _within_rows(draw, elements)
+    return table, places, places
+
+
+def _signal(draw: random.Random, elements: float) -> Sequence[Shape]:
+    """Signals of several channels, and a filter of 3 to 9 elements for them."""
+    channels = draw.choice((1, 16, 32, 64, 128, 256, log_uniform(draw, 4, 512)))
+    usual = draw.choice((2 ** draw.randint(6, 14), log_uniform(draw, 50, 16384)))
+    length = min(usual, max(10, int(elements / channels)))
+    out = draw.choice((max(channels, 16), 64, 128, 256, log_uniform(draw, 16, 512)))
+    signals = max(1, round(elements / channels / length))
+    return (signals, channels, length), (out, channels, draw.choice((3, 3, 5, 7, 9)))
+
+
+def _cells(gates: int) -> Shapes:
+    """Of so many gates each: what comes from the input and from the state, then the state, and a bias for each."""
+
+    def shapes(draw: random.Random, elements: float) -> Sequence[Shape]:
+        hidden = min(draw.choice((2 ** draw.randint(5, 11), log_uniform(draw, 32, 2048))), max(8, int(elements)))
+        rows = max(1, round(elements / hidden))
+        return *((rows, gates * hidden),) * 2, (rows, hidden), *((gates * hidden,),) * 2
+
+    return shapes
+
+
 def _rows(draw: random.Random, elements: float) -> Sequence[Shape]:
     """Two operands whose rows are lists of tensors, as many as a network has parameters."""
     count = draw.choice((2, 5, 12, 30, 80, 200))
@@ -155,6 +216,20 @@ def _rows(draw: random.Random, elements: float) -> Sequence[Shape]:
 
 def _convolve(x: Tensor, w: Tensor, stride: int = 1) -> Tensor:
     return f.conv2d(x, w, None, stride, w.shape[-1] // 2, 1, x.shape[1] // w.shape[1])
+
+
+def _convolve_back(x: Tensor, w: Tensor) -> Tensor:
+    return f.conv_transpose2d(x, w, None, 2, (w.shape[-1] - 1) // 2)
+
+
+def _convolve_spread(x: Tensor, w: Tensor) -> Tensor:
+    return f.conv2d(x, w, None, 1, 2, 2)
+
+
+def _fixed_norm(x: Tensor, *of: Tensor) -> Tensor:
+    """As in inference; with so large an eps that no variance from the pool is below zero."""
+    mean, variance, weight, bias = of
+    return f.batch_norm(x, mean, variance, weight, bias, eps=30.0)
 
 
 def _grouped_norm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
@@ -172,21 +247,48 @@ def _forward() -> Mapping[str, Layer]:
         "convolution 7x7": Layer(partial(_convolve, stride=2), _filtered(7, 0.5), 1e7),
         "convolution, depthwise": Layer(_convolve, _depthwise),
         "convolution, grouped": Layer(_convolve, _grouped, 2e7, calls=CHOSEN),
+        "1d convolution": Layer(lambda x, w: f.conv1d(x, w, None, 1, w.shape[-1] // 2), _signal, 2e7, calls=CHOSEN),
+        "transposed convolution": Layer(_convolve_back, _transposed, 1e7),
+        "dilated convolution": Layer(_convolve_spread, _filtered(3), 1e7),
+        "volume convolution": Layer(lambda x, w: f.conv3d(x, w, None, 1, 1), _volume, 1e7),
         "attention": Layer(attend, _heads, calls=CHOSEN),
         "causal attention": Layer(partial(attend, is_causal=True), _heads, calls=CHOSEN),
         "max pooling": Layer(lambda x: f.max_pool2d(x, 3, 2, 1), _image_alone),
         "average pooling": Layer(lambda x: f.avg_pool2d(x, 2), _image_alone),
         "batch norm of images": Layer(lambda x, w, b: f.batch_norm(x, None, None, w, b, True), _with_channels),
         "group norm of images": Layer(_grouped_norm, _with_channels),
+        "fixed batch norm of images": Layer(_fixed_norm, _with_statistics),
+        "instance norm": Layer(f.instance_norm, _image_alone),
+        "layer norm with weights": Layer(lambda x, *w: f.layer_norm(x, x.shape[-1:], *w), _normed),
+        "RMS norm with weights": Layer(lambda x, w, _: f.rms_norm(x, x.shape[-1:], w), _normed),
         "select rows": Layer(lambda x, at: x.index_select(0, at), _table, places=0),
         "embedding": Layer(lambda x, at: f.embedding(at, x), _table, places=0),
         "gather": Layer(lambda x, at: x.gather(0, at), _everywhere(_table), places=0),
         "add rows": Layer(lambda x, y, at: x.index_add(0, at, y), _table_and_source, places=0),
         "scatter": Layer(lambda x, y, at: x.scatter_add(0, at, y), _everywhere(_table_and_source), places=0),
+        "gather in rows": Layer(lambda x, at: x.gather(1, at), _within_rows, places=1),
+        "scatter in rows": Layer(lambda x, y, at: x.scatter_add(1, at, y), _within_rows_and_source, places=1),
         "loss": Layer(f.nll_loss, _scored, places=1),
         "pad": Layer(lambda x: f.pad(x, (1, 1, 1, 1)), _image_alone),
         "permute": Layer(lambda x: x.permute(0, 2, 3, 1).contiguous(), _image_alone),
-        "concatenate columns": Layer(lambda x, y: torch.cat([x, y], 1), _matrices_alike),
+        "rows by an index": Layer(lambda x, at: x[at], _table, places=0),
+
+        "squared error": Layer(f.mse_loss, _matrices_alike),
+        "squared error, gradient": Layer(f.mse_loss, _matrices_alike, gradient=1),
+        "to channels last": Layer(lambda x: x.contiguous(memory_format=torch.channels_last), _image_alone),
+        "to channels first": Layer(torch.Tensor.contiguous, _image_alone, last=True),
+        "split heads": Layer(lambda x: x.transpose(1, 2).contiguous(), _tokens),
+        "pixels from channels": Layer(lambda x: f.pixel_shuffle(x[:, : x.shape[1] // 4 * 4], 2), _image_alone),
+        "repeat rows": Layer(lambda x: x[:, None].expand(-1, 4, -1).contiguous(), _matrix_alone, 1e7),
+        "repeat": Layer(lambda x: x.repeat(4, 1), _matrix_alone, 1e7),
+        "every other column": Layer(lambda x: x[:, ::2].contiguous(), _matrix_alone),
+        "half of the columns": Layer(lambda x: x[:, : x.shape[1] // 2].contiguous(), _matrix_alone),
+        "gated": Layer(lambda x: f.glu(x[:, : x.shape[1] // 2 * 2]), _matrix_alone),
+        "concatenate columns": Layer(lambda *both: torch.cat(both, 1), _matrices_alike),
+        "concatenate columns of three": Layer(lambda *all: torch.cat(all, 1), _matrices_three),
+        "add to channels": Layer(lambda x, b: x + b[:, None, None], _images_and_channels),
+        "LSTM cell": Layer(torch.ops.aten._thnn_fused_lstm_cell, _cells(4), 5e6),
+        "GRU cell": Layer(torch.ops.aten._thnn_fused_gru_cell, _cells(3), 5e6),
         "list, multiply by a number": Layer(lambda x, y: torch._foreach_mul(x.unbind(0), 0.9), _rows),
         "list, add": Layer(lambda x, y: torch._foreach_add(x.unbind(0), y.unbind(0)), _rows),
         "list, mix": Layer(lambda x, y: torch._foreach_lerp(x.unbind(0), y.unbind(0), 0.1), _rows),
@@ -195,8 +297,8 @@ def _forward() -> Mapping[str, Layer]:
 
 
 def _gradients() -> Mapping[str, Layer]:
-    forward = _forward()
-    both = ("convolution", "attention", "causal", "max", "average", "batch")
+    forward, cell = _forward(), torch.ops.aten._thnn_fused_lstm_cell
+    both = ("convolution", "1d", "transposed", "dilated", "volume", "attention", "causal", "max", "average", "batch")
     kept = {name: forward[name] for name in forward if name.startswith(both)}
     return {
         **{f"{name}, gradient": replace(each, most=each.most / 2, gradient=3) for name, each in kept.items()},
@@ -208,6 +310,7 @@ def _gradients() -> Mapping[str, Layer]:
         "softmax of columns, gradient": Layer(lambda x: x.softmax(0), _matrix_alone, gradient=1),
         "relu, gradient": Layer(torch.relu, _matrix_alone, gradient=1),
         "gelu, gradient": Layer(f.gelu, _matrix_alone, gradient=1),
+        "LSTM cell, gradient": Layer(lambda *of: cell(*of[:3])[0], _cells(4), 5e6, gradient=3),
         "embedding, gradient": Layer(lambda x, at: f.embedding(at, x), _table, places=0, gradient=1),
         "loss, gradient": Layer(f.nll_loss, _scored, places=1, gradient=1),
     }

@@ -20,22 +20,25 @@ from brrr.roofline.peaks import short
 # Which products are swept over: drawn from a fixed seed, the same on every machine. Sizes are drawn on a log scale, for
 # costs span decades; round ones, powers of two and odd ones all occur, because kernels are chosen by them.
 
+Layout = Literal["nn", "nt", "tn"]
 PRODUCTS_SEED = 1973
 COUNTS = {"bfloat16": 760, "float32": 560, "tf32": 420, "float64": 160, "float16": 120}
 """Products by data type; float16 runs on the kernels of bfloat16 but where rows are no multiple of 16 bytes."""
 ADDED_EVERY = 4
 """Of so many products one comes with a row added, too."""
 LAYERS = {"bfloat16": 320, "float32": 640, "tf32": 160}
-"""Layers of networks beside them, by data type: products of few rows, most with a bias, in a recurrent cell without."""
-BIASED = 0.7
-"""Share of layers with a bias."""
+"""Layers of networks beside them, by data type: forward with a bias or without, and the gradients of input and weight.
+
+How often each layout, with a row added or without, stands in `WAYS`.
+"""
+WAYS: Mapping[tuple[Layout, bool], int] = {("nt", True): 4, ("nt", False): 2, ("nn", False): 1, ("tn", False): 1}
 MOST_FLOP = {"bfloat16": 2e12, "float16": 2e12, "tf32": 1e12, "float32": 2e11, "float64": 2e11}
 MOST_BYTES = 1e9
 KINDS = {"power": 3, "round": 3, "even": 3, "odd": 4, "square": 3, "skinny": 4, "vector": 2}
 
 
 class SweptProduct(NamedTuple):
-    """An (m, k) by (k, n) product, `batch` of them; with layout "nt" the second operand lies column by column.
+    """An (m, k) by (k, n) product, `batch` of them; in the layout, "t" is an operand that lies column by column.
 
     `added`: a row is added to it in the same call (`addmm`, as a linear layer with a bias does).
     """
@@ -45,7 +48,7 @@ class SweptProduct(NamedTuple):
     n: int
     k: int
     batch: int
-    layout: Literal["nn", "nt"]
+    layout: Layout
     added: bool = False
 
     @property
@@ -66,7 +69,7 @@ def products(share: float = 1.0, again: int = 0) -> list[SweptProduct]:
     Others each time that they are drawn `again`.
 
     >>> len(products()), len(products(0.1))
-    (3605, 361)
+    (3607, 363)
     """
     draw = random.Random(PRODUCTS_SEED + again)
     found = [_drawn(draw, dtype) for dtype, count in COUNTS.items() for _ in range(round(count * share))]
@@ -77,18 +80,22 @@ def products(share: float = 1.0, again: int = 0) -> list[SweptProduct]:
 
 
 def _layer(draw: random.Random, dtype: str) -> SweptProduct:
-    """A linear layer's product: few rows, and widths as networks have them, half of the time odd ones."""
+    """A linear layer's product: widths as networks have them, half of the time odd ones; a weight's gradient sums over
+    the rows."""
     odd = log_uniform(draw, 16, 4096), log_uniform(draw, 16, 4096)
     widths = (draw.choice((*odd, 2 ** draw.randint(4, 12), 64 * draw.randint(1, 64))) for _ in "nk")
     n, k = widths
-    return SweptProduct(dtype, log_uniform(draw, 1, 1024), n, k, 1, "nt", added=draw.random() < BIASED)
+    rows = min(log_uniform(draw, 1, 16384), int(MOST_FLOP[dtype] / (2 * n * k)))
+    layout, added = draw.choices(list(WAYS), list(WAYS.values()))[0]
+    m, n, k = (n, k, rows) if layout == "tn" else (rows, n, k)
+    return SweptProduct(dtype, m, n, k, 1, layout, added)
 
 
 def _drawn(draw: random.Random, dtype: str) -> SweptProduct:
     while True:
         m, n, k = _sizes(draw, draw.choices(list(KINDS), list(KINDS.values()))[0])
         batch = log_uniform(draw, 2, 64) if draw.random() < 0.1 else 1
-        made = SweptProduct(dtype, m, n, k, batch, draw.choice(("nn", "nn", "nt")))
+        made = SweptProduct(dtype, m, n, k, batch, draw.choice(("nn", "nn", "nt", "tn")))
         if dtype == "float16" and n % 8 == k % 8 == 0:
             continue
         if made.nbytes <= MOST_BYTES and made.flop <= MOST_FLOP[dtype]:
@@ -153,11 +160,11 @@ def sweep_products(found: Findings) -> None:
 
 def _made(each: SweptProduct, values: torch.Tensor) -> tuple[Row, Callable[[], torch.Tensor]]:
     several = (each.batch,) if each.batch > 1 else ()
-    x = taken(values, (*several, each.m, each.k))
-    if each.layout == "nn":
-        y = taken(values, (*several, each.k, each.n), 1.0)
-    else:
-        y = taken(values, (*several, each.n, each.k), 1.0).mT
+    first, second = (each.m, each.k), (each.k, each.n)
+    x, y = (
+        taken(values, (*several, *size), place) if way == "n" else taken(values, (*several, *size[::-1]), place).mT
+        for way, size, place in zip(each.layout, (first, second), (0.0, 1.0), strict=True)
+    )
     above = taken(values, (each.n,))
     call = partial(torch.addmm, above, x, y) if each.added else partial(torch.matmul, x, y)
     error = product_error(x, y)(call() - above if each.added else call())
