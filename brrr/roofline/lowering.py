@@ -39,7 +39,7 @@ GATES = 4
 """Of an LSTM: the first result of its gradient holds so many elements for each of the state."""
 SAME_KERNEL = {
     "aten.cudnn_batch_norm": "aten.native_batch_norm", "aten.copy": "aten.clone", "aten.stack": "aten.cat",
-    "aten._index_put_impl": "aten.index_put", "aten.vdot": "aten.dot",
+    "aten.vdot": "aten.dot",
     "aten._fused_rms_norm_backward": "aten.native_layer_norm_backward",
     "aten._thnn_fused_lstm_cell_backward": "aten._thnn_fused_lstm_cell_backward_impl",
     **dict.fromkeys(map("aten.{}".format, FILLS), "aten.zeros_like"),

@@ -23,6 +23,7 @@ from brrr.roofline.calibrate.gpu_operators import sweep_operators
 from brrr.roofline.calibrate.gpu_products import sweep_products
 from brrr.roofline.calibrate.gpu_times import clock_conditions, gated, own_times
 from brrr.roofline.calibrate.part import Findings, Part, issue_estimates, measure_products, said
+from brrr.roofline.device_model import assumed_launches
 from brrr.roofline.peak import Curve, Peak
 from brrr.running.graphs import capture
 from brrr.timing.calibration import ASSUMED_OWN_S
@@ -87,7 +88,6 @@ CHAIN: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
 )  # fmt: skip
 """Of these kernels is the chain whose gaps are measured, one round of them after the other."""
 ROUNDS, REPEATS = 12, 7
-ASSUMED_GAP_S = 4e-7
 NODES = (1, 4, 16, 64, 256)
 
 
@@ -117,7 +117,7 @@ def measure_gaps(found: Findings) -> None:
     own = own_times(calls)
     if own is None:
         for name in ("gap.stream", "gap.graph"):
-            found.assumed[name] = Peak.stated(ASSUMED_GAP_S, "s", "assumed", what="the gap of an H200's graph")
+            found.assumed[name] = assumed_launches(GPU)[name]
         found.note("gap.stream, gap.graph: assumed, since there is no profiler that tells the kernels' own times")
         return
     own_s = sum(each.median for each in own)
