@@ -45,8 +45,8 @@ def points(name: str, model: DeviceModel) -> list[Measured]:
             product = matmul_of(variant, {"columns": n, "size": size, "dtype": "float32" if dtype == "tf32" else dtype})
             found.append((replace(product, dtype=str(dtype)), each.span_s.median, 1.0))
     assert model.peaks is not None
-    sweep = swept_products(model.peaks.sweeps["products"])
-    found += [(product, seconds, SWEEP) for product, added, seconds in sweep if not added]
+    sweep = zip(*swept_products(model.peaks.sweeps["products"]), strict=True)
+    found += [(product, float(seconds), SWEEP) for product, added, seconds in sweep if not added]
     return [each for each in found if family_name(each[0]) == name and each[0].dtype != "float16"]
 
 

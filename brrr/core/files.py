@@ -129,7 +129,7 @@ def _tuple(of: tuple[Any, ...], items: list[Any], place: str) -> tuple[Any, ...]
     if of[-1] is not Ellipsis and len(items) != len(of):
         _refuse(items, f"{len(of)} values", place)
     plain = _alternatives(of[0])
-    if of[-1] is Ellipsis and set(plain) <= set(PLAIN) and all(_is_plain(item, plain) for item in items):
+    if of[-1] is Ellipsis and set(plain) <= set(PLAIN) and _all_plain(items, plain):
         return tuple(items)  # long columns of numbers: no place is named where nothing is wrong
     kinds = of if of[-1] is not Ellipsis else (of[0],) * len(items)
     return tuple(typed(kind, item, f"{place}[{at}]") for at, (kind, item) in enumerate(zip(kinds, items, strict=True)))
@@ -140,6 +140,13 @@ def _is_plain(value: Any, kinds: tuple[type, ...]) -> bool:
     if type(value) in (int, float) and float in kinds:
         return bool(-float("inf") < value < float("inf"))
     return type(value) in kinds
+
+
+def _all_plain(items: list[Any], kinds: tuple[type, ...]) -> bool:
+    """Whether all are, told at once: a file may hold a million of them."""
+    if not {*map(type, items)} <= {*kinds, *((int,) if float in kinds else ())}:
+        return False
+    return float not in kinds or all(_is_plain(each, kinds) for each in items)
 
 
 def _at(place: str, key: str) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
@@ -178,47 +178,58 @@ def sizes_between(first: float, last: float, factor: float, *, fine: tuple[float
 # Sweeps: the times of many calls, measured one after the other, with what was called. A model is corrected by them.
 
 SHORTEST_S, LONGEST_S = 1e-8, 1e3
+Row = tuple[int | str, ...]
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Rows of what was called, and its seconds on the device.
+    """What was called, a column for each of its sizes and names, and its seconds on the device.
 
-    >>> sweep = Sweep(("m", "n"), ((64, 64), (64, 128)), (2e-6, 3e-6))
-    >>> list(sweep)[1]
-    ({'m': 64, 'n': 128}, 3e-06)
+    >>> sweep = Sweep.of(("m", "n"), [(64, 64), (64, 128)], [2e-6, 3e-6])
+    >>> sweep.columns["n"], list(sweep)[1]
+    ((64, 128), ({'m': 64, 'n': 128}, 3e-06))
 
-    Each row has a value for each column. `fits`: of each group of alike calls, the hyperparameters of its regression
-    (`brrr.roofline.calibrate.fitting`). ArgumentError for rows of another length, and for times that cannot be.
+    `fits`: of each group of alike calls, the hyperparameters of its regression (`brrr.roofline.calibrate.fitting`).
+    ArgumentError for columns of another length than the seconds, and for times that cannot be.
     """
 
-    columns: tuple[str, ...]
-    rows: tuple[tuple[int | str, ...], ...]
+    columns: Mapping[str, tuple[int | str, ...]]
     seconds: tuple[float, ...]
     conditions: Mapping[str, Value] = field(default_factory=dict, hash=False)
     fits: Mapping[str, tuple[float, ...]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        wrong = next((row for row in self.rows if len(row) != len(self.columns)), None)
-        if wrong is not None:
-            raise ArgumentError("Sweep", "rows", wrong, f"a value for each of {', '.join(self.columns)}")
-        if len(self.seconds) != len(self.rows):
-            raise ArgumentError("Sweep", "seconds", len(self.seconds), f"one for each of {len(self.rows)} rows")
+        for name, column in self.columns.items():
+            if len(column) != len(self.seconds):
+                expected = f"{len(self.seconds)} values, as there are seconds"
+                raise ArgumentError("Sweep", f"columns.{name}", len(column), expected)
         odd = next((time_s for time_s in self.seconds if not SHORTEST_S <= time_s <= LONGEST_S), None)
         if odd is not None:
             raise ArgumentError("Sweep", "seconds", odd, f"{SHORTEST_S:g} to {LONGEST_S:g} s")
 
+    @classmethod
+    def of(cls, names: Sequence[str], rows: Sequence[Row], seconds: Sequence[float], **rest: Any) -> Sweep:
+        """From a row a call, with a value for each column; `rest` are the other fields."""
+        columns = zip(*rows, strict=True) if rows else ((),) * len(names)
+        return cls(dict(zip(names, columns, strict=True)), tuple(seconds), **rest)
+
     def __iter__(self) -> Iterator[tuple[dict[str, int | str], float]]:
-        named = (dict(zip(self.columns, row, strict=True)) for row in self.rows)
+        rows = zip(*self.columns.values(), strict=True)
+        named = (dict(zip(self.columns, row, strict=True)) for row in rows)
         return zip(named, self.seconds, strict=True)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.seconds)
+
+    def part(self, places: Sequence[int]) -> Sweep:
+        """The calls at those places alone."""
+        columns = {name: tuple(column[each] for each in places) for name, column in self.columns.items()}
+        return replace(self, columns=columns, seconds=tuple(self.seconds[each] for each in places))
 
     @cached_property
     def kinds(self) -> frozenset[str]:
         """The kinds of operators that it holds."""
-        return frozenset(str(row["kind"]) for row, _ in self if "kind" in row)
+        return frozenset(map(str, self.columns.get("kind", ())))
 
 
 def whole_nanoseconds(seconds: Iterable[float]) -> tuple[float, ...]:

@@ -246,7 +246,8 @@ def _streams(curves: Mapping[str, Curve]) -> list[str]:
 #   2  sweeps: a row is a line of text, its values and its nanoseconds with blanks between; "-" is the empty text.
 #   3  a file of its own, `peaks.json`. A curve's point is [place, figure]; a sweep has lists of rows and of seconds.
 #   4  a sweep has the fits of its groups; its operators have `over` and `window`.
-FORMAT = 4
+#   5  a sweep has lists of its columns, by name, in place of its rows.
+FORMAT = 5
 PEAKS = "peaks.json"
 
 
@@ -280,8 +281,18 @@ def _read(path: Path, modified_ns: int, size: int) -> Peaks | None:
 
 
 def _older(version: int, content: dict[str, Any]) -> dict[str, Any]:
-    """Format 3 as today's: no group of a sweep was fitted."""
-    return {**content, "sweeps": {name: {**sweep, "fits": {}} for name, sweep in content["sweeps"].items()}}
+    """Formats 3 and 4 as today's: a sweep had rows, and in 3 no group of it was fitted."""
+    sweeps = {name: _in_columns(name, {"fits": {}, **sweep}) for name, sweep in content["sweeps"].items()}
+    return {**content, "sweeps": sweeps}
+
+
+def _in_columns(name: str, sweep: dict[str, Any]) -> dict[str, Any]:
+    try:
+        names, rows = sweep["columns"], sweep.pop("rows")
+        columns = map(list, zip(*rows, strict=True)) if rows else [[] for _ in names]
+        return {**sweep, "columns": dict(zip(names, columns, strict=True))}
+    except (LookupError, TypeError, ValueError):
+        raise ValueError(f"sweeps.{name} has no rows with a value for each column") from None
 
 
 def within(machine: Path) -> Peaks | None:
@@ -292,7 +303,7 @@ def within(machine: Path) -> Peaks | None:
     try:
         points = {name: [_point(**each) for each in curve["points"]] for name, curve in content["curves"].items()}
         curves = {name: {**curve, "points": points[name]} for name, curve in content["curves"].items()}
-        sweeps = {name: _sweep(**sweep) for name, sweep in content.get("sweeps", {}).items()}
+        sweeps = {name: _in_columns(name, _sweep(**sweep)) for name, sweep in content.get("sweeps", {}).items()}
         rest = {key: content[key] for key in content if key != "format"}
         return typed(Peaks, {**rest, "curves": curves, "sweeps": sweeps}, "peaks")  # type: ignore[no-any-return]
     except (ValueError, LookupError, TypeError, AttributeError) as error:

@@ -6,16 +6,18 @@ products (`calibrate`) corrects what is left.
 
 from __future__ import annotations
 
-import math
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from brrr.core.files import share
 from brrr.counting.cost import ITEMSIZE, Matmul, OperatorCost
 
+Array = np.ndarray[Any, np.dtype[Any]]
 Tile = tuple[int, int]
 
 
@@ -29,10 +31,10 @@ class Choice:
     split: int = 0
     """The parts of the sum; 0: the fastest."""
 
-    def rules(self, product: Matmul) -> bool:
-        """Whether the library takes it for a product."""
-        small = max(product.m, product.k) <= self.size and 1 < product.n <= self.columns
-        return small and not any(product.transposed) and product.batch == 1 and product.k >= self.split * LEAST_K
+    def rules(self, of: Products) -> Array:
+        """Whether the library takes it for each of the products."""
+        small = (of.m <= self.size) & (of.k <= self.size) & (of.n > 1) & (of.n <= self.columns)
+        return np.asarray(small & ~(of.left | of.right) & (of.batch == 1) & (of.k >= self.split * LEAST_K))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +65,6 @@ class Family:
         """The largest of its tiles' shares."""
         return max(self.tiles.values())
 
-    def ways(self, product: Matmul) -> tuple[Mapping[Tile, float], tuple[int, ...]]:
-        """The tiles and the splits that come into question; the sums of a batch are not split."""
-        splits = tuple(n for n in SPLITS if n == 1 or (product.batch == 1 and product.k >= n * LEAST_K))
-        for each in self.choices:
-            if each.rules(product):
-                return {each.tile: self.tiles[each.tile]}, (each.split,) if each.split else splits
-        return self.tiles, splits
-
 
 def _families() -> Iterator[Family]:
     text = (share("data") / "product_kernels.toml").read_text(encoding="utf-8")
@@ -90,9 +84,9 @@ FAMILIES: Mapping[str, Family] = {each.name: each for each in _families()}
 SHORT = ("bfloat16", "float16")
 
 
-def row_bytes(product: Matmul, elements: int) -> int:
-    """Bytes of so many elements of a product's data type."""
-    return elements * ITEMSIZE.get(product.dtype.removeprefix("torch."), 1 if "8" in product.dtype else 4)
+def bytes_of(dtype: str) -> int:
+    """Bytes of an element of a product's data type, "tf32" too."""
+    return ITEMSIZE.get(dtype.removeprefix("torch."), 1 if "8" in dtype else 4)
 
 
 def operator_of(product: Matmul) -> OperatorCost:
@@ -101,25 +95,9 @@ def operator_of(product: Matmul) -> OperatorCost:
     >>> operator_of(Matmul(64, 32, 16, dtype="bfloat16")).bytes
     7168.0
     """
-    read = row_bytes(product, product.batch * product.k * (product.m + product.n))
-    written = row_bytes(product, product.batch * product.m * product.n)
-    return OperatorCost("aten.mm", product.flop, float(read), float(written), product.dtype, (), "matmul", (product,))
-
-
-def leads(product: Matmul) -> tuple[int, int]:
-    """Elements from one row (or column) of each operand to the next."""
-    return product.m if product.transposed[0] else product.k, product.k if product.transposed[1] else product.n
-
-
-def alignment(product: Matmul) -> int:
-    """Bytes at which every row of operands and result begins, 16 at most; the result of a vector is one row.
-
-    >>> alignment(Matmul(64, 63, 64, dtype="bfloat16")), alignment(Matmul(64, 1, 64, dtype="bfloat16"))
-    (2, 16)
-    """
-    first, second = leads(product)
-    rows = [second] if product.m == 1 else [first] if product.n == 1 else [first, second, product.n]
-    return min(16, *((nbytes := row_bytes(product, each)) & -nbytes for each in rows))
+    itemsize = float(bytes_of(product.dtype) * product.batch)
+    read, written = itemsize * product.k * (product.m + product.n), itemsize * product.m * product.n
+    return OperatorCost("aten.mm", product.flop, read, written, product.dtype, (), "matmul", (product,))
 
 
 def family_of(product: Matmul) -> Family:
@@ -127,22 +105,89 @@ def family_of(product: Matmul) -> Family:
     return FAMILIES[family_name(product)]
 
 
+@lru_cache(maxsize=4096)
 def family_name(product: Matmul) -> str:
     """Its name: the data type, and for tensor cores the alignment that the kernels can rely on.
 
     >>> family_name(Matmul(64, 63, 64, dtype="bfloat16")), family_name(Matmul(64, 64, 64, dtype="tf32"))
     ('short, 2 B', 'tf32, 16 B')
     """
-    aligned = alignment(product)
-    if product.dtype in ("float32", "tf32", "float64") and 1 in (product.m, product.n):
-        return "vector"
-    if product.dtype == "tf32":
-        return "tf32, 16 B" if aligned == 16 else "tf32, less"
-    if product.dtype in ("float32", "float64"):
-        return product.dtype
-    if product.dtype in SHORT and aligned < 16 and product.n > 1:
-        return "short, 4 B" if aligned >= 4 else "short, 2 B"
-    return "short, 16 B"
+    return str(Products.of([product]).families[0])
+
+
+@dataclass(frozen=True)
+class Products:
+    """Products side by side: an array of each size; `left` and `right`, which operands lie column by column; dtypes."""
+
+    m: Array
+    n: Array
+    k: Array
+    batch: Array
+    left: Array
+    right: Array
+    dtype: Array
+
+    @classmethod
+    def of(cls, products: Sequence[Matmul]) -> Products:
+        """Those of a list."""
+        sizes = np.array([(each.m, each.n, each.k, each.batch, *each.transposed) for each in products], np.int64)
+        m, n, k, batch, left, right = sizes.reshape(-1, 6).T
+        return cls(m, n, k, batch, left > 0, right > 0, np.array([each.dtype for each in products]))
+
+    def part(self, places: Sequence[int]) -> Products:
+        """Some of them."""
+        return Products(*(np.asarray(getattr(self, each.name)[places]) for each in fields(self)))
+
+    def __iter__(self) -> Iterator[Matmul]:
+        lists = (getattr(self, each.name).tolist() for each in fields(self))
+        for m, n, k, batch, left, right, dtype in zip(*lists, strict=True):
+            yield Matmul(m, n, k, batch, dtype, (left, right))
+
+    @cached_property
+    def itemsize(self) -> Array:
+        """Bytes of an element."""
+        kinds, places = np.unique(self.dtype, return_inverse=True)
+        return np.array([bytes_of(str(each)) for each in kinds], np.int64)[places]
+
+    @property
+    def rows(self) -> tuple[Array, Array]:
+        """Bytes from one row (or column) of each operand to the next."""
+        first, second = np.where(self.left, self.m, self.k), np.where(self.right, self.k, self.n)
+        return first * self.itemsize, second * self.itemsize
+
+    @property
+    def alignment(self) -> Array:
+        """Bytes at which every row of operands and result begins, 16 at most; the result of a vector is one row.
+
+        >>> Products.of([Matmul(64, 63, 64, dtype="bfloat16"), Matmul(64, 1, 64, dtype="bfloat16")]).alignment.tolist()
+        [2, 16]
+        """
+        first, second = (each & -each for each in self.rows)
+        result = self.n * self.itemsize
+        every = np.minimum(np.minimum(first, second), result & -result)
+        return np.minimum(16, np.where(self.m == 1, second, np.where(self.n == 1, first, every)))
+
+    @property
+    def families(self) -> Array:
+        """The names of their families of kernels."""
+        aligned, dtype = self.alignment, self.dtype
+        short = np.isin(dtype, SHORT) & (aligned < 16) & (self.n > 1)
+        plain = np.isin(dtype, ("float32", "float64"))
+        return np.select(
+            [(plain | (dtype == "tf32")) & ((self.m == 1) | (self.n == 1)), dtype == "tf32", plain, short],
+            ["vector", np.where(aligned == 16, "tf32, 16 B", "tf32, less"), dtype,
+             np.where(aligned >= 4, "short, 4 B", "short, 2 B")], "short, 16 B",
+        )  # fmt: skip
+
+    @property
+    def misalignment(self) -> tuple[Array, Array]:
+        """How far the operands' rows are from beginning on lines of the cache: 0 on them, 1 at every 16 bytes.
+
+        >>> [each.round(2).tolist() for each in Products.of([Matmul(64, 68, 72, dtype="float32")]).misalignment]
+        [[0.67], [1.0]]
+        """
+        first, second = (np.minimum(1.5, np.log2(LINE / np.minimum(LINE, each & -each)) / 3) for each in self.rows)
+        return np.where(self.m > 1, first, 0.0), np.where(self.n > 1, second, 0.0)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -163,7 +208,7 @@ LINE = 128
 class Speeds:
     """What a tile's time rests on: FLOP/s of full waves, B/s of the cache, and the number of multiprocessors."""
 
-    flop_per_s: float
+    flop_per_s: float | Array
     cache_bytes_per_s: float
     sm_count: int
 
@@ -178,25 +223,39 @@ class TiledProduct(NamedTuple):
     seconds: float
 
 
-def tilings(product: Matmul, speeds: Speeds, *, whole: bool = False) -> Iterator[TiledProduct]:
-    """Every tiling that is tried; those alone that split no sum, if the `whole` of it is asked for."""
-    family, itemsize = family_of(product), row_bytes(product, 1)
-    missed = misalignment(product)
-    tried, splits = family.ways(product)
-    parts = [(split, K_STEP * math.ceil(product.k / split / K_STEP)) for split in splits if split == 1 or not whole]
-    for (rows, columns), reached in tried.items():
-        tiles = product.batch * math.ceil(product.m / rows) * math.ceil(product.n / columns)
-        pieces = 1 + family.pieces * (missed[0] * rows + missed[1] * columns) / (rows + columns)
-        rate = reached * speeds.flop_per_s
-        step = max(family.step_s, 2 * rows * columns * speeds.sm_count / rate * pieces)
-        written = speeds.sm_count * rows * columns * itemsize / (family.written * speeds.cache_bytes_per_s)
-        cache = family.cache * speeds.cache_bytes_per_s
-        for split, depth in parts:
-            waves = math.ceil(tiles * split / speeds.sm_count)
-            computing = waves * (family.prologue_s + depth * step + written)
-            fetching = tiles * split * depth * (rows + columns) * itemsize * pieces / cache
-            partial = PARTIAL_BYTES * split * product.m * product.n / cache + family.split_s if split > 1 else 0.0
-            yield TiledProduct(rows, columns, split, waves, max(computing, fetching) + partial)
+class Tilings(NamedTuple):
+    """Every way for some products: tiles and parts of the sum (a value a way); blocks, one for each part of a tile, and
+    seconds (ways by products), infinite where a way does not come into question.
+    """
+
+    rows: Array
+    columns: Array
+    split: Array
+    blocks: Array
+    seconds: Array
+
+
+def tilings(products: Products, family: Family, speeds: Speeds) -> Tilings:
+    """What every tile and split of a family makes of products of this family; `speeds` may hold a rate for each."""
+    ways = [(*tile, split, reached) for tile, reached in family.tiles.items() for split in SPLITS]
+    rows, columns, split, reached = np.array(ways).T[:, :, None]
+    m, n, batch, itemsize = products.m, products.n, products.batch, products.itemsize
+    blocks = batch * np.ceil(m / rows) * np.ceil(n / columns) * split
+    depth = K_STEP * np.ceil(products.k / split / K_STEP)
+    missed = products.misalignment
+    pieces = 1 + family.pieces * (missed[0] * rows + missed[1] * columns) / (rows + columns)
+    step = np.maximum(family.step_s, 2 * rows * columns * speeds.sm_count / (reached * speeds.flop_per_s) * pieces)
+    written = speeds.sm_count * rows * columns * itemsize / (family.written * speeds.cache_bytes_per_s)
+    cache = family.cache * speeds.cache_bytes_per_s
+    computing = np.ceil(blocks / speeds.sm_count) * (family.prologue_s + depth * step + written)
+    fetching = blocks * depth * (rows + columns) * itemsize * pieces / cache
+    partial = np.where(split > 1, PARTIAL_BYTES * split * m * n / cache + family.split_s, 0.0)
+    tried = parts = (split == 1) | ((batch == 1) & (products.k >= split * LEAST_K))  # sums of a batch are not split
+    for choice in reversed(family.choices):
+        tile = (rows == choice.tile[0]) & (columns == choice.tile[1])
+        tried = np.where(choice.rules(products), tile & (split == choice.split if choice.split else parts), tried)
+    seconds = np.where(tried, np.maximum(computing, fetching) + partial, np.inf)
+    return Tilings(rows[:, 0], columns[:, 0], split[:, 0], blocks, seconds)
 
 
 @lru_cache(maxsize=4096)
@@ -206,27 +265,13 @@ def best_tiling(product: Matmul, speeds: Speeds) -> TiledProduct:
     >>> best_tiling(Matmul(256, 128 * 132, 8192, dtype="bfloat16"), Speeds(8e14, 9e12, 132)).waves
     1
     """
-    return min(tilings(product, speeds), key=lambda each: each.seconds)
+    every = tilings(Products.of([product]), family_of(product), speeds)
+    best = int(every.seconds[:, 0].argmin())
+    rows, columns, split = (int(each[best]) for each in (every.rows, every.columns, every.split))
+    waves = -(-int(every.blocks[best, 0]) // speeds.sm_count)
+    return TiledProduct(rows, columns, split, waves, float(every.seconds[best, 0]))
 
 
 def product_s(product: Matmul, speeds: Speeds) -> float:
     """Seconds of a product's tiles, without the start of its kernel."""
     return best_tiling(product, speeds).seconds
-
-
-def misalignment(product: Matmul) -> tuple[float, float]:
-    """How far the rows of the two operands are from beginning on lines of the cache: 0 on them, 1 at every 16 bytes.
-
-    >>> misalignment(Matmul(64, 64, 64, dtype="float32")), misalignment(Matmul(64, 68, 72, dtype="float32"))
-    ((0.0, 0.0), (0.6666666666666666, 1.0))
-    """
-    first, second = leads(product)
-    return (
-        _missed(row_bytes(product, first)) if product.m > 1 else 0.0,
-        _missed(row_bytes(product, second)) if product.n > 1 else 0.0,
-    )
-
-
-def _missed(nbytes: int) -> float:
-    aligned = min(LINE, nbytes & -nbytes)
-    return min(1.5, math.log2(LINE / aligned) / 3)

@@ -9,24 +9,21 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
 from brrr.roofline.lowering import name_on_gpu
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import Peaks
-from brrr.roofline.products import Speeds, TiledProduct, best_tiling, family_name, misalignment, tilings
+from brrr.roofline.products import FAMILIES, Array, Family, Products, Speeds, family_name, tilings
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What a sweep says near a point: Gaussian process regression of log(measured / modelled).
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -43,41 +40,37 @@ class GaussianProcess:
     """Regression: the residuals measured at some points tell what to expect at others.
 
     >>> short = Hyperparameters((1.0,), size=0.5, noise=0.01, mean=0.1)
-    >>> process = GaussianProcess([(0.0,), (10.0,)], [0.5, -0.5], short)
-    >>> round(process.at((0.0,)), 2), round(process.at((10.0,)), 2), abs(round(process.at((5.0,)), 1))
-    (0.5, -0.5, 0.0)
+    >>> process = GaussianProcess(np.array([[0.0], [10.0]]), short)
+    >>> [round(process.at(np.array([place]), [0.5, -0.5].__getitem__), 2) for place in (0.0, 10.0)]
+    [0.5, -0.5]
 
-    With `names` and `own`, a residual is the sum of two: one shared by all, and one by those of its own name. Only the
-    NEAREST points count, by their covariance with the one that is asked for (R. B. Gramacy and D. W. Apley, Local
-    Gaussian Process Approximation for Large Computer Experiments, 2015).
+    `points`: an array of points by features. With `names` and `own`, a residual is the sum of two: one shared by all,
+    and one by those of its own name. Only the NEAREST points count, by their covariance with the one that is asked for,
+    and only their residuals are asked for (R. B. Gramacy and D. W. Apley, Local Gaussian Process Approximation for
+    Large Computer Experiments, 2015).
     """
 
     def __init__(
         self,
-        points: Sequence[Sequence[float]],
-        residuals: Sequence[float],
+        points: Array,
         shared: Hyperparameters,
         names: Sequence[str] | None = None,
         own: Hyperparameters | None = None,
     ) -> None:
-        import numpy as np
-
         self._parts = [shared] if own is None else [shared, own]
-        self._points = [np.asarray(points, dtype=np.float64) / np.asarray(each.scales) for each in self._parts]
-        places = {name: place for place, name in enumerate(dict.fromkeys(names or ()))}
-        self._places, self._names = places, np.asarray([places[name] for name in names or ()])
-        self._residuals = np.asarray(residuals, dtype=np.float64)
+        self._points = [points / np.asarray(each.scales) for each in self._parts]
+        names = names or [""] * len(points)
+        self._codes = {name: code for code, name in enumerate(dict.fromkeys(names))}
+        self._names = np.asarray([self._codes[name] for name in names])
 
-    def at(self, point: Sequence[float], name: str = "") -> float:
-        """The residual to expect there, of something of that name."""
-        import numpy as np
-
-        one = [np.asarray([point], dtype=np.float64) / np.asarray(each.scales) for each in self._parts]
-        every = self._covariance(one, np.asarray([self._places.get(name, -1)]), self._points, self._names)[0]
+    def at(self, point: Array, residual: Callable[[int], float], name: str = "") -> float:
+        """What to expect at a point, of something of that name; `residual` tells that of each measured point."""
+        one = [point[None] / np.asarray(each.scales) for each in self._parts]
+        every = self._covariance(one, np.asarray([self._codes.get(name, -1)]), self._points, self._names)[0]
         near = np.argsort(-every)[:NEAREST]
-        points, names = [each[near] for each in self._points], self._names[near] if self._places else self._names
+        points, names = [each[near] for each in self._points], self._names[near]
         among = self._covariance(points, names, points, names) + self._parts[0].noise ** 2 * np.eye(len(near))
-        return float(every[near] @ np.linalg.solve(among, self._residuals[near]))
+        return float(every[near] @ np.linalg.solve(among, np.array([residual(int(each)) for each in near])))
 
     def _covariance(self, ones: Sequence[Array], their: Any, others: Sequence[Array], names: Any) -> Array:
         """What is shared, and what those of one name have beyond it; points are in units of their scales."""
@@ -88,8 +81,6 @@ class GaussianProcess:
 
 
 def _matern(part: Hyperparameters, ones: Array, others: Array) -> Array:
-    import numpy as np
-
     distance: Array = (ones**2).sum(1)[:, None] + (others**2).sum(1)[None, :] - 2 * ones @ others.T
     np.sqrt(3 * np.maximum(distance, 0.0, out=distance), out=distance)  # in place: they are large
     found = np.exp(-distance)
@@ -123,55 +114,63 @@ BY_FLOP = ("convolution", "attention")
 VECTOR, WIDE = 4, 8
 """Elements that torch's norms and reductions load at once, where lines are a multiple of them; and tensor cores."""
 
-Features = tuple[float, ...]
-ProductModel = Callable[[Matmul], tuple[float, Speeds]]
-"""Modelled seconds of a product, and the speeds that they rest on."""
-
 
 @dataclass
 class Group:
-    """Residuals of what is alike: exactly those that were measured, and what they say of others.
+    """Calls that are alike: exactly those that were measured, and what they say of others.
 
-    A residual has two parts: what the group shares, and what calls of one name have beyond it. `fit` holds the
-    hyperparameters of both, as a sweep's `fits` do; without it they are the same for all groups.
+    A residual, log(measured / modelled), has two parts: what the group shares, and what calls of one name have beyond
+    it. `fit` holds the hyperparameters of both, as a sweep's `fits` do; without it they are the same for all groups.
+    Residuals are computed when they are asked for. `held`: whether beyond the sweep's range its end counts; not of what
+    counts by FLOP, whose model holds there.
     """
 
+    calls: Sequence[Any]
+    keys: Sequence[object]
+    """What tells one call from another."""
+    names: Sequence[str]
+    points: Array
+    seconds: Sequence[float]
+    modelled_s: Callable[[Any], float]
+    """Of a call."""
     fit: Sequence[float] | None = None
-    exact: dict[object, float] = field(default_factory=dict)
-    points: list[Features] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    residuals: list[float] = field(default_factory=list)
-    most_bytes: dict[str, float] = field(default_factory=dict)
-    """Of a call of each name."""
     held: bool = True
-    """Whether beyond the sweep's range its end counts; not of what counts by FLOP, whose model holds there."""
-    _process: GaussianProcess | None = None
+    _residuals: dict[int, float] = field(default_factory=dict)
 
-    def add(self, key: object, point: Features, residual: float, name: str) -> None:
-        """One measured call."""
-        self.exact[key] = residual
-        self.points.append(point)
-        self.names.append(name)
-        self.residuals.append(residual)
+    def residual(self, place: int) -> float:
+        """Of the measured call at that place."""
+        if place not in self._residuals:
+            self._residuals[place] = math.log(self.seconds[place] / self.modelled_s(self.calls[place]))
+        return self._residuals[place]
 
-    def factor(self, key: object, point: Features, name: str) -> float | None:
+    def factor(self, key: object, point: Array, name: str) -> float | None:
         """Measured over modelled time; None where too few were measured."""
-        if key in self.exact:
-            return math.exp(self.exact[key])
-        return math.exp(self.at(point, name)) if len(self.points) >= FEW else None
+        if key in self._places:
+            return math.exp(self.residual(self._places[key]))
+        return math.exp(self.at(point, name)) if len(self.calls) >= FEW else None
 
-    def at(self, point: Sequence[float], name: str) -> float:
+    def at(self, point: Array, name: str) -> float:
         """The residual to expect at a point, of a call of that name."""
-        if self._process is None:
-            shared, own = parts_of(self.fit, len(point))
-            self._process = GaussianProcess(self.points, self.residuals, shared, self.names, own)
-        if self.held:
-            point = [max(low, min(high, x)) for x, (low, high) in zip(point, self._range, strict=True)]
-        return self._process.at(point, name)
+        return self._process.at(np.clip(point, *self._range) if self.held else point, self.residual, name)
 
     @cached_property
-    def _range(self) -> list[tuple[float, float]]:
-        return [(min(each), max(each)) for each in zip(*self.points, strict=True)]
+    def most_bytes(self) -> Mapping[str, float]:
+        """Of operators, by name."""
+        pairs = sorted((call.bytes, name) for call, name in zip(self.calls, self.names, strict=True))
+        return {name: nbytes for nbytes, name in pairs}
+
+    @cached_property
+    def _places(self) -> Mapping[object, int]:
+        return {key: place for place, key in enumerate(self.keys)}
+
+    @cached_property
+    def _process(self) -> GaussianProcess:
+        shared, own = parts_of(self.fit, self.points.shape[1])
+        return GaussianProcess(self.points, shared, self.names, own)
+
+    @cached_property
+    def _range(self) -> tuple[Array, Array]:
+        return self.points.min(0), self.points.max(0)
 
 
 def parts_of(fit: Sequence[float] | None, features: int) -> tuple[Hyperparameters, Hyperparameters]:
@@ -192,75 +191,82 @@ class Corrections:
     """What a device's sweeps say against the models `product_s` and `operator_s`; a group is made when asked for."""
 
     peaks: Peaks
-    product_s: ProductModel
+    product_s: Callable[[Matmul], float]
+    speeds: Callable[[Products], Speeds]
+    """Each by its data type."""
     operator_s: Callable[[OperatorCost], float]
     _groups: dict[str, Group] = field(default_factory=dict)
 
     @cached_property
-    def products(self) -> Mapping[str, list[tuple[Matmul, float]]]:
-        """The sweep's products by group, and seconds."""
-        found = defaultdict(list)
-        for product, added, time_s in swept_products(self.peaks.sweeps.get("products")):
-            found[family_name(product) + ADDED * added].append((product, time_s))
-        return found
+    def products(self) -> Mapping[str, list[int]]:
+        """The places of products in their sweep, by group."""
+        products, added, _ = self._products
+        return _places(np.where(added, np.char.add(products.families, ADDED), products.families).tolist())
 
     @cached_property
-    def operators(self) -> Mapping[str, list[tuple[OperatorCost, float]]]:
-        """The sweep's operators by group, and seconds."""
-        found = defaultdict(list)
-        for each, time_s in swept_operators(self.peaks.sweeps.get("operators")):
-            found[group_name(each)].append((each, time_s))
-        return found
+    def operators(self) -> Mapping[str, list[int]]:
+        """The places of operators in their sweep, by group."""
+        columns = self.peaks.sweeps["operators"].columns if "operators" in self.peaks.sweeps else {}
+        return _places(map("{}/{}".format, columns.get("kind", ()), columns.get("form", ())))
+
+    @cached_property
+    def _products(self) -> tuple[Products, Array, Array]:
+        return swept_products(self.peaks.sweeps.get("products"))
 
     def group_of_products(self, name: str) -> Group:
         """The products of a family, bare or with a row added."""
         if name not in self._groups:
-            added, sweep = name.endswith(ADDED), self.peaks.sweeps.get("products")
-            group = self._groups[name] = Group(sweep.fits.get(name) if added and sweep else PRODUCTS)
-            for product, time_s in self.products.get(name, ()):
-                modelled_s, speeds = self.product_s(product)
-                point = product_point(product, speeds, added)
-                group.add(product, point, math.log(time_s / modelled_s), kernels_of(product))
+            (every, _, seconds), places = self._products, self.products.get(name, [])
+            products, added, sweep = every.part(places), name.endswith(ADDED), self.peaks.sweeps.get("products")
+            calls, fit = list(products), sweep.fits.get(name) if added and sweep else PRODUCTS
+            points, names = self._points(products, name), list(map(kernels_of, calls))
+            self._groups[name] = Group(calls, calls, names, points, seconds[places].tolist(), self.product_s, fit)
         return self._groups[name]
+
+    def _points(self, products: Products, group: str) -> Array:
+        family = FAMILIES[group.removesuffix(ADDED)]
+        return product_points(products, family, self.speeds(products), added=group.endswith(ADDED))
 
     def group_of_operators(self, name: str) -> Group:
         """The operators of a class and form."""
         if name not in self._groups:
-            fit = self.peaks.sweeps["operators"].fits.get(name) if name in self.operators else None
-            group = self._groups[name] = Group(fit, held=not name.startswith(BY_FLOP))
-            for each, time_s in self.operators.get(name, ()):
-                residual, own = math.log(time_s / self.operator_s(each)), name_on_gpu(each)
-                group.add(_call(each), operator_point(each), residual, own)
-                group.most_bytes[own] = max(group.most_bytes.get(own, 0.0), each.bytes)
+            sweep = self.peaks.sweeps["operators"].part(self.operators[name]) if name in self.operators else None
+            calls, fit = [call for call, _ in swept_operators(sweep)], sweep.fits.get(name) if sweep else None
+            keys, names, points = list(map(_call, calls)), list(map(name_on_gpu, calls)), operator_points(calls)
+            seconds, held = sweep.seconds if sweep else (), not name.startswith(BY_FLOP)
+            self._groups[name] = Group(calls, keys, names, points, seconds, self.operator_s, fit, held)
         return self._groups[name]
 
-    def of_product(self, product: Matmul, speeds: Speeds, added: bool = False) -> float | None:
+    def of_product(self, product: Matmul, added: bool = False) -> float | None:
         """The factor of a product that is computed as its `dtype` says ("tf32" for TF32); None without a sweep.
 
         `added`: a row is added to it in the same call.
         """
         name = family_name(product) + ADDED * added
         if added and len(self.products.get(name, ())) < FEW:
-            return self.of_product(product, speeds)
+            return self.of_product(product)
         group, own = self.group_of_products(name), kernels_of(product)
-        return group.factor(product, product_point(product, speeds, added), own if own in group.names else "")
+        (point,) = self._points(Products.of([product]), name)
+        return group.factor(product, point, own if own in group.names else "")
 
     def of_operator(self, each: OperatorCost) -> tuple[float, bool] | None:
         """The factor of an operator, and whether the operator itself was measured, not only its class."""
-        group = self.group_of_operators(group_name(each))
-        name = each.name if each.name in group.names else name_on_gpu(each)
-        found = group.factor(_call(each), operator_point(_within(each, group.most_bytes.get(name, 0.0))), name)
-        return None if found is None else (found, name in group.names)
+        group, name = self.group_of_operators(f"{each.kind}/{each.form.name}"), name_on_gpu(each)
+        (point,) = operator_points([_within(each, group.most_bytes.get(name, 0.0))])
+        found = group.factor(_call(each), point, name)
+        return None if found is None else (found, name in group.most_bytes)
+
+
+def _places(names: Iterable[str]) -> Mapping[str, list[int]]:
+    found = defaultdict(list)
+    for place, name in enumerate(names):
+        found[name].append(place)
+    return found
 
 
 def kernels_of(product: Matmul) -> str:
     """Which of a family's kernels: float16 has older ones of its own."""
     return "float16" if product.dtype == "float16" else ""
-
-
-def group_name(each: OperatorCost) -> str:
-    """What an operator is swept with: those of its class and form."""
-    return f"{each.kind}/{each.form.name}"
 
 
 def _call(each: OperatorCost) -> tuple[object, ...]:
@@ -276,68 +282,60 @@ def _within(each: OperatorCost, most_bytes: float) -> OperatorCost:
     return replace(each, form=fewer, read_bytes=each.read_bytes / by, written_bytes=each.written_bytes / by)
 
 
-def product_point(product: Matmul, speeds: Speeds, added: bool = False) -> Features:
-    """Where a product lies among others of its group; of one to which a row is `added`, also by what it is chosen."""
-    tiling = best_tiling(product, speeds)
-    waves = product.batch * math.ceil(product.m / tiling.rows) * math.ceil(product.n / tiling.columns) * tiling.split
-    share = waves / speeds.sm_count
-    return (
-        math.log2(product.m), math.log2(product.n), math.log2(product.k), math.log2(product.batch),
-        *misalignment(product), math.ceil(share) / share if share > 1 else 1.0, math.log2(max(share, 1e-3)),
-        2.0 * product.transposed[0] + product.transposed[1], math.log2(tiling.rows * tiling.columns),
-        *(_choice(product, tiling, speeds) if added else ()),
-    )  # fmt: skip
+def product_points(products: Products, family: Family, speeds: Speeds, added: bool = False) -> Array:
+    """Where products of one family lie, a row for each: by the features that PRODUCTS names.
+
+    With a row `added`, also by what the library goes by then: few rows, a small volume, and what the best product would
+    lose without splitting its sum.
+    """
+    every = tilings(products, family, speeds)
+    best, each = every.seconds.argmin(0), np.arange(len(products.m))
+    share, fastest_s = every.blocks[best, each] / speeds.sm_count, every.seconds[best, each]
+    features = [
+        *map(np.log2, (products.m, products.n, products.k, products.batch)), *products.misalignment,
+        np.where(share > 1, np.ceil(share) / share, 1.0), np.log2(np.maximum(share, 1e-3)),
+        2.0 * products.left + products.right, np.log2(every.rows[best] * every.columns[best]),
+    ]  # fmt: skip
+    if added:
+        whole_s = every.seconds[every.split == 1].min(0)
+        lost = np.where(np.isfinite(whole_s), whole_s, fastest_s) / fastest_s
+        volume = products.m * products.n * products.k
+        features += [products.m <= FEW_ROWS, volume < SMALL_VOLUME, np.log2(lost)]
+    return np.stack(features, 1)
 
 
-def _choice(product: Matmul, best: TiledProduct, speeds: Speeds) -> Features:
-    """Few rows, a small volume, and what the best product would lose without splitting its sum."""
-    whole_s = min((each.seconds for each in tilings(product, speeds, whole=True)), default=best.seconds)
-    volume = product.m * product.n * product.k
-    return float(product.m <= FEW_ROWS), float(volume < SMALL_VOLUME), math.log2(whole_s / best.seconds)
-
-
-def operator_point(each: OperatorCost) -> Features:
-    """Where an operator's call lies among others of its group: sizes, powers of two that hold them, whole vectors, and
-    how many bytes are read for each that is written.
+def operator_points(calls: Sequence[OperatorCost]) -> Array:
+    """Where calls of operators lie, a row for each: sizes, powers of two that hold them, whole vectors, and how many
+    bytes are read for each that is written.
 
     `channels` are the elements of a result that each line of a convolution is summed to, and twice the keys that a
     query meets.
     """
-    form, flop = each.form, (each.flop or 0.0) if each.kind in BY_FLOP else 0.0
-    channels = flop / 2 / max(1, form.lines * form.length)
-    positions = form.lines // max(1, form.over)
-    sizes = (flop, each.bytes, form.length, form.lines, channels, form.over, form.window)
-    aligned = (
-        form.length % 2, form.length % VECTOR, form.length % WIDE, round(channels) % WIDE, positions % VECTOR,
-        positions % WIDE,
-    )  # fmt: skip
-    return (
-        *(math.log2(max(1.0, size)) for size in sizes), doubled(form.length), doubled(form.lines),
-        float(ITEMSIZE.get(each.dtype, 4)), *(float(rest == 0) for rest in aligned),
-        math.log2((each.read_bytes + 1) / (each.written_bytes + 1)),
-    )  # fmt: skip
-
-
-def doubled(size: int) -> float:
-    """How often 1 is doubled until it is no less than a size: kernels are made for powers of two.
-
-    >>> doubled(64), doubled(65)
-    (6.0, 7.0)
-    """
-    return float(max(0, size - 1).bit_length())
-
-
-def swept_products(sweep: Sweep | None) -> list[tuple[Matmul, bool, float]]:
-    """The products of a sweep, whether a row is added, and their seconds; `dtype` is "tf32" for those in TF32."""
-    return [
-        (
-            Matmul(int(row["m"]), int(row["n"]), int(row["k"]), int(row["batch"]), str(row["dtype"]),
-                   (str(row["layout"])[0] == "t", str(row["layout"])[1] == "t")),
-            bool(row.get("added")),
-            time_s,
-        )
-        for row, time_s in sweep or ()
+    told = [
+        ((each.flop or 0.0) if each.kind in BY_FLOP else 0.0, each.read_bytes, each.written_bytes, each.form.length,
+         each.form.lines, each.form.over, each.form.window, ITEMSIZE.get(each.dtype, 4)) for each in calls
     ]  # fmt: skip
+    flop, read, written, length, lines, over, window, itemsize = np.array(told, np.float64).reshape(-1, 8).T
+    channels = flop / 2 / np.maximum(1, lines * length)
+    positions = lines // np.maximum(1, over)
+    sizes = np.maximum(1.0, (flop, read + written, length, lines, channels, over, window))
+    multiples = (length % 2, length % VECTOR, length % WIDE, channels.round() % WIDE, positions % VECTOR,
+                 positions % WIDE)  # fmt: skip
+    doubled = (np.frexp(np.maximum(size - 1, 0))[1] for size in (length, lines))
+    return np.stack(
+        [*np.log2(sizes), *doubled, itemsize, *(rest == 0 for rest in multiples), np.log2((read + 1) / (written + 1))],
+        1,
+    )
+
+
+def swept_products(sweep: Sweep | None) -> tuple[Products, Array, Array]:
+    """The products of a sweep ("tf32" is a `dtype`, too), whether a row is added to each, and their seconds."""
+    columns = sweep.columns if sweep else {}
+    m, n, k, batch = (np.array(columns.get(size, ()), np.int64) for size in ("m", "n", "k", "batch"))
+    left, right = (np.array([str(each)[side] == "t" for each in columns.get("layout", ())], bool) for side in (0, 1))
+    added = np.array(columns.get("added", (0,) * len(m)), bool)
+    products = Products(m, n, k, batch, left, right, np.array(columns.get("dtype", ()), str))
+    return products, added, np.array(sweep.seconds if sweep else ())
 
 
 def swept_operators(sweep: Sweep | None) -> list[tuple[OperatorCost, float]]:

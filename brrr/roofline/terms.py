@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import numpy as np
+
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Matmul, OperatorCost
 from brrr.roofline.device_model import DeviceModel
@@ -12,7 +14,7 @@ from brrr.roofline.figures import CLASS, WHOLE, host_class, level_rate, memory_s
 from brrr.roofline.lowering import operations
 from brrr.roofline.peak import Peak
 from brrr.roofline.peaks import Peaks, short
-from brrr.roofline.products import Speeds, family_of, operator_of, product_s
+from brrr.roofline.products import Products, Speeds, family_of, operator_of, product_s
 from brrr.roofline.sweeps import BY_FLOP, Corrections
 
 MATRIX_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp64", "int8")
@@ -77,7 +79,7 @@ def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks, tf32: bool) ->
     corrections = corrections_of(without_host(peaks))
     if len(each.matmuls) == 1 and each.kind == "matmul" and model.sm_count is not None:
         product = _as_computed(each.matmuls[0], tf32)
-        found = corrections.of_product(product, _speeds(product, model), each.name in ADDED)
+        found = corrections.of_product(product, each.name in ADDED)
         if found is not None:
             model.note(f"products corrected by a measured sweep of {len(peaks.sweeps['products'])}")
         return found
@@ -98,15 +100,15 @@ def corrections_of(peaks: Peaks) -> Corrections:
     """What the sweeps of these peaks say against the models that rest on them; no cost of the host counts here."""
     model = DeviceModel.measured(peaks)
 
-    def product_time(product: Matmul) -> tuple[float, Speeds]:
-        time_s = modelled_time(operator_of(product), model, 0.0, host_s=0.0).device_s
-        assert time_s is not None
-        return time_s, _speeds(product, model)
-
     def operator_s(each: OperatorCost) -> float:
         return modelled_time(each, model, 0.0, host_s=0.0).device_s or 0.0
 
-    return Corrections(peaks, product_time, operator_s)
+    def speeds(products: Products) -> Speeds:
+        dtypes, places = np.unique(products.dtype, return_inverse=True)
+        rates = [model.value(f"matmul.{matrix_dtype(str(dtype), False)}") for dtype in dtypes]
+        return Speeds(np.array(rates, np.float64)[places], cache_rate(model), model.sm_count or 1)
+
+    return Corrections(peaks, lambda product: operator_s(operator_of(product)), speeds, operator_s)
 
 
 def modelled_time(
@@ -168,7 +170,7 @@ def _product_s(product: Matmul, model: DeviceModel) -> float:
     Large products draw so much power that the clock falls: the measured curve by size tells how far.
     """
     name = f"matmul.{matrix_dtype(product.dtype, False)}"
-    best, speeds = model.value(name), _speeds(product, model)
+    best, speeds = model.value(name), _speeds(product.dtype, model)
     curve = model.curves.get(name)
     if curve is not None and (size := product_size(product)) > curve.best_point[0]:
         best = min(best, curve.at(size))
@@ -185,10 +187,9 @@ def _as_computed(product: Matmul, tf32: bool) -> Matmul:
     return replace(product, dtype="tf32") if tf32 and short(product.dtype) == "fp32" else product
 
 
-def _speeds(product: Matmul, model: DeviceModel) -> Speeds:
+def _speeds(dtype: str, model: DeviceModel) -> Speeds:
     assert model.sm_count is not None
-    rate = model.value(f"matmul.{matrix_dtype(product.dtype, False)}")
-    return Speeds(rate, cache_rate(model), model.sm_count)
+    return Speeds(model.value(f"matmul.{matrix_dtype(dtype, False)}"), cache_rate(model), model.sm_count)
 
 
 def _start_s(kind: str, model: DeviceModel) -> float:

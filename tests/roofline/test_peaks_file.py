@@ -79,7 +79,7 @@ def test_peaks_are_read_once_and_anew_when_the_file_has_changed(
     assert find_peaks(tmp_path) is None
 
 
-SWEEP = Sweep(("operator", "form", "m"), (("aten.sum", "", 4096), ("aten.sum", "rows", 7)), (2.048e-6, 1.5e-3), {})
+SWEEP = Sweep.of(("operator", "form", "m"), [("aten.sum", "", 4096), ("aten.sum", "rows", 7)], [2.048e-6, 1.5e-3])
 
 
 def older(peaks: Peaks, version: int) -> dict[str, Any]:
@@ -89,20 +89,45 @@ def older(peaks: Peaks, version: int) -> dict[str, Any]:
         curve["points"] = [{"at": at, **figure} for at, figure in curve["points"]]
     for sweep in content["sweeps"].values():
         del sweep["fits"]
-        pairs = zip(sweep["rows"], sweep.pop("seconds"), strict=True)
+        pairs = zip(in_rows(sweep)["rows"], sweep.pop("seconds"), strict=True)
         sweep["rows"] = [" ".join([*(str(v) or "-" for v in row), f"{time_s * 1e9:.0f}"]) for row, time_s in pairs]
     if version == 1:
         del content["sweeps"]
     return {"format": version, **content}
 
 
-def test_sweeps_of_format_3_were_fitted_to_nothing(tmp_path: Path) -> None:
-    peaks = replace(PEAKS, sweeps={"operators": SWEEP})
-    path = write_peaks(tmp_path, peaks)
-    content = {**json.loads(path.read_text()), "format": 3}
-    del content["checksum"], content["sweeps"]["operators"]["fits"]
+def in_rows(sweep: dict[str, Any]) -> dict[str, Any]:
+    """As formats up to 4 had it."""
+    columns = sweep["columns"]
+    sweep.update(columns=list(columns), rows=list(zip(*columns.values(), strict=True)))
+    return sweep
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_sweeps_of_formats_3_and_4_had_rows(tmp_path: Path, version: int) -> None:
+    """And those of format 3 were fitted to nothing."""
+    fits = {"reduction/rows": (1.0,)} if version == 4 else {}
+    peaks = replace(PEAKS, sweeps={"operators": replace(SWEEP, fits=fits)})
+    path = older_file(tmp_path, peaks, version)
+    assert read_peaks(tmp_path) == peaks and read_peaks(tmp_path).sweeps == peaks.sweeps
+    content = json.loads(path.read_text())
+    content["sweeps"]["operators"]["rows"][1] = ["aten.sum"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(RecordingError, match=r"peaks.json: sweeps.operators has no rows with a value for each column"):
+        read_peaks(tmp_path)
+
+
+def older_file(folder: Path, peaks: Peaks, version: int) -> Path:
+    """Written as these formats had it."""
+    path = write_peaks(folder, peaks)
+    content = {**json.loads(path.read_text()), "format": version}
+    del content["checksum"]
+    for sweep in content["sweeps"].values():
+        in_rows(sweep)
+        if version == 3:
+            del sweep["fits"]
     path.write_text(json.dumps({**content, "checksum": digest(json.dumps(content, sort_keys=True))}))
-    assert read_peaks(tmp_path) == peaks and not read_peaks(tmp_path).sweeps["operators"].fits
+    return path
 
 
 @pytest.mark.parametrize("peaks", [{}, {"memory_bytes_per_s": 4.1e12}])

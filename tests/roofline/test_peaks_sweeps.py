@@ -93,10 +93,10 @@ def test_a_sweep_of_products(emulated: None) -> None:
     sweep = found.sweeps["products"]
     assert found.notes == [] and set(found.sweeps) == {"products"}
     assert len(sweep) > 30 and set(sweep.seconds) == {2e-6}
-    made = swept_products(sweep)
-    assert {product.dtype for product, _, _ in made} == {"bfloat16", "float32", "tf32", "float64"}
-    assert {product.transposed for product, _, _ in made} == {(False, False), (False, True), (True, False)}
-    assert {added for _, added, _ in made} == {False, True}
+    products, added, _ = swept_products(sweep)
+    assert {product.dtype for product in products} == {"bfloat16", "float32", "tf32", "float64"}
+    assert {product.transposed for product in products} == {(False, False), (False, True), (True, False)}
+    assert set(added) == {False, True}
 
 
 def test_a_sweep_of_operators_tells_them_as_brrr_cost_does(emulated: None) -> None:
@@ -128,7 +128,7 @@ def test_no_time_is_kept_of_a_wrong_product(emulated: None, monkeypatch: pytest.
     monkeypatch.setattr(torch, "addmm", lambda row, x, y: right(row, x, y) * 1.05)
     found = Findings(until_s=1e18)
     gpu_products.sweep_products(found)
-    assert {added for _, added, _ in swept_products(found.sweeps["products"])} == {False}
+    assert set(swept_products(found.sweeps["products"])[1]) == {False}
     assert any("left out: WrongResultError: calibrate: SweptProduct(dtype=" in note for note in found.notes)
 
 
@@ -221,9 +221,8 @@ def test_without_time_or_profiler_a_sweep_is_a_note(monkeypatch: pytest.MonkeyPa
     assert not found.sweeps and "only CUPTI" in found.notes[0]
 
 
-SWEPT = Sweep(
-    ("operator", "form", "m"), (("aten.sum", "", 4096), ("aten.sum", "rows", 7)), (2.048e-6, 1.5e-3), {"by": "x"}
-)
+ROWS = [("aten.sum", "", 4096), ("aten.sum", "rows", 7)]
+SWEPT = Sweep.of(("operator", "form", "m"), ROWS, [2.048e-6, 1.5e-3], conditions={"by": "x"})
 
 
 def test_a_sweep_round_trips_through_the_file(tmp_path: Path) -> None:
@@ -234,12 +233,10 @@ def test_a_sweep_round_trips_through_the_file(tmp_path: Path) -> None:
 
 
 DAMAGED = [
-    (
-        lambda sweep: sweep["rows"].append(["aten.sum", 7]),
-        r"operators\.rows is \('aten.sum', 7\); expected a value",
-    ),
-    (lambda sweep: sweep["rows"].append(["aten.sum", None, 7]), r"operators\.rows\[2\]\[1\] is None"),
-    (lambda sweep: sweep["seconds"].append(2e-6), r"operators\.seconds is 3; expected one for each of 2 rows"),
+    (lambda sweep: sweep["columns"]["m"].append(7), r"operators\.columns\.m is 3; expected 2 values, as there are"),
+    (lambda sweep: sweep["columns"]["m"].append(None), r"operators\.columns\.m\[2\] is None"),
+    (lambda sweep: sweep["columns"].update(m=4), r"operators\.columns\.m is 4; expected a list"),
+    (lambda sweep: sweep["seconds"].append(2e-6), r"operators\.columns\.operator is 2; expected 3 values"),
     (lambda sweep: sweep["seconds"].__setitem__(0, 0.0), r"operators\.seconds is 0.0; expected 1e-08 to 1000 s"),
 ]
 
@@ -257,15 +254,15 @@ def test_damaged_rows_are_refused_by_place(
 
 
 @pytest.mark.parametrize(
-    ("rows", "seconds"), [(((1,), (1, 2)), (1e-6, 1e-6)), (((1,),), ()), (((1,),), (0.0,)), (((1,),), (float("nan"),))]
+    ("column", "seconds"), [((1, 2), (1e-6,)), ((1,), ()), ((1,), (0.0,)), ((1,), (float("nan"),))]
 )
-def test_impossible_sweeps(rows: tuple[tuple[int, ...], ...], seconds: tuple[float, ...]) -> None:
-    with pytest.raises(ArgumentError, match=r"Sweep: (rows|seconds)"):
-        Sweep(("m",), rows, seconds)
+def test_impossible_sweeps(column: tuple[int, ...], seconds: tuple[float, ...]) -> None:
+    with pytest.raises(ArgumentError, match=r"Sweep: (columns\.m|seconds)"):
+        Sweep({"m": column}, seconds)
 
 
 def test_times_between_two_nanoseconds_are_kept_as_a_file_holds_them(tmp_path: Path) -> None:
-    sweep = Sweep(("m",), ((1,), (2,)), whole_nanoseconds((2.0005e-6, 3e-6)))
+    sweep = Sweep({"m": (1, 2)}, whole_nanoseconds((2.0005e-6, 3e-6)))
     peaks = replace(gpu_peaks(), sweeps={"products": sweep})
     write_peaks(tmp_path, peaks)
     assert read_peaks(tmp_path).sweeps["products"] == sweep

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -27,7 +28,8 @@ from brrr.roofline.lowering import as_on_gpu
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import Peaks, recorded_peaks
 from brrr.roofline.predicting import predict
-from brrr.roofline.sweeps import Corrections, GaussianProcess, Hyperparameters, operator_point, parts_of
+from brrr.roofline.products import Speeds
+from brrr.roofline.sweeps import Corrections, GaussianProcess, Hyperparameters, operator_points, parts_of
 from brrr.roofline.terms import corrections_of
 
 PRODUCT = ("dtype", "m", "n", "k", "batch", "layout")
@@ -60,14 +62,14 @@ def swept(factor: float, *calls: OperatorCost | Matmul) -> Peaks:
     if products:
         rows = tuple((p.dtype, p.m, p.n, p.k, p.batch, "nt" if p.transposed[1] else "nn") for p in products)
         times = [predict(work(_of(p)), device=base).busy_s or 0.0 for p in products]
-        sweeps["products"] = Sweep(PRODUCT, rows, tuple(factor * time_s for time_s in times))
+        sweeps["products"] = Sweep.of(PRODUCT, rows, [factor * time_s for time_s in times])
     if operators:
         told = tuple(
             (e.name, e.kind, e.form.name, e.dtype, e.form.lines, e.form.length, int(e.read_bytes), int(e.written_bytes))
             for e in operators
         )
         times = [predict(work(e), device=base).busy_s or 0.0 for e in operators]
-        sweeps["operators"] = Sweep(OPERATOR, told, tuple(factor * time_s for time_s in times))
+        sweeps["operators"] = Sweep.of(OPERATOR, told, [factor * time_s for time_s in times])
     return replace(base, sweeps=sweeps, date=f"2000-01-01 {factor} {len(calls)} {hash(calls)}")
 
 
@@ -122,7 +124,7 @@ def test_a_product_with_a_row_goes_by_those_with_a_row() -> None:
     plain = [predict(work(each), device=base).busy_s or 0.0 for each in made]
     rows = [(p.dtype, p.m, p.n, p.k, 1, "nn", added) for added in (0, 1) for p in SHAPES]
     times = tuple(factor * time_s for factor in (1.1, 2.0) for time_s in plain)
-    both = replace(base, sweeps={"products": Sweep((*PRODUCT, "added"), tuple(rows), times)}, date="2000-01-01 row")
+    both = replace(base, sweeps={"products": Sweep.of((*PRODUCT, "added"), rows, times)}, date="2000-01-01 row")
     with_row = replace(made[1], name="aten.addmm")
     for peaks, each, factor in ((both, made[1], 1.1), (both, with_row, 2.0)):
         assert predict(work(each), device=peaks).busy_s == pytest.approx(factor * plain[1])
@@ -150,7 +152,7 @@ def test_float16_goes_by_its_own_sweep_where_there_is_one() -> None:
     times = tuple(
         time_s * (2.0 if each.dtype == "float16" else 1.3) for each, time_s in zip((*odd, *SHAPES), plain, strict=True)
     )
-    both = replace(base, sweeps={"products": Sweep(PRODUCT, tuple(rows), times)}, date="2000-01-01 both")
+    both = replace(base, sweeps={"products": Sweep.of(PRODUCT, rows, times)}, date="2000-01-01 both")
     for size, n, low, high in ((1500, 1501, 1.5, 2.1), (1536, 1536, 1.1, 1.4)):
         each = _of(Matmul(size, n, size, dtype="float16"))
         before, after = (predict(work(each), device=peaks).busy_s or 0.0 for peaks in (base, both))
@@ -203,23 +205,21 @@ def test_a_cpu_and_a_datasheet_know_no_sweeps() -> None:
 @settings(max_examples=50, deadline=None)
 def test_a_regression_stays_near_its_residuals(given_: list[tuple[int, float]], place: float) -> None:
     """Never further out than they are by much; far from all of them it comes back towards zero and their mean."""
-    nearby = GaussianProcess(
-        [(float(x),) for x, _ in given_], [y for _, y in given_], Hyperparameters((2.0,), 0.3, 0.05, 0.3)
-    )
-    most = max(abs(y) for _, y in given_)
-    assert abs(nearby.at((place,))) <= 2.5 * most + 1e-9
-    assert all(abs(nearby.at((float(x),)) - y) < 0.6 * most + 0.05 for x, y in given_)
+    nearby = GaussianProcess(np.array([[float(x)] for x, _ in given_]), Hyperparameters((2.0,), 0.3, 0.05, 0.3))
+    most, residual = max(abs(y) for _, y in given_), [y for _, y in given_].__getitem__
+    assert abs(nearby.at(np.array([place]), residual)) <= 2.5 * most + 1e-9
+    assert all(abs(nearby.at(np.array([float(x)]), residual) - y) < 0.6 * most + 0.05 for x, y in given_)
 
 
 def test_names_share_what_is_common_and_keep_what_is_their_own() -> None:
     """Twice as slow as the rest of the class everywhere: elsewhere too, and no other one is."""
     wide, own = Hyperparameters((3.0,), 0.5, 0.01, 1.0), Hyperparameters((3.0,), 0.2, 0.0, 1.0)
-    places = [(float(x),) for x in range(10)]
-    residuals = [0.1] * 10 + [0.8] * 10
-    nearby = GaussianProcess(places * 2, residuals, wide, ["one"] * 10 + ["slow"] * 10, own)
-    assert nearby.at((4.5,), "slow") == pytest.approx(0.8, abs=0.05)
-    assert nearby.at((4.5,), "one") == pytest.approx(0.1, abs=0.05)
-    assert 0.2 < nearby.at((4.5,), "unknown") < 0.7
+    places, between = np.array([[float(x)] for x in range(10)] * 2), np.array([4.5])
+    residual = ([0.1] * 10 + [0.8] * 10).__getitem__
+    nearby = GaussianProcess(places, wide, ["one"] * 10 + ["slow"] * 10, own)
+    assert nearby.at(between, residual, "slow") == pytest.approx(0.8, abs=0.05)
+    assert nearby.at(between, residual, "one") == pytest.approx(0.1, abs=0.05)
+    assert 0.2 < nearby.at(between, residual, "unknown") < 0.7
 
 
 # What a GPU does in one piece
@@ -361,8 +361,8 @@ def in_a_sweep(rows: Sequence[tuple[OperatorCost, float]], fits: Mapping[str, tu
          int(e.read_bytes), int(e.written_bytes), int(e.flop or 0))
         for e, _ in rows
     )  # fmt: skip
-    device = gpu(sweeps={"operators": Sweep(COLUMNS, told, tuple(1e-6 * took for _, took in rows), fits=fits)})
-    return Corrections(device, lambda product: (1e-6, None), lambda each: 1e-6)  # type: ignore[arg-type,return-value]
+    device = gpu(sweeps={"operators": Sweep.of(COLUMNS, told, [1e-6 * took for _, took in rows], fits=fits)})
+    return Corrections(device, lambda product: 1e-6, lambda products: Speeds(1e12, 1e12, 1), lambda each: 1e-6)
 
 
 def test_images_and_window_tell_convolutions_apart() -> None:
@@ -426,7 +426,7 @@ def test_a_row_is_added_in_another_way_to_few_rows_and_to_small_products() -> No
     )
     rows = tuple((p.dtype, p.m, p.n, p.k, 1, "nn", 1) for p in products)
     peaks = fitted(
-        replace(base, sweeps={"products": Sweep((*PRODUCT, "added"), rows, times)}, date="2000-01-01 choice")
+        replace(base, sweeps={"products": Sweep.of((*PRODUCT, "added"), rows, times)}, date="2000-01-01 choice")
     )
     for m, n, k, factor in ((14, 256, 80, 1), (18, 256, 80, 4), (40, 256, 80, 4), (40, 256, 512, 1)):
         each = replace(_of(Matmul(m, n, k, dtype="bfloat16")), name="aten.addmm")
@@ -446,7 +446,7 @@ def test_a_fit_finds_what_matters() -> None:
     plain = in_a_sweep(made[:80], {})
     (name,) = plain.operators
     found = fit(plain.group_of_operators(name))
-    features = len(operator_point(made[0][0]))
+    features = operator_points([made[0][0]]).shape[1]
     shared, own = parts_of(found, features)
     images = 5
     assert min(shared.scales[images], own.scales[images]) < 1.5 < min((*shared.scales[:5], *own.scales[:5]))
@@ -465,7 +465,7 @@ def test_groups_are_fitted_as_long_as_there_is_time() -> None:
     assert list(done.sweeps["operators"].fits) == ["reduction/rows"] and done.notes == peaks.notes  # one is too few
     assert not late.sweeps["operators"].fits
     assert late.notes == (*peaks.notes, "fits: 0 of 1 groups of calls, for lack of time")
-    assert done.sweeps["operators"].rows == peaks.sweeps["operators"].rows
+    assert done.sweeps["operators"].columns == peaks.sweeps["operators"].columns
 
 
 @pytest.mark.parametrize(
@@ -483,10 +483,9 @@ def test_calls_that_differ_in_nothing_can_be_fitted() -> None:
     swept = in_a_sweep([(convolutions()[0], 1.0)] * 40, {})
     (name,) = swept.operators
     group = swept.group_of_operators(name)
-    group.residuals = [math.nan] * 40
-    assert fit(group) == pytest.approx((*parts_as_numbers(len(group.points[0])),))
-    group.residuals = [0.1] * 40
-    assert all(math.isfinite(each) for each in fit(group))
+    unsure, equal = (replace(group, seconds=[took] * 40) for took in (math.nan, 1.1e-6))
+    assert fit(unsure) == pytest.approx((*parts_as_numbers(len(group.points[0])),))
+    assert all(math.isfinite(each) for each in fit(equal))
 
 
 def parts_as_numbers(features: int) -> list[float]:

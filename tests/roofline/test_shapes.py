@@ -12,7 +12,7 @@ from brrr.core.errors import ArgumentError
 from brrr.counting.cost import ITEMSIZE, Matmul
 from brrr.gpu.datasheet import hardware
 from brrr.roofline import shapes
-from brrr.roofline.products import alignment
+from brrr.roofline.products import Products
 from brrr.roofline.shapes import LAYOUTS, TYPES, copy_s, product_time_s, suggest_shape, whole
 
 sizes = st.integers(1, 4099)
@@ -28,7 +28,7 @@ def test_whole_rows_begin_at_16_bytes_and_hold_the_product(
 ) -> None:
     asked = Matmul(m, n, k, dtype=dtype, transposed=transposed)
     made, each = whole(asked), 16 // ITEMSIZE[dtype]
-    assert alignment(made) == 16
+    assert Products.of([made]).alignment == 16
     grown = [(made.m, m), (made.n, n), (made.k, k)]
     assert all(0 <= large - small < each for large, small in grown)
     assert whole(made) == made and (made.dtype, made.transposed) == (dtype, transposed)

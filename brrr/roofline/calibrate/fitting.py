@@ -35,7 +35,7 @@ def fitted(peaks: Peaks, until_s: float = math.inf) -> Peaks:
     groups = {("operators", name): corrections.group_of_operators(name) for name in corrections.operators}
     added = (name for name in corrections.products if name.endswith(ADDED))
     groups |= {("products", name): corrections.group_of_products(name) for name in added}
-    groups = {key: group for key, group in groups.items() if len(group.points) >= LEAST}
+    groups = {key: group for key, group in groups.items() if len(group.calls) >= LEAST}
     device = GPU if torch.cuda.is_available() else "cpu"
     fits = {key: fit(group, device) for key, group in groups.items() if time.perf_counter() < until_s}
     sweeps = {
@@ -48,13 +48,13 @@ def fitted(peaks: Peaks, until_s: float = math.inf) -> Peaks:
 
 def fit(group: Group, device: str = "cpu") -> tuple[float, ...]:
     """A group's hyperparameters: scales, size, noise and mean, first of what it shares, then of a name's own part."""
-    every = -(-len(group.points) // MOST)
+    every = -(-len(group.calls) // MOST)
     places = {name: place for place, name in enumerate(dict.fromkeys(group.names))}
     names = torch.tensor([places[name] for name in group.names[::every]])
-    features = len(group.points[0])
+    features = group.points.shape[1]
     with torch.device(device):
         points = torch.tensor(group.points[::every], dtype=torch.float64)
-        residuals = torch.tensor(group.residuals[::every], dtype=torch.float64)
+        residuals = torch.tensor([group.residual(at) for at in range(0, len(group.calls), every)], dtype=torch.float64)
         logs = torch.tensor(_start(features), dtype=torch.float64).log().requires_grad_()
         diagonal = torch.eye(len(points), dtype=torch.float64)
     alike = (names[:, None] == names[None, :]).to(points)

@@ -17,8 +17,9 @@ from brrr.counting.mode import CostMode
 from brrr.gpu.precision import float32_recurrence
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.gpu_layers import CLASSES, Layer, Shape, Tensor, layers, matrix
-from brrr.roofline.calibrate.gpu_times import ROUNDS, Prepare, Row, measure_sweep, pool, taken
+from brrr.roofline.calibrate.gpu_times import ROUNDS, Prepare, measure_sweep, pool, taken
 from brrr.roofline.calibrate.part import Findings
+from brrr.roofline.peak import Row
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Operators on matrices: elementwise only their number of elements counts; along lines, how many and how long they are.

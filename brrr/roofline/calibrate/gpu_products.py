@@ -12,8 +12,9 @@ import torch
 
 from brrr.counting.cost import ITEMSIZE
 from brrr.gpu.precision import float32_products
-from brrr.roofline.calibrate.gpu_times import ROUNDS, Row, measure_sweep, pool, taken
+from brrr.roofline.calibrate.gpu_times import ROUNDS, measure_sweep, pool, taken
 from brrr.roofline.calibrate.part import LIMITS, Findings, product_error, require
+from brrr.roofline.peak import Row
 from brrr.roofline.peaks import short
 
 # ---------------------------------------------------------------------------------------------------------------------

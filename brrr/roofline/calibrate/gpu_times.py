@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,7 @@ from brrr.core.errors import BrrrError
 from brrr.core.measurement import Estimate, Value
 from brrr.gpu import GPU, probe
 from brrr.roofline.calibrate.part import Findings, said
-from brrr.roofline.peak import Sweep, whole_nanoseconds
+from brrr.roofline.peak import Row, Sweep, whole_nanoseconds
 from brrr.timing.activity import Activity, busy_intervals, record_activity, split_by_marker
 from brrr.timing.calibration import calibration, pairs_s
 from brrr.timing.device_times import EVENT_TICK_S
@@ -112,7 +111,6 @@ MISSED = 2
 TOLD = 8
 """So many notes tell what was left out; one more tells that there was more."""
 
-Row = tuple[int | str, ...]
 Prepare = Callable[[], tuple[Row, Callable[[], Any]] | None]
 """Allocates and checks one call, and gives it with its row; None for a call that no row can tell of."""
 
@@ -141,9 +139,10 @@ def measure_sweep(
             break
     if rows:
         conditions: dict[str, Value] = {"by": by, "times_from": "cupti", "cache": "hot", "timed": SWEEP_TIMED}
-        so_far = found.sweeps.get(name, Sweep(columns, (), (), conditions))
-        times_s = (*so_far.seconds, *whole_nanoseconds(seconds))
-        found.sweeps[name] = replace(so_far, rows=(*so_far.rows, *rows), seconds=times_s)
+        so_far = list(found.sweeps.get(name, ()))
+        rows = [*(tuple(row.values()) for row, _ in so_far), *rows]
+        times_s = whole_nanoseconds([*(time_s for _, time_s in so_far), *seconds])
+        found.sweeps[name] = Sweep.of(columns, rows, times_s, conditions=conditions)
 
 
 def _prepared(name: str, calls: Sequence[Prepare], found: Findings) -> Iterator[tuple[Row, Callable[[], Any]]]:
