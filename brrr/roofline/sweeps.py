@@ -299,7 +299,7 @@ def product_points(products: Products, family: Family, speeds: Speeds, added: bo
     if added:
         whole_s = every.seconds[every.split == 1].min(0)
         lost = np.where(np.isfinite(whole_s), whole_s, fastest_s) / fastest_s
-        volume = products.m * products.n * products.k
+        volume = 1.0 * products.m * products.n * products.k
         features += [products.m <= FEW_ROWS, volume < SMALL_VOLUME, np.log2(lost)]
     return np.stack(features, 1)
 
