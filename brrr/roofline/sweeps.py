@@ -135,7 +135,8 @@ class Group:
     """Of a call."""
     fit: Sequence[float] | None = None
     held: bool = True
-    _residuals: dict[int, float] = field(default_factory=dict)
+    _residuals: dict[int, float] = field(default_factory=dict, init=False)
+    _factors: dict[tuple[object, str], float] = field(default_factory=dict, init=False)
 
     def residual(self, place: int) -> float:
         """Of the measured call at that place."""
@@ -147,7 +148,11 @@ class Group:
         """Measured over modelled time; None where too few were measured."""
         if key in self._places:
             return math.exp(self.residual(self._places[key]))
-        return math.exp(self.at(point, name)) if len(self.calls) >= FEW else None
+        if len(self.calls) < FEW:
+            return None
+        if (key, name) not in self._factors:  # a network calls the same again and again
+            self._factors[key, name] = math.exp(self.at(point, name))
+        return self._factors[key, name]
 
     def at(self, point: Array, name: str) -> float:
         """The residual to expect at a point, of a call of that name."""
