@@ -12,15 +12,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
 from brrr.roofline.lowering import name_on_gpu
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import Peaks
-from brrr.roofline.products import FAMILIES, Array, Family, Products, Speeds, family_name, tilings
+from brrr.roofline.products import FAMILIES, Family, Products, Speeds, family_name, tilings
+
+if TYPE_CHECKING:
+    from brrr.roofline.products import Array
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What a sweep says near a point: Gaussian process regression of log(measured / modelled).
@@ -39,6 +40,7 @@ class Hyperparameters:
 class GaussianProcess:
     """Regression: the residuals measured at some points tell what to expect at others.
 
+    >>> import numpy as np
     >>> short = Hyperparameters((1.0,), size=0.5, noise=0.01, mean=0.1)
     >>> process = GaussianProcess(np.array([[0.0], [10.0]]), short)
     >>> [round(process.at(np.array([place]), [0.5, -0.5].__getitem__), 2) for place in (0.0, 10.0)]
@@ -57,6 +59,8 @@ class GaussianProcess:
         names: Sequence[str] | None = None,
         own: Hyperparameters | None = None,
     ) -> None:
+        import numpy as np
+
         self._parts = [shared] if own is None else [shared, own]
         self._points = [points / np.asarray(each.scales) for each in self._parts]
         names = names or [""] * len(points)
@@ -65,6 +69,8 @@ class GaussianProcess:
 
     def at(self, point: Array, residual: Callable[[int], float], name: str = "") -> float:
         """What to expect at a point, of something of that name; `residual` tells that of each measured point."""
+        import numpy as np
+
         one = [point[None] / np.asarray(each.scales) for each in self._parts]
         every = self._covariance(one, np.asarray([self._codes.get(name, -1)]), self._points, self._names)[0]
         near = np.argsort(-every)[:NEAREST]
@@ -81,6 +87,8 @@ class GaussianProcess:
 
 
 def _matern(part: Hyperparameters, ones: Array, others: Array) -> Array:
+    import numpy as np
+
     distance: Array = (ones**2).sum(1)[:, None] + (others**2).sum(1)[None, :] - 2 * ones @ others.T
     np.sqrt(3 * np.maximum(distance, 0.0, out=distance), out=distance)  # in place: they are large
     found = np.exp(-distance)
@@ -156,7 +164,7 @@ class Group:
 
     def at(self, point: Array, name: str) -> float:
         """The residual to expect at a point, of a call of that name."""
-        return self._process.at(np.clip(point, *self._range) if self.held else point, self.residual, name)
+        return self._process.at(point.clip(*self._range) if self.held else point, self.residual, name)
 
     @cached_property
     def most_bytes(self) -> Mapping[str, float]:
@@ -205,6 +213,8 @@ class Corrections:
     @cached_property
     def products(self) -> Mapping[str, list[int]]:
         """The places of products in their sweep, by group."""
+        import numpy as np
+
         products, added, _ = self._products
         return _places(np.where(added, np.char.add(products.families, ADDED), products.families).tolist())
 
@@ -293,6 +303,8 @@ def product_points(products: Products, family: Family, speeds: Speeds, added: bo
     With a row `added`, also by what the library goes by then: few rows, a small volume, and what the best product would
     lose without splitting its sum.
     """
+    import numpy as np
+
     every = tilings(products, family, speeds)
     best, each = every.seconds.argmin(0), np.arange(len(products.m))
     share, fastest_s = every.blocks[best, each] / speeds.sm_count, every.seconds[best, each]
@@ -316,6 +328,8 @@ def operator_points(calls: Sequence[OperatorCost]) -> Array:
     `channels` are the elements of a result that each line of a convolution is summed to, and twice the keys that a
     query meets.
     """
+    import numpy as np
+
     told = [
         ((each.flop or 0.0) if each.kind in BY_FLOP else 0.0, each.read_bytes, each.written_bytes, each.form.length,
          each.form.lines, each.form.over, each.form.window, ITEMSIZE.get(each.dtype, 4)) for each in calls
@@ -335,6 +349,8 @@ def operator_points(calls: Sequence[OperatorCost]) -> Array:
 
 def swept_products(sweep: Sweep | None) -> tuple[Products, Array, Array]:
     """The products of a sweep ("tf32" is a `dtype`, too), whether a row is added to each, and their seconds."""
+    import numpy as np
+
     columns = sweep.columns if sweep else {}
     m, n, k, batch = (np.array(columns.get(size, ()), np.int64) for size in ("m", "n", "k", "batch"))
     left, right = (np.array([str(each)[side] == "t" for each in columns.get("layout", ())], bool) for side in (0, 1))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-import numpy as np
-
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Matmul, OperatorCost
 from brrr.roofline.device_model import DeviceModel
@@ -104,6 +102,8 @@ def corrections_of(peaks: Peaks) -> Corrections:
         return modelled_time(each, model, 0.0, host_s=0.0).device_s or 0.0
 
     def speeds(products: Products) -> Speeds:
+        import numpy as np
+
         dtypes, places = np.unique(products.dtype, return_inverse=True)
         rates = [model.value(f"matmul.{matrix_dtype(str(dtype), False)}") for dtype in dtypes]
         return Speeds(np.array(rates, np.float64)[places], cache_rate(model), model.sm_count or 1)

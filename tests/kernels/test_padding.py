@@ -16,7 +16,7 @@ from brrr.core.measurement import Estimate, Measurement
 from brrr.counting.cost import Matmul
 from brrr.kernels import padding
 from brrr.kernels.padding import THREADS, padded_matmul, paddings
-from brrr.roofline.products import alignment
+from brrr.roofline.products import Products
 from brrr.roofline.shapes import LAYOUTS
 
 SHORT = (torch.bfloat16, torch.float16)
@@ -37,7 +37,7 @@ def test_odd_rows_are_padded_to_whole_16_bytes(layout: tuple[bool, bool], dtype:
     assert k == (2051 if layout == (True, False) else 2056), "there neither matrix lies along k"
     assert n == 1032 and wider == [(m, k, each) for each in (1040, 1056, 1088, 1152)]
     for m, k, n in (least, *wider):
-        assert alignment(Matmul(m, n, k, dtype=dtype, transposed=layout)) == 16
+        assert Products.of([Matmul(m, n, k, dtype=dtype, transposed=layout)]).alignment == 16
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -221,7 +221,7 @@ def test_a_shapes_first_call_tries_and_later_ones_take_the_fastest(
 
     monkeypatch.setattr(padding, "_fastest", fastest)
     a, b = on_gpu(256, 320, torch.bfloat16), on_gpu(320, 1025, torch.bfloat16)
-    monkeypatch.setattr(padding, "product_time_s", lambda p, device: 1.0 if alignment(p) == 16 else 9.0)
+    monkeypatch.setattr(padding, "product_time_s", lambda p, device: 1.0 if Products.of([p]).alignment == 16 else 9.0)
     paddings.cache_clear()
     found = [padded_matmul(a, b) for _ in range(3)]
     assert tried == [((256, 320, 1025), *((256, 320, n) for n in (1032, 1040, 1056, 1088, 1152)))]
