@@ -31,8 +31,7 @@ from brrr.course.experiments import experiment
 from brrr.course.lessons.claims_table import claims
 from brrr.course.sources.recorded import Recorded
 from brrr.course.sources.rows import Row
-from tools.prediction.experiment import EXPERIMENT as PREDICTION
-from tools.prediction.operators.experiment import EXPERIMENT as OPERATORS
+from tools.prediction.__main__ import EXPERIMENTS
 
 H200 = Recorded("h200", PACKAGE.parent / "data" / "recordings")
 UNIT = r"[nµm]?s|%|times|[kMGT]B|[kMGT]?B/s|[kMGT]?FLOP(?:/s|/B)?|[kMG]?Hz|W"
@@ -110,7 +109,7 @@ def claimed(name: str) -> str:
 @cache
 def judged(about: str) -> dict[str, str]:
     """The claims of an experiment, by their names."""
-    table = claims({each.name: each for each in (PREDICTION, OPERATORS)}.get(about, about), H200)
+    table = claims({each.name: each for each in EXPERIMENTS}.get(about, about), H200)
     return {claim.name: f"{verdict.measured}; {claim.text} {claim.decides}" for claim, verdict in table.rows}
 
 

@@ -31,7 +31,7 @@ from tools.prediction import __main__ as command
 from tools.prediction.operators import work
 from tools.prediction.operators.calls import OPERATORS as CALLS
 from tools.prediction.operators.calls import STEPS, cost_of, surroundings
-from tools.prediction.operators.cases import SEED, TABLE, OperatorCase, by_name, cases, half_of, split, twin
+from tools.prediction.operators.cases import SEED, TABLE, OperatorCase, by_name, cases, drawn, half_of, split, twin
 from tools.prediction.operators.experiment import EXPERIMENT as OPERATORS
 from tools.prediction.operators.rows import operator_rows
 from tools.prediction.rows import rows_of
@@ -40,7 +40,7 @@ from tools.prediction.rows import rows_of
 
 
 def test_there_are_120_cases_of_every_family_and_no_name_stands_for_two() -> None:
-    assert len(cases()) == len(by_name()) == 120
+    assert len(cases()) == 120 and len(by_name()) == 120 + len(drawn())
     assert {each.kind for each in cases()} == set(TABLE) and {each.what for each in cases()} == set(CALLS)
     assert Counter(each.dtype for each in cases()).keys() == {"float32", "bfloat16", "float16", "tf32"}
     assert 0.25 < Counter(each.direction for each in cases())["backward"] / 120 < 0.5
@@ -70,6 +70,22 @@ def test_the_split_depends_on_cases_and_seed_alone() -> None:
 def test_a_case_reads_as_it_stands_in_the_table() -> None:
     found = by_name()["bmm 97x253x511x77 bfloat16 backward"]
     assert found == OperatorCase("product", "bmm", (97, 253, 511, 77), "bfloat16", "backward")
+
+
+def test_drawn_cases_are_the_tables_operators_in_its_types_and_no_case_is_drawn_twice() -> None:
+    ways = {(each.what, each.dtype, each.direction) for each in cases()}
+    assert {(each.what, each.dtype, each.direction) for each in drawn()} <= ways
+    assert {each.what for each in drawn()} == set(CALLS) and {half_of(each) for each in drawn()} == {"drawn"}
+    assert {each.name for each in drawn("another seed")}.isdisjoint(each.name for each in cases())
+    names = hashlib.sha256(", ".join(each.name for each in drawn()).encode()).hexdigest()[:16]
+    assert names == "74acd9e43cbbd8a3", "what was recorded was drawn from this seed"
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_what_is_drawn_can_be_called(what: str) -> None:
+    for seed in "12":
+        case = next(each for each in drawn(seed) if each.what == what)
+        assert what == "adam" or cost_of(case).bytes > 0
 
 
 # ---- each runs, is right, and is found out where it is not ----

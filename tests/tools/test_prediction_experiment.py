@@ -37,7 +37,6 @@ from tools.prediction.cases import Case, by_name, case, cases, intervened, to_co
 from tools.prediction.claims import ENOUGH, percentile
 from tools.prediction.experiment import EXPERIMENT as PREDICTION
 from tools.prediction.experiment import run_case
-from tools.prediction.operators.experiment import EXPERIMENT as OPERATORS
 from tools.prediction.rows import datasheet_s
 
 
@@ -598,7 +597,7 @@ def test_the_maintainers_command_judges_and_plans_this_experiment_alone(
 ) -> None:
     monkeypatch.setattr("brrr.course.lessons.claims_table.source_named", lambda name=None: Made({}))
     assert command.main(["claims"]) == 0
-    assert capsys.readouterr().out.count("NOT MEASURED") == len(PREDICTION.claims) + len(OPERATORS.claims)
+    assert capsys.readouterr().out.count("NOT MEASURED") == sum(len(each.claims) for each in command.EXPERIMENTS)
     assert command.main(["record", "--plan", "--device", "cpu", "--out", str(tmp_path)]) == 0
     assert capsys.readouterr().out.startswith("prediction ")
     assert command.main(["claims", "matmul"]) == 2 and "expected one of prediction" in capsys.readouterr().err

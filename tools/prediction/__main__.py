@@ -4,8 +4,9 @@ python -m tools.prediction claims --source recorded:h200   # each claim with its
 python -m tools.prediction record --device cuda            # measure the cases, with the options of `brrr record`
 python -m tools.prediction rows recorded:h200              # every row as CSV: measured, predicted, the other estimates
 python -m tools.prediction rows operators recorded:h200    # the same of operators and blocks; their errors on stderr
+python -m tools.prediction rows operators_drawn recorded:h200    # and of these in sizes that were drawn
 
-`claims` and `record` take the experiments' names, too: `record operators`, say; without one they take both.
+`claims` and `record` take the experiments' names, too: `record operators`, say; without one they take all.
 """
 
 from __future__ import annotations
@@ -16,22 +17,27 @@ from collections.abc import Sequence
 
 from brrr.core.errors import BrrrError
 from brrr.course.lessons import claims_table
+from brrr.course.nouns.experiment import Experiment
 from brrr.course.sources import record, source
 from tools.prediction.experiment import EXPERIMENT
+from tools.prediction.operators.experiment import DRAWN
 from tools.prediction.operators.experiment import EXPERIMENT as OPERATORS
+
+EXPERIMENTS = EXPERIMENT, OPERATORS, DRAWN
 
 
 def main(argv: Sequence[str]) -> int:
     """Run one of the commands; 2 for a call that cannot be understood, and where there is nothing to show."""
     command, *rest = argv or [""]
     if command in ("claims", "record"):
-        return {"claims": claims_table, "record": record}[command].main(rest, (EXPERIMENT, OPERATORS))
+        return {"claims": claims_table, "record": record}[command].main(rest, EXPERIMENTS)
     if command != "rows":
         print(__doc__, file=sys.stderr)
         return 2
-    named = rest.pop(0) if rest and rest[0] in (EXPERIMENT.name, OPERATORS.name) else EXPERIMENT.name
+    names = {each.name: each for each in EXPERIMENTS}
+    named = names[rest.pop(0)] if rest and rest[0] in names else EXPERIMENT
     try:
-        found = _of_operators(rest) if named == OPERATORS.name else _of_prediction(rest)
+        found = _of_prediction(rest) if named is EXPERIMENT else _of_operators(named, rest)
     except BrrrError as error:
         print(error, file=sys.stderr)
         return 2
@@ -47,12 +53,12 @@ def _of_prediction(rest: Sequence[str]) -> list[dict[str, str | float]]:
     return [row.record for row in rows_of(EXPERIMENT, source(*rest))]
 
 
-def _of_operators(rest: Sequence[str]) -> list[dict[str, str | float]]:
+def _of_operators(named: Experiment, rest: Sequence[str]) -> list[dict[str, str | float]]:
     """A record of each case; their errors by half and family go to stderr."""
     from tools.prediction.operators.rows import operator_rows, records, summary
     from tools.prediction.rows import rows_of
 
-    found = records(rows_of(OPERATORS, source(*rest), operator_rows))
+    found = records(rows_of(named, source(*rest), operator_rows))
     print(summary(found), file=sys.stderr)
     return found
 

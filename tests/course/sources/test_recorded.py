@@ -17,8 +17,7 @@ from brrr.course.sources import source
 from brrr.course.sources.recorded import Recorded
 from brrr.course.sources.recording import Drift, Machine, Recording
 from brrr.course.sources.rows import Row
-from tools.prediction.experiment import EXPERIMENT as PREDICTION
-from tools.prediction.operators.experiment import EXPERIMENT as OPERATORS
+from tools.prediction.__main__ import EXPERIMENTS
 
 MATMUL = experiment("matmul")
 
@@ -263,7 +262,7 @@ def test_the_courses_own_recordings_read_and_are_checked(monkeypatch: pytest.Mon
     for device in recorded_devices():
         recorded = Recorded(device)
         for name in recorded.experiments():
-            found = {PREDICTION.name: PREDICTION, OPERATORS.name: OPERATORS}.get(name) or experiment(name)
+            found = {each.name: each for each in EXPERIMENTS}.get(name) or experiment(name)
             assert recorded.variants(found)
             assert str(recorded.badge(found)).startswith("RECORDED · ")
             read += 1

@@ -1,11 +1,13 @@
-"""The cases of the `operators` experiment: 120 calls of torch, whole blocks among them, in two halves.
+"""The cases of `operators`: 120 calls of torch, whole blocks among them, in two halves; and 240 drawn from a seed.
 
-They were written down before any of them was measured. One half is there to learn from, the other is only reported:
-`half_of` tells which, dealt out from a seed. A case is a description; `calls` makes the call of it.
+The 120 were written down before any of them was measured. One half is there to learn from, the other is only reported:
+`half_of` tells which, dealt out from a seed. `drawn` takes the same operators in sizes that nobody chose. A case is a
+description; `calls` makes the call of it.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -13,7 +15,7 @@ from functools import lru_cache
 from typing import Literal
 
 Direction = Literal["forward", "backward"]
-Half = Literal["learn", "report"]
+Half = Literal["learn", "report", "drawn"]
 SEED = "halves 774"
 """The first of `halves 1`, `halves 2`, ... with which both halves have each family's data types and directions."""
 
@@ -146,8 +148,8 @@ def _read(family: str, what: str, text: str) -> OperatorCase:
 
 @lru_cache(maxsize=1)
 def by_name() -> dict[str, OperatorCase]:
-    """From each name to its case."""
-    return {case.name: case for case in cases()}
+    """From each name to its case, the drawn ones too."""
+    return {case.name: case for case in (*cases(), *drawn())}
 
 
 def split(every: Iterable[OperatorCase], seed: str = SEED) -> dict[str, Half]:
@@ -171,8 +173,61 @@ def _halves() -> dict[str, Half]:
 
 
 def half_of(case: OperatorCase) -> Half:
-    """Whether models may learn from a case, or are only held against it."""
-    return _halves()[case.name]
+    """Whether models may learn from a case, or are only held against it, as the drawn ones are."""
+    return _halves().get(case.name, "drawn")
+
+
+# ---- cases in sizes that nobody chose ----
+
+DRAWN_SEED, DRAWN = "drawn 2026-11-25", 2
+"""So many for each case of the table."""
+
+
+@lru_cache(maxsize=4)
+def drawn(seed: str = DRAWN_SEED) -> tuple[OperatorCase, ...]:
+    """The table's operators in other sizes, each in a data type and a direction that the table has it in.
+
+    >>> len(drawn()), len(drawn("another seed"))
+    (240, 240)
+    """
+    draw, found = random.Random(seed), {case.name: case for case in cases()}
+    for case in cases():
+        alike = [each for each in cases() if each.what == case.what]
+        made = case
+        for _ in range(DRAWN):
+            while made.name in found:
+                way = draw.choice(alike)
+                made = replace(case, sizes=_drawn_sizes(draw, case), dtype=way.dtype, direction=way.direction)
+            found[made.name] = made
+    return tuple(found.values())[len(cases()) :]
+
+
+def _drawn_sizes(draw: random.Random, case: OperatorCase) -> tuple[int, ...]:
+    """Each size from a quarter to twice the table's, any number, a multiple of 8 or a power of two; few stay few.
+
+    At most twice the table's elements, so that a case stays as quick to check.
+    """
+    while True:
+        sizes = [_drawn_size(draw, size) for size in case.sizes]
+        if case.what.startswith("attention"):
+            sizes[3] = 8 * math.ceil(sizes[3] / 8)
+        elif case.what in ("encoder_layer", "decoder_block"):  # the width of a head is a multiple of 8
+            sizes[2] = 8 * sizes[3] * math.ceil(sizes[2] / sizes[3] / 8)
+        elif case.what == "group_norm":
+            sizes[1] = sizes[4] * math.ceil(sizes[1] / sizes[4])
+        elif case.what.startswith("grouped"):
+            sizes[1], sizes[4] = (4 * math.ceil(sizes[place] / 4) for place in (1, 4))
+        elif case.what.startswith("depthwise"):
+            sizes[4] = sizes[1]
+        if math.prod(sizes) <= 2 * math.prod(case.sizes):
+            return tuple(sizes)
+
+
+def _drawn_size(draw: random.Random, size: int) -> int:
+    if size < 8:
+        return size
+    found = size * math.exp(draw.uniform(math.log(0.25), math.log(2)))
+    return draw.choice((round(found), 8 * max(1, round(found / 8)), 2 ** round(math.log2(found))))
 
 
 # ---- what is measured of a case beside it ----

@@ -1,4 +1,4 @@
-"""What is claimed of operators that nothing was fitted to, judged on the reported half: nobody learns from it.
+"""What is claimed of operators that nothing was fitted to, judged on the reported half or on what was drawn.
 
 What is predicted as unknown is a lower bound: it counts apart, and no error is computed of it.
 """
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from tools.prediction.rows import PredictedRow
 
 ENOUGH, BOUNDS_ENOUGH = 45, 20
-"""A verdict needs so many of the 60 cases that are reported, and so many whose bound the interventions tell."""
+"""A verdict needs so many cases, and so many whose bound the interventions tell."""
 UNKNOWN_SHARE = 0.1
 
 
 def reported(evidence: Evidence, field: Field, *, known: bool | None = True) -> list[PredictedRow]:
-    """The reported half's rows of a field; those with a prediction, the unknown ones, or (None) both."""
+    """The rows of a field that nobody learns from; those with a prediction, the unknown ones, or (None) both."""
     from tools.prediction.operators.rows import operator_rows
     from tools.prediction.rows import rows_of
 
     every = rows_of(evidence.experiment, evidence.source, operator_rows)
-    mine = [row for row in every if row.field == field and half_of(by_name()[row.case.name]) == "report"]
+    mine = [row for row in every if row.field == field and half_of(by_name()[row.case.name]) != "learn"]
     found = [row for row in mine if known in (None, not row.unknown)]
     if not mine:
         raise NotRecordedError(f"{field} of no reported case was measured")

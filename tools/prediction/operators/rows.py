@@ -97,7 +97,7 @@ ERRORS = ("device_error", "loop_error", "loop_error_at_hosts_speed")
 def summary(found: Sequence[Mapping[str, str | float]]) -> str:
     """Median and 90th percentile of each error, per half and family; what is unknown is counted apart."""
     lines = [["half", "family", "cases", "unknown", *ERRORS]]
-    for half in ("learn", "report"):
+    for half in sorted({str(each["half"]) for each in found}):
         of_half = [each for each in found if each["half"] == half]
         for family in ("all", *dict.fromkeys(str(each["family"]) for each in of_half)):
             mine = [each for each in of_half if family in ("all", each["family"])]
