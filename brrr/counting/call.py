@@ -260,6 +260,19 @@ def _run(out: torch.Tensor, taken: Sequence[torch.Tensor]) -> int:
     return length
 
 
+def _turned(out: torch.Tensor, taken: Sequence[torch.Tensor]) -> Form:
+    """Of operands that lie in another order than the result: lines as they are written, and how far apart the elements
+    of one are read. Where each lies in one piece, only places are calculated, as for a broadcast."""
+    order = sorted(range(out.dim()), key=out.stride, reverse=True)
+    out, taken = out.permute(order), [each.permute(order) for each in taken]
+    length = _run(out, taken)
+    apart = max(each.stride(-1) for each in taken)
+    if apart == out.stride(-1):
+        return Form("broadcast", out.numel() // max(length, 1), length)
+    lines, apart = out.numel() // max(length, 1), max(apart, 1)
+    return Form("strided", lines, length, max(1, lines // apart), apart)
+
+
 def _elementwise(call: Call) -> Form:
     out, name = call.output, call.name.removeprefix("aten.")
     taken = [tensor for _, tensor in call.each_argument()]
@@ -272,9 +285,8 @@ def _elementwise(call: Call) -> Form:
     if not name.startswith(_ALONE) and any(1 < t.numel() < out.numel() for t in taken):
         return Form("broadcast", lines, length)
     turned = [t for t in taken if t.shape == out.shape and t.stride() != out.stride() and out.dim() > 1]
-    if turned:  # where each line lies in one piece, only places are calculated, as for a broadcast
-        whole = all(t.stride(-1) == out.stride(-1) for t in turned)
-        return Form("broadcast" if whole else "strided", lines, length)
+    if turned:
+        return _turned(out, turned)
     if name == "_to_copy" and taken and taken[0].dtype != out.dtype:
         return Form(f"to-{str(out.dtype).removeprefix('torch.')}", 1, out.numel())
     return Form("scalar" if name in _TWO and len(taken) == 1 else "", 1, out.numel())

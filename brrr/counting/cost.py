@@ -44,7 +44,9 @@ class Form:
     """How an operator goes over its tensors: `lines` of `length` elements each; names in `brrr.counting.call`.
 
     `over` how many images they are spread, or among how many rows of a table they lie. `window`: the elements of a
-    convolution's window, the groups of a grouped one, or the elements of a channel of an image that is normed.
+    convolution's window, the groups of a grouped one, or the elements of a channel of an image that is normed. Of what
+    is strided, `window` is how many elements apart those of a line are read, and `over` as many times as lines go into
+    it: a transposed matrix of r rows and c columns is c lines of r, c apart.
     """
 
     name: str = ""

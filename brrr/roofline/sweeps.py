@@ -121,6 +121,8 @@ BY_FLOP = ("convolution", "attention")
 """Kernels with tiles of their own: they count by bytes, and by FLOP at the best rate, where a sweep corrects that."""
 VECTOR, WIDE = 4, 8
 """Elements that torch's norms and reductions load at once, where lines are a multiple of them; and tensor cores."""
+TILES = 64, 128
+"""Queries of one head that a kernel of attention takes at once."""
 
 
 @dataclass
@@ -208,6 +210,7 @@ class Corrections:
     speeds: Callable[[Products], Speeds]
     """Each by its data type."""
     operator_s: Callable[[OperatorCost], float]
+    sm_count: int = 1
     _groups: dict[str, Group] = field(default_factory=dict)
 
     @cached_property
@@ -247,7 +250,8 @@ class Corrections:
         if name not in self._groups:
             sweep = self.peaks.sweeps["operators"].part(self.operators[name]) if name in self.operators else None
             calls, fit = [call for call, _ in swept_operators(sweep)], sweep.fits.get(name) if sweep else None
-            keys, names, points = list(map(_call, calls)), list(map(name_on_gpu, calls)), operator_points(calls)
+            keys, names = list(map(_call, calls)), list(map(name_on_gpu, calls))
+            points = operator_points(calls, self.sm_count)
             seconds, held = sweep.seconds if sweep else (), not name.startswith(BY_FLOP)
             self._groups[name] = Group(calls, keys, names, points, seconds, self.operator_s, fit, held)
         return self._groups[name]
@@ -267,7 +271,7 @@ class Corrections:
     def of_operator(self, each: OperatorCost) -> tuple[float, bool] | None:
         """The factor of an operator, and whether the operator itself was measured, not only its class."""
         group, name = self.group_of_operators(f"{each.kind}/{each.form.name}"), name_on_gpu(each)
-        (point,) = operator_points([_within(each, group.most_bytes.get(name, 0.0))])
+        (point,) = operator_points([_within(each, group.most_bytes.get(name, 0.0))], self.sm_count)
         found = group.factor(_call(each), point, name)
         return None if found is None else (found, name in group.most_bytes)
 
@@ -321,9 +325,9 @@ def product_points(products: Products, family: Family, speeds: Speeds, added: bo
     return np.stack(features, 1)
 
 
-def operator_points(calls: Sequence[OperatorCost]) -> Array:
+def operator_points(calls: Sequence[OperatorCost], sm_count: int) -> Array:
     """Where calls of operators lie, a row for each: sizes, powers of two that hold them, whole vectors, and how many
-    bytes are read for each that is written.
+    bytes are read for each that is written. Calls of one kind; of attention, also how its tiles fill the device.
 
     `channels` are the elements of a result that each line of a convolution is summed to, and twice the keys that a
     query meets.
@@ -341,10 +345,28 @@ def operator_points(calls: Sequence[OperatorCost]) -> Array:
     multiples = (length % 2, length % VECTOR, length % WIDE, channels.round() % WIDE, positions % VECTOR,
                  positions % WIDE)  # fmt: skip
     doubled = (np.frexp(np.maximum(size - 1, 0))[1] for size in (length, lines))
-    return np.stack(
-        [*np.log2(sizes), *doubled, itemsize, *(rest == 0 for rest in multiples), np.log2((read + 1) / (written + 1))],
-        1,
-    )
+    features = [*np.log2(sizes), *doubled, itemsize, *(rest == 0 for rest in multiples),
+                np.log2((read + 1) / (written + 1))]  # fmt: skip
+    if calls and calls[0].kind == "attention":
+        gradient = np.array(["backward" in each.name for each in calls], bool)
+        features += _waves(lines, channels / np.where(gradient, 5, 2), sm_count)
+    return np.stack(features, 1)
+
+
+def _waves(lines: Array, tokens: Array, sm_count: int) -> Sequence[Array]:
+    """How the tiles of attention fill the device: full tiles over what is needed, full waves over waves, and waves.
+
+    `tokens` of a head are the keys that each query meets, as its FLOP tell; a gradient has 2.5 times as many FLOP.
+    """
+    import numpy as np
+
+    lines, tokens = np.maximum(1, lines), np.maximum(1, tokens.round())
+    features: list[Array] = []
+    for tile in TILES:
+        tiles = np.ceil(tokens / tile)
+        waves = lines / tokens * tiles / sm_count
+        features += tiles * tile / tokens, np.maximum(1, np.ceil(waves)) / np.maximum(1, waves), np.log2(waves)
+    return features
 
 
 def swept_products(sweep: Sweep | None) -> tuple[Products, Array, Array]:

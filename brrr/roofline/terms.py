@@ -108,7 +108,7 @@ def corrections_of(peaks: Peaks) -> Corrections:
         rates = [model.value(f"matmul.{matrix_dtype(str(dtype), False)}") for dtype in dtypes]
         return Speeds(np.array(rates, np.float64)[places], cache_rate(model), model.sm_count or 1)
 
-    return Corrections(peaks, lambda product: operator_s(operator_of(product)), speeds, operator_s)
+    return Corrections(peaks, lambda product: operator_s(operator_of(product)), speeds, operator_s, model.sm_count or 1)
 
 
 def modelled_time(

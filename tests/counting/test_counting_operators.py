@@ -551,7 +551,10 @@ def test_forms_forward_and_backward(name: str) -> None:
         (lambda x: F.batch_norm(x, None, None, training=True), (a(2, 5, 3, 3),), Form("channels", 5, 18, 2, 9)),
         (lambda x, y: torch._foreach_add([x, y], 1.0), (a(4, 5), a(7)), Form("tensors", 2, 20)),
         (lambda x: x.permute(1, 0, 2).contiguous(), (a(4, 5, 6),), Form("broadcast", 20, 6)),
-        (lambda x: x.transpose(1, 2).contiguous(), (a(4, 5, 6),), Form("strided", 24, 5)),
+        (lambda x: x.transpose(1, 2).contiguous(), (a(4, 5, 6),), Form("strided", 24, 5, 4, 6)),
+        (lambda x: x.permute(0, 2, 3, 1).contiguous(), (a(2, 3, 4, 5),), Form("strided", 40, 3, 2, 20)),
+        (lambda x: x.contiguous(memory_format=torch.channels_last), (a(2, 3, 4, 5),), Form("strided", 40, 3, 2, 20)),
+        (lambda x: x[:, ::2].contiguous(), (a(4, 7),), Form("strided", 4, 4, 2, 2)),
     ],
 )
 def test_forms_that_one_call_has(fn: Callable[..., Any], args: Any, form: Form) -> None:

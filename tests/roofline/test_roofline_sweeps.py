@@ -446,7 +446,7 @@ def test_a_fit_finds_what_matters() -> None:
     plain = in_a_sweep(made[:80], {})
     (name,) = plain.operators
     found = fit(plain.group_of_operators(name))
-    features = operator_points([made[0][0]]).shape[1]
+    features = operator_points([made[0][0]], 1).shape[1]
     shared, own = parts_of(found, features)
     images = 5
     assert min(shared.scales[images], own.scales[images]) < 1.5 < min((*shared.scales[:5], *own.scales[:5]))
@@ -456,6 +456,30 @@ def test_a_fit_finds_what_matters() -> None:
         return fmean(abs(math.log((of.of_operator(each) or (1.0, False))[0] / took)) for each, took in made[80:])
 
     assert error(better) < 0.05 < error(plain)
+
+
+@pytest.mark.parametrize(
+    ("heads", "tokens", "tiles", "waves", "filled"),
+    [(4, 256, 8, 1, 1.0), (9, 100, 9, 2, 1.28), (8, 64, 8, 1, 2.0), (3, 129, 6, 1, 256 / 129)],
+)
+@pytest.mark.parametrize("backward", [False, True])
+def test_attention_lies_by_the_waves_of_its_tiles(
+    heads: int, tokens: int, tiles: int, waves: int, filled: float, backward: bool
+) -> None:
+    """On eight multiprocessors, in tiles of 128 queries."""
+    name = f"aten._scaled_dot_product_flash_attention{'_backward' * backward}"
+    flop = 4.0 * heads * tokens**2 * 64 * (2.5 if backward else 1)
+    each = OperatorCost(name, flop, 1e6, 1e6, "bfloat16", (), "attention", (), Form("all", heads * tokens, 64))
+    over, whole, log_waves = operator_points([each], 8)[0][-3:]
+    assert 2**log_waves == pytest.approx(tiles / 8) and over == pytest.approx(filled)
+    assert whole == pytest.approx(waves / (tiles / 8) if tiles > 8 else 1.0)
+
+
+@pytest.mark.parametrize("kind", ["attention", "convolution"])
+@pytest.mark.parametrize("form", [Form(), Form("all", 0, 64), Form("window", 0, 0)])
+def test_what_holds_nothing_lies_somewhere(kind: str, form: Form) -> None:
+    each = OperatorCost("aten.convolution", 0.0, 0.0, 0.0, "float32", (), kind, (), form)
+    assert all(map(math.isfinite, operator_points([each], 8)[0]))
 
 
 def test_groups_are_fitted_as_long_as_there_is_time() -> None:
@@ -586,7 +610,7 @@ def test_a_call_goes_by_the_host_cost_nearest_to_it(written: str, expected: str)
 @pytest.mark.parametrize(
     ("written", "form"),
     [("x.sum(-1)", Form("rows", 8, 64)), ("x.sum(0)", Form("columns", 64, 8)), ("x.sum()", Form("whole", 1, 512)),
-     ("x.softmax(0)", Form("columns", 64, 8)), ("x.t().contiguous()", Form("strided", 64, 8)),
+     ("x.softmax(0)", Form("columns", 64, 8)), ("x.t().contiguous()", Form("strided", 64, 8, 1, 64)),
      ("x + x[0]", Form("broadcast", 8, 64)), ("x + x", Form("", 1, 512)), ("x.double()", Form("to-float64", 1, 512)),
      ("x * 2", Form("scalar", 1, 512)), ("torch.linalg.vector_norm(x)", Form("whole", 1, 512)),
      ("torch.nn.functional.layer_norm(x, (64,))", Form("rows", 8, 64)), ("x.cumsum(1)", Form("rows", 8, 64)),
