@@ -555,6 +555,7 @@ def test_forms_forward_and_backward(name: str) -> None:
         (lambda x: x.permute(0, 2, 3, 1).contiguous(), (a(2, 3, 4, 5),), Form("strided", 40, 3, 2, 20)),
         (lambda x: x.contiguous(memory_format=torch.channels_last), (a(2, 3, 4, 5),), Form("strided", 40, 3, 2, 20)),
         (lambda x: x[:, ::2].contiguous(), (a(4, 7),), Form("strided", 4, 4, 2, 2)),
+        (lambda x: x.new_empty(1, 7).t() * x, (a(7, 1),), Form("broadcast", 1, 7)),
     ],
 )
 def test_forms_that_one_call_has(fn: Callable[..., Any], args: Any, form: Form) -> None:
