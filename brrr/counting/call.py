@@ -263,7 +263,7 @@ def _run(out: torch.Tensor, taken: Sequence[torch.Tensor]) -> int:
 def _turned(out: torch.Tensor, taken: Sequence[torch.Tensor]) -> Form:
     """Of operands that lie in another order than the result: lines as they are written, and how far apart the elements
     of one are read. Where each lies in one piece, only places are calculated, as for a broadcast."""
-    order = sorted(range(out.dim()), key=lambda dim: (out.shape[dim] > 1, -out.stride(dim)))
+    order = sorted(range(out.dim()), key=lambda dim: (out.shape[dim] > 1, -out.stride()[dim]))
     out, taken = out.permute(order), [each.permute(order) for each in taken]
     length = _run(out, taken)
     apart = max(each.stride(-1) for each in taken)

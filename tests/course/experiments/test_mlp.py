@@ -94,6 +94,29 @@ def test_cost_and_prediction_are_what_the_counter_finds(hidden: int) -> None:
     assert predicted.cost.flop == found.flop
 
 
+@pytest.mark.parametrize("way", ["module", "functional", "inference"])
+@pytest.mark.parametrize("layers", [2, 8])
+def test_lines_of_python_are_those_that_the_counter_finds(way: str, layers: int) -> None:
+    """Nearly, since they are torch's own, which another version may have written in another way."""
+    drawn = [(torch.randn(32, 32), torch.randn(32)) for _ in range(layers)]
+    modules = [module for _ in drawn for module in (torch.nn.Linear(32, 32), torch.nn.ReLU(inplace=True))]
+    network = torch.nn.Sequential(*modules)
+
+    def functional(y: torch.Tensor) -> torch.Tensor:
+        for w, b in drawn:
+            y = torch.relu_(torch.nn.functional.linear(y, w, b))
+        return y
+
+    def inference(x: torch.Tensor) -> torch.Tensor:
+        with torch.inference_mode():
+            result: torch.Tensor = network(x)
+        return result
+
+    run = MLP.predicted_run(way, {"layers": layers, "batch": 4, "hidden": 32})
+    found = counted({"module": network, "functional": functional, "inference": inference}[way], torch.randn(4, 32))
+    assert run is not None and run.cost.lines == pytest.approx(found.lines, rel=0.25)
+
+
 def test_what_is_predicted_of_which_way() -> None:
     point: Point = {"layers": 8, "batch": 16, "hidden": 512}
     runs = {v.name: MLP.predicted_run(v.name, point) for v in MLP.variants}

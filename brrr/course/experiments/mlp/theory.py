@@ -76,6 +76,8 @@ HOW: dict[str, How] = {
     **dict.fromkeys(("max-autotune", "graph", "pycuda-graph", "epilogue-graph", "triton-graph"), "graph"),
     "megakernel-graph": "graph",
 }  # fmt: skip
+PYTHON = {"module": (16, 44), "inference": (28, 44), "functional": (3, 2)}
+"""Lines of Python that a call runs, and that each layer adds, as `brrr.cost` counts them; TorchScript has none."""
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
@@ -93,7 +95,8 @@ def _cost(way: str, network: Network) -> Cost:
     """The network's cost with the kernels that a way has."""
     if way in FUSED:  # bias and ReLU are in the product's kernel
         return network.fused_cost
-    whole = network.cost
+    first, each = PYTHON.get(way, (0, 0))
+    whole = replace(network.cost, lines=first + each * network.layers)
     if way == "pycuda-graph":
         return _with(whole, _product_and_bias(network) * network.layers)
     return _with(whole, (_one_kernel(network),)) if way == "megakernel-graph" else whole
