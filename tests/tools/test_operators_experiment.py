@@ -81,11 +81,10 @@ def test_drawn_cases_are_the_tables_operators_in_its_types_and_no_case_is_drawn_
     assert names == "74acd9e43cbbd8a3", "what was recorded was drawn from this seed"
 
 
-@pytest.mark.parametrize("what", CALLS)
-def test_what_is_drawn_can_be_called(what: str) -> None:
-    for seed in "12":
-        case = next(each for each in drawn(seed) if each.what == what)
-        assert what == "adam" or cost_of(case).bytes > 0
+@pytest.mark.parametrize("what", [what for what in CALLS if what != "adam"])  # which needs values to be counted
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_what_is_drawn_can_be_called(what: str, seed: str) -> None:
+    assert cost_of(next(each for each in drawn(seed) if each.what == what)).bytes > 0
 
 
 # ---- each runs, is right, and is found out where it is not ----

@@ -46,7 +46,7 @@ def _experiment(
         supports=lambda variant, point: run_case(variant.name, point) is not None,
         judges=JUDGES,
         anchors=({"case": anchor},),
-    )  # fmt: skip
+    )
 
 
 EXPERIMENT = _experiment(
