@@ -34,6 +34,7 @@ import time
 import urllib.request
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
+COURSE = os.path.join(ROOT, "brrr_course")  # the second distribution, which needs the first
 VENV = os.path.join(ROOT, ".venv")
 WINDOWS = os.name == "nt"
 
@@ -270,6 +271,7 @@ def setup_key():
     digest = hashlib.sha256()
     for path in (
         os.path.join(ROOT, "pyproject.toml"),
+        os.path.join(COURSE, "pyproject.toml"),
         os.path.join(ROOT, "constraints.txt"),
         os.path.join(VENV, "pyvenv.cfg"),
     ):
@@ -370,14 +372,15 @@ def pip(*arguments):
 
 
 def install(extras):
-    """Install the package in place, with what it needs; on a machine with an NVIDIA GPU also the extra `cuda`."""
+    """Install both packages in place, with what they need; on a machine with an NVIDIA GPU also the extra `cuda`."""
     names = [extra for extra in extras if extra != "base"]
     say("Installing the packages: some minutes the first time.")
     where = index_options()
     if wants_cuda() and cpu_torch():
         subprocess.call([venv_python(), "-m", "pip", "uninstall", "--quiet", "--yes", "torch"], env=clean_environment())
-    target = ".[{}]".format(",".join(names)) if names else "."
-    ok = pip("install", "hatchling", *where) and pip("install", "--no-build-isolation", "--editable", target, *where)
+    course = "{}[{}]".format(COURSE, ",".join(names)) if names else COURSE
+    both = ["--editable", ROOT, "--editable", course]
+    ok = pip("install", "hatchling", *where) and pip("install", "--no-build-isolation", *both, *where)
     if not ok:
         raise SetupError(
             "pip could not install the packages; the reason stands above. Call this again to go on from here. "
@@ -450,7 +453,7 @@ def style_steps(python):
 
 def types_step(python):
     """The check of the types, a minute of work where nothing is cached."""
-    return ("mypy --strict", [python, "-m", "mypy", "--strict", "brrr"], None)
+    return ("mypy --strict", [python, "-m", "mypy", "--strict", "brrr", "brrr_course"], None)
 
 
 def test(python, arguments):
@@ -463,7 +466,7 @@ def test(python, arguments):
     shared = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
     steps = [
         *style_steps(python),
-        ("examples in docstrings", [*parallel, "--doctest-modules", "brrr"], shared),
+        ("examples in docstrings", [*parallel, "--doctest-modules", "brrr", "brrr_course"], shared),
         ("tests", [*parallel, "--no-loadscope-reorder", "-m", "not timing", "tests", "--ignore=tests/gpu"], shared),
         ("tests that compare times", [*pytest, "-m", "timing", *timing_tests()], None),
     ]
@@ -510,15 +513,15 @@ def usb(arguments):
     os.makedirs(folder, exist_ok=True)
     say("Collecting the packages in {}.", folder)
     where = [*index_options(), "--wheel-dir", folder]
-    if not pip("wheel", "hatchling", ".[dev]", *where):
+    if not pip("wheel", "hatchling", ROOT, COURSE + "[dev]", *where):
         raise SetupError("pip could not collect the packages; the reason stands above.")
     for requirement, lost in CUDA_ITEMS if wants_cuda() else []:
         if not pip("wheel", requirement, *where):
             say("Not collected: {}. In the lessons, {}.", requirement.split(">")[0], lost)
     wheels = [os.path.join(folder, name) for name in os.listdir(folder)]
     for path in wheels:
-        if os.path.basename(path).startswith("brrr-"):
-            os.remove(path)  # the course itself is installed from its folder
+        if os.path.basename(path).startswith(("brrr_gpu-", "brrr_course-")):
+            os.remove(path)  # our own are installed from their folders
     size = sum(map(os.path.getsize, filter(os.path.exists, wheels)))
     say(
         '{} packages, {:.0f} MB. Install from them with: WHEELHOUSE="{}" make lab',
@@ -544,7 +547,7 @@ def clean():
     )
     for name in names:
         remove(os.path.join(ROOT, name))
-    for top in ("brrr", "tests", "notebooks"):
+    for top in ("brrr", "brrr_course", "tests", "notebooks"):
         for folder, names, _ in os.walk(os.path.join(ROOT, top)):
             if "__pycache__" in names:
                 remove(os.path.join(folder, "__pycache__"))
@@ -608,10 +611,11 @@ COMMANDS = {
 
 def main(argv):
     """Run one command; the exit status is its own."""
-    if not argv or argv[0] in ("-h", "--help", "help"):
+    words = [word for word in argv if word != "--here"]
+    if not words or words[0] in ("-h", "--help", "help"):
         print(__doc__.strip())
-        return 0 if argv else 2
-    name, arguments = argv[0], [word for word in argv[1:] if word != "--here"]
+        return 0 if words else 2
+    name, arguments = words[0], words[1:]
     if name == "usb":
         return usb(arguments)
     if name == "clean":

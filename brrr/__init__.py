@@ -1,14 +1,20 @@
-"""brrr: why GPU code is fast or slow. Timers that tell the truth, measurements to replay, lessons to play.
+"""brrr: timers that tell the truth about GPU code, a roofline calculator, kernels, and what limits a program.
 
 >>> import brrr
 >>> print(brrr.measure(lambda: sum(range(100_000)), device="cpu", budget_s=0.05).period_s is not None)
 True
 
-Importing it loads no torch and no matplotlib: each name is loaded when it is first used.
+Importing it loads no torch and no matplotlib: each name is loaded when it is first used. The lessons are brrr_course's.
 """
 
 from brrr.core import __version__ as __version__
 from brrr.core.lazy import attach
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    __file__,
+    elsewhere="Experiment Live Recorded Scaling Transition check claims compare compare_speedup compare_values explore "
+    "factory find_transition guess pays reachable scaling_test timeline",
+    hint="brrr.{name} is the course's: from brrr_course import {name} (the distribution brrr-course)",
+)
 __all__ += ["__version__"]

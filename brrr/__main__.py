@@ -1,26 +1,36 @@
-"""The command line: `brrr lab | doctor | record | join | claims | calibrate | time | diagnose | site | class | ...`."""
+"""The command line: `brrr doctor | calibrate | time | diagnose`, and what other distributions add to it."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from importlib import import_module
+from importlib.metadata import entry_points
 
 from brrr.core import __version__
 from brrr.core.errors import BrrrError
 
 COMMANDS = {
-    "lab": ("brrr.cli.lab", "copy the lessons into work/ and open them in JupyterLab"),
-    "doctor": ("brrr.cli.doctor", "what is here, and which lessons therefore run live"),
-    "record": ("brrr.course.sources.record", "measure the course's experiments on this machine and keep them"),
-    "join": ("brrr.course.sources.folders", "put recordings together that several GPUs of one model made"),
-    "claims": ("brrr.course.lessons.claims_table", "every claim of the lessons with its verdict"),
+    "doctor": ("brrr.cli.doctor", "what is here, and what would enable more"),
     "calibrate": ("brrr.cli.calibrate", "measure what this device can do at best"),
     "time": ("brrr.cli.time", "how long a statement takes, and what limits it: like timeit, but true on a GPU"),
     "diagnose": ("brrr.cli.diagnose", "what limits a saved trace, or a script, and what would help"),
-    "site": ("brrr.cli.site", "the course as static pages, which need no installation"),
-    "class": ("brrr.cli.classroom", "share this machine's GPUs with a class, which then measures live"),
-    "counters": ("tools.counters.command", "compare the bytes counted with those that the GPU's counters see"),
 }
+"""A command's module, whose `main` runs it, and its line of help."""
+
+ADDED = "brrr.commands"
+"""The group of entry points that add to the commands: each is such a mapping."""
+
+
+def commands() -> Mapping[str, tuple[str, str]]:
+    """All commands: the package's own, and those of installed distributions such as brrr-course."""
+    added: dict[str, tuple[str, str]] = {}
+    for point in entry_points(group=ADDED):
+        try:
+            added |= point.load()
+        except ImportError as error:  # what is broken there takes nothing away here
+            print(f"brrr: the commands of {point.value} are missing: {error}", file=sys.stderr)
+    return {**added, **COMMANDS}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -29,15 +39,16 @@ def main(argv: list[str] | None = None) -> int:
     if arguments in (["--version"], ["-V"]):
         print(f"brrr {__version__}")
         return 0
+    known = commands()
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(usage())
+        print(usage(known))
         return 0 if arguments else 2
     name, *rest = arguments
-    if name not in COMMANDS:
-        print(f"brrr: no command {name!r}\n\n{usage()}", file=sys.stderr)
+    if name not in known:
+        print(f"brrr: no command {name!r}\n\n{usage(known)}", file=sys.stderr)
         return 2
     try:
-        return int(import_module(COMMANDS[name][0]).main(rest))
+        return int(import_module(known[name][0]).main(rest))
     except BrrrError as error:
         print(f"brrr {name}: {error}", file=sys.stderr)
         return 1
@@ -46,9 +57,11 @@ def main(argv: list[str] | None = None) -> int:
         return 130
 
 
-def usage() -> str:
+def usage(known: Mapping[str, tuple[str, str]]) -> str:
     """The commands, a line each."""
-    lines = [f"  brrr {name:<9} {what}" for name, (_, what) in COMMANDS.items()]
+    lines = [f"  brrr {name:<9} {what}" for name, (_, what) in known.items()]
+    if len(known) == len(COMMANDS):
+        lines += ["", "The lessons and their commands are in the distribution brrr-course."]
     return "\n".join(["usage: brrr COMMAND [--help]", "", *lines])
 
 

@@ -27,10 +27,10 @@ from typing import Any
 
 from brrr.core.files import PACKAGE
 from brrr.core.units import quantity
-from brrr.course.experiments import experiment
-from brrr.course.lessons.claims_table import claims
-from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.rows import Row
+from brrr_course.experiments import experiment
+from brrr_course.lessons.claims_table import claims
+from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.rows import Row
 from tools.prediction.__main__ import EXPERIMENTS
 
 H200 = Recorded("h200", PACKAGE.parent / "data" / "recordings")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
-from brrr.course.nouns.experiment import Experiment
+from brrr_course.nouns.experiment import Experiment
 
 Formula = Callable[[int], float]
 

@@ -18,7 +18,7 @@ import torch
 import triton
 import triton.language as tl
 
-from brrr.course.lessons.checking import check
+from brrr_course.lessons.checking import check
 
 BLOCK = 256
 

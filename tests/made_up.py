@@ -10,15 +10,15 @@ from typing import Any
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Cache, Estimate, Measurement, Value
 from brrr.counting.cost import Cost
-from brrr.course.experiments import experiment
-from brrr.course.nouns.claim import Claim, Judge
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.ledger import ABSENT, Entry
-from brrr.course.sources.folders import Store
-from brrr.course.sources.plan import DurationEstimator, Step, steps
-from brrr.course.sources.recorder import Outcome, Recorder
-from brrr.course.sources.recording import Machine, RunInfo
-from brrr.course.sources.rows import Timed
+from brrr_course.experiments import experiment
+from brrr_course.nouns.claim import Claim, Judge
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.ledger import ABSENT, Entry
+from brrr_course.sources.folders import Store
+from brrr_course.sources.plan import DurationEstimator, Step, steps
+from brrr_course.sources.recorder import Outcome, Recorder
+from brrr_course.sources.recording import Machine, RunInfo
+from brrr_course.sources.rows import Timed
 
 ERROR = 1e-7
 GPU = Machine("h200", "Synthetic H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")

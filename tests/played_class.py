@@ -14,14 +14,14 @@ import httpx
 import made_up
 import uvicorn
 
-from brrr.classroom.gateway import Gateway
-from brrr.classroom.store import Store
-from brrr.classroom.tokens import issue, of_class
-from brrr.classroom.turns import Turns
 from brrr.core.measurement import Processor
-from brrr.course.experiments import experiment
-from brrr.course.sources.recording import RunInfo
-from brrr.course.sources.rows import Row, to_cells
+from brrr_course.classroom.gateway import Gateway
+from brrr_course.classroom.store import Store
+from brrr_course.classroom.tokens import issue, of_class
+from brrr_course.classroom.turns import Turns
+from brrr_course.experiments import experiment
+from brrr_course.sources.recording import RunInfo
+from brrr_course.sources.rows import Row, to_cells
 
 RUN = RunInfo("20260101-000000-000000", "2026-01-01T00:00:00+00:00", "0.2.0", uuid="CPU-0")
 

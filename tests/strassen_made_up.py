@@ -10,12 +10,12 @@ from made_up import estimate, record
 
 from brrr.core.measurement import Measurement, Value
 from brrr.counting.cost import Cost
-from brrr.course.experiments.strassen.ways import way_of
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.plan import Step
-from brrr.course.sources.recording import Machine
-from brrr.course.sources.rows import Timed
 from brrr.strassen.workspace import Traffic
+from brrr_course.experiments.strassen.ways import way_of
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.sources.plan import Step
+from brrr_course.sources.recording import Machine
+from brrr_course.sources.rows import Timed
 
 GPU = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+made.up")
 """Named so that it has a datasheet; its version of torch says that nothing was measured."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from brrr.core.errors import DeviceMemoryError, NotRecordedError
 from brrr.core.measurement import FIELDS, Badge, Estimate, Measurement, Point, Value
-from brrr.course.nouns.experiment import Experiment
+from brrr_course.nouns.experiment import Experiment
 
 
 class Synthetic:

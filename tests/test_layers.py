@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 CHECK = "from importlinter.cli import lint_imports_command as lint; lint(['--no-cache'])"
 UPWARD = {
-    "inside a function": "def late():\n    import brrr.course.nouns.claim\n",
-    "for types alone": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import brrr.course.nouns.claim\n",
+    "inside a function": "def late():\n    import brrr_course.nouns.claim\n",
+    "for types alone": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import brrr_course.nouns.claim\n",
 }
 
 
@@ -25,10 +25,10 @@ def house(folder: Path, **modules: str) -> Path:
     (folder / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text("utf-8"), "utf-8")
     layers = [path.name for path in (ROOT / "brrr").iterdir() if (path / "__init__.py").exists()]
     rooms = [path.name for path in (ROOT / "brrr" / "course").iterdir() if (path / "__init__.py").exists()]
-    for name in ["tools", "brrr", *(f"brrr/{layer}" for layer in layers), *(f"brrr/course/{room}" for room in rooms)]:
+    for name in ["tools", "brrr", *(f"brrr/{layer}" for layer in layers), *(f"brrr_course/{room}" for room in rooms)]:
         (folder / name).mkdir()
         (folder / name / "__init__.py").touch()
-    for name, text in {"brrr/__main__": "", "brrr/course/nouns/claim": "class Claim: ...\n", **modules}.items():
+    for name, text in {"brrr/__main__": "", "brrr_course/nouns/claim": "class Claim: ...\n", **modules}.items():
         (folder / f"{name}.py").write_text(text, "utf-8")
     return folder
 
@@ -46,7 +46,7 @@ def test_the_small_package_itself_is_fine(tmp_path: Path) -> None:
 def test_an_upward_import_is_found(where: str, tmp_path: Path) -> None:
     done = checked(house(tmp_path, **{"brrr/core/units": UPWARD[where]}))
     assert done.returncode == 1
-    assert "brrr.core is not allowed to import brrr.course" in done.stdout
+    assert "brrr.core is not allowed to import brrr_course" in done.stdout
 
 
 def test_a_circle_within_a_layer_is_found(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 
 import brrr
 from brrr.core.files import PACKAGE
-from brrr.course.lessons.claims_table import main
+from brrr_course.lessons.claims_table import main
 
 README = PACKAGE.parent / "README.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)

@@ -538,7 +538,7 @@ def test_installed_wheel_finds_its_data(wheel: Path, tmp_path: Path) -> None:
         borrowed + "\n"
     )  # a .pth inside it (our own editable install) stays unread
     code = (
-        "import json, brrr; from brrr.course.lessons.course import default_work, notebooks_in;"
+        "import json, brrr; from brrr_course.lessons.course import default_work, notebooks_in;"
         "from brrr.core.files import share;"
         "print(json.dumps([brrr.__file__, str(share('data')), str(default_work()),"
         " [path.name for path in notebooks_in(share('notebooks'))]]))"

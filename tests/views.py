@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
 from brrr.counting.cost import Cost
-from brrr.course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
 from brrr.gpu.datasheet import Hardware
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
 
 RUNGS = {
     "prepared": "PyCUDA prepared call",
@@ -119,6 +119,6 @@ class Recorded:
 
 def install() -> None:
     """Let `explore("views", ...)` find the experiment above, in a notebook of a browser test."""
-    from brrr.course.view import explorer
+    from brrr_course.view import explorer
 
     explorer.experiment_named = lambda name: EXPERIMENT  # type: ignore[assignment]

@@ -21,8 +21,8 @@ from typing import Any
 
 import psutil
 
-from brrr.classroom.store import Store
-from brrr.classroom.tokens import issue
+from brrr_course.classroom.store import Store
+from brrr_course.classroom.tokens import issue
 from tools.class_load import ask, measured
 
 LONGEST_S = 4.0
@@ -72,7 +72,7 @@ class Served:
 def children(pid: int) -> list[psutil.Process]:
     """The processes that measure, below a gateway."""
     every = psutil.Process(pid).children(recursive=True)
-    return [each for each in every if each.is_running() and "brrr.classroom.child" in each.cmdline()]
+    return [each for each in every if each.is_running() and "brrr_course.classroom.child" in each.cmdline()]
 
 
 async def worker_killed(there: Served) -> bool:

@@ -24,16 +24,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from brrr.classroom.store import Store
-from brrr.classroom.tokens import issue
+from brrr_course.classroom.store import Store
+from brrr_course.classroom.tokens import issue
 
 WARM = tuple(range(16, 336, 16))
 """Sizes that the class knows before the load begins."""
 NEW_FROM = 400
 LIVE = """
 import json, sys, time
-from brrr.course.experiments import experiment
-from brrr.course.sources.live import Live
+from brrr_course.experiments import experiment
+from brrr_course.sources.live import Live
 kind, variants, sizes, figures = json.loads(sys.argv[1])
 source, found, times = Live(kind), experiment("matmul"), {}
 source.measure_together(found, variants, {"size": 64})

@@ -9,11 +9,11 @@ from dataclasses import replace
 from statistics import median
 
 from brrr.counting.cost import Matmul
-from brrr.course.experiments import experiment
-from brrr.course.experiments.gemm.claims import SIZE, foretold
-from brrr.course.experiments.gemm.peer import heuristics_s
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources import source
+from brrr_course.experiments import experiment
+from brrr_course.experiments.gemm.claims import SIZE, foretold
+from brrr_course.experiments.gemm.peer import heuristics_s
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources import source
 
 
 def main() -> None:

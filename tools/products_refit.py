@@ -17,13 +17,13 @@ from statistics import fmean, median
 from typing import cast
 
 from brrr.counting.cost import Matmul
-from brrr.course.experiments import experiment
-from brrr.course.experiments.gemm import HELD_OUT, SOME, SWEPT, matmul_of
-from brrr.course.sources import source
 from brrr.roofline.device_model import DeviceModel, model_of
 from brrr.roofline.products import FAMILIES, Family, best_tiling, family_name, operator_of
 from brrr.roofline.sweeps import swept_products
 from brrr.roofline.terms import modelled_time
+from brrr_course.experiments import experiment
+from brrr_course.experiments.gemm import HELD_OUT, SOME, SWEPT, matmul_of
+from brrr_course.sources import source
 
 MOST, SWEEP, STEPS, STEP = 0.8, 3.0, 0.3, math.log(1.08)
 """An exception counts so much; weights of a swept product and of steps; what is a step."""

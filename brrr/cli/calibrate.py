@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from brrr.core.errors import BrrrError
-from brrr.core.files import FILE, recordings_root, require_writable
-from brrr.course.sources.recording import Machine
+from brrr.core.files import recordings_root, require_writable
 from brrr.roofline.calibrate import calibrate
 from brrr.roofline.peaks import Peaks, slug_of, write
 
@@ -47,15 +46,6 @@ def _say(part: str) -> None:
 
 
 def write_peaks(folder: Path | str, peaks: Peaks) -> Path:
-    """Write the folder's `peaks.json`, and its `machine.json` if that is missing; returns the former's path.
-
-    RecordingError if the folder's recordings come from another device or other software, or cannot be written.
-    """
-    folder = Path(folder)
-    require_writable(folder)
-    machine = Machine(slug_of(peaks), peaks.device, peaks.kind, peaks.driver, peaks.cuda, peaks.torch)
-    if (folder / FILE).exists():
-        Machine.read(folder).require_joinable(machine)
-    else:
-        machine.write(folder)
-    return write(folder, peaks)
+    """Write the folder's `peaks.json`; returns its path. RecordingError if it cannot be written."""
+    require_writable(Path(folder))
+    return write(Path(folder), peaks)

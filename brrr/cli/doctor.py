@@ -1,4 +1,4 @@
-"""`brrr doctor`: what is here, which lessons therefore run live, and the one command that would enable more."""
+"""`brrr doctor`: what is here, and the one command that would enable more."""
 
 from __future__ import annotations
 
@@ -8,17 +8,27 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import entry_points
+from typing import Protocol
 
 from brrr.cli import inventory
 from brrr.cli.inventory import Facts, Row
-from brrr.core import files
-from brrr.course.lessons import course
-from brrr.course.lessons.course import Lesson
 from brrr.gpu import device
 
 _MARK = {"found": "yes", "missing": "no", "problem": "PROBLEM"}
+
+
+ADDED = "brrr.doctor"
+"""The group of entry points that add to the report: each is a function of `have(row)` that returns an `Addition`."""
+
+
+class Addition(Protocol):
+    """What another distribution says of this machine: a dataclass with lines for a person."""
+
+    def lines(self) -> list[str]:
+        """A line each thing."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +37,7 @@ class Report:
 
     cuda: bool
     rows: tuple[Row, ...]
-    lessons: tuple[Lesson, ...]
+    added: tuple[Addition, ...]
     advice: Advice
 
     def __str__(self) -> str:
@@ -44,62 +54,60 @@ class Report:
 
     def as_json(self) -> str:
         """The same for programs."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False)
+        content = asdict(self)
+        for each in content.pop("added"):
+            content |= each
+        return json.dumps(content, indent=2, ensure_ascii=False)
 
     def _cells(self) -> list[tuple[str, str, str, str]]:
         found = [(row.what, _MARK[row.status], row.seen, row.enables) for row in self.rows]
         return [("what", "here", "seen", "enables"), *found]
 
     def _lines(self) -> list[str]:
-        lines = [_lesson_line(state, [one for one in self.lessons if one.state == state]) for state in _SAID]
-        return [line for line in lines if line] + [_advice_line(self.advice)]
-
-
-_SAID = {
-    "live": "Lessons that run live",
-    "partly live": "Partly live",
-    "replayed": "Replayed from recordings",
-    "problem": "Cannot be opened",
-}
+        return [line for each in self.added for line in each.lines()] + [_advice_line(self.advice)]
 
 
 def doctor() -> Report:
-    """What is here, which lessons run live, and what would enable more. Never raises: what fails is a row."""
+    """What is here, what other distributions add, and what would enable more. Never raises: what fails is a row."""
     facts = inventory.gather()
     rows = inventory.rows(facts)
     fine = {row.what: row for row in rows}
-    try:
-        found = course.lessons(files.share("notebooks"), lambda what: fine[what].status == "found")
-    except Exception as error:
-        found = (Lesson("lessons", "problem", f"the folder of lessons cannot be read: {error}"),)
+    added = tuple(_added(lambda what: fine[what].status == "found"))
     try:
         more = advise(facts, fine)
     except Exception as error:
         more = Advice(None, f"No advice: {error}")
-    return Report(facts.cuda_problem is None, rows, found, more)
+    return Report(facts.cuda_problem is None, rows, added, more)
+
+
+def _added(have: Callable[[str], bool]) -> Iterator[Addition]:
+    for point in entry_points(group=ADDED):
+        try:
+            yield point.load()(have)
+        except Exception as error:
+            yield Broken(f"{point.name}: cannot be examined: {error}")
+
+
+@dataclass(frozen=True)
+class Broken:
+    """An addition that failed."""
+
+    problem: str
+
+    def lines(self) -> list[str]:
+        """What failed."""
+        return [self.problem]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """`brrr doctor [--require cuda] [--json]`: print the report; exit status 1 if what is required is missing."""
-    parser = argparse.ArgumentParser(prog="brrr doctor", description="What is here, and which lessons run live.")
+    parser = argparse.ArgumentParser(prog="brrr doctor", description="What is here, and what would enable more.")
     parser.add_argument("--require", choices=["cuda"], help="exit with 1 unless this works")
     parser.add_argument("--json", action="store_true", help="print for a program instead of a person")
     options = parser.parse_args(argv)
     answer = doctor()
     print(answer.as_json() if options.json else answer)
     return 1 if options.require == "cuda" and not answer.cuda else 0
-
-
-def _lesson_line(state: str, some: list[Lesson]) -> str:
-    """One line for each state; lessons that share a reason stand together."""
-    if not some:
-        return ""
-    reasons = dict.fromkeys(one.note for one in some)
-    parts = []
-    for reason in reasons:
-        names = ", ".join(one.name for one in some if one.note == reason)
-        parts.append(f"{names} ({reason})" if reason else names)
-    return f"{_SAID[state]}: {'; '.join(parts)}."
 
 
 def _advice_line(more: Advice) -> str:

@@ -206,7 +206,7 @@ def read_json(
     try:
         version = typed(int, content.get("format"), "format")
         if not 1 <= version <= newest:
-            hint = ": newer than this brrr reads, update it (pip install -U brrr)" if version > newest else ""
+            hint = ": newer than this brrr reads, update it (pip install -U brrr-gpu)" if version > newest else ""
             _refuse(version, f"1 to {newest}{hint}", "format")
         rest = {key: content[key] for key in content if key not in ("format", "checksum")}
         found: T = typed(kind, rest if version == newest else older(version, rest))
@@ -249,14 +249,14 @@ def digest(text: str) -> str:
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
-def share(name: str) -> Path:
-    """The folder `data` or `notebooks`, from the installed package if it ships them, else from the repository.
+def share(name: str, package: Path = PACKAGE) -> Path:
+    """A folder such as `data`, from the installed package if it ships it, else from the repository.
 
     >>> share("data").name
     'data'
     """
-    shipped = PACKAGE / "share" / name
-    return shipped if shipped.is_dir() else PACKAGE.parent / name
+    shipped = package / "share" / name
+    return shipped if shipped.is_dir() else package.parent / name
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@
 # is your own copy.
 
 # %% tags=["setup"]
-from brrr import check, claims, compare, doctor, explore, factory, guess
+from brrr import doctor
+from brrr_course import check, claims, compare, explore, factory, guess
 
 # %% tags=["question"]
 factory()

@@ -11,8 +11,7 @@
 # a thousand times the work took no longer. **What did that clock measure?**
 
 # %% tags=["setup", "question"]
-from brrr import check, claims, compare, explore, factory, guess, reachable
-from brrr.course import drawing
+from brrr_course import check, claims, compare, drawing, explore, factory, guess, reachable
 
 factory()
 

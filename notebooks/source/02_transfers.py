@@ -13,7 +13,7 @@
 # %% tags=["setup", "question"]
 import numpy as np
 
-from brrr import check, claims, compare, explore, factory, guess, timeline
+from brrr_course import check, claims, compare, explore, factory, guess, timeline
 
 factory(detail="link")
 

@@ -16,7 +16,7 @@
 # %% tags=["question"]
 from IPython.display import display
 
-from brrr import check, claims, compare_speedup, compare_values, explore, factory, guess, timeline
+from brrr_course import check, claims, compare_speedup, compare_values, explore, factory, guess, timeline
 
 factory(detail="link")
 

@@ -14,7 +14,7 @@
 import torch
 from IPython.display import display
 
-from brrr import check, claims, compare, explore, factory, guess, scaling_test, timeline
+from brrr_course import check, claims, compare, explore, factory, guess, scaling_test, timeline
 
 factory("overhead")
 

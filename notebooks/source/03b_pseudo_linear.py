@@ -11,7 +11,7 @@
 # and asked a forum why almost nothing was gained. **Where did the speed-up go?**
 
 # %% tags=["setup", "question"]
-from brrr import check, claims, compare_speedup, explore, factory, find_transition, guess, pays, reachable
+from brrr_course import check, claims, compare_speedup, explore, factory, find_transition, guess, pays, reachable
 
 factory(detail="dram")
 

@@ -14,8 +14,19 @@
 import torch
 from IPython.display import display
 
-from brrr import array, check, claims, compare_speedup, cost, explore, factory, guess, predict, reachable
-from brrr.course import compare_growth, ridge_by_generation, roofline_of
+from brrr import array, cost, predict
+from brrr_course import (
+    check,
+    claims,
+    compare_growth,
+    compare_speedup,
+    explore,
+    factory,
+    guess,
+    reachable,
+    ridge_by_generation,
+    roofline_of,
+)
 
 factory("memory", detail="dram")
 

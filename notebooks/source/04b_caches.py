@@ -11,8 +11,7 @@
 # it, and both only read memory. **What decides?**
 
 # %% tags=["setup", "question"]
-from brrr import check, claims, explore, factory, guess, reachable
-from brrr.course import compare_growth
+from brrr_course import check, claims, compare_growth, explore, factory, guess, reachable
 
 factory("memory", detail="sm")
 

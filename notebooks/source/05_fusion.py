@@ -11,8 +11,8 @@
 # is gained if the numbers stay in registers in between?**
 
 # %% tags=["setup", "question"]
-from brrr import array, check, claims, compare_speedup, cost, explore, factory, guess, predict, reachable
-from brrr.course import cos_cos, first_available
+from brrr import array, cost, predict
+from brrr_course import check, claims, compare_speedup, cos_cos, explore, factory, first_available, guess, reachable
 
 factory("memory", detail="l2")
 

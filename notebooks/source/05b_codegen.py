@@ -14,8 +14,22 @@
 import torch
 from IPython.display import display
 
-from brrr import LineError, check, claims, compare_speedup, elementwise, explore, factory, guess, reachable
-from brrr.course import against_copy, compare_memory, first_available, generated, tl, triton
+from brrr import LineError, elementwise
+from brrr_course import (
+    against_copy,
+    check,
+    claims,
+    compare_memory,
+    compare_speedup,
+    explore,
+    factory,
+    first_available,
+    generated,
+    guess,
+    reachable,
+    tl,
+    triton,
+)
 
 factory("memory", detail="sm")
 

@@ -13,8 +13,20 @@
 # %% tags=["setup", "question"]
 from IPython.display import display
 
-from brrr import check, claims, compare, compare_speedup, explore, factory, guess, reachable, timeline
-from brrr.course import drawing, first_available, mlp_table
+from brrr_course import (
+    check,
+    claims,
+    compare,
+    compare_speedup,
+    drawing,
+    explore,
+    factory,
+    first_available,
+    guess,
+    mlp_table,
+    reachable,
+    timeline,
+)
 
 factory("overhead")
 

@@ -11,8 +11,18 @@
 # empties and fills again. **What if eight layers were a single kernel that never stops?**
 
 # %% tags=["setup", "question"]
-from brrr import check, claims, compare_speedup, explore, factory, guess, reachable, timeline
-from brrr.course import first_available, megakernel_plan
+from brrr_course import (
+    check,
+    claims,
+    compare_speedup,
+    explore,
+    factory,
+    first_available,
+    guess,
+    megakernel_plan,
+    reachable,
+    timeline,
+)
 
 factory("overhead", detail="sm")
 

@@ -13,8 +13,8 @@
 # %% tags=["setup", "question"]
 from IPython.display import display
 
-from brrr import check, claims, explore, guess, reachable, suggest_shape
-from brrr.course import compare_data, compare_growth, drawing, model_lines
+from brrr import suggest_shape
+from brrr_course import check, claims, compare_data, compare_growth, drawing, explore, guess, model_lines, reachable
 
 at = reachable("gemm", columns=1, size=2048, dtype="float32")
 

@@ -17,8 +17,7 @@
 # %% tags=["setup", "question"]
 from IPython.display import display
 
-from brrr import check, claims, compare_speedup, explore, guess, reachable, timeline
-from brrr.course import compare_growth, drawing
+from brrr_course import check, claims, compare_growth, compare_speedup, drawing, explore, guess, reachable, timeline
 
 at = reachable("rnn_ladder", batch=64, hidden=512, steps=64, layers=4, cell="lstm", dtype="float32")
 drawing("rnn-order", order="loop", layers=4)

@@ -12,8 +12,7 @@
 # are used?** For engineers.
 
 # %% tags=["setup", "question"]
-from brrr import check, claims, explore, guess, reachable
-from brrr.course import compare_growth, compare_steps, drawing, step_times
+from brrr_course import check, claims, compare_growth, compare_steps, drawing, explore, guess, reachable, step_times
 
 at = reachable("rnn", batch=1, hidden=1024, steps=256, cell="rnn_tanh", dtype="float32")
 

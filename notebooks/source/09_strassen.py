@@ -14,8 +14,19 @@
 # %% tags=["setup", "question"]
 from IPython.display import display
 
-from brrr import check, claims, compare_speedup, explore, factory, guess, reachable
-from brrr.course import compare_published, drawing, first_available, strassen_table
+from brrr_course import (
+    check,
+    claims,
+    compare_published,
+    compare_speedup,
+    drawing,
+    explore,
+    factory,
+    first_available,
+    guess,
+    reachable,
+    strassen_table,
+)
 
 factory("compute", detail="sm")
 

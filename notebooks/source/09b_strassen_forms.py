@@ -14,9 +14,20 @@
 import torch
 from IPython.display import display
 
-from brrr import check, claims, compare_speedup, explore, factory, guess, reachable
-from brrr.course import compare_errors, compare_fused, drawing, first_available
 from brrr.strassen import fuse, matmul, plan
+from brrr_course import (
+    check,
+    claims,
+    compare_errors,
+    compare_fused,
+    compare_speedup,
+    drawing,
+    explore,
+    factory,
+    first_available,
+    guess,
+    reachable,
+)
 
 factory("compute", detail="sm")
 

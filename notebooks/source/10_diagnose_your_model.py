@@ -15,8 +15,8 @@
 import torch
 from IPython.display import display
 
-from brrr import check, claims, diagnose, explore, guess, reachable
-from brrr.course import compare_classes, compare_regimes
+from brrr import diagnose
+from brrr_course import check, claims, compare_classes, compare_regimes, explore, guess, reachable
 
 at = reachable("block", step="forward", width=256, batch=1)
 

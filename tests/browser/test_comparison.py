@@ -17,7 +17,7 @@ SET_UP = "from synthetic import Synthetic\nfrom brrr import compare, guess"
 GUESS = 'g = guess("A product of two 4096 x 4096 matrices seems to take ...", unit="s")'
 COMPARE = 'compare(g, "matmul", ["unsynchronized", "synchronized"], source=Synthetic(), size=4096)'
 FAILS = 'compare(g, "matmul", ["no such line"], source=Synthetic(), size=4096)'
-CELLS = 'from brrr.course.lessons.waiting import _last_run\nprint(len(_last_run), "cells wait")'
+CELLS = 'from brrr_course.lessons.waiting import _last_run\nprint(len(_last_run), "cells wait")'
 REQUEST = "Not answered yet: give your guess above."
 
 

@@ -11,7 +11,7 @@ from page import Explorer, NotebookPage, Window
 pytestmark = pytest.mark.browser
 
 TARGET_MS = 60
-SET_UP = "from brrr.course.view.explorer import explore\nfrom synthetic import Synthetic"
+SET_UP = "from brrr_course.view.explorer import explore\nfrom synthetic import Synthetic"
 EXPLORE = 'explore("matmul", at={"size": 4096}, lines=["cpu", "transfers", "unsynchronized", "synchronized"], source=S)'
 TWO = 'explore("timers", lines=["measure", "no profiler", "do_bench"], source=Synthetic())'
 PREDICTED = 'explore("unary", at={"elements": 2**24, "dtype": "float32"}, source="recorded:h200")'
@@ -158,7 +158,7 @@ def test_every_view_moves_by_key_and_mouse(view: str, opened: NotebookPage, caps
 
 def test_covered_until_the_guess_and_nothing_leaks(window: Window) -> None:
     covered = EXPLORE.replace("S)", "Synthetic(), unlock=g)")
-    guess = 'from brrr.course.lessons.guessing import guess\ng = guess("How long?", unit="s")'
+    guess = 'from brrr_course.lessons.guessing import guess\ng = guess("How long?", unit="s")'
     page = window.open(window.lab.write("covered.ipynb", SET_UP, guess, covered))
     page.run_all()
     page.page.locator(".brrr-cover").wait_for()

@@ -9,8 +9,8 @@ import pytest
 from page import Explorer, Window
 from server import ROOT
 
-from brrr.course.lessons.course import copy_lessons
-from brrr.course.lessons.course import notebooks_in as lessons
+from brrr_course.lessons.course import copy_lessons
+from brrr_course.lessons.course import notebooks_in as lessons
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 LESSONS = [path.name for path in lessons(ROOT / "notebooks")]

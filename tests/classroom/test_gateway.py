@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from played_class import Classroom, Played, asks, settle
 
-from brrr.classroom import gateway as gateway_module
-from brrr.classroom.asked import parse, version
-from brrr.classroom.tokens import issue, revoke
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.course.experiments import experiment
+from brrr_course.classroom import gateway as gateway_module
+from brrr_course.classroom.asked import parse, version
+from brrr_course.classroom.tokens import issue, revoke
+from brrr_course.experiments import experiment
 
 
 def served(

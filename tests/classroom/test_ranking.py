@@ -11,16 +11,16 @@ import httpx
 import pytest
 from played_class import Classroom, Played, answer, served
 
-from brrr.classroom.asked import parse
-from brrr.classroom.gateway import OWN_CHOICE
-from brrr.classroom.tokens import issue
 from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
-from brrr.course import class_answers, enter, leaderboard, share
-from brrr.course import sources as source_module
-from brrr.course.experiments import NAMES, experiment
-from brrr.course.lessons import sharing
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.guessing import forget, guess
+from brrr_course import class_answers, enter, leaderboard, share
+from brrr_course import sources as source_module
+from brrr_course.classroom.asked import parse
+from brrr_course.classroom.gateway import OWN_CHOICE
+from brrr_course.classroom.tokens import issue
+from brrr_course.experiments import NAMES, experiment
+from brrr_course.lessons import sharing
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.guessing import forget, guess
 
 SCHEDULE = experiment("schedule")
 

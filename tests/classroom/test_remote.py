@@ -15,15 +15,15 @@ import pytest
 from played_class import Classroom, Played, served
 
 from brrr.core.errors import ArgumentError, BrrrError, DeviceMemoryError, NotRecordedError, UnavailableError
-from brrr.course import sources as source_module
-from brrr.course.experiments import experiment
-from brrr.course.nouns.source import Shared
-from brrr.course.sources import remote as remote_module
-from brrr.course.sources import source
-from brrr.course.sources.live import Live
-from brrr.course.sources.remote import Connection, Remote
-from brrr.course.view.explorer import explore
-from brrr.course.view.predictions import measured_peaks
+from brrr_course import sources as source_module
+from brrr_course.experiments import experiment
+from brrr_course.nouns.source import Shared
+from brrr_course.sources import remote as remote_module
+from brrr_course.sources import source
+from brrr_course.sources.live import Live
+from brrr_course.sources.remote import Connection, Remote
+from brrr_course.view.explorer import explore
+from brrr_course.view.predictions import measured_peaks
 
 MATMUL = experiment("matmul")
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from played_class import RUN, Classroom, Played, answer, asks, hello, settle
 
-from brrr.classroom import turns as turns_module
-from brrr.classroom.asked import parse
-from brrr.classroom.turns import Request, TooManyError
 from brrr.core.errors import RecordingError
+from brrr_course.classroom import turns as turns_module
+from brrr_course.classroom.asked import parse
+from brrr_course.classroom.turns import Request, TooManyError
 
 FILLERS = (
     "INSERT INTO point SELECT NULL, hex(randomblob(8)), '', '', '', '', '', '', 0, hex(zeroblob(20))",

@@ -18,12 +18,12 @@ from distributed import Client
 from distributed.security import Security
 from played_class import Classroom, asks
 
-from brrr.classroom import worker as worker_module
-from brrr.classroom.engine import Dask
-from brrr.classroom.worker import Child, ChildDiedError
-from brrr.course.experiments import experiment
-from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.rows import from_cells
+from brrr_course.classroom import worker as worker_module
+from brrr_course.classroom.engine import Dask
+from brrr_course.classroom.worker import Child, ChildDiedError
+from brrr_course.experiments import experiment
+from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.rows import from_cells
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
     script = tmp_path / "faulty.py"
     script.write_text(
         "import os, sys, time\n"
-        "from brrr.classroom import child\n"
+        "from brrr_course.classroom import child\n"
         "real = child._measured\n"
         "def measured(request, *more):\n"
         f"    if request['point']['size'] == 13:\n        {body}\n"
@@ -115,7 +115,9 @@ def test_a_child_measures_without_what_dask_sets(child: Child, monkeypatch: pyte
 
 
 def test_a_child_ends_when_its_worker_does(tmp_path: Path) -> None:
-    code = "from brrr.classroom.worker import Child; c = Child(); c.hello('cpu'); print(c._process.pid, flush=True)"
+    code = (
+        "from brrr_course.classroom.worker import Child; c = Child(); c.hello('cpu'); print(c._process.pid, flush=True)"
+    )
     code += "; input()"
     parent = psutil.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1)
     pid = int(parent.stdout.readline())
@@ -150,7 +152,9 @@ async def answer(room: Classroom, size: int, *variants: str) -> dict[str, Any]:
 
 def measuring() -> psutil.Process | None:
     """The child that uses the CPU now."""
-    found = [each for each in psutil.Process().children(recursive=True) if "brrr.classroom.child" in each.cmdline()]
+    found = [
+        each for each in psutil.Process().children(recursive=True) if "brrr_course.classroom.child" in each.cmdline()
+    ]
     return next((each for each in found if each.cpu_percent(0.2) > 50), None)
 
 

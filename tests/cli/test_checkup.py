@@ -14,9 +14,9 @@ import pytest
 
 from brrr.cli import doctor, inventory
 from brrr.core import files
-from brrr.course.lessons import course
 from brrr.gpu import device, probe
 from brrr.gpu import probe as clocks
+from brrr_course.lessons import course
 
 WHATS = [
     *("Python", "torch", "NVIDIA GPU", "NVIDIA driver", "CUDA", "nvcc", "PyCUDA", "Triton", "nvmath", "CUPTI", "NVML"),

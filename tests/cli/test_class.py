@@ -9,10 +9,10 @@ import pytest
 from played_class import RUN, answer, asks, hello
 
 from brrr.__main__ import main
-from brrr.classroom.asked import parse
-from brrr.classroom.store import Store, device_of
 from brrr.core.files import typed
-from brrr.course.sources.recording import Machine
+from brrr_course.classroom.asked import parse
+from brrr_course.classroom.store import Store, device_of
+from brrr_course.sources.recording import Machine
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ import torch
 import brrr
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Point
-from brrr.course.experiments import experiment
-from brrr.course.sources.timers import measure_point
 from brrr.gpu.precision import float32_products, float32_recurrence, in_full_precision
 from brrr.networks import Weights, best
 from brrr.networks.network import Network
 from brrr.networks.recurrent import rung
 from brrr.networks.torch_ways import in_precision, module
 from brrr.strassen import StrassenMLP, matmul
+from brrr_course.experiments import experiment
+from brrr_course.sources.timers import measure_point
 
 B: Any = torch.backends
 WAYS: dict[str, Callable[[], Any]] = {

@@ -17,8 +17,8 @@ from PIL import Image
 
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Badge
-from brrr.course.view.factory import BROUGHT_OUT, STAGES, TITLES, Detail, Highlight, factory
 from brrr.drawing import style
+from brrr_course.view.factory import BROUGHT_OUT, STAGES, TITLES, Detail, Highlight, factory
 
 BADGE = Badge("RECORDED", "a made-up device", "2000-01-01", "torch 0")
 
@@ -207,7 +207,7 @@ def test_the_latency_bound_factory_has_few_warps() -> None:
 
 def test_the_explorer_s_module_loads_no_matplotlib() -> None:
     heavy = "('matplotlib', 'ipywidgets', 'torch', 'pandas')"
-    code = "import sys, brrr.course.view.explorer, brrr.course.view.factory; "
+    code = "import sys, brrr_course.view.explorer, brrr_course.view.factory; "
     code += f"print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises.lesson_01_timer import WORK_S, CudaBusy
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.exercises.lesson_01_timer import WORK_S, CudaBusy
 
 
 @pytest.fixture(autouse=True)

@@ -10,14 +10,14 @@ import torch
 
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Value
-from brrr.course.experiments import experiment
-from brrr.course.experiments.remat import saved_arrays
-from brrr.course.experiments.remat.work import peak_bytes
-from brrr.course.sources.timers import measure_point
 from brrr.kernels import fused
 from brrr.kernels.elementwise.kernel import elementwise
 from brrr.kernels.elementwise.parse import LineError
 from brrr.timing import measure_together
+from brrr_course.experiments import experiment
+from brrr_course.experiments.remat import saved_arrays
+from brrr_course.experiments.remat.work import peak_bytes
+from brrr_course.sources.timers import measure_point
 
 DTYPES = {torch.float32: 1e-6, torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float64: 1e-14}
 

@@ -11,15 +11,15 @@ import torch
 
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Point
-from brrr.course.experiments import experiment
-from brrr.course.experiments.gemm.work import MAKERS, TOLERANCES, Operands
-from brrr.course.sources.rows import Timed
-from brrr.course.sources.timers import measure_point
 from brrr.gpu.precision import float32_products
 from brrr.kernels import padding
 from brrr.kernels.padding import padded_matmul
 from brrr.roofline.shapes import LAYOUTS
 from brrr.running.graphs import capture
+from brrr_course.experiments import experiment
+from brrr_course.experiments.gemm.work import MAKERS, TOLERANCES, Operands
+from brrr_course.sources.rows import Timed
+from brrr_course.sources.timers import measure_point
 
 GEMM, MANY, WORDY = (experiment(name) for name in ("gemm", "gemm_many", "vocabulary"))
 LAUNCH = re.compile(r"\S+ \d+x\d+x\d+ of \d+")

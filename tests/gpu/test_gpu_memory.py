@@ -7,13 +7,13 @@ import torch
 
 from brrr.core.errors import BrrrError, UnavailableError, WrongResultError
 from brrr.core.measurement import Value
-from brrr.course.experiments import experiment
-from brrr.course.experiments.repeat.work import TOLERANCE, fused_error
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.rows import Timed
-from brrr.course.sources.timers import measure_point
 from brrr.kernels import repeat as repeat_launch
 from brrr.kernels.repeat import repeat_multiply
+from brrr_course.experiments import experiment
+from brrr_course.experiments.repeat.work import TOLERANCE, fused_error
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.sources.rows import Timed
+from brrr_course.sources.timers import measure_point
 
 REPEAT, UNARY, SETS, STRIDES, OCCUPANCY = map(experiment, ("repeat", "unary", "working_set", "strides", "occupancy"))
 
@@ -83,7 +83,7 @@ def test_every_way_to_repeat_is_right(repeat: int, elements: int, dtype: str) ->
 
 @pytest.mark.parametrize("variant", ["cuda-mul", "triton-mul", "cuda-fma", "triton-fma"])
 def test_a_launch_with_a_step_too_few_is_found(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from brrr.course.experiments.repeat import work
+    from brrr_course.experiments.repeat import work
 
     way, _ = variant.split("-")
     right = work.WAYS[way]

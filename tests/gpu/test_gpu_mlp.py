@@ -9,10 +9,10 @@ import torch
 
 from brrr.core.errors import BrrrError, UnavailableError
 from brrr.core.measurement import Value
-from brrr.course.experiments import experiment
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises.lesson_06 import careless
-from brrr.course.sources.timers import measure_point
+from brrr_course.experiments import experiment
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.exercises.lesson_06 import careless
+from brrr_course.sources.timers import measure_point
 
 MLP = experiment("mlp")
 SLOW = ("compile", "max-autotune")

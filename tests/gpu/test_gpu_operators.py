@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from brrr.core.errors import BrrrError
-from brrr.course.sources.timers import measure_point
+from brrr_course.sources.timers import measure_point
 from tools.prediction.operators.cases import cases
 from tools.prediction.operators.experiment import EXPERIMENT as OPERATORS
 

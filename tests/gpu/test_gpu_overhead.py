@@ -13,15 +13,15 @@ import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.measurement import Value
-from brrr.course.experiments import experiment
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises.lesson_03 import chatty
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.rows import Timed
-from brrr.course.sources.scaling import scaling_test
-from brrr.course.sources.timers import measure_point
 from brrr.gpu.launching import pycuda_function
 from brrr.kernels import relu
+from brrr_course.experiments import experiment
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.exercises.lesson_03 import chatty
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.sources.rows import Timed
+from brrr_course.sources.scaling import scaling_test
+from brrr_course.sources.timers import measure_point
 
 needs_pycuda = pytest.mark.skipif(importlib.util.find_spec("pycuda") is None, reason="PyCUDA is not here")
 LAUNCHES = [

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from brrr.core.errors import BrrrError
-from brrr.course.sources.timers import measure_point
 from brrr.timing import measure
+from brrr_course.sources.timers import measure_point
 from tools.prediction.cases import case, cases, intervened, to_compile
 from tools.prediction.experiment import EXPERIMENT as PREDICTION
 from tools.prediction.work import kernel_times

@@ -7,16 +7,16 @@ import torch
 
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Value
-from brrr.course.experiments import experiment
-from brrr.course.experiments.checked import compile_now
-from brrr.course.experiments.pseudo_linear import work
-from brrr.course.experiments.pseudo_linear.check import inexact_share, pseudo_error, whole_numbers
-from brrr.course.sources.live import Live
-from brrr.course.sources.rows import Timed
-from brrr.course.sources.timers import measure_point
-from brrr.course.sources.transition import find_transition, pays
 from brrr.kernels.pseudo_linear import pseudo_linear
 from brrr.timing import measure_together
+from brrr_course.experiments import experiment
+from brrr_course.experiments.checked import compile_now
+from brrr_course.experiments.pseudo_linear import work
+from brrr_course.experiments.pseudo_linear.check import inexact_share, pseudo_error, whole_numbers
+from brrr_course.sources.live import Live
+from brrr_course.sources.rows import Timed
+from brrr_course.sources.timers import measure_point
+from brrr_course.sources.transition import find_transition, pays
 
 PSEUDO = experiment("pseudo_linear")
 FLAWS = experiment("pseudo_linear_flaws")

@@ -7,9 +7,9 @@ import torch
 
 from brrr.core.errors import BrrrError, UnavailableError
 from brrr.core.measurement import Point
-from brrr.course.experiments import experiment
-from brrr.course.experiments.rnn.work import TF32_TOLERANCE, TOLERANCES, Given, peak_bytes, workload
-from brrr.course.sources.timers import measure_point
+from brrr_course.experiments import experiment
+from brrr_course.experiments.rnn.work import TF32_TOLERANCE, TOLERANCES, Given, peak_bytes, workload
+from brrr_course.sources.timers import measure_point
 
 RNN = experiment("rnn")
 WAYS = [each.name for each in RNN.variants if each.on_gpu and each.name != "flashrnn"]

@@ -7,9 +7,9 @@ import torch
 
 from brrr.core.errors import BrrrError, UnavailableError
 from brrr.core.measurement import Value
-from brrr.course.experiments import experiment
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.timers import measure_point
+from brrr_course.experiments import experiment
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.sources.timers import measure_point
 
 STRASSEN, ERRORS, MLP = (experiment(name) for name in ("strassen", "strassen_errors", "mlp"))
 REQUIRED = ("sgemm", "sgemm-strassen-1", "tf32", "bf16", "fp16", "auto-fp32", "torch-fp16x3", "strassen-one")

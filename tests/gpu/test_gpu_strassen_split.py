@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError
-from brrr.course.experiments.strassen_errors import HARD, INPUTS
-from brrr.course.experiments.strassen_errors.inputs import random_inputs, row_error
 from brrr.running.graphs import capture
 from brrr.strassen.accuracy import split_error
 from brrr.strassen.multiply import matmul, prepare
 from brrr.strassen.split import product
 from brrr.strassen.split.splits import Part, empty_terms, prepared_splits
 from brrr.strassen.split.splitting import prepared_product, split, split_product
+from brrr_course.experiments.strassen_errors import HARD, INPUTS
+from brrr_course.experiments.strassen_errors.inputs import random_inputs, row_error
 
 TOLERANCE = 6e-7
 """Of each entry, relative to the lengths of its row and column."""

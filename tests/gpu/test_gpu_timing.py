@@ -10,15 +10,15 @@ import torch
 
 import brrr
 from brrr.core.errors import DeviceMemoryError
-from brrr.course.experiments import experiment
-from brrr.course.sources.rows import Timed
-from brrr.course.sources.timers import measure_point, measure_variant
 from brrr.timing import interleave, measure, measure_together
 from brrr.timing.activity import record_activity, split_by_marker
 from brrr.timing.calibration import calibration, pairs_s
 from brrr.timing.gate import Gate, marker_kernel, sm_clock_hz, spin, timer_tick_s
 from brrr.timing.graph_times import graph_share
 from brrr.timing.sampler import Sampler
+from brrr_course.experiments import experiment
+from brrr_course.sources.rows import Timed
+from brrr_course.sources.timers import measure_point, measure_variant
 
 pytestmark = pytest.mark.timing  # other tests beside these would be in the times
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from brrr.core.errors import WrongResultError
-from brrr.course.experiments import experiment
-from brrr.course.sources.rows import Timed
-from brrr.course.sources.timers import measure_point
+from brrr_course.experiments import experiment
+from brrr_course.sources.rows import Timed
+from brrr_course.sources.timers import measure_point
 
 TRANSFERS, SINE = experiment("transfers"), experiment("nested_sine")
 COPIES = [v.name for v in TRANSFERS.variants if v.device == "cuda"]

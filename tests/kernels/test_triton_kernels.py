@@ -13,8 +13,8 @@ pytest.importorskip("triton", reason="Triton has no build for this system")
 from interpreter import interpreted_cases
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.course.experiments.pseudo_linear.check import pseudo_error
 from brrr.kernels import pseudo_linear as kernels
+from brrr_course.experiments.pseudo_linear.check import pseudo_error
 
 ALLOWED = {"float32": 1e-6, "bfloat16": 1e-2, "float16": 1e-3}
 

@@ -20,12 +20,12 @@ LESSONS = sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))
 SOLUTIONS = sorted((NOTEBOOKS / "solutions").glob("[0-9]*.ipynb"))
 
 KEEP = """
-import brrr.course.view.display
-brrr.course.view.display.shown = set()  # keeps them: nbval forgets the result of a cell
+import brrr_course.view.display
+brrr_course.view.display.shown = set()  # keeps them: nbval forgets the result of a cell
 """
 
 ANSWER_ALL = """
-from brrr.course.lessons.guessing import Guess
+from brrr_course.lessons.guessing import Guess
 for asked in [value for value in list(globals().values()) if isinstance(value, Guess)]:
     assert not asked.answered, asked
     form = asked.form
@@ -35,7 +35,7 @@ for asked in [value for value in list(globals().values()) if isinstance(value, G
 """
 
 SWEEP = """
-from brrr.course.view.display import shown, sweep_all
+from brrr_course.view.display import shown, sweep_all
 assert not any(each.covered for each in shown)
 swept = sweep_all()
 assert swept == {count}, f"{{swept}} explorers were swept; the lesson has {count}"

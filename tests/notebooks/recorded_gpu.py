@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Measurement, Point
-from brrr.course import sources
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.live import Live
-from brrr.course.sources.recorded import Recorded
 from brrr.tracing.timeline import Timeline
+from brrr_course import sources
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.sources.live import Live
+from brrr_course.sources.recorded import Recorded
 
 
 class RecordedGpu(Live):

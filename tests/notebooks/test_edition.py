@@ -15,7 +15,7 @@ if os.environ.get("BRRR_SOURCE") == "cuda":
 
 from harness import LESSONS, NOTEBOOKS, SOLUTIONS, build_script, read
 
-from brrr import claims
+from brrr_course import claims
 
 build = build_script()
 EDITION = [*LESSONS, *SOLUTIONS]

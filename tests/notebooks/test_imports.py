@@ -1,4 +1,4 @@
-"""Lessons import what README documents and `brrr.course`; what they imported once still works, with a warning."""
+"""Lessons import what README documents and `brrr_course`; what they imported once still works, with a warning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from harness import NOTEBOOKS, REPOSITORY
 
-import brrr.course
+import brrr_course
 
 SOURCES = sorted((NOTEBOOKS / "source").rglob("*.py"))
 README = "".join(re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(encoding="utf-8"), re.DOTALL))
@@ -29,7 +29,7 @@ def imported(source: str) -> Iterator[tuple[str, str]]:
             yield "brrr", node.attr
 
 
-DOCUMENTED = {*imported(README), *(("brrr.course", name) for name in brrr.course.__all__)}
+DOCUMENTED = {*imported(README), *(("brrr_course", name) for name in brrr_course.__all__)}
 
 
 def internals(source: str) -> list[str]:
@@ -43,8 +43,8 @@ def test_a_lesson_imports_what_is_documented(source: Path) -> None:
 
 
 @pytest.mark.parametrize("line", [
-    "from brrr.course.lessons.checking import check", "from brrr import secret", "import brrr.core.units",
-    "import brrr\nbrrr.elsewhere()", "def f():\n    from brrr.course import view",
+    "from brrr_course.lessons.checking import check", "from brrr import secret", "import brrr.core.units",
+    "import brrr\nbrrr.elsewhere()", "def f():\n    from brrr_course import view",
 ])  # fmt: skip
 def test_an_import_of_internals_is_found(line: str) -> None:
     assert internals(line) != []

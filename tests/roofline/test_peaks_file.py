@@ -16,12 +16,12 @@ from peaks_made_up import gpu_peaks
 from brrr.cli.calibrate import write_peaks
 from brrr.core.errors import ArgumentError, RecordingError
 from brrr.core.files import digest, share
-from brrr.course.experiments import experiment
-from brrr.course.sources.folders import Store, convert
-from brrr.course.sources.recording import Machine, Recording
 from brrr.roofline import peaks as file
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import FORMAT, Peaks, find_peaks, read_peaks, recorded_peaks, slug_of
+from brrr_course.experiments import experiment
+from brrr_course.sources.folders import Store, convert
+from brrr_course.sources.recording import Machine, Recording
 
 PEAKS = replace(gpu_peaks(), device=made_up.GPU.device)
 

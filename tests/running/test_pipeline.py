@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
-from brrr.course.lessons.exercises.lesson_02b import Event, Machine, SimulatedLane, Trial, best
 from brrr.running import pipeline as module
 from brrr.running.lanes import PlainLane, ThreadLane
 from brrr.running.pipeline import Pipeline, default_chunks, host_array
+from brrr_course.lessons.exercises.lesson_02b import Event, Machine, SimulatedLane, Trial, best
 
 DEVICES = ("cpu", "cpu-queue")
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from brrr.course.lessons.waiting import Waiting
-from brrr.course.view.display import Shown
 from brrr.drawing.style import Picture
-from brrr.site.lesson import Lesson
-from brrr.site.page import page_of
+from brrr_course.lessons.waiting import Waiting
+from brrr_course.site.lesson import Lesson
+from brrr_course.site.page import page_of
+from brrr_course.view.display import Shown
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 SOURCE = {"BRRR_SOURCE": "recorded:h200", "BRRR_STATIC": "", "BRRR_RECORDINGS": ""}

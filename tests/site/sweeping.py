@@ -12,19 +12,19 @@ from typing import Any
 
 from opened import NOTEBOOKS, Opened
 
-from brrr.course.lessons.answers import Choice, Quantity, Ranking
-from brrr.course.lessons.checking import exercises
-from brrr.course.lessons.drawings import Drawing
-from brrr.course.lessons.guessing import Guess
-from brrr.course.view import words
-from brrr.course.view.bars import bars_figure
-from brrr.course.view.canvas import Canvas
-from brrr.course.view.explorer import Explorer
-from brrr.course.view.scene import Scene
-from brrr.course.view.timeline import TimelineView
 from brrr.drawing.style import kept_figures
-from brrr.site.exercises import typed
-from brrr.site.vector import Pieces
+from brrr_course.lessons.answers import Choice, Quantity, Ranking
+from brrr_course.lessons.checking import exercises
+from brrr_course.lessons.drawings import Drawing
+from brrr_course.lessons.guessing import Guess
+from brrr_course.site.exercises import typed
+from brrr_course.site.vector import Pieces
+from brrr_course.view import words
+from brrr_course.view.bars import bars_figure
+from brrr_course.view.canvas import Canvas
+from brrr_course.view.explorer import Explorer
+from brrr_course.view.scene import Scene
+from brrr_course.view.timeline import TimelineView
 
 RANDOM_SETS, DRAWN = 2, 3
 """Sets of lines tried at each place beside the usual one, and states of each view held against a drawing."""

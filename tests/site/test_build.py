@@ -12,17 +12,16 @@ from pathlib import Path
 import pytest
 from opened import made
 
-from brrr import explore
 from brrr.__main__ import main
 from brrr.core.errors import ArgumentError
 from brrr.core.files import share
-from brrr.course import drawing
-from brrr.course.view.display import Shown
 from brrr.drawing import style
-from brrr.site.build import build
-from brrr.site.page import lesson_page
-from brrr.site.vector import Pieces
-from brrr.site.views import view
+from brrr_course import drawing, explore
+from brrr_course.site.build import build
+from brrr_course.site.page import lesson_page
+from brrr_course.site.vector import Pieces
+from brrr_course.site.views import view
+from brrr_course.view.display import Shown
 
 
 def matmul():
@@ -91,7 +90,9 @@ def test_own_recordings_stand_beside_the_course_s(tmp_path, synthetic_root, monk
     (tmp_path / "notebooks" / "00_own.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
     own = tmp_path / "recordings"
     shutil.copytree(synthetic_root / "cpu", own / "mine")
-    monkeypatch.setattr("brrr.site.build.share", lambda name: tmp_path / name if name == "notebooks" else share(name))
+    monkeypatch.setattr(
+        "brrr_course.site.build.share", lambda name: tmp_path / name if name == "notebooks" else share(name)
+    )
     said: list[str] = []
     build(tmp_path / "out", device="mine", recordings=own, say=said.append)
     assert said == []

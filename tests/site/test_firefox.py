@@ -8,8 +8,8 @@ import pytest
 from firefox import FIREFOX, firefox, waited
 from opened import made
 
-from brrr.course.view import words
-from brrr.course.view.explorer import Explorer
+from brrr_course.view import words
+from brrr_course.view.explorer import Explorer
 
 pytestmark = pytest.mark.browser
 

@@ -12,10 +12,10 @@ import pytest
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
-from brrr.course.lessons.answers import Quantity
-from brrr.course.view.canvas import WIDER, covered
-from brrr.course.view.explorer import Explorer
-from brrr.site.exercises import typed
+from brrr_course.lessons.answers import Quantity
+from brrr_course.site.exercises import typed
+from brrr_course.view.canvas import WIDER, covered
+from brrr_course.view.explorer import Explorer
 
 pytestmark = pytest.mark.browser
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sweeping import compared, lessons, marked, swept
 
-from brrr.course.sources import reading_once
+from brrr_course.sources import reading_once
 
 pytestmark = pytest.mark.browser
 

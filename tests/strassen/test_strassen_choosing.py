@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from brrr.core.errors import ArgumentError
-from brrr.course.experiments.strassen_errors.inputs import random_inputs, relative_error, summed_product
 from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen import INNERS, WAYS, Way, choosing, frontier, plan, predicting
 from brrr.strassen.accuracy import NAMED, Constraints, accuracy_limit, checked, predicted_error
@@ -19,6 +18,7 @@ from brrr.strassen.calibration import CONSTANTS
 from brrr.strassen.choosing import GAIN, _planned
 from brrr.strassen.predicting import ParetoPoint, Predictor, issuing_s, marked
 from brrr.strassen.workspace import Buffers, Traffic, launches, least_depth, workspace_bytes
+from brrr_course.experiments.strassen_errors.inputs import random_inputs, relative_error, summed_product
 
 
 def test_choosing_loads_no_torch() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from brrr.course.experiments.strassen_errors import HARD, INPUTS
-from brrr.course.experiments.strassen_errors.inputs import random_inputs, row_error
 from brrr.strassen.choosing import plan
 from brrr.strassen.multiply import matmul, prepare
 from brrr.strassen.split.guard import SPREAD, lost_digits
 from brrr.strassen.split.splitting import split, split_product
+from brrr_course.experiments.strassen_errors import HARD, INPUTS
+from brrr_course.experiments.strassen_errors.inputs import random_inputs, row_error
 
 ALL = [*INPUTS, *HARD]
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError
-from brrr.course.experiments.strassen_errors import INPUTS
-from brrr.course.experiments.strassen_errors.inputs import random_inputs, relative_error, summed_product
 from brrr.strassen import FORMS
 from brrr.strassen.algebra.blocks import products_shape
 from brrr.strassen.algebra.reference import post_add, pre_add, product
+from brrr_course.experiments.strassen_errors import INPUTS
+from brrr_course.experiments.strassen_errors.inputs import random_inputs, relative_error, summed_product
 from tests.strassen_error_growth import bound, growth
 
 BOTH = pytest.mark.parametrize("form", FORMS)

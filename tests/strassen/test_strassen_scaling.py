@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError
-from brrr.course.experiments.strassen_errors.inputs import random_inputs, relative_error, row_error, scaled_product
 from brrr.strassen import FORMS
 from brrr.strassen.algebra.forms import form_of
 from brrr.strassen.algebra.scaling import STEPS, Scaling, shifted
+from brrr_course.experiments.strassen_errors.inputs import random_inputs, relative_error, row_error, scaled_product
 
 WAYS = pytest.mark.parametrize("way", STEPS)
 

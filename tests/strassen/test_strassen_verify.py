@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError
-from brrr.course.experiments.strassen_errors.inputs import random_inputs, row_error
 from brrr.strassen import matmul, prepare
 from brrr.strassen.split import guard
 from brrr.strassen.verifying import row_errors
+from brrr_course.experiments.strassen_errors.inputs import random_inputs, row_error
 
 SPLIT: dict[str, Any] = {"inner": "fp16x3", "level": 0}
 LEVELS: list[dict[str, Any]] = [{"level": 1}, {"level": 2, "form": "winograd"}]

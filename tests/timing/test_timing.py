@@ -94,7 +94,7 @@ def test_a_first_call_that_compiles_is_no_slow_call(queue: CpuQueue) -> None:
 
 def test_a_check_already_made_is_not_made_again_for_a_slow_call() -> None:
     from brrr.counting.cost import Cost
-    from brrr.course.nouns.experiment import Workload
+    from brrr_course.nouns.experiment import Workload
 
     calls: list[int] = []
 

@@ -18,15 +18,15 @@ import torch
 from brrr.core.errors import TraceError, UnavailableError
 from brrr.core.files import recordings_root
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.plan import DurationEstimator, claimed_points, steps
-from brrr.course.sources.rows import Timed
-from brrr.course.sources.timers import measure_point
 from brrr.roofline.calibrate.host_cost import reference_call
 from brrr.roofline.peaks import read_peaks
 from brrr.roofline.predicting import predict
 from brrr.timing import measure_together
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.plan import DurationEstimator, claimed_points, steps
+from brrr_course.sources.rows import Timed
+from brrr_course.sources.timers import measure_point
 from tools.prediction import __main__ as command
 from tools.prediction.operators import work
 from tools.prediction.operators.calls import OPERATORS as CALLS

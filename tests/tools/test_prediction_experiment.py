@@ -18,13 +18,13 @@ import torch
 
 from brrr.core.errors import BrrrError, NotRecordedError, UnavailableError
 from brrr.core.measurement import FIELDS, Badge, Estimate, Measurement, Point, Value
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.plan import claimed_points, steps
-from brrr.course.sources.timers import measure_point
 from brrr.roofline.peak import Peak
 from brrr.roofline.peaks import Peaks
 from brrr.timing.activity import Activity
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.plan import claimed_points, steps
+from brrr_course.sources.timers import measure_point
 from tools.prediction import __main__ as command
 from tools.prediction import calls as prediction_calls
 from tools.prediction import cases as prediction_cases
@@ -540,8 +540,8 @@ def test_made_up_times_are_refused_before_anything_is_predicted(monkeypatch: pyt
 
 
 def test_a_recording_without_peaks_says_what_to_run(tmp_path: Path) -> None:
-    from brrr.course.sources.recorded import Recorded
-    from brrr.course.sources.recording import Machine
+    from brrr_course.sources.recorded import Recorded
+    from brrr_course.sources.recording import Machine
 
     (tmp_path / "h200").mkdir()
     Machine("h200", "NVIDIA H200", "cuda", "", "", "").write(tmp_path / "h200")
@@ -595,7 +595,7 @@ def test_the_table_has_every_row(
 def test_the_maintainers_command_judges_and_plans_this_experiment_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("brrr.course.lessons.claims_table.source_named", lambda name=None: Made({}))
+    monkeypatch.setattr("brrr_course.lessons.claims_table.source_named", lambda name=None: Made({}))
     assert command.main(["claims"]) == 0
     assert capsys.readouterr().out.count("NOT MEASURED") == sum(len(each.claims) for each in command.EXPERIMENTS)
     assert command.main(["record", "--plan", "--device", "cpu", "--out", str(tmp_path)]) == 0

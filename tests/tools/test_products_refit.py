@@ -9,9 +9,9 @@ from typing import cast
 
 import pytest
 
-from brrr.course.experiments.gemm import HELD_OUT
 from brrr.roofline.device_model import model_of
 from brrr.roofline.products import FAMILIES, Family, best_tiling
+from brrr_course.experiments.gemm import HELD_OUT
 from tools.products_refit import changed, errors, loss, neighbours, points, refitted
 
 NAME = "short, 4 B"

@@ -16,9 +16,9 @@ import sys
 from collections.abc import Sequence
 
 from brrr.core.errors import BrrrError
-from brrr.course.lessons import claims_table
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources import record, source
+from brrr_course.lessons import claims_table
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.sources import record, source
 from tools.prediction.experiment import EXPERIMENT
 from tools.prediction.operators.experiment import DRAWN
 from tools.prediction.operators.experiment import EXPERIMENT as OPERATORS

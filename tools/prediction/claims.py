@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Field
-from brrr.course.nouns.claim import Judge, Status, Verdict
-from brrr.course.nouns.source import Evidence
+from brrr_course.nouns.claim import Judge, Status, Verdict
+from brrr_course.nouns.source import Evidence
 from tools.prediction.cases import Kind
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from brrr.core.measurement import DeviceKind, Point
-from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from tools.prediction.cases import Case, case, cases, intervened, to_compile, twin
 from tools.prediction.claims import JUDGES
 

@@ -28,10 +28,10 @@ from tools.prediction.cases import Case, by_name, intervened, twin
 
 if TYPE_CHECKING:
     from brrr.counting.cost import Cost, OperatorCost
-    from brrr.course.nouns.experiment import Experiment
-    from brrr.course.nouns.source import Source
     from brrr.roofline.peaks import Peaks
     from brrr.roofline.prediction import Prediction
+    from brrr_course.nouns.experiment import Experiment
+    from brrr_course.nouns.source import Source
 
 How = Literal["eager", "graph", "compiled"]
 HOWS: tuple[How, ...] = ("eager", "graph", "compiled")
@@ -129,8 +129,8 @@ def rows_of(experiment: Experiment, source: Source, rows_from: RowsFrom = predic
 
 def _peaks_of(source: Source) -> Peaks:
     """The measured peaks of the machine that a source measured on."""
-    from brrr.course.sources.recorded import Recorded
     from brrr.roofline.device_model import model_of
+    from brrr_course.sources.recorded import Recorded
 
     try:
         if isinstance(source, Recorded):

@@ -18,14 +18,14 @@ import torch
 from brrr.core.errors import BrrrError, UnavailableError
 from brrr.core.measurement import Estimate, Measurement, Point, median
 from brrr.counting.cost import Cost
-from brrr.course.experiments.checked import compile_now, compiled, refuse_too_large
-from brrr.course.nouns.experiment import Variant, Workload
 from brrr.roofline.calibrate.host_cost import reference_call
 from brrr.running.graphs import capture
 from brrr.timing import activity, no_collection
 from brrr.timing.device_times import EVENT_TICK_S
 from brrr.timing.gate import gate_of, marker_kernel, sm_clock_hz
 from brrr.timing.host_times import HostTimes
+from brrr_course.experiments.checked import compile_now, compiled, refuse_too_large
+from brrr_course.nouns.experiment import Variant, Workload
 from tools.prediction.calls import STREAMS, Function, Tensor, cost_of, dtype_of, function_of, shapes, surroundings
 from tools.prediction.cases import Case, case, cases, intervened, twin
 from tools.prediction.experiment import role, run_case

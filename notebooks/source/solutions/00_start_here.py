@@ -8,7 +8,7 @@
 # # 00 · Start here: the answers
 
 # %% tags=["setup"]
-from brrr import check
+from brrr_course import check
 
 # %% [markdown]
 # ## A hundred kernels

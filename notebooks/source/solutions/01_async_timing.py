@@ -8,7 +8,7 @@
 # # 01 · Why does the GPU's time look constant? The answers
 
 # %% tags=["setup"]
-from brrr import check
+from brrr_course import check
 
 # %% [markdown]
 # ## Read two events

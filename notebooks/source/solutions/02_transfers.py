@@ -12,7 +12,7 @@ from math import ceil
 
 import numpy as np
 
-from brrr import check, explore
+from brrr_course import check, explore
 
 # %% [markdown]
 # ## From how many sines on?

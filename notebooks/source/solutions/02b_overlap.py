@@ -8,7 +8,7 @@
 # # 02b · Why do three streams not help? The answers
 
 # %% tags=["setup"]
-from brrr import check
+from brrr_course import check
 
 # %% [markdown]
 # ## How many chunks?

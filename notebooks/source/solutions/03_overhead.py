@@ -10,7 +10,7 @@
 # %% tags=["setup"]
 import torch
 
-from brrr import check
+from brrr_course import check
 
 # %% [markdown]
 # ## When does it stop waiting?

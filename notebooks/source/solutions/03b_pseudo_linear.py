@@ -8,7 +8,7 @@
 # # 03b · Why is the layer without a matrix product not faster? The answers
 
 # %% tags=["setup"]
-from brrr import check
+from brrr_course import check
 
 # %% [markdown]
 # ## The roofline by hand

@@ -8,7 +8,7 @@
 # # 04 · How much arithmetic is free? The answers
 
 # %% tags=["setup"]
-from brrr import check
+from brrr_course import check
 
 # %% [markdown]
 # ## Where is the knee?

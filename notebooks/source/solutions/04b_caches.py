@@ -10,7 +10,7 @@
 # %% tags=["setup"]
 from math import ceil
 
-from brrr import check
+from brrr_course import check
 
 # %% [markdown]
 # ## How many loads in flight?

@@ -8,7 +8,7 @@
 # # 05 · What does fusion save? The answers
 
 # %% tags=["setup"]
-from brrr import check
+from brrr_course import check
 
 # %% [markdown]
 # ## The small part of the FLOP

@@ -10,8 +10,7 @@
 # %% tags=["setup"]
 import torch
 
-from brrr import check
-from brrr.course import tl, triton
+from brrr_course import check, tl, triton
 
 # %% [markdown]
 # ## Count the bytes

@@ -8,7 +8,7 @@
 # # 06 · How much of the time is PyTorch itself? The answers
 
 # %% tags=["setup"]
-from brrr import check
+from brrr_course import check
 
 # %% [markdown]
 # ## Where is the divide?

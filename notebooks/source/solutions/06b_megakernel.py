@@ -8,7 +8,7 @@
 # # 06b · Can a whole network be one kernel? The answers
 
 # %% tags=["setup"]
-from brrr import check
+from brrr_course import check
 
 # %% [markdown]
 # ## The floor, and the barriers on top

@@ -8,7 +8,7 @@
 # # 08b · Why fetch the same weights at each step? The answers
 
 # %% tags=["setup"]
-from brrr import check
+from brrr_course import check
 
 # %% [markdown]
 # ## What does a step take at least?

@@ -8,8 +8,7 @@
 # # 09 · Faster than the peak? The answers
 
 # %% tags=["setup"]
-from brrr import check
-from brrr.course import first_available
+from brrr_course import check, first_available
 
 # %% [markdown]
 # ## From which size on

@@ -8,7 +8,7 @@
 # # 09b · How much accuracy buys how much time? The answers
 
 # %% tags=["setup"]
-from brrr import check
+from brrr_course import check
 
 # %% [markdown]
 # ## With bfloat16 instead

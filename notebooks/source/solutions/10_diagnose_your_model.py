@@ -8,7 +8,7 @@
 # # 10 · What holds *your* model back? The answers
 
 # %% tags=["setup"]
-from brrr import check
+from brrr_course import check
 
 # %% [markdown]
 # ## How far from the peak?

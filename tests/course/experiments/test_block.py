@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
-from brrr.course.experiments import block, experiment, mystery
-from brrr.course.experiments.block import work
-from brrr.course.experiments.mystery import work as programs
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.recorded import Recorded
+from brrr_course.experiments import block, experiment, mystery
+from brrr_course.experiments.block import work
+from brrr_course.experiments.mystery import work as programs
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.recorded import Recorded
 
 BLOCK, MYSTERY, UTILISATION = (experiment(name) for name in ("block", "mystery", "utilisation"))
 

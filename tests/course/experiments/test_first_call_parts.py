@@ -12,8 +12,8 @@ import pytest
 
 from brrr.core.errors import BrrrError, UnavailableError
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
-from brrr.course.experiments import experiment
-from brrr.course.experiments.first_call import (
+from brrr_course.experiments import experiment
+from brrr_course.experiments.first_call import (
     CONTEXT,
     CONVOLUTION,
     COPY,
@@ -26,19 +26,19 @@ from brrr.course.experiments.first_call import (
     ON_STREAM,
     PARTS,
 )
-from brrr.course.nouns.claim import Verdict
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources import first_call as module
-from brrr.course.sources.rows import Timed
-from brrr.course.sources.timers import measure_point
+from brrr_course.nouns.claim import Verdict
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources import first_call as module
+from brrr_course.sources.rows import Timed
+from brrr_course.sources.timers import measure_point
 
 FIRST = experiment("first_call")
 
 
 def fresh(part: str, variant: str = "cpu-first") -> dict[str, Any]:
     """What a fresh process says of a part."""
-    command = [sys.executable, "-m", "brrr.course.sources.first_call", "first_call", variant, f"part={part}"]
+    command = [sys.executable, "-m", "brrr_course.sources.first_call", "first_call", variant, f"part={part}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer

@@ -18,24 +18,24 @@ import pytest
 import torch
 from formulas import Made
 
-import brrr.course.lessons.exercises.lesson_05 as exercise_fuse
+import brrr_course.lessons.exercises.lesson_05 as exercise_fuse
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Estimate, Measurement, Point, Value
 from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
-from brrr.course.experiments import experiment, remat
-from brrr.course.experiments.checked import error_against
-from brrr.course.experiments.cos_cos.work import cos_cos
-from brrr.course.experiments.fusion import theory
-from brrr.course.experiments.fusion import work as fusion_work
-from brrr.course.experiments.remat import work as remat_work
-from brrr.course.experiments.sines import work as sines_work
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises.lesson_05 import counted as exercise_cost
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.timers import measure_point
 from brrr.gpu.datasheet import hardware
+from brrr_course.experiments import experiment, remat
+from brrr_course.experiments.checked import error_against
+from brrr_course.experiments.cos_cos.work import cos_cos
+from brrr_course.experiments.fusion import theory
+from brrr_course.experiments.fusion import work as fusion_work
+from brrr_course.experiments.remat import work as remat_work
+from brrr_course.experiments.sines import work as sines_work
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.exercises.lesson_05 import counted as exercise_cost
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.timers import measure_point
 
 COS, FUSION, REMAT, SINES = (experiment(name) for name in ("cos_cos", "fusion", "remat", "sines"))
 HERE = Path(__file__).resolve().parents[2]

@@ -13,16 +13,16 @@ from formulas import Made
 
 from brrr.core.errors import BrrrError, DeviceMemoryError
 from brrr.core.measurement import Measurement, Point, Value
-from brrr.course.experiments import experiment
-from brrr.course.experiments.gemm import DTYPES, MOST, matmul_of, settle_s
-from brrr.course.experiments.gemm.claims import blocks, steps, tile
-from brrr.course.experiments.gemm.work import MAKERS, TOLERANCES, Operands
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.plan import claimed_points
-from brrr.course.sources.plan import steps as planned
-from brrr.course.sources.timers import measure_point
 from brrr.gpu.datasheet import hardware
+from brrr_course.experiments import experiment
+from brrr_course.experiments.gemm import DTYPES, MOST, matmul_of, settle_s
+from brrr_course.experiments.gemm.claims import blocks, steps, tile
+from brrr_course.experiments.gemm.work import MAKERS, TOLERANCES, Operands
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.plan import claimed_points
+from brrr_course.sources.plan import steps as planned
+from brrr_course.sources.timers import measure_point
 
 GEMM = experiment("gemm")
 ODD: Point = {"columns": 33, "size": 48, "dtype": "float32"}

@@ -14,16 +14,16 @@ from formulas import Made
 from brrr.core.errors import BrrrError, DeviceMemoryError
 from brrr.core.measurement import Measurement, Point, Value
 from brrr.counting.cost import Matmul
-from brrr.course.experiments import experiment
-from brrr.course.experiments.gemm_many import CPU_MOST
-from brrr.course.experiments.gemm_many import work as many_work
-from brrr.course.experiments.gemm_many.work import TOLERANCE, Gates
-from brrr.course.experiments.vocabulary import PADDED, TOKENS, VOCABULARIES, WORDS
-from brrr.course.experiments.vocabulary import work as vocabulary_work
-from brrr.course.nouns.experiment import Experiment, Workload
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.plan import claimed_points
-from brrr.course.sources.timers import measure_point
+from brrr_course.experiments import experiment
+from brrr_course.experiments.gemm_many import CPU_MOST
+from brrr_course.experiments.gemm_many import work as many_work
+from brrr_course.experiments.gemm_many.work import TOLERANCE, Gates
+from brrr_course.experiments.vocabulary import PADDED, TOKENS, VOCABULARIES, WORDS
+from brrr_course.experiments.vocabulary import work as vocabulary_work
+from brrr_course.nouns.experiment import Experiment, Workload
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.plan import claimed_points
+from brrr_course.sources.timers import measure_point
 
 MANY, WORDY = experiment("gemm_many"), experiment("vocabulary")
 THREE: Point = {"count": 3, "size": 8, "dtype": "float32"}

@@ -15,21 +15,21 @@ from hypothesis import strategies as st
 from brrr.core.errors import DeviceMemoryError
 from brrr.core.files import PACKAGE
 from brrr.core.measurement import Measurement, Value
-from brrr.course.experiments import experiment
-from brrr.course.experiments import occupancy as occupancy_module
-from brrr.course.experiments import strides as strides_module
-from brrr.course.experiments import working_set as sets
-from brrr.course.experiments.checked import error_against
-from brrr.course.experiments.strides import work as strides_work
-from brrr.course.experiments.unary import work as unary_work
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.plan import Step
-from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.recording import Machine
-from brrr.course.sources.rows import Timed
-from brrr.course.sources.timers import measure_point
 from brrr.gpu.datasheet import hardware
+from brrr_course.experiments import experiment
+from brrr_course.experiments import occupancy as occupancy_module
+from brrr_course.experiments import strides as strides_module
+from brrr_course.experiments import working_set as sets
+from brrr_course.experiments.checked import error_against
+from brrr_course.experiments.strides import work as strides_work
+from brrr_course.experiments.unary import work as unary_work
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.plan import Step
+from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.recording import Machine
+from brrr_course.sources.rows import Timed
+from brrr_course.sources.timers import measure_point
 
 UNARY, SETS, STRIDES, OCCUPANCY = map(experiment, ("unary", "working_set", "strides", "occupancy"))
 H200 = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")

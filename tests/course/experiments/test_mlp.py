@@ -16,21 +16,21 @@ from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, Unavail
 from brrr.core.measurement import Estimate, Measurement, Point, Value
 from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
-from brrr.course.experiments import experiment
-from brrr.course.experiments.judging import closed
-from brrr.course.experiments.mlp import STRASSEN, TUNED
-from brrr.course.experiments.mlp import work as mlp_work
-from brrr.course.experiments.mlp.claims import divide, published_divide
-from brrr.course.experiments.mlp.own_claims import LARGE
-from brrr.course.experiments.mlp.theory import floor_s, network_of, way_of
-from brrr.course.experiments.published import mlp_speedups
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.plan import DurationEstimator, prioritized, steps
-from brrr.course.sources.timers import measure_point
-from brrr.course.view import speedup_tables
 from brrr.gpu.datasheet import hardware
 from brrr.networks import WAYS, Implementation
+from brrr_course.experiments import experiment
+from brrr_course.experiments.judging import closed
+from brrr_course.experiments.mlp import STRASSEN, TUNED
+from brrr_course.experiments.mlp import work as mlp_work
+from brrr_course.experiments.mlp.claims import divide, published_divide
+from brrr_course.experiments.mlp.own_claims import LARGE
+from brrr_course.experiments.mlp.theory import floor_s, network_of, way_of
+from brrr_course.experiments.published import mlp_speedups
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.plan import DurationEstimator, prioritized, steps
+from brrr_course.sources.timers import measure_point
+from brrr_course.view import speedup_tables
 
 MLP = experiment("mlp")
 SMALL: dict[str, Value] = {"layers": 3, "batch": 5, "hidden": 33}

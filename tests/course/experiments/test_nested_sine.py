@@ -12,9 +12,9 @@ import torch
 from formulas import Formula, Made
 
 from brrr.core.errors import DeviceMemoryError, WrongResultError
-from brrr.course.experiments import experiment
-from brrr.course.experiments.nested_sine import COMPILED, LARGEST, QUEUE_MAX, SLOWEST_MAX, work
-from brrr.course.experiments.nested_sine.work import (
+from brrr_course.experiments import experiment
+from brrr_course.experiments.nested_sine import COMPILED, LARGEST, QUEUE_MAX, SLOWEST_MAX, work
+from brrr_course.experiments.nested_sine.work import (
     SAMPLE,
     UNIFORM_TOLERANCE,
     nested_sine,
@@ -22,13 +22,13 @@ from brrr.course.experiments.nested_sine.work import (
     sampled,
     uniform_error,
 )
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises import lesson_02
-from brrr.course.lessons.exercises.lesson_02 import Rates
-from brrr.course.nouns.claim import Verdict
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.plan import DurationEstimator, steps
-from brrr.course.sources.timers import measure_point
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.exercises import lesson_02
+from brrr_course.lessons.exercises.lesson_02 import Rates
+from brrr_course.nouns.claim import Verdict
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.plan import DurationEstimator, steps
+from brrr_course.sources.timers import measure_point
 
 SINE = experiment("nested_sine")
 SIZES = (1, 2**10, 2**16, 2**20, 2**24, 2**28, 2**31)

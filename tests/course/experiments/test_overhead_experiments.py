@@ -11,16 +11,16 @@ import torch
 from brrr.core.errors import ArgumentError, NotRecordedError, UnavailableError, WrongResultError
 from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
 from brrr.counting.cost import Cost
-from brrr.course.experiments import experiment
-from brrr.course.experiments.adds import additions
-from brrr.course.experiments.host_cost import RUNGS, SMALL
-from brrr.course.experiments.run_ahead import OPERATORS, hidden_from, idle_share
-from brrr.course.nouns.claim import Verdict
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.plan import DurationEstimator, steps
-from brrr.course.sources.rows import Timed
-from brrr.course.sources.timers import measure_point
+from brrr_course.experiments import experiment
+from brrr_course.experiments.adds import additions
+from brrr_course.experiments.host_cost import RUNGS, SMALL
+from brrr_course.experiments.run_ahead import OPERATORS, hidden_from, idle_share
+from brrr_course.nouns.claim import Verdict
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.plan import DurationEstimator, steps
+from brrr_course.sources.rows import Timed
+from brrr_course.sources.timers import measure_point
 
 ADDS, HOST, AHEAD, SCALING = (experiment(name) for name in ("adds", "host_cost", "run_ahead", "scaling"))
 POINTS: list[tuple[Experiment, dict[str, Value]]] = [
@@ -66,7 +66,7 @@ def test_a_result_that_is_a_little_wrong_is_refused(found: Experiment) -> None:
 
 
 def test_a_chain_that_is_one_operator_short_is_found_out() -> None:
-    from brrr.course.experiments.run_ahead import MULTIPLIER
+    from brrr_course.experiments.run_ahead import MULTIPLIER
 
     workload = AHEAD.workload("cpu", {"elements": 1000})
     with pytest.raises(WrongResultError):
@@ -99,7 +99,7 @@ def test_autograd_is_recorded_on_the_upper_rungs_only() -> None:
 
 
 def test_the_additions_are_made_one_by_one() -> None:
-    from brrr.course.experiments.adds.work import repeated
+    from brrr_course.experiments.adds.work import repeated
 
     class Counted:
         made = 0

@@ -10,13 +10,13 @@ import torch
 
 from brrr.core.errors import NotRecordedError, WrongResultError
 from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
-from brrr.course.experiments import experiment
-from brrr.course.experiments.overlap import QUEUE_MAX, SHAPED_MIN, balanced
-from brrr.course.experiments.overlap.toy import Toy, shared
-from brrr.course.nouns.claim import Verdict
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.plan import claimed_points, prioritized
+from brrr_course.experiments import experiment
+from brrr_course.experiments.overlap import QUEUE_MAX, SHAPED_MIN, balanced
+from brrr_course.experiments.overlap.toy import Toy, shared
+from brrr_course.nouns.claim import Verdict
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.plan import claimed_points, prioritized
 
 OVERLAP = experiment("overlap")
 TOYS = [variant.name for variant in OVERLAP.variants if variant.device == "cpu-queue"]
@@ -91,7 +91,7 @@ def test_a_chunk_in_the_wrong_place_is_an_error() -> None:
 
 
 def test_the_toy_timeline_shows_the_overlap_and_the_waits() -> None:
-    from brrr.course.sources.timers import trace_variant
+    from brrr_course.sources.timers import trace_variant
 
     point: dict[str, Value] = {"elements": 2**20, "sines": 40}
     streams, pipeline = (trace_variant(OVERLAP, name, point) for name in ("queue-streams", "queue-pipeline"))
@@ -193,7 +193,7 @@ def test_the_toy_is_judged_by_its_own_lines() -> None:
 
 
 def test_the_balance_is_found_from_the_measurements() -> None:
-    from brrr.course.nouns.source import Evidence
+    from brrr_course.nouns.source import Evidence
 
     assert balanced(Evidence(OVERLAP, MadeUp())) == (2**28, 40)  # type: ignore[arg-type]
     assert balanced(Evidence(OVERLAP, MadeUp(compute=2.0))) in ((2**28, 16), (2**28, 32))  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from brrr.counting.cost import Matmul
-from brrr.course.experiments.gemm import peer
+from brrr_course.experiments.gemm import peer
 
 
 class Interface:

@@ -20,24 +20,24 @@ from hypothesis import strategies as st
 from brrr.core.errors import ArgumentError, BrrrError, DeviceMemoryError, WrongResultError
 from brrr.core.measurement import Measurement, Value
 from brrr.counting.cost import Cost
-from brrr.course.experiments import experiment, pseudo_linear_flaws
-from brrr.course.experiments.pseudo_linear import check as checks
-from brrr.course.experiments.pseudo_linear import claims as thread_claims
-from brrr.course.experiments.pseudo_linear import theory, work
-from brrr.course.experiments.pseudo_linear_flaws import work as flaws_work
-from brrr.course.experiments.published import PseudoLinear, pseudo_linear
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.claims_table import claims
-from brrr.course.lessons.comparing import compare_speedup
-from brrr.course.lessons.guessing import forget, guess
-from brrr.course.nouns.claim import Verdict
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.plan import Step
-from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.recording import Machine
-from brrr.course.sources.rows import Timed
-from brrr.course.sources.timers import measure_point
 from brrr.gpu.datasheet import hardware
+from brrr_course.experiments import experiment, pseudo_linear_flaws
+from brrr_course.experiments.pseudo_linear import check as checks
+from brrr_course.experiments.pseudo_linear import claims as thread_claims
+from brrr_course.experiments.pseudo_linear import theory, work
+from brrr_course.experiments.pseudo_linear_flaws import work as flaws_work
+from brrr_course.experiments.published import PseudoLinear, pseudo_linear
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.claims_table import claims
+from brrr_course.lessons.comparing import compare_speedup
+from brrr_course.lessons.guessing import forget, guess
+from brrr_course.nouns.claim import Verdict
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.plan import Step
+from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.recording import Machine
+from brrr_course.sources.rows import Timed
+from brrr_course.sources.timers import measure_point
 
 PSEUDO = experiment("pseudo_linear")
 FLAWS = experiment("pseudo_linear_flaws")

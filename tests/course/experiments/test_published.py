@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from brrr.core.errors import ArgumentError, RecordingError
 from brrr.core.files import share
-from brrr.course.experiments import published
+from brrr_course.experiments import published
 
 FOLDER = share("data") / "published"
 SPEEDUP = {(r.layers, r.batch, r.hidden, r.variant): r.speedup for r in published.mlp_speedups()}

@@ -23,18 +23,18 @@ from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
 from brrr.core.files import PACKAGE
 from brrr.core.measurement import Measurement, Value
 from brrr.counting.cost import Cost
-from brrr.course.experiments import experiment
-from brrr.course.experiments.repeat import theory, work
-from brrr.course.experiments.repeat import work as checks
-from brrr.course.experiments.repeat.claims import measured_knee
-from brrr.course.lessons.claims_table import claims
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.plan import Step
-from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.recording import Machine
-from brrr.course.sources.rows import Timed
-from brrr.course.sources.timers import measure_point
 from brrr.gpu.datasheet import hardware
+from brrr_course.experiments import experiment
+from brrr_course.experiments.repeat import theory, work
+from brrr_course.experiments.repeat import work as checks
+from brrr_course.experiments.repeat.claims import measured_knee
+from brrr_course.lessons.claims_table import claims
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.plan import Step
+from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.recording import Machine
+from brrr_course.sources.rows import Timed
+from brrr_course.sources.timers import measure_point
 
 REPEAT = experiment("repeat")
 HOST = [variant.name for variant in REPEAT.variants if variant.device != "cuda"]

@@ -14,18 +14,18 @@ from formulas import Made
 
 from brrr.core.errors import BrrrError, DeviceMemoryError, NotRecordedError, UnavailableError
 from brrr.core.measurement import Measurement, Point, Value
-from brrr.course.experiments import experiment
-from brrr.course.experiments.checked import relative
-from brrr.course.experiments.rnn import CELLS, DTYPES, HIDDEN, recurrent_flop
-from brrr.course.experiments.rnn.claims import BATCHES, TABLE, short_name
-from brrr.course.experiments.rnn.steps import cudnn, gains, gains_everywhere, place, slope, slopes
-from brrr.course.experiments.rnn.work import MAKERS, TOLERANCES, Given, gradients, make_module
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.plan import claimed_points
-from brrr.course.sources.plan import steps as planned
-from brrr.course.sources.timers import measure_point
 from brrr.roofline.persistent import Step
+from brrr_course.experiments import experiment
+from brrr_course.experiments.checked import relative
+from brrr_course.experiments.rnn import CELLS, DTYPES, HIDDEN, recurrent_flop
+from brrr_course.experiments.rnn.claims import BATCHES, TABLE, short_name
+from brrr_course.experiments.rnn.steps import cudnn, gains, gains_everywhere, place, slope, slopes
+from brrr_course.experiments.rnn.work import MAKERS, TOLERANCES, Given, gradients, make_module
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.plan import claimed_points
+from brrr_course.sources.plan import steps as planned
+from brrr_course.sources.timers import measure_point
 
 RNN = experiment("rnn")
 AXES = [axis.name for axis in RNN.axes]
@@ -264,7 +264,7 @@ def verdict(claim: str, **changed: Any) -> str:
 def planned_and_floored(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan that holds two thirds of the weights in registers, and a floor of 0.8 of our step."""
     monkeypatch.setitem(__import__("sys").modules, "brrr.kernels.recurrent.plan", SimpleNamespace(plan=plan_of(2 / 3)))
-    monkeypatch.setattr("brrr.course.experiments.rnn.claims.floor_of", floor_of(0.8))
+    monkeypatch.setattr("brrr_course.experiments.rnn.claims.floor_of", floor_of(0.8))
 
 
 def plan_of(share: float) -> Any:
@@ -379,7 +379,7 @@ def test_a_long_sequence_whose_steps_slow_down_is_told(monkeypatch: pytest.Monke
 def test_a_floor_explains_half_of_a_step_and_no_more_than_all(
     share: float, status: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("brrr.course.experiments.rnn.claims.floor_of", floor_of(share))
+    monkeypatch.setattr("brrr_course.experiments.rnn.claims.floor_of", floor_of(share))
     assert verdict("floor-explains") == status
 
 

@@ -13,17 +13,17 @@ from formulas import Made
 
 from brrr.core.errors import BrrrError, DeviceMemoryError, NotRecordedError
 from brrr.core.measurement import Measurement, Point, Value
-from brrr.course.experiments import experiment
-from brrr.course.experiments.checked import relative
-from brrr.course.experiments.rnn_ladder import grid, product_of
-from brrr.course.experiments.rnn_ladder.claims import OURS, fastest, half, place
-from brrr.course.experiments.rnn_ladder.work import TOLERANCES, Given, product, way
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.plan import claimed_points
-from brrr.course.sources.plan import steps as planned
-from brrr.course.sources.timers import measure_point
 from brrr.networks.recurrent import RUNGS
+from brrr_course.experiments import experiment
+from brrr_course.experiments.checked import relative
+from brrr_course.experiments.rnn_ladder import grid, product_of
+from brrr_course.experiments.rnn_ladder.claims import OURS, fastest, half, place
+from brrr_course.experiments.rnn_ladder.work import TOLERANCES, Given, product, way
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.plan import claimed_points
+from brrr_course.sources.plan import steps as planned
+from brrr_course.sources.timers import measure_point
 
 LADDER = experiment("rnn_ladder")
 AXES = [axis.name for axis in LADDER.axes]

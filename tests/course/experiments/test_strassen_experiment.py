@@ -17,11 +17,13 @@ import torch
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
 from brrr.core.files import recordings_root
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
-from brrr.course.experiments import experiment
-from brrr.course.experiments.strassen import BETWEEN, CLAIMED, OFF_GRID, SIZES
-from brrr.course.experiments.strassen import work as strassen_work
-from brrr.course.experiments.strassen.frontier import Place, chosen, frontier, judged, sizes
-from brrr.course.experiments.strassen.ways import (
+from brrr.gpu.datasheet import hardware
+from brrr.strassen.ways import Way
+from brrr_course.experiments import experiment
+from brrr_course.experiments.strassen import BETWEEN, CLAIMED, OFF_GRID, SIZES
+from brrr_course.experiments.strassen import work as strassen_work
+from brrr_course.experiments.strassen.frontier import Place, chosen, frontier, judged, sizes
+from brrr_course.experiments.strassen.ways import (
     MEASURED,
     ON_CPU,
     buffers,
@@ -33,20 +35,18 @@ from brrr.course.experiments.strassen.ways import (
     way_of,
     workspace_bytes,
 )
-from brrr.course.experiments.strassen.work import split_products
-from brrr.course.lessons.drawings.strassen_frontier import Spot, placed, text
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.live import Live
-from brrr.course.sources.plan import DurationEstimator, steps
-from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.recording import Recording
-from brrr.course.sources.rows import Row, columns, from_cells, to_cells
-from brrr.course.sources.timers import measure_point
-from brrr.course.view.speedup_tables import OVER_FUSION, OVER_PYTORCH, strassen_table
-from brrr.course.view.speedup_tables import published_strassen as published_part
-from brrr.gpu.datasheet import hardware
-from brrr.strassen.ways import Way
+from brrr_course.experiments.strassen.work import split_products
+from brrr_course.lessons.drawings.strassen_frontier import Spot, placed, text
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.live import Live
+from brrr_course.sources.plan import DurationEstimator, steps
+from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.recording import Recording
+from brrr_course.sources.rows import Row, columns, from_cells, to_cells
+from brrr_course.sources.timers import measure_point
+from brrr_course.view.speedup_tables import OVER_FUSION, OVER_PYTORCH, strassen_table
+from brrr_course.view.speedup_tables import published_strassen as published_part
 
 STRASSEN = experiment("strassen")
 ERRORS = experiment("strassen_errors")
@@ -58,7 +58,7 @@ GPU = [v.name for v in STRASSEN.variants if v.device == "cuda" and not v.retired
 
 
 def test_describing_loads_no_torch_and_no_numpy() -> None:
-    code = "import sys; from brrr.course.experiments import experiment as e; "
+    code = "import sys; from brrr_course.experiments import experiment as e; "
     code += "e('strassen'); e('strassen_errors'); e('mlp'); "
     code += "print([m for m in ('torch', 'numpy', 'matplotlib') if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

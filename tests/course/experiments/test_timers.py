@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from brrr.core.errors import ArgumentError, BrrrError, DeviceMemoryError, UnavailableError, WrongResultError
-from brrr.course.experiments import experiment
-from brrr.course.sources.rows import Timed
-from brrr.course.sources.timers import as_brrr_error, measure_point, measure_variant
 from brrr.timing import naive as naive_timers
 from brrr.timing.cpu_queue import CpuQueue
+from brrr_course.experiments import experiment
+from brrr_course.sources.rows import Timed
+from brrr_course.sources.timers import as_brrr_error, measure_point, measure_variant
 
 WORK_S, EXTRA_S = 0.01, 0.2
 
@@ -68,7 +68,7 @@ def test_a_size_over_the_memory_says_what_it_needs_and_the_process_lives() -> No
 def test_a_wrong_result_gets_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    from brrr.course.experiments.matmul import work
+    from brrr_course.experiments.matmul import work
 
     monkeypatch.setattr(work, "product_error", lambda a, b: lambda c: float(torch.tensor(float("nan"))))
     with pytest.raises(WrongResultError, match="nan"):
@@ -78,8 +78,8 @@ def test_a_wrong_result_gets_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_freivalds_finds_one_wrong_element_and_tf32_like_rounding() -> None:
     import torch
 
-    from brrr.course.experiments.matmul.work import TOLERANCE
     from brrr.roofline.calibrate.part import product_error
+    from brrr_course.experiments.matmul.work import TOLERANCE
 
     a, b = torch.randn(200, 150), torch.randn(150, 90)
     error = product_error(a, b)
@@ -92,7 +92,7 @@ def test_freivalds_finds_one_wrong_element_and_tf32_like_rounding() -> None:
 
 
 def test_one_variant_s_error_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    from brrr.course.experiments.matmul import work
+    from brrr_course.experiments.matmul import work
 
     def failing(*_: object) -> object:
         raise RuntimeError("no queue today")

@@ -13,16 +13,16 @@ import torch
 from formulas import Formula, Made
 
 from brrr.core.errors import DeviceMemoryError, NotRecordedError, WrongResultError
-from brrr.course.experiments import experiment
-from brrr.course.experiments.transfers import LINK_LINES, both_bytes_per_s, link_bytes_per_s, work
-from brrr.course.experiments.transfers.work import random_bytes, spoilt, wrong_share
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises.lesson_02 import LENGTHS, Gpu, OnGpu, as_given, cost_of
-from brrr.course.nouns.claim import Verdict
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.timers import measure_point
 from brrr.gpu.datasheet import hardware
+from brrr_course.experiments import experiment
+from brrr_course.experiments.transfers import LINK_LINES, both_bytes_per_s, link_bytes_per_s, work
+from brrr_course.experiments.transfers.work import random_bytes, spoilt, wrong_share
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.exercises.lesson_02 import LENGTHS, Gpu, OnGpu, as_given, cost_of
+from brrr_course.nouns.claim import Verdict
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.timers import measure_point
 
 TRANSFERS = experiment("transfers")
 KB, GB = 2**10, 2**30

@@ -9,11 +9,11 @@ import pytest
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Measurement, Point
-from brrr.course.experiments import experiment
-from brrr.course.lessons.drawings import drawing
-from brrr.course.lessons.drawings.call_life import FUNCTIONS, life
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.recorded import Recorded
+from brrr_course.experiments import experiment
+from brrr_course.lessons.drawings import drawing
+from brrr_course.lessons.drawings.call_life import FUNCTIONS, life
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.sources.recorded import Recorded
 
 OWN = Path(__file__).parents[3] / "data" / "recordings"
 

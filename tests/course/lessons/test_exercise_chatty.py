@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises.lesson_03 import ROWS, WANTED, chatty
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.exercises.lesson_03 import ROWS, WANTED, chatty
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises.lesson_02b import TRIALS, Machine, Trial, best, time_of
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.exercises.lesson_02b import TRIALS, Machine, Trial, best, time_of
 
 Schedule = Callable[..., Any]
 

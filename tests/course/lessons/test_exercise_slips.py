@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from brrr.core.errors import ArgumentError
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises.lesson_04 import as_printed, right_bandwidth, right_rate
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.exercises.lesson_04 import as_printed, right_bandwidth, right_rate
 
 
 def marked(**changed: Any) -> Any:

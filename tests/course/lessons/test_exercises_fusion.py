@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises import lesson_05_layer as layer
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.exercises import lesson_05_layer as layer
 
 
 def test_the_right_share_of_the_time() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises import lesson_04b
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.exercises import lesson_04b
 
 Place = Callable[[int, int], object]
 

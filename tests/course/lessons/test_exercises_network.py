@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from brrr.core.errors import CaptureError
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises.lesson_06 import ToyGraph, careless
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.exercises.lesson_06 import ToyGraph, careless
 
 # ---- the toy graph ----
 

@@ -11,13 +11,13 @@ import pytest
 import torch
 from strassen_made_up import recording
 
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises import lesson_09_crossover, lesson_09_sign
-from brrr.course.lessons.exercises.lesson_09_crossover import Measured, fitted, measured, model_crossing
-from brrr.course.lessons.exercises.lesson_09_sign import coefficients_of, expanded, in_words, wanted
-from brrr.course.sources.recorded import Recorded
 from brrr.strassen.algebra.blocks import BLOCKS
 from brrr.strassen.algebra.forms import STRASSEN
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.exercises import lesson_09_crossover, lesson_09_sign
+from brrr_course.lessons.exercises.lesson_09_crossover import Measured, fitted, measured, model_crossing
+from brrr_course.lessons.exercises.lesson_09_sign import coefficients_of, expanded, in_words, wanted
+from brrr_course.sources.recorded import Recorded
 
 # ---- one sign, one sum ----
 

@@ -16,13 +16,13 @@ from synthetic import Synthetic
 
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
-from brrr.course.experiments import experiment
-from brrr.course.lessons import comparing
-from brrr.course.lessons.answers import Choice, Quantity, Ranking
-from brrr.course.lessons.checking import check, exercises
-from brrr.course.lessons.comparison import compare, reachable
-from brrr.course.lessons.guessing import Guess, forget, guess
-from brrr.course.nouns.experiment import Experiment
+from brrr_course.experiments import experiment
+from brrr_course.lessons import comparing
+from brrr_course.lessons.answers import Choice, Quantity, Ranking
+from brrr_course.lessons.checking import check, exercises
+from brrr_course.lessons.comparison import compare, reachable
+from brrr_course.lessons.guessing import Guess, forget, guess
+from brrr_course.nouns.experiment import Experiment
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +117,7 @@ def test_unanswered_says_so() -> None:
 
 
 def _form(g: Guess) -> tuple[Any, Any, Any]:
-    from brrr.course.lessons.guessing import form
+    from brrr_course.lessons.guessing import form
 
     _, field, button, status = form(g).children
     return field, button, status

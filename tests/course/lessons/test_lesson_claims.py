@@ -7,12 +7,12 @@ from functools import cache
 
 import pytest
 
-from brrr import claims
 from brrr.core.files import share
-from brrr.course.experiments import NAMES, experiment
-from brrr.course.lessons.claims_table import ClaimsTable
-from brrr.course.lessons.course import notebooks_in
-from brrr.course.nouns.ledger import Entry, ledger_path, read_ledger
+from brrr_course import claims
+from brrr_course.experiments import NAMES, experiment
+from brrr_course.lessons.claims_table import ClaimsTable
+from brrr_course.lessons.course import notebooks_in
+from brrr_course.nouns.ledger import Entry, ledger_path, read_ledger
 
 LEDGER = read_ledger(ledger_path())
 ENTRIES = {each.id: each for each in LEDGER.claim}

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from brrr.core.errors import ArgumentError
-from brrr.course import compare_classes, compare_regimes, guess
-from brrr.course.experiments.mystery import regime_of
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.exercises.lesson_10 import CASES, PEAK, PRODUCTS_S, STEP_S, flop
-from brrr.course.sources import source
+from brrr_course import compare_classes, compare_regimes, guess
+from brrr_course.experiments.mystery import regime_of
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.exercises.lesson_10 import CASES, PEAK, PRODUCTS_S, STEP_S, flop
+from brrr_course.sources import source
 
 RIGHT = {"flop": flop(), "share": flop() / STEP_S / PEAK, "at_most": STEP_S / PRODUCTS_S}
 

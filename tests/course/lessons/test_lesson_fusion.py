@@ -12,14 +12,14 @@ import torch
 
 from brrr import elementwise
 from brrr.core.errors import ArgumentError, NotRecordedError, UnavailableError
-from brrr.course.lessons import codegen, triton_here
-from brrr.course.lessons import codegen as generated_module
-from brrr.course.lessons.codegen import WORKS, generated, recorded, write
-from brrr.course.lessons.comparing import compare_memory
-from brrr.course.lessons.comparison import first_available
-from brrr.course.lessons.guessing import guess
-from brrr.course.sources import source
-from brrr.course.sources.recorded import Recorded
+from brrr_course.lessons import codegen, triton_here
+from brrr_course.lessons import codegen as generated_module
+from brrr_course.lessons.codegen import WORKS, generated, recorded, write
+from brrr_course.lessons.comparing import compare_memory
+from brrr_course.lessons.comparison import first_available
+from brrr_course.lessons.guessing import guess
+from brrr_course.sources import source
+from brrr_course.sources.recorded import Recorded
 
 # ---- the kernel that torch.compile wrote ----
 
@@ -123,7 +123,7 @@ def test_without_triton_a_kernel_can_be_written_but_not_run(monkeypatch: pytest.
 def test_without_a_gpu_the_interpreter_is_asked_for_before_triton_is_loaded() -> None:
     pytest.importorskip("triton", reason="Triton has no build for this system")
     code = (
-        "import sys; assert 'triton' not in sys.modules; from brrr.course.lessons.triton_here import triton; "
+        "import sys; assert 'triton' not in sys.modules; from brrr_course.lessons.triton_here import triton; "
         "print(triton.knobs.runtime.interpret)"
     )
     environment = {"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(Path(__file__).parents[3])}

@@ -11,18 +11,18 @@ import pytest
 
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
-from brrr.course import model_lines
-from brrr.course.experiments.gemm import DTYPES, MOST
-from brrr.course.experiments.gemm.claims import foretold
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.drawings import drawing, gemm_tiles
-from brrr.course.lessons.drawings.gemm_tiles import STOPS, Tiling, classes
-from brrr.course.lessons.exercises import lesson_07
-from brrr.course.lessons.exercises.lesson_07 import pieces, widest
-from brrr.course.lessons.gemm_data import compare_data
-from brrr.course.nouns.experiment import Experiment
 from brrr.drawing import style
 from brrr.gpu.datasheet import hardware
+from brrr_course import model_lines
+from brrr_course.experiments.gemm import DTYPES, MOST
+from brrr_course.experiments.gemm.claims import foretold
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.drawings import drawing, gemm_tiles
+from brrr_course.lessons.drawings.gemm_tiles import STOPS, Tiling, classes
+from brrr_course.lessons.exercises import lesson_07
+from brrr_course.lessons.exercises.lesson_07 import pieces, widest
+from brrr_course.lessons.gemm_data import compare_data
+from brrr_course.nouns.experiment import Experiment
 
 PNG, SMS = b"\x89PNG", hardware("h200").sm_count
 SWEPT = sorted({*STOPS, *range(3, MOST + 1, 7), 2048})
@@ -170,8 +170,8 @@ def test_what_is_plotted_is_measured_and_predicted(figures: list[Any]) -> None:
 
 
 def _evidence() -> Any:
-    from brrr.course.experiments import experiment
-    from brrr.course.nouns.source import Evidence
+    from brrr_course.experiments import experiment
+    from brrr_course.nouns.source import Evidence
 
     source: Any = Sweep()
     return Evidence(experiment("gemm"), source)

@@ -11,15 +11,15 @@ from made_up import ERROR, estimate, record
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Measurement
 from brrr.counting.cost import Cost
-from brrr.course.experiments.mlp import BATCHES, HIDDEN, LAYERS
-from brrr.course.experiments.published import mlp_speedups
-from brrr.course.lessons.drawings import drawing
-from brrr.course.lessons.drawings.network_divide import ALONE, curves, in_words, limits
-from brrr.course.sources.plan import Step
-from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.recording import Machine
-from brrr.course.sources.rows import Timed
-from brrr.course.view.speedup_tables import Part, measured_parts, mlp_table, published_part
+from brrr_course.experiments.mlp import BATCHES, HIDDEN, LAYERS
+from brrr_course.experiments.published import mlp_speedups
+from brrr_course.lessons.drawings import drawing
+from brrr_course.lessons.drawings.network_divide import ALONE, curves, in_words, limits
+from brrr_course.sources.plan import Step
+from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.recording import Machine
+from brrr_course.sources.rows import Timed
+from brrr_course.view.speedup_tables import Part, measured_parts, mlp_table, published_part
 
 PNG = b"\x89PNG"
 GPU = Machine("h200", "Synthetic H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+made.up")
@@ -103,7 +103,7 @@ def test_the_kernels_alone_are_drawn_beside_another_line_only() -> None:
 
 
 def test_the_drawing_of_a_part_without_points_draws() -> None:
-    from brrr.course.lessons.drawings.network_divide import draw
+    from brrr_course.lessons.drawings.network_divide import draw
 
     parts = (published_part(), Part("LIVE · a GPU", {"three kernels a layer": {(8, 16, 256): 1.4}}))
     settings: dict[str, Any] = {"layers": 8, "batch": 2}

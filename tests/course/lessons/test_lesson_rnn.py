@@ -11,17 +11,17 @@ import pytest
 
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
-from brrr.course import compare_steps, guess, step_times
-from brrr.course.experiments import experiment
-from brrr.course.experiments.rnn import BATCHES, floor
-from brrr.course.experiments.rnn.steps import place
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.drawings import drawing, rnn_floor
-from brrr.course.lessons.exercises.lesson_08b import CASES, asked, hidden_by_exchange, up_to
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.nouns.source import Evidence
 from brrr.drawing import style
 from brrr.roofline import persistent
+from brrr_course import compare_steps, guess, step_times
+from brrr_course.experiments import experiment
+from brrr_course.experiments.rnn import BATCHES, floor
+from brrr_course.experiments.rnn.steps import place
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.drawings import drawing, rnn_floor
+from brrr_course.lessons.exercises.lesson_08b import CASES, asked, hidden_by_exchange, up_to
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Evidence
 
 PNG = b"\x89PNG"
 RNN = experiment("rnn")
@@ -232,10 +232,10 @@ def test_known_wrong_steps(answers: dict[str, Any], told: str) -> None:
 
 
 def test_the_right_function_and_what_it_says_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brrr.course.lessons.rnn_data.default_source", lambda: source())
+    monkeypatch.setattr("brrr_course.lessons.rnn_data.default_source", lambda: source())
     mark = check("08b-until", until=up_to)
     assert mark.right and "rnn_tanh in float32: 64; lstm in float16: 32" in mark.text
-    monkeypatch.setattr("brrr.course.lessons.rnn_data.default_source", lambda: Steps({}))
+    monkeypatch.setattr("brrr_course.lessons.rnn_data.default_source", lambda: Steps({}))
     mark = check("08b-until", until=up_to)
     assert mark.right and "On your source" not in mark.text
     assert check("08b-until", until=...).status == "not answered"

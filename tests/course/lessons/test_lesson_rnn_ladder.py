@@ -11,19 +11,19 @@ import torch
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
-from brrr.course.experiments import experiment
-from brrr.course.experiments.rnn_ladder.grid import BATCHES, CELLS, HIDDEN, STEPS
-from brrr.course.lessons.checking import check
-from brrr.course.lessons.comparison import reachable
-from brrr.course.lessons.drawings import drawing
-from brrr.course.lessons.drawings.rnn_batch import Limits
-from brrr.course.lessons.drawings.rnn_order import LAYERS, WAYS, length, turns
-from brrr.course.lessons.exercises.lesson_08 import largest, least_s
-from brrr.course.lessons.exercises.lesson_08_combine import eight
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.live import Live
 from brrr.drawing import style
 from brrr.gpu.datasheet import hardware
+from brrr_course.experiments import experiment
+from brrr_course.experiments.rnn_ladder.grid import BATCHES, CELLS, HIDDEN, STEPS
+from brrr_course.lessons.checking import check
+from brrr_course.lessons.comparison import reachable
+from brrr_course.lessons.drawings import drawing
+from brrr_course.lessons.drawings.rnn_batch import Limits
+from brrr_course.lessons.drawings.rnn_order import LAYERS, WAYS, length, turns
+from brrr_course.lessons.exercises.lesson_08 import largest, least_s
+from brrr_course.lessons.exercises.lesson_08_combine import eight
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.sources.live import Live
 
 PNG = b"\x89PNG"
 LADDER = experiment("rnn_ladder")

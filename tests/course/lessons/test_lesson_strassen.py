@@ -14,13 +14,17 @@ import torch
 from strassen_made_up import ERRORS, GROWTH, recording, time_and_error
 
 from brrr.core.errors import ArgumentError, NotRecordedError
-from brrr.course.experiments import experiment
-from brrr.course.experiments.strassen.frontier import chosen, frontier, sizes
-from brrr.course.lessons.drawings import Dial, Drawing, drawing, drawings
-from brrr.course.lessons.drawings.layer_traffic import Layer, Waves, after, before
-from brrr.course.lessons.drawings.strassen_errors import errors
-from brrr.course.lessons.drawings.strassen_flow import STEPS, A, B, Walk, expanded, result
-from brrr.course.lessons.drawings.strassen_panel import (
+from brrr.drawing import style
+from brrr.drawing.style import Picture
+from brrr.gpu.datasheet import hardware
+from brrr.strassen.ways import Way
+from brrr_course.experiments import experiment
+from brrr_course.experiments.strassen.frontier import chosen, frontier, sizes
+from brrr_course.lessons.drawings import Dial, Drawing, drawing, drawings
+from brrr_course.lessons.drawings.layer_traffic import Layer, Waves, after, before
+from brrr_course.lessons.drawings.strassen_errors import errors
+from brrr_course.lessons.drawings.strassen_flow import STEPS, A, B, Walk, expanded, result
+from brrr_course.lessons.drawings.strassen_panel import (
     FIRST,
     FIRST_ON_CPU,
     FIRST_ON_GPU,
@@ -29,17 +33,13 @@ from brrr.course.lessons.drawings.strassen_panel import (
     levels_of,
     rows,
 )
-from brrr.course.lessons.drawings.strassen_roofline import Roofs, measured
-from brrr.course.lessons.guessing import guess
-from brrr.course.lessons.strassen_comparison import compare_errors as compare_growth
-from brrr.course.lessons.strassen_comparison import compare_fused, compare_published, counted_gain, published_gain
-from brrr.course.sources import source
-from brrr.course.sources.recorded import Recorded
-from brrr.course.view import display
-from brrr.drawing import style
-from brrr.drawing.style import Picture
-from brrr.gpu.datasheet import hardware
-from brrr.strassen.ways import Way
+from brrr_course.lessons.drawings.strassen_roofline import Roofs, measured
+from brrr_course.lessons.guessing import guess
+from brrr_course.lessons.strassen_comparison import compare_errors as compare_growth
+from brrr_course.lessons.strassen_comparison import compare_fused, compare_published, counted_gain, published_gain
+from brrr_course.sources import source
+from brrr_course.sources.recorded import Recorded
+from brrr_course.view import display
 
 PNG = b"\x89PNG"
 
@@ -116,7 +116,7 @@ def test_a_raising_slider_is_kept_for_the_sweep(monkeypatch: pytest.MonkeyPatch)
 
 def test_drawings_load_no_matplotlib_before_they_draw() -> None:
     code = (
-        "import sys; from brrr.course.lessons.drawings import drawing; drawing('strassen-tiles', source='cpu'); "
+        "import sys; from brrr_course.lessons.drawings import drawing; drawing('strassen-tiles', source='cpu'); "
         "assert not {'matplotlib', 'torch'} & set(sys.modules), sorted(sys.modules)"
     )
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[3])}
@@ -133,7 +133,7 @@ def test_the_last_step_is_the_product() -> None:
 
 
 def test_a_wrong_result_would_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brrr.course.lessons.drawings.strassen_flow.result", lambda: A @ B + 1)
+    monkeypatch.setattr("brrr_course.lessons.drawings.strassen_flow.result", lambda: A @ B + 1)
     assert "C is not A times B" in drawing("strassen-flow", source="cpu", step=25).text
 
 
@@ -321,8 +321,8 @@ def test_a_fused_network_trains_as_its_model_does() -> None:
 
 
 def test_live_on_a_cpu_a_size_is_measured_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brrr.course.lessons.drawings.strassen_panel.FIRST", {"cuda": 4096, "cpu": 128})
-    from brrr.course.sources.live import Live
+    monkeypatch.setattr("brrr_course.lessons.drawings.strassen_panel.FIRST", {"cuda": 4096, "cpu": 128})
+    from brrr_course.sources.live import Live
 
     live = Live("cpu", budget_s=0.01)
     made = drawing("strassen-panel", source=live)

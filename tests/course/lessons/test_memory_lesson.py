@@ -10,19 +10,19 @@ import pytest
 
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Measurement, Value
-from brrr.course.experiments import experiment
-from brrr.course.experiments.repeat import theory
-from brrr.course.lessons.comparing import compare_growth
-from brrr.course.lessons.guessing import Guess, guess
-from brrr.course.lessons.roofline_points import roofline_of
-from brrr.course.lessons.waiting import Comparison
-from brrr.course.sources.plan import Step
-from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.recording import Machine
-from brrr.course.sources.rows import Timed
-from brrr.course.view.explorer import Explorer, explore
 from brrr.drawing.roofline import GROUPS, SERIES, ridge, ridge_by_generation
 from brrr.gpu.datasheet import datasheets, hardware
+from brrr_course.experiments import experiment
+from brrr_course.experiments.repeat import theory
+from brrr_course.lessons.comparing import compare_growth
+from brrr_course.lessons.guessing import Guess, guess
+from brrr_course.lessons.roofline_points import roofline_of
+from brrr_course.lessons.waiting import Comparison
+from brrr_course.sources.plan import Step
+from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.recording import Machine
+from brrr_course.sources.rows import Timed
+from brrr_course.view.explorer import Explorer, explore
 
 REPEAT = experiment("repeat")
 H200 = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
@@ -166,8 +166,8 @@ def test_a_sentence_where_there_is_no_roofline(source: Recorded, tmp_path: Path)
 
 
 def test_unknown_roofs_are_said(source: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
-    from brrr.course.lessons import roofline_points
-    from brrr.course.view.predictions import Figures
+    from brrr_course.lessons import roofline_points
+    from brrr_course.view.predictions import Figures
 
     monkeypatch.setattr(roofline_points, "figures_of", lambda *_: Figures("cuda"))
     found = roofline_of("repeat", ["cuda mul"], source=source, repeat=8, **LARGE)

@@ -10,9 +10,9 @@ import pytest
 from ipywidgets.widgets.widget import _instances
 
 from brrr.core.errors import NotRecordedError
-from brrr.course.lessons import comparing, comparison, strassen_comparison, waiting
-from brrr.course.lessons.guessing import Guess, forget, guess
-from brrr.course.lessons.waiting import UNANSWERED, Comparison, Waiting, fills_in
+from brrr_course.lessons import comparing, comparison, strassen_comparison, waiting
+from brrr_course.lessons.guessing import Guess, forget, guess
+from brrr_course.lessons.waiting import UNANSWERED, Comparison, Waiting, fills_in
 
 MADE: list[str] = []
 """What was compared, in order."""

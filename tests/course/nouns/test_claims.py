@@ -14,15 +14,15 @@ import pytest
 
 from brrr.core.errors import ArgumentError, RecordingError
 from brrr.core.measurement import Estimate, Measurement
-from brrr.course.experiments import experiment
-from brrr.course.lessons import claims_table
-from brrr.course.lessons.claims_table import claims
-from brrr.course.nouns.claim import Verdict, claims_of
-from brrr.course.nouns.ledger import read_ledger
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources.live import Live
-from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.rows import Timed
+from brrr_course.experiments import experiment
+from brrr_course.lessons import claims_table
+from brrr_course.lessons.claims_table import claims
+from brrr_course.nouns.claim import Verdict, claims_of
+from brrr_course.nouns.ledger import read_ledger
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.live import Live
+from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.rows import Timed
 
 MATMUL = experiment("matmul")
 
@@ -266,7 +266,7 @@ def judged(folder: Path, monkeypatch: pytest.MonkeyPatch, device: str) -> dict[s
     data = folder / "data"
     data.mkdir(exist_ok=True)
     (data / "claims.toml").write_text(SMALL, encoding="utf-8")
-    monkeypatch.setattr("brrr.course.nouns.ledger.share", lambda name: folder / name)
+    monkeypatch.setattr("brrr_course.nouns.ledger.share", lambda name: folder / name)
     evidence: Any = SimpleNamespace(source=SimpleNamespace(name=f"recorded:{device}"))
     found = claims_of("one", {"fast": lambda evidence: Verdict("holds", "2.4x")})
     made = {each.name: (each.verdict(evidence), each.after_the_data(f"recorded:{device}")) for each in found}

@@ -34,11 +34,11 @@ from brrr.core.measurement import (
     median_interval,
 )
 from brrr.counting.cost import Cost, matmul_cost
-from brrr.course.experiments import NAMES, experiment
-from brrr.course.nouns.claim import Status, Verdict, band_verdict, not_above, not_below, opposite, ratio_verdict
-from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant, Workload
-from brrr.course.nouns.source import Evidence
-from brrr.course.sources import source
+from brrr_course.experiments import NAMES, experiment
+from brrr_course.nouns.claim import Status, Verdict, band_verdict, not_above, not_below, opposite, ratio_verdict
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, Workload
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources import source
 
 MATMUL = experiment("matmul")
 SIZE = Axis("size", (1, 2, 4, 100, 1024))
@@ -568,9 +568,9 @@ def loaded_by(code: str) -> set[str]:
 
 LIGHT = [
     "import brrr",
-    "import brrr.course.sources.record, brrr.course.sources.recorded, brrr.course.lessons.claims_table",
-    "import brrr.course.sources, brrr.course.sources.live",
-    "from brrr.course.experiments import NAMES, experiment; [experiment(name) for name in NAMES]",
+    "import brrr_course.sources.record, brrr_course.sources.recorded, brrr_course.lessons.claims_table",
+    "import brrr_course.sources, brrr_course.sources.live",
+    "from brrr_course.experiments import NAMES, experiment; [experiment(name) for name in NAMES]",
 ]
 
 
@@ -581,9 +581,9 @@ def test_importing_loads_nothing_heavy(code: str) -> None:
 
 def test_reading_a_recording_loads_nothing_heavy(synthetic_root: Path) -> None:
     code = f"""
-from brrr.course.lessons.claims_table import claims
-from brrr.course.experiments import experiment
-from brrr.course.sources.recorded import Recorded
+from brrr_course.lessons.claims_table import claims
+from brrr_course.experiments import experiment
+from brrr_course.sources.recorded import Recorded
 recorded = Recorded("h200", {str(synthetic_root)!r})
 assert recorded.measure(experiment("matmul"), "gpu", {{"size": 64}}).kernel_s
 assert claims("matmul", recorded).rows

@@ -10,10 +10,10 @@ import pytest
 
 from brrr.__main__ import main
 from brrr.core.errors import RecordingError
-from brrr.course.experiments import experiment
-from brrr.course.sources.folders import join
-from brrr.course.sources.recording import Machine, Recording
-from brrr.course.sources.timers import FOLDER as TRACES
+from brrr_course.experiments import experiment
+from brrr_course.sources.folders import join
+from brrr_course.sources.recording import Machine, Recording
+from brrr_course.sources.timers import FOLDER as TRACES
 
 MATMUL = experiment("matmul")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from brrr.core.errors import DeviceMemoryError, UnavailableError
-from brrr.course.experiments import experiment
-from brrr.course.sources import timers
-from brrr.course.sources.live import Live
+from brrr_course.experiments import experiment
+from brrr_course.sources import timers
+from brrr_course.sources.live import Live
 
 MATMUL = experiment("matmul")
 

@@ -30,15 +30,15 @@ from brrr.core.errors import (
     WrongResultError,
 )
 from brrr.core.measurement import Measurement
-from brrr.course.experiments import experiment
-from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
-from brrr.course.sources import apart, record
-from brrr.course.sources.folders import Store
-from brrr.course.sources.plan import PHASES, DurationEstimator, Step, claimed_points, prioritized, steps
-from brrr.course.sources.record import summary
-from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.recording import Machine, Recording
-from brrr.course.sources.rows import Row, Timed
+from brrr_course.experiments import experiment
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.sources import apart, record
+from brrr_course.sources.folders import Store
+from brrr_course.sources.plan import PHASES, DurationEstimator, Step, claimed_points, prioritized, steps
+from brrr_course.sources.record import summary
+from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.recording import Machine, Recording
+from brrr_course.sources.rows import Row, Timed
 
 MATMUL = experiment("matmul")
 SIZES = MATMUL.axis("size").values
@@ -435,7 +435,7 @@ import json, os, sys
 if "max-autotune" in json.loads(sys.argv[1])[1]:
     print("CUDA error: unspecified launch failure", file=sys.stderr)
     os.abort()
-from brrr.course.sources.apart import main
+from brrr_course.sources.apart import main
 main(sys.argv[1])
 """
 
@@ -566,7 +566,7 @@ def on_made_up_gpu(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
         return made_up.measure(step)
 
     monkeypatch.setattr(record, "collect_environment", lambda kind: (GPU, made_up.run_info(f"run-{next(runs)}")))
-    monkeypatch.setattr("brrr.course.sources.apart.measure_step", measure_now)
+    monkeypatch.setattr("brrr_course.sources.apart.measure_step", measure_now)
     monkeypatch.setattr(record, "_sm_clock_hz", lambda: None)
     return measured
 
@@ -667,7 +667,7 @@ def test_control_c_ends_the_command_with_its_own_status(
     def measure_now(step: Step) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("brrr.course.sources.apart.measure_step", measure_now)
+    monkeypatch.setattr("brrr_course.sources.apart.measure_step", measure_now)
     assert record.main(["matmul", "--out", str(tmp_path)]) == 130
 
 
@@ -712,7 +712,7 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         write(recording, folder)
         now[0] += 0.5
 
-    monkeypatch.setattr("brrr.course.sources.folders.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("brrr_course.sources.folders.time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(Recording, "write", slowly)
     return now
 

@@ -11,12 +11,12 @@ import pytest
 from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
 from brrr.core.files import recorded_devices, recordings_root
 from brrr.core.measurement import Value
-from brrr.course.experiments import NAMES, experiment
-from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
-from brrr.course.sources import source
-from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.recording import Drift, Machine, Recording
-from brrr.course.sources.rows import Row
+from brrr_course.experiments import NAMES, experiment
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.sources import source
+from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.recording import Drift, Machine, Recording
+from brrr_course.sources.rows import Row
 from tools.prediction.__main__ import EXPERIMENTS
 
 MATMUL = experiment("matmul")

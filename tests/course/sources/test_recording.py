@@ -22,12 +22,12 @@ from brrr.core.errors import NotRecordedError, RecordingError
 from brrr.core.files import typed
 from brrr.core.measurement import FIELDS, Estimate, Measurement
 from brrr.counting.cost import Cost
-from brrr.course.experiments import experiment
-from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
-from brrr.course.sources import rows as rows_module
-from brrr.course.sources.folders import convert
-from brrr.course.sources.recording import FORMAT, Drift, Failure, Machine, Recording, seal_of
-from brrr.course.sources.rows import COLUMNS, Column, Row, Timed, check_row, columns
+from brrr_course.experiments import experiment
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.sources import rows as rows_module
+from brrr_course.sources.folders import convert
+from brrr_course.sources.recording import FORMAT, Drift, Failure, Machine, Recording, seal_of
+from brrr_course.sources.rows import COLUMNS, Column, Row, Timed, check_row, columns
 
 MATMUL = experiment("matmul")
 MIXED = Experiment(
@@ -147,7 +147,7 @@ class WithJoules(Measurement):
 def test_a_column_is_added_in_the_measurement_and_in_the_list(
     writable_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a contributor edits: brrr/core/measurement.py, brrr/course/sources/rows.py, and what measures it."""
+    """What a contributor edits: brrr/core/measurement.py, brrr_course/sources/rows.py, and what measures it."""
     here = writable_root / "h200"
     before = Recording.read(here, MATMUL)
     more = Column("measurement.joules", float, may_be_empty=True, optional=True)

@@ -13,8 +13,8 @@ import torch
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
 from brrr.counting.cost import Cost
-from brrr.course.nouns.experiment import Experiment
-from brrr.course.sources.scaling import MEANS, Scaling, _bytes_of, scaling_test
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.sources.scaling import MEANS, Scaling, _bytes_of, scaling_test
 
 
 def sleeping(seconds: Callable[[int], float]) -> Callable[[int], Callable[[], None]]:

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
 from brrr.counting.cost import Cost
-from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
-from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.rows import Timed
-from brrr.course.sources.transition import (
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.rows import Timed
+from brrr_course.sources.transition import (
     Answer,
     SameAnswer,
     Search,
@@ -289,8 +289,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 
 
 def test_where_graphs_stop_paying_agrees_with_the_full_grid(recorded: Recorded) -> None:
-    from brrr.course.experiments import experiment
-    from brrr.course.nouns.source import Evidence
+    from brrr_course.experiments import experiment
+    from brrr_course.nouns.source import Evidence
 
     at: dict[str, Value] = {"batch": 2048, "direction": "forward"}
     predicate = pays("pseudo graph", over="pseudo eager", at_least=1.05)

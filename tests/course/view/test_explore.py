@@ -16,15 +16,15 @@ import pytest
 from synthetic import Synthetic
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
-from brrr.course import sources as source_module
-from brrr.course.experiments import experiment as experiment_named
-from brrr.course.lessons.guessing import Guess, guess
-from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
-from brrr.course.sources.recorded import Recorded
-from brrr.course.view import display, explorer, measuring
-from brrr.course.view.arguments import looks
-from brrr.course.view.display import COVERED, sweep_all
-from brrr.course.view.explorer import explore
+from brrr_course import sources as source_module
+from brrr_course.experiments import experiment as experiment_named
+from brrr_course.lessons.guessing import Guess, guess
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.sources.recorded import Recorded
+from brrr_course.view import display, explorer, measuring
+from brrr_course.view.arguments import looks
+from brrr_course.view.display import COVERED, sweep_all
+from brrr_course.view.explorer import explore
 
 GPU_LINES = ["transfers", "unsynchronized", "synchronized"]
 
@@ -478,8 +478,8 @@ def test_without_recordings_the_error_says_what_there_is(tmp_path: Path, monkeyp
 
 def test_sweep_all_counts_the_explorers_of_a_session() -> None:
     code = (
-        "from brrr.course.view.display import sweep_all\n"
-        "from brrr.course.view.explorer import explore\n"
+        "from brrr_course.view.display import sweep_all\n"
+        "from brrr_course.view.explorer import explore\n"
         "kept = [explore('matmul', source='recorded:h200') for _ in range(2)]\n"
         "print(sweep_all())"
     )

@@ -18,19 +18,19 @@ from brrr.cli.calibrate import write_peaks
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Cost
 from brrr.counting.description import array
-from brrr.course import sources as source_module
-from brrr.course.experiments import NAMES
-from brrr.course.experiments import experiment as experiment_named
-from brrr.course.lessons.guessing import guess
-from brrr.course.nouns.experiment import Experiment, PredictedRun
-from brrr.course.view import display, explorer
-from brrr.course.view.canvas import PREDICTED, SEVERAL
-from brrr.course.view.explorer import explore
-from brrr.course.view.predictions import time_of
-from brrr.course.view.words import as_bundle, as_panel, residual, table_of
 from brrr.gpu.device import this_device
 from brrr.roofline.peaks import Peaks
 from brrr.roofline.predicting import predict
+from brrr_course import sources as source_module
+from brrr_course.experiments import NAMES
+from brrr_course.experiments import experiment as experiment_named
+from brrr_course.lessons.guessing import guess
+from brrr_course.nouns.experiment import Experiment, PredictedRun
+from brrr_course.view import display, explorer
+from brrr_course.view.canvas import PREDICTED, SEVERAL
+from brrr_course.view.explorer import explore
+from brrr_course.view.predictions import time_of
+from brrr_course.view.words import as_bundle, as_panel, residual, table_of
 
 UNPREDICTED = ("rnn_ladder", "rnn")
 """Nothing predicts products and blocks that wait for each other; they say so at every point."""
@@ -78,14 +78,14 @@ def the_same(run: PredictedRun, counted: Cost) -> None:
 @pytest.mark.parametrize("name", ["copy", "relu", "gelu", "sigmoid", "tanh", "exp", "cos"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_unary_operators_as_tracing_finds_them(name: str, dtype: str) -> None:
-    from brrr.course.experiments.unary.work import OPERATORS
+    from brrr_course.experiments.unary.work import OPERATORS
 
     the_same(run_of("unary", name, elements=1000, dtype=dtype), traced(OPERATORS[name], array(1000, dtype)))
 
 
 @pytest.mark.parametrize("kind", ["bias", "pseudo", "chain", "norm", "softmax", "kept", "linear"])
 def test_works_of_fusion_as_tracing_finds_them(kind: str) -> None:
-    from brrr.course.experiments.fusion.work import SCALE, WORKS
+    from brrr_course.experiments.fusion.work import SCALE, WORKS
 
     shapes = {"x": (64, 1024), "r": (64, 1024), "v": (1024, 1024)}
     takes = f"x{WORKS[kind].takes}"
@@ -114,7 +114,7 @@ def test_torchs_own_operators_as_tracing_finds_them(kind: str) -> None:
 
 @pytest.mark.parametrize("activation", ["hardswish", "cos"])
 def test_remat_operator_by_operator_as_tracing_finds_it(activation: str) -> None:
-    from brrr.course.experiments.remat.work import chain
+    from brrr_course.experiments.remat.work import chain
 
     counted = traced(chain(activation, 8), array(1000, requires_grad=True), backward=True)
     the_same(run_of("remat", "eager", activation=activation, depth=8, elements=1000), counted)
@@ -125,7 +125,7 @@ def test_remat_operator_by_operator_as_tracing_finds_it(activation: str) -> None
 def test_layers_as_tracing_finds_them(layer: str, direction: str) -> None:
     from torch.nn.functional import linear
 
-    from brrr.course.experiments.pseudo_linear.work import pseudo
+    from brrr_course.experiments.pseudo_linear.work import pseudo
 
     backward = direction != "forward"
     weight = (256, 256) if layer == "linear" else 256
@@ -136,8 +136,8 @@ def test_layers_as_tracing_finds_them(layer: str, direction: str) -> None:
 
 
 def test_chains_as_tracing_finds_them() -> None:
-    from brrr.course.experiments.nested_sine.work import nested_sine
-    from brrr.course.experiments.run_ahead.work import chain
+    from brrr_course.experiments.nested_sine.work import nested_sine
+    from brrr_course.experiments.run_ahead.work import chain
 
     the_same(run_of("run_ahead", "eager", elements=1000), traced(chain, array(1000)))
     the_same(run_of("nested_sine", "gpu", elements=1000), traced(nested_sine, array(1000)))
@@ -149,7 +149,7 @@ def test_chains_as_tracing_finds_them() -> None:
 
 @pytest.mark.parametrize("kind", ["mul", "fma"])
 def test_repeat_step_by_step_as_tracing_finds_it(kind: str) -> None:
-    from brrr.course.experiments.repeat.work import chain
+    from brrr_course.experiments.repeat.work import chain
 
     counted = traced(chain(kind, 3), array(1000), 1.01, 0.01)
     the_same(run_of("repeat", f"eager-{kind}", repeat=3, elements=1000, dtype="float32"), counted)
@@ -285,7 +285,7 @@ def test_equal_predictions_are_one_grey_line_with_one_entry_in_the_legend(asked:
     scene = asked(lines=["prepared", "graph"]).scene
     drawn = [curve for curve in scene.curves() if curve.predicted]
     assert [curve.index for curve in drawn] == [SEVERAL]
-    from brrr.course.view.canvas import Canvas
+    from brrr_course.view.canvas import Canvas
 
     canvas = Canvas()
     canvas.show(scene.frame(), scene.curves())
@@ -411,7 +411,7 @@ def _points(found: Experiment, source: Any, large: Any) -> list[dict[str, Any]]:
 def test_a_slider_needs_no_torch() -> None:
     code = """
 import sys
-from brrr.course.view.explorer import explore
+from brrr_course.view.explorer import explore
 for name in ("unary", "cos_cos", "repeat", "strides"):
     e = explore(name, source="recorded:h200")
     assert e.predictions and e.scene.predicted_data

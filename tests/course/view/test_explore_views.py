@@ -20,17 +20,17 @@ from synthetic import Synthetic
 
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate, Measurement, Point, Value
-from brrr.course.nouns.experiment import Experiment, Guide, Line, Variant
-from brrr.course.view import display, explorer, words
-from brrr.course.view.bars import BarCanvas, bar_frame, bars_of
-from brrr.course.view.display import sweep_all
-from brrr.course.view.explorer import Explorer, explore
-from brrr.course.view.panel import SceneLines
-from brrr.course.view.published import published_panels
-from brrr.course.view.quantities import ABOVE, hardware_of
-from brrr.course.view.stack import parts_of
 from brrr.drawing import style
 from brrr.gpu.datasheet import Hardware
+from brrr_course.nouns.experiment import Experiment, Guide, Line, Variant
+from brrr_course.view import display, explorer, words
+from brrr_course.view.bars import BarCanvas, bar_frame, bars_of
+from brrr_course.view.display import sweep_all
+from brrr_course.view.explorer import Explorer, explore
+from brrr_course.view.panel import SceneLines
+from brrr_course.view.published import published_panels
+from brrr_course.view.quantities import ABOVE, hardware_of
+from brrr_course.view.stack import parts_of
 
 SPEEDUP = {"speedup": {"prepared": "module", "graph": "module"}}
 AT = {"width": 1024, "batch": 1024}
@@ -159,7 +159,7 @@ def test_heights_that_are_none_leave_a_gap(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_theoretical_lines_over_categories(monkeypatch: pytest.MonkeyPatch) -> None:
-    from brrr.course.nouns.experiment import Axis
+    from brrr_course.nouns.experiment import Axis
 
     axes = (Axis("width", ("64", "128"), scale="category"), Axis("batch", (64, 1024)))
     changed(monkeypatch, axes=axes, guides=(Guide("floor", "floor", "PREDICTED", "time", views.floor),), cost=None)
@@ -182,7 +182,7 @@ def drawn(shown: Explorer) -> dict[str, Any]:
 
 
 def test_markers_of_a_category_stand_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    from brrr.course.nouns.experiment import Axis
+    from brrr_course.nouns.experiment import Axis
 
     axes = (Axis("width", ("64", "128"), scale="category"), Axis("batch", (64, 1024)))
     changed(monkeypatch, axes=axes, guides=(), cost=None)
@@ -673,7 +673,7 @@ def test_covered_views_tell_nothing() -> None:
 
 
 def test_what_else_has_sliders_is_swept_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brrr.course.view.display.shown", set())  # those of other tests are not this one's
+    monkeypatch.setattr("brrr_course.view.display.shown", set())  # those of other tests are not this one's
 
     class Timeline:
         covered = False

@@ -15,26 +15,26 @@ import pytest
 import timelines
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, RecordingError, UnavailableError
-from brrr.course import sources as source_module
-from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
-from brrr.course.sources import record
-from brrr.course.sources.live import Live
-from brrr.course.sources.recorded import Recorded
-from brrr.course.sources.recorder import record_traces, wanted
-from brrr.course.sources.timers import FOLDER, file_name, trace_variant
-from brrr.course.view import display
-from brrr.course.view import timeline as view
-from brrr.course.view.display import COVERED, sweep_all
-from brrr.course.view.timeline import timeline
 from brrr.tracing import files
 from brrr.tracing.timeline import Timeline
+from brrr_course import sources as source_module
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.sources import record
+from brrr_course.sources.live import Live
+from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.recorder import record_traces, wanted
+from brrr_course.sources.timers import FOLDER, file_name, trace_variant
+from brrr_course.view import display
+from brrr_course.view import timeline as view
+from brrr_course.view.display import COVERED, sweep_all
+from brrr_course.view.timeline import timeline
 
 SIZES = (8, 64, 512)
 
 
 def experiment(**changed: Any) -> Experiment:
     """`matmul` with timelines of the GPU's variant, of the queue's and of the CPU's."""
-    from brrr.course.experiments import experiment as named
+    from brrr_course.experiments import experiment as named
 
     traces = tuple((name, {"size": n}) for name in ("gpu", "gpu-transfers", "queue", "cpu") for n in SIZES)
     return replace(named("matmul"), traces=traces, **changed)
@@ -140,7 +140,7 @@ def test_a_wrong_result_is_not_traced(monkeypatch: pytest.MonkeyPatch) -> None:
 def wrong_workload(variant: Variant, point: Any) -> Any:
     """A product whose result is not a number."""
     from brrr.counting.cost import Cost
-    from brrr.course.nouns.experiment import Workload
+    from brrr_course.nouns.experiment import Workload
 
     return Workload(lambda: float("nan"), Cost(1, 1), lambda result: result, 1e-3)
 
@@ -378,10 +378,10 @@ def test_an_interrupt_keeps_what_is_there(tmp_path: Path) -> None:
 def test_the_command_records_points_then_timelines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import brrr.course.experiments
+    import brrr_course.experiments
 
     found = experiment()
-    monkeypatch.setattr(brrr.course.experiments, "experiment", lambda name: found)
+    monkeypatch.setattr(brrr_course.experiments, "experiment", lambda name: found)
     command = ["matmul", "--device", "cpu", "--out", str(tmp_path), "--only", "size=8", "--budget", "0.01"]
     assert record.main(command) == 0
     assert "2 timelines written." in capsys.readouterr().out

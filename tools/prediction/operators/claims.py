@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Field
-from brrr.course.nouns.claim import Judge, Verdict
-from brrr.course.nouns.source import Evidence
+from brrr_course.nouns.claim import Judge, Verdict
+from brrr_course.nouns.source import Evidence
 from tools.prediction.claims import NAMED, anchored, bounds_right, enough, within
 from tools.prediction.operators.cases import by_name, half_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from brrr.core.measurement import Point
-from brrr.course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from tools.prediction.operators.cases import NOT_CAPTURED, OperatorCase, by_name, cases, drawn, half_of, twin
 from tools.prediction.operators.claims import JUDGES
 

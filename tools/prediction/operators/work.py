@@ -12,10 +12,10 @@ import torch
 from brrr.core.errors import TraceError, UnavailableError
 from brrr.core.measurement import Measurement, Point
 from brrr.counting.cost import Cost
-from brrr.course.nouns.experiment import Variant, Workload
 from brrr.roofline.calibrate.host_cost import reference_call
 from brrr.running.graphs import capture
 from brrr.timing import measure_together
+from brrr_course.nouns.experiment import Variant, Workload
 from tools.prediction.operators.calls import OPERATORS, STEPS, cost_of, floating, made, measured_call, surroundings
 from tools.prediction.operators.cases import OperatorCase
 from tools.prediction.operators.experiment import run_case

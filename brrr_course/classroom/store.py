@@ -1,0 +1,293 @@
+"""What a class keeps on disk, in one SQLite file: what was measured, what is asked for, tokens, and answers.
+
+A row is found by experiment, its version, point, variant, cache state and device (its name, UUID, driver, CUDA and
+torch). All of it is written in transactions: a kill at any moment loses nothing that was answered.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import IO, Any
+
+from brrr.core.errors import BrrrError, NotRecordedError, UnavailableError
+from brrr.core.files import digest, typed
+from brrr_course.classroom.asked import Asked, version
+from brrr_course.experiments import NAMES, experiment
+from brrr_course.sources.folders import LASTING
+from brrr_course.sources.recording import Failure, Machine, Recording, RunInfo
+from brrr_course.sources.rows import from_cells
+
+FORMAT = 1
+SCHEMA = """
+CREATE TABLE run(id TEXT PRIMARY KEY, device TEXT NOT NULL, machine TEXT NOT NULL, info TEXT NOT NULL);
+CREATE TABLE point(number INTEGER PRIMARY KEY, experiment TEXT NOT NULL, version TEXT NOT NULL, point TEXT NOT NULL,
+  variant TEXT NOT NULL, cache TEXT NOT NULL, device TEXT NOT NULL, run TEXT NOT NULL, seconds REAL NOT NULL,
+  answer TEXT NOT NULL, UNIQUE(experiment, version, point, variant, cache, device));
+CREATE TABLE request(id TEXT PRIMARY KEY, user TEXT NOT NULL, asked TEXT NOT NULL, owner TEXT NOT NULL);
+CREATE TABLE claim(key TEXT, variant TEXT, owner TEXT NOT NULL, PRIMARY KEY(key, variant));
+CREATE TABLE token(id TEXT PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL, teacher INTEGER NOT NULL,
+  expires REAL NOT NULL);
+CREATE TABLE answer(who TEXT, kind TEXT, name TEXT, value TEXT NOT NULL, PRIMARY KEY(who, kind, name));
+CREATE TABLE score(challenge TEXT, who TEXT, shown TEXT NOT NULL, point TEXT, PRIMARY KEY(challenge, who, point));
+CREATE TABLE salt(value TEXT NOT NULL);
+"""
+
+Answer = Mapping[str, Any]
+"""Of one variant at one point: `{"cells": a recording's row}`, or `{"error": its class, "reason": its text}`."""
+
+
+class Store:
+    """The class's file; several gateways of one machine may have it open at a time.
+
+    >>> Store(Path("class.db")).answers(asked, devices=["0123456789abcdef"])  # doctest: +SKIP
+    {'cpu': {'cells': {...}}}
+
+    `owner` is this process as an owner of requests. Raises UnavailableError for a file that cannot be opened, or of a
+    newer brrr; BrrrError where the disk is full.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.owner = path, secrets.token_hex(8)
+        self._locks: list[IO[str]] = []
+        self.unsaved: list[tuple[str, tuple[Any, ...]]] = []
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=10)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")  # a crash of the machine may lose seconds, never the file
+            with self._transaction():
+                self._make()
+        except sqlite3.Error as error:
+            raise UnavailableError(f"{path}: cannot be used as the class's cache ({error})") from error
+        path.chmod(0o600)
+
+    def _make(self) -> None:
+        (found,) = self._db.execute("PRAGMA user_version").fetchone()
+        if found not in (0, FORMAT):
+            raise UnavailableError(f"{self.path}: has format {found}; this brrr reads {FORMAT}")
+        if not found:
+            for statement in SCHEMA.split(";"):
+                self._db.execute(statement)
+            self._db.execute("INSERT INTO salt VALUES (?)", (secrets.token_hex(16),))
+            self._db.execute(f"PRAGMA user_version = {FORMAT}")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise BrrrError(f"{self.path}: cannot be written ({error}); the teacher must make room there") from error
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
+    def read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        return self._db.execute(query, values).fetchall()
+
+    def write(self, statement: str, *values: object) -> int:
+        """Change the file, and say how many rows; BrrrError where the disk does not take it."""
+        try:
+            return self._db.execute(statement, values).rowcount
+        except sqlite3.Error as error:
+            raise BrrrError(f"{self.path}: cannot be written ({error}); the teacher must make room there") from error
+
+    def close(self) -> None:
+        """Give up what this process owns."""
+        self._db.close()
+        self._lock_of(self.owner).unlink(missing_ok=True)
+        for lock in self._locks:
+            lock.close()
+
+    # -- who is alive: an owner holds a lock on a file, which the system gives back whatever ends the process ---------
+
+    def hold(self, name: str = "") -> bool:
+        """Hold the lock of that name, without one this owner's; False where another process has it."""
+        lock = self._lock_of(name or self.owner).open("w")  # held as long as the process lives
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            return False
+        self._locks.append(lock)
+        return True
+
+    def alive(self, owner: str) -> bool:
+        """Whether another process holds the lock of that owner."""
+        try:
+            with self._lock_of(owner).open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._lock_of(owner).unlink(missing_ok=True)  # it was killed
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
+
+    def _lock_of(self, owner: str) -> Path:
+        return self.path.with_name(f"{self.path.name}.{owner}.lock")
+
+    def _dead(self, table: str) -> Iterable[str]:
+        owners = [str(owner) for (owner,) in self.read(f"SELECT DISTINCT owner FROM {table}")]
+        return [owner for owner in owners if owner != self.owner and not self.alive(owner)]
+
+    # -- what is asked for, and who measures it ----------------------------------------------------------------------
+
+    def note(self, identity: str, user: str, asked: Asked) -> None:
+        """Keep a request until it is answered or cancelled."""
+        what = json.dumps({"experiment": asked.experiment, "variants": asked.variants, "point": asked.point})
+        self.write("INSERT INTO request VALUES (?, ?, ?, ?)", identity, user, what, self.owner)
+
+    def forget(self, identity: str) -> None:
+        """A request is answered, or nobody wants it any more."""
+        self.write("DELETE FROM request WHERE id = ?", identity)
+
+    def adopted(self) -> list[tuple[str, str, str]]:
+        """What a gateway that is gone left behind, now this one's: id, user and what was asked, oldest first."""
+        found = []
+        for owner in self._dead("request"):
+            found += self.read("SELECT id, user, asked FROM request WHERE owner = ? ORDER BY rowid", owner)
+            self.write("UPDATE request SET owner = ? WHERE owner = ?", self.owner, owner)
+        return found
+
+    def claim(self, asked: Asked, variants: Sequence[str], devices: Iterable[str]) -> list[str]:
+        """Those of the variants that this process may measure: not those that another one alive does, or just did."""
+        with self._transaction():
+            for owner in self._dead("claim"):
+                self.write("DELETE FROM claim WHERE owner = ?", owner)
+            known = self.answers(asked, devices)
+            for variant in variants:
+                if variant not in known:
+                    self.write("INSERT OR IGNORE INTO claim VALUES (?, ?, ?)", asked.key, variant, self.owner)
+            mine = self.read("SELECT variant FROM claim WHERE key = ? AND owner = ?", asked.key, self.owner)
+        return [variant for variant in variants if (variant,) in mine]
+
+    def release(self, asked: Asked) -> None:
+        """Give back what was claimed."""
+        for variant in asked.variants:
+            self.write("DELETE FROM claim WHERE key = ? AND variant = ? AND owner = ?", asked.key, variant, self.owner)
+
+    # -- what was measured -------------------------------------------------------------------------------------------
+
+    def answers(self, asked: Asked, devices: Iterable[str]) -> dict[str, Answer]:
+        """What is known of the variants at the point, of one device where it has them all, else of several."""
+        marks = ", ".join("?" * len(known := list(devices)))
+        rows = self.read(
+            f"SELECT device, variant, answer FROM point WHERE experiment = ? AND version = ? AND point = ? "
+            f"AND device IN ({marks})", asked.experiment, version(asked.experiment), asked.key, *known,
+        )  # fmt: skip
+        at = (asked.experiment, version(asked.experiment), asked.key)
+        rows += [(row[5], row[3], row[8]) for _, row in self.unsaved if row[:3] == at and row[5] in known]
+        by_device: dict[str, dict[str, Answer]] = {}
+        for device, variant, answer in rows:
+            if variant in asked.variants:
+                by_device.setdefault(device, {})[variant] = {**json.loads(answer), "device": device}
+        found: dict[str, Answer] = {}
+        for answers in sorted(by_device.values(), key=len):  # the device with the most comes last and stays
+            found |= answers
+        return found
+
+    def device_at(self, asked: Asked) -> str:
+        """The device that measured something at the point already, so that its ratios come from one; else empty."""
+        query = "SELECT device FROM point WHERE experiment = ? AND version = ? AND point = ?"
+        found = self.read(query, asked.experiment, version(asked.experiment), asked.key)
+        return str(found[-1][0]) if found else ""
+
+    def known(self, name: str, devices: Iterable[str], after: int = 0) -> list[tuple[int, str, Answer]]:
+        """All rows of an experiment with numbers above `after`: number, variant, answer."""
+        marks = ", ".join("?" * len(known := list(devices)))
+        rows = self.read(
+            f"SELECT number, variant, answer FROM point WHERE experiment = ? AND version = ? AND number > ? "
+            f"AND device IN ({marks}) ORDER BY number", name, version(name), after, *known,
+        )  # fmt: skip
+        return [(number, variant, json.loads(answer)) for number, variant, answer in rows]
+
+    def keep(self, asked: Asked, answers: Mapping[str, Answer], run: Mapping[str, Any], device: str, seconds: float,
+             machine: Mapping[str, Any]) -> None:  # fmt: skip
+        """Keep what a worker answered: each row once, and of the failures those that would only come again.
+
+        Where the disk is full, BrrrError; what could not be written is tried again with the next answer.
+        """
+        values = (run["id"], device, json.dumps(machine), json.dumps(run))
+        self.unsaved.append(("INSERT OR IGNORE INTO run VALUES (?, ?, ?, ?)", values))
+        for variant, answer in answers.items():
+            if "cells" in answer or answer["error"] in (*LASTING, "TimedOutError"):
+                cache = answer["cells"]["cache"] if "cells" in answer else ""
+                row = (asked.experiment, version(asked.experiment), asked.key, variant, cache, device, run["id"],
+                       seconds / len(answers), json.dumps(answer))  # fmt: skip
+                self.unsaved.append(("INSERT OR IGNORE INTO point VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row))
+        self.save()
+
+    def save(self) -> None:
+        """Write what is not on the disk yet, all of it or nothing."""
+        try:
+            with self._transaction():
+                for statement, row in self.unsaved:
+                    self._db.execute(statement, row)
+        except BrrrError as error:
+            raise BrrrError(f"{error}; {len(self.unsaved)} rows wait for it") from error
+        self.unsaved.clear()
+
+    def retry(self) -> None:
+        """Forget the failures, so that their points are measured when they are asked for again."""
+        self.write("""DELETE FROM point WHERE answer LIKE '{"error"%'""")
+
+    def digest(self, name: str) -> str:
+        """Somebody as this file knows them where no name shall stand: the same each time, and in no other file."""
+        ((salt,),) = self.read("SELECT value FROM salt")
+        return digest(f"{salt} {name}")
+
+    # -- the class's evening as a recording --------------------------------------------------------------------------
+
+    def export(self, folder: Path) -> list[str]:
+        """Write the newest machine's rows as a recording into `folder`/SLUG; a line for each file.
+
+        Only rows of today's version of an experiment are written. NotRecordedError where nothing was measured.
+        """
+        every = [(typed(Machine, json.loads(machine)), typed(RunInfo, json.loads(info)))
+                 for machine, info in self.read("SELECT machine, info FROM run ORDER BY rowid")]  # fmt: skip
+        if not every:
+            raise NotRecordedError(f"{self.path}: nothing was measured yet")
+        machine = replace(every[-1][0], runs=tuple(info for each, info in every if each == every[-1][0]))
+        rows: dict[str, list[Any]] = {}
+        for name, variant, key, run, answer in self._exported(machine):
+            if "cells" in answer:
+                rows.setdefault(name, []).append(from_cells(answer["cells"], experiment(name), machine.device))
+            else:
+                machine = _with_failure(machine, run, name, variant, key, answer)
+        target = folder / machine.slug
+        target.mkdir(parents=True, exist_ok=True)
+        machine.write(target)
+        for name, found in rows.items():
+            Recording(experiment(name), machine, tuple(found)).write(target)
+        older = len({each for each, _ in every}) - 1
+        said = [f"{name}: {len(found)} rows in {target / name}.csv" for name, found in rows.items()]
+        return [*said, *([f"{older} other machines or drivers are in {self.path}, and not exported"] if older else [])]
+
+    def _exported(self, machine: Machine) -> Iterator[tuple[str, str, str, str, Answer]]:
+        runs = {run.id for run in machine.runs}
+        query = "SELECT experiment, version, variant, point, run, answer FROM point ORDER BY number"
+        for name, made, variant, key, run, answer in self.read(query):
+            if run in runs and name in NAMES and made == version(name):
+                yield name, variant, key, run, json.loads(answer)
+
+
+def _with_failure(machine: Machine, run: str, name: str, variant: str, key: str, answer: Answer) -> Machine:
+    point = dict(zip([axis.name for axis in experiment(name).axes], json.loads(key)[1:], strict=True))
+    info = machine.run(run)
+    assert info is not None
+    failure = Failure(name, variant, point, answer["error"], answer["reason"])
+    return machine.with_run(replace(info, failed=(*info.failed, failure)))
+
+
+def device_of(machine: Machine, run: RunInfo) -> str:
+    """What a row is found by beside its point: the device's name, driver, CUDA, torch and UUID, as a digest."""
+    return digest(json.dumps([asdict(replace(machine, runs=())), run.uuid]))

@@ -1,0 +1,95 @@
+"""Who asks: tokens of the class's own, kept as digests, or those of a JupyterHub."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import os
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr_course.classroom.store import Store
+
+MOST_NAME = 64
+
+
+@dataclass(frozen=True)
+class User:
+    """A student, or a teacher, who also sees who waits and what was answered."""
+
+    name: str
+    teacher: bool = False
+
+
+Known = Callable[[str], Awaitable["User | None"]]
+"""From a token to who holds it; None for one that is unknown, or has expired."""
+
+
+def issue(store: Store, name: str, *, days: float = 120.0, teacher: bool = False) -> str:
+    """A new token for a name; only its digest is kept, so this is the one time that it can be read.
+
+    >>> issue(store, "ada")  # doctest: +SKIP
+    '3f9a0c1d.Zk3...'
+
+    ArgumentError for a name that is empty, long or not printable, and for days that are not positive.
+    """
+    if not name.strip() or len(name) > MOST_NAME or not name.isprintable():
+        raise ArgumentError("brrr class token", "NAME", name, f"1 to {MOST_NAME} printable characters")
+    if not 0 < days <= 3660:
+        raise ArgumentError("brrr class token", "--days", days, "a number above 0, at most 3660")
+    identity, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
+    expires = time.time() + days * 86400
+    store.write("INSERT INTO token VALUES (?, ?, ?, ?, ?)", identity, name, _digest(secret), int(teacher), expires)
+    return f"{identity}.{secret}"
+
+
+def revoke(store: Store, name: str) -> int:
+    """End all tokens of a name; how many there were."""
+    return store.write("DELETE FROM token WHERE name = ?", name)
+
+
+def of_class(store: Store) -> Known:
+    """The class's own tokens."""
+
+    async def known(token: str) -> User | None:
+        identity, _, secret = token.partition(".")
+        rows = store.read("SELECT name, digest, teacher, expires FROM token WHERE id = ?", identity)
+        name, kept, teacher, expires = rows[0] if rows else ("", "", 0, 0.0)
+        same = hmac.compare_digest(_digest(secret), kept)  # compared for an unknown id too, in the same time
+        return User(name, bool(teacher)) if same and time.time() < expires else None
+
+    return known
+
+
+def _digest(secret: str) -> str:
+    """Of 256 random bits: no salt and no slow hash would add to that."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def of_hub(store: Store, service: str) -> Known:
+    """The class's own tokens, and those of the JupyterHub that runs this process as its service: admins are teachers.
+
+    UnavailableError where this process is no service of a hub.
+    """
+    try:
+        from jupyterhub.services.auth import HubAuth
+    except ImportError as error:
+        raise UnavailableError(f"--hub: {error}; install jupyterhub beside brrr") from None
+    if not os.environ.get("JUPYTERHUB_API_TOKEN"):
+        raise UnavailableError("--hub: JUPYTERHUB_API_TOKEN is not set: let the hub run this as its service (deploy/)")
+    auth = HubAuth(cache_max_age=60)
+    wanted, own = {f"access:services!service={service}", "access:services"}, of_class(store)
+
+    async def known(token: str) -> User | None:
+        if user := await own(token):
+            return user
+        model = await asyncio.to_thread(auth.user_for_token, token) if token else None
+        if not model or model.get("kind") != "user" or not auth.check_scopes(wanted, model):
+            return None
+        return User(model["name"], bool(model.get("admin")))
+
+    return known

@@ -1,0 +1,154 @@
+"""`brrr class`: share this machine's GPUs with a class, whose notebooks then measure live.
+
+brrr class serve                  # on this machine's GPUs, or on its CPU's queue
+brrr class token ada grace        # a token for each student, shown once
+brrr class status                 # who waits, and what runs
+brrr class export DIR             # the evening as a recording, for `brrr claims`
+brrr class answers FILE.csv       # guesses and marks of those who agreed to send them
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from brrr.core.errors import BrrrError, UnavailableError
+from brrr_course.classroom import serving
+from brrr_course.classroom.store import Store
+from brrr_course.classroom.tokens import issue, revoke
+from brrr_course.sources.remote import Connection
+
+CACHE = Path("class.db")
+
+
+def main(argv: Sequence[str]) -> int:
+    """`brrr class serve | token | status | export | answers`: 0 when it went well, 2 for an error."""
+    options = _parser().parse_args(argv)
+    try:
+        options.run(options)
+    except (BrrrError, ImportError) as error:
+        hint = "; install it with: pip install 'brrr-course[class]'" if isinstance(error, ImportError) else ""
+        print(f"brrr class: {error}{hint}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    lines = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser(
+        prog="brrr class", description=lines[0], epilog=lines[2], formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    serve = commands.add_parser("serve", help="measure for a class until Ctrl-C")
+    serve.add_argument("--gpus", help="numbers of the GPUs, as 0,1 (default: all; none is the CPU's queue)")
+    serve.add_argument("--cpu", action="store_true", help="use the CPU's queue, though there may be a GPU")
+    serve.add_argument("--workers", type=_count, default=1, metavar="N", help="workers of the CPU's queue (default: 1)")
+    serve.add_argument("--port", type=_count, default=serving.PORT, help="(default: %(default)s)")
+    serve.add_argument("--host", default="127.0.0.1", help="whom to listen to (default: this machine alone)")
+    serve.add_argument("--scheduler", default="", metavar="ADDRESS", help="use the workers of dask's scheduler there")
+    serve.add_argument("--dashboard", type=_count, metavar="PORT", help="dask's dashboard, for this machine alone")
+    serve.add_argument("--longest", type=float, default=60.0, metavar="S", help="refuse longer points (default: 60)")
+    serve.add_argument("--hub", default="", metavar="SERVICE", help="run as this service of a JupyterHub")
+    serve.add_argument("--retry", action="store_true", help="try again what could not be measured before")
+    token = commands.add_parser("token", help="a token for each name, shown once")
+    token.add_argument("names", nargs="+", metavar="NAME")
+    token.add_argument("--days", type=float, default=120.0, help="until it expires (default: 120)")
+    token.add_argument("--teacher", action="store_true", help="may also see the status and the answers")
+    token.add_argument("--revoke", action="store_true", help="end all tokens of the names instead")
+    token.add_argument("--out", type=Path, metavar="DIR", help="write DIR/NAME.token instead of showing it")
+    status = commands.add_parser("status", help="who waits, and what runs")
+    export = commands.add_parser("export", help="what was measured, as a recording")
+    export.add_argument("folder", type=Path, metavar="DIR")
+    answers = commands.add_parser("answers", help="guesses and marks as CSV, without names")
+    answers.add_argument("file", type=Path, metavar="FILE")
+    for command, run in ((serve, _serve), (token, _token), (status, _status), (export, _export), (answers, _answers)):
+        command.add_argument("--cache", type=Path, default=CACHE, metavar="FILE", help="(default: %(default)s)")
+        command.set_defaults(run=run)
+    return parser
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if not 0 < value < 65536:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to 65535")
+    return value
+
+
+def _serve(options: argparse.Namespace) -> None:
+    named = tuple(options.gpus.split(",")) if options.gpus else () if options.cpu else None
+    if named is None:
+        named = ("all of the scheduler's",) if options.scheduler else serving.gpus_here()
+    if options.retry:
+        store = Store(options.cache)
+        store.retry()
+        store.close()
+    if options.host not in ("127.0.0.1", "localhost", "::1"):
+        print("The gateway itself does not encrypt: tokens cross the network in the clear unless a proxy adds TLS.")
+    asyncio.run(serving.serve(
+        options.cache, named, workers=options.workers, host=options.host, port=options.port, hub=options.hub,
+        scheduler=options.scheduler, dashboard=options.dashboard, longest_s=options.longest,
+        say=lambda text: print(text, flush=True),
+    ))  # fmt: skip
+
+
+def _token(options: argparse.Namespace) -> None:
+    store = Store(options.cache)
+    for name in options.names:
+        if options.revoke:
+            print(f"{name}: {revoke(store, name)} tokens ended")
+            continue
+        token = issue(store, name, days=options.days, teacher=options.teacher)
+        if options.out is None:
+            print(f"{name}\t{token}")
+        else:
+            options.out.mkdir(parents=True, exist_ok=True)
+            path = options.out / f"{name.replace('/', '_')}.token"
+            path.touch(0o600)
+            path.chmod(0o600)
+            path.write_text(token + "\n", "utf-8")
+            print(path)
+
+
+def _status(options: argparse.Namespace) -> None:
+    path = serving.serving_file(options.cache)
+    if not path.exists():
+        raise UnavailableError(f"no `brrr class serve` runs here with {options.cache}")
+    own = json.loads(path.read_text("utf-8"))
+    found = Connection(own["url"], own["token"]).ask("GET", "/status")
+    print(f"{found['device']}, workers: {len(found['workers'])} {found['trouble']}".rstrip())
+    for job in found["running"] + found["waiting"]:
+        point = ", ".join(f"{name}={value}" for name, value in job["point"].items())
+        state = "waiting" if job["running_s"] is None else f"running {job['running_s']} s"
+        others = f" and {job['others']} more" if job["others"] > 0 else ""
+        print(f"{state}: {job['experiment']} {point}, {len(job['variants'])} variants, for {job['user']}{others}")
+    print(f"{len(found['running'])} running, {len(found['waiting'])} waiting")
+
+
+def _export(options: argparse.Namespace) -> None:
+    print("\n".join(_there(options).export(options.folder)))
+    print(f"Look at it: BRRR_RECORDINGS={options.folder} brrr claims")
+
+
+def _answers(options: argparse.Namespace) -> None:
+    rows = _there(options).read("SELECT kind, name, value, COUNT(*) FROM answer GROUP BY kind, name, value")
+    with options.file.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["kind", "name", "value", "students"])
+        writer.writerows([(kind, *(_plain(text) for text in texts), count) for kind, *texts, count in rows])
+    print(f"{len(rows)} rows in {options.file}")
+
+
+def _plain(text: str) -> str:
+    """A student's text must not become a formula where a spreadsheet opens the file."""
+    return f"'{text}" if text[:1] in "=+-@\t\r" else text
+
+
+def _there(options: argparse.Namespace) -> Store:
+    if not options.cache.exists():
+        raise UnavailableError(f"{options.cache}: is not there; `brrr class serve` makes it")
+    return Store(options.cache)

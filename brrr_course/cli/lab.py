@@ -1,0 +1,241 @@
+"""`brrr lab`: the student's copies of the lessons, opened in JupyterLab."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import webbrowser
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
+from brrr_course.lessons.course import copy_lessons, default_work, older_copies, set_aside
+from brrr_course.nouns.places import COURSE, share
+
+FIRST_LESSON = "00_start_here.ipynb"
+FIRST_PORT = 8888
+PORTS_TRIED = 50
+START_S = 90.0
+STOP_S = 10.0
+LAB_CONFIG = COURSE / "jupyter"  # defaults for JupyterLab's settings, under the student's own
+
+
+def main(argv: Sequence[str]) -> int:
+    """Copy the lessons that are missing, open them, and stay until Ctrl-C; the exit status.
+
+    Example: `main(["--fresh", "01", "--no-browser"])`.
+    """
+    options = _parser().parse_args(list(argv))
+    work = options.work or default_work()
+    try:
+        for name in options.fresh:
+            aside = set_aside(name, work)
+            print(f"Your copy of {name} is kept as {aside.name}." if aside else f"There was no copy of {name} yet.")
+        copied = copy_lessons(share("notebooks"), work)
+        if copied:
+            print(f"New in {work}: {', '.join(path.name for path in copied)}")
+        if older := older_copies(share("notebooks"), work):
+            fresh = " ".join(f"--fresh {name.partition('_')[0]}" for name in older)
+            print(f"Older than the course, and yours to keep: {', '.join(older)}.")
+            print(f"For new ones beside them: brrr lab {fresh}")
+        return serve(work, port=options.port, browser=not options.no_browser and can_show_browser(os.environ))
+    except BrrrError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="brrr lab", description="Open the lessons in JupyterLab.")
+    parser.add_argument(
+        "--fresh",
+        action="append",
+        default=[],
+        metavar="LESSON",
+        help="set your copy of LESSON (say, 01) aside, copy anew",
+    )
+    parser.add_argument("--port", type=int, default=FIRST_PORT, help="the first port to try (%(default)s)")
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser.add_argument("--work", type=Path, metavar="DIR", help="the folder for your copies (default: work)")
+    return parser
+
+
+def serve(work: Path, *, port: int = FIRST_PORT, browser: bool = True) -> int:
+    """Run JupyterLab in `work` until it ends or Ctrl-C; print its address once it answers."""
+    token = secrets.token_hex(24)
+    with _signals_as_interrupt():
+        for free in free_ports(port):
+            server = _start(work, free, token)
+            try:
+                if not _wait_until_up(server, free, token):
+                    continue  # somebody took the port between our look and the server's
+                _announce(free, token, browser)
+                return server.wait()
+            except KeyboardInterrupt:
+                print("\nStopping JupyterLab; what you saved is in", work)
+                return 0
+            finally:
+                _stop(server)
+    raise UnavailableError(f"brrr lab: JupyterLab did not start on any of {PORTS_TRIED} ports from {port} on.")
+
+
+def free_ports(first: int) -> Iterator[int]:
+    """The ports from `first` on that nobody listens on, as far as a short look can tell."""
+    if not 0 < first <= 65535:
+        raise ArgumentError("brrr lab", "--port", first, "a number from 1 to 65535")
+    for port in range(first, min(first + PORTS_TRIED, 65536)):
+        with socket.socket() as probe:
+            if os.name == "posix":  # else a port in its TIME_WAIT would look taken
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        yield port
+
+
+def server_command(work: Path, port: int, *, root: bool) -> list[str]:
+    """The command that runs JupyterLab with this Python, on the first lesson, asking nothing of the internet."""
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", "--log-level=ERROR"]
+    command += ["--ServerApp.port_retries=0", "--ServerApp.ip=127.0.0.1", f"--ServerApp.root_dir={work}"]
+    command += [f"--LabApp.default_url=/lab/tree/{FIRST_LESSON}"]
+    command += [
+        "--LabApp.news_url=None",  # no news; that nobody is asked about them, see LAB_CONFIG
+        "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
+        "--LabApp.extension_manager=readonly",  # the other one asks a package index
+        "--MultiKernelManager.default_kernel_name=python3",
+    ]
+    if _can_encrypt():  # other users of this machine cannot listen in
+        command.append("--KernelManager.transport_encryption=auto")
+    return [*command, "--allow-root"] if root else command
+
+
+def _can_encrypt() -> bool:
+    """Whether the pipe between the server and a kernel can be encrypted here."""
+    import zmq
+    from jupyter_client.manager import KernelManager
+
+    return bool(zmq.has("curve")) and KernelManager.class_traits().get("transport_encryption") is not None
+
+
+def _start(work: Path, port: int, token: str) -> subprocess.Popen[bytes]:
+    root = os.name == "posix" and os.geteuid() == 0
+    # The token goes through the environment, where other users cannot read it; the kernel is this Python's own.
+    config = os.pathsep.join(filter(None, [os.environ.get("JUPYTER_CONFIG_PATH"), str(LAB_CONFIG)]))
+    environment = {
+        **os.environ,
+        "JUPYTER_TOKEN": token,
+        "JUPYTER_PREFER_ENV_PATH": "1",
+        "JUPYTER_CONFIG_PATH": config,
+    }
+    return subprocess.Popen(
+        server_command(work, port, root=root),
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C comes to us alone; the server would ask back
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows
+    )
+
+
+def _wait_until_up(server: subprocess.Popen[bytes], port: int, token: str) -> bool:
+    """Whether the server answers; False if it ended because the port was taken after all."""
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            if port not in free_ports(port):
+                return False
+            raise UnavailableError(
+                f"brrr lab: JupyterLab ended with status {server.returncode}; its own message stands above. "
+                f"Try: {sys.executable} -m jupyterlab --version"
+            )
+        if _answers(f"http://127.0.0.1:{port}/api/status", token):
+            return True
+        time.sleep(0.1)
+    raise UnavailableError(f"brrr lab: JupyterLab does not answer on port {port} after {START_S:.0f} s.")
+
+
+def _answers(url: str, token: str) -> bool:
+    """Whether our server (it knows the token) answers at `url`."""
+    request = urllib.request.Request(url, headers={"Authorization": f"token {token}"})
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def _announce(port: int, token: str, browser: bool) -> None:
+    address = f"http://localhost:{port}/lab/tree/{FIRST_LESSON}?token={token}"
+    print(f"\nThe lessons are open at\n\n    {address}\n", flush=True)
+    if "SSH_CONNECTION" in os.environ:
+        print(ssh_hint(port, os.environ), flush=True)
+    opened = browser and webbrowser.open(address)
+    print(f"{'' if opened else 'Open it in your browser. '}Ctrl-C here ends JupyterLab.", flush=True)
+
+
+def ssh_hint(port: int, environment: Mapping[str, str]) -> str:
+    """How to reach the server from the machine that one sits at.
+
+    >>> print(ssh_hint(8888, {"SSH_CONNECTION": "10.0.0.2 5000 10.0.0.7 22", "USER": "ada"}))
+    You are here over ssh. On your own machine, run
+    <BLANKLINE>
+        ssh -L 8888:localhost:8888 ada@10.0.0.7
+    <BLANKLINE>
+    and then open the address above there.
+    """
+    parts = environment["SSH_CONNECTION"].split()
+    host, ssh_port = (parts[2], parts[3]) if len(parts) == 4 else ("THIS_MACHINE", "22")
+    user = environment.get("USER") or environment.get("LOGNAME") or "USER"
+    other_port = "" if ssh_port == "22" else f"-p {ssh_port} "
+    command = f"ssh {other_port}-L {port}:localhost:{port} {user}@{host}"
+    return f"You are here over ssh. On your own machine, run\n\n    {command}\n\nand then open the address above there."
+
+
+def can_show_browser(environment: Mapping[str, str], platform: str = sys.platform) -> bool:
+    """Whether a browser that we open would show on the screen that one sits at.
+
+    >>> can_show_browser({"DISPLAY": ":0"}, "linux"), can_show_browser({}, "linux"), can_show_browser({}, "darwin")
+    (True, False, True)
+    """
+    if "SSH_CONNECTION" in environment:
+        return False
+    screens = ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")
+    return not platform.startswith("linux") or any(environment.get(name) for name in screens)
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    """End the server and its kernels, gently first."""
+    if server.poll() is not None:
+        return
+    server.terminate()
+    try:
+        server.wait(STOP_S)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        server.kill()
+        server.wait()
+
+
+@contextmanager
+def _signals_as_interrupt() -> Iterator[None]:
+    """A closed terminal or a `kill` ends the server as Ctrl-C does, instead of leaving it behind."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {name: signal.signal(getattr(signal, name), interrupt) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)

@@ -1,0 +1,81 @@
+"""The course's experiments, one module each; a name is loaded when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from brrr.core.errors import ArgumentError
+from brrr.core.measurement import Value
+from brrr_course.nouns.experiment import Experiment
+
+NAMES = (
+    "matmul",
+    "timers",
+    "transfers",
+    "nested_sine",
+    "overlap",
+    "first_call",
+    "pseudo_linear",
+    "pseudo_linear_flaws",
+    "adds",
+    "host_cost",
+    "run_ahead",
+    "scaling",
+    "repeat",
+    "unary",
+    "working_set",
+    "strides",
+    "occupancy",
+    "cos_cos",
+    "sines",
+    "fusion",
+    "remat",
+    "mlp",
+    "gemm",
+    "gemm_many",
+    "vocabulary",
+    "rnn_ladder",
+    "rnn",
+    "strassen",
+    "strassen_errors",
+    "block",
+    "utilisation",
+    "mystery",
+)
+
+PLAYED = ("schedule", "tiling")
+"""Experiments that a class plays: nothing is recorded of them, and nothing claimed."""
+
+
+def chosen(names: Sequence[str], offered: Sequence[Experiment] = ()) -> list[Experiment]:
+    """The experiments of these names, all where none is named: of the course, or of those offered."""
+    if not offered:
+        return [experiment(name) for name in names or NAMES]
+    known = {each.name: each for each in offered}
+    for name in names:
+        if name not in known:
+            raise ArgumentError("experiment", "name", name, f"one of {', '.join(known)}")
+    return [known[name] for name in names or known]
+
+
+def own_choice(name: str, variant: str) -> dict[str, Value]:
+    """What the package takes where a class plays: a point of an experiment of PLAYED.
+
+    >>> own_choice("schedule", "pipeline")
+    {'chunks': 16, 'buffers': 3}
+    """
+    return dict(import_module(f"brrr_course.experiments.{name}").OWN[variant])
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment of that name.
+
+    >>> experiment("matmul").axes[0].name
+    'size'
+    """
+    if name not in NAMES + PLAYED:
+        raise ArgumentError("experiment", "name", name, f"one of {', '.join(NAMES)}")
+    found = import_module(f"brrr_course.experiments.{name}").EXPERIMENT
+    assert isinstance(found, Experiment)
+    return found

@@ -1,0 +1,106 @@
+"""What the `adds` experiment runs: a loop of additions, each of the same two fresh random operands."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from brrr.core.measurement import Point
+from brrr.counting.cost import Cost
+from brrr.gpu import waiting
+from brrr.roofline.calibrate.part import product_error
+from brrr.timing.cpu_queue import CpuQueue
+from brrr_course.experiments.adds import CPU_PEAK_SIZE, PEAK_SIZE, additions, cost, is_peak
+from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.nouns.experiment import Variant, Workload
+
+DOUBLE_TOLERANCE, FP32_TOLERANCE = 1e-15, 1e-6
+PRODUCT_TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 1e-2}
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The additions of a point, or the product that shows what the device can do."""
+    made = cost(variant, point)
+    if is_peak(variant):
+        return _product(variant, made)
+    elements = int(point["elements"])
+    if variant.name == "python":
+        a, b = random.gauss(0, 1), random.gauss(0, 1)
+        return Workload(repeated(a, b, additions(elements)), made, _exactly(a, b), DOUBLE_TOLERANCE)
+    refuse_too_large(3 * 4 * elements, variant.processor, f"adds {elements}")
+    if variant.device == "cpu-queue":
+        return _queued(elements, made)
+    a, b = _operands(variant, elements)
+    wait = waiting(variant.device)
+    return Workload(repeated(a, b, additions(elements)), made, _sum_error(a, b), FP32_TOLERANCE, synchronize=wait)
+
+
+def repeated(a: Any, b: Any, times: int) -> Callable[[], Any]:
+    """A function that adds `a` and `b` so many times and returns the last sum.
+
+    >>> repeated(1, 2, 100)()
+    3
+
+    Python looks up nothing but its own local names: the loop costs about as much as the addition it repeats.
+    """
+
+    def loop(a: Any = a, b: Any = b, times: int = times) -> Any:
+        for _ in range(times):
+            c = a + b
+        return c
+
+    return loop
+
+
+def _operands(variant: Variant, elements: int) -> tuple[Any, Any]:
+    """Two fresh random operands of the kind that the variant adds."""
+    a, b = (torch.randn(elements, device=variant.processor) for _ in range(2))
+    if variant.name == "numpy-scalar":
+        return np.float32(a.item()), np.float32(b.item())
+    return (a.numpy(), b.numpy()) if variant.name == "numpy" else (a, b)
+
+
+def _exactly(a: float, b: float) -> Callable[[float], float]:
+    """The error of a sum of two Python numbers, against one that is rounded once, at the end."""
+    return lambda c: abs(c - math.fsum((a, b))) / max(abs(math.fsum((a, b))), 1e-300)
+
+
+def _sum_error(a: Any, b: Any) -> Callable[[Any], float]:
+    """The relative error of a sum, against float64; by the operands' size, for two of them may cancel."""
+
+    def error(c: Any) -> float:
+        found, one, other = (torch.as_tensor(each).double() for each in (c, a, b))
+        return float((found - (one + other)).norm() / (one.norm() + other.norm()))
+
+    return error
+
+
+def _queued(elements: int, made: Cost) -> Workload:
+    """Each addition is submitted to the toy accelerator; the sum's memory was spoilt before."""
+    a, b = torch.randn(elements), torch.randn(elements)
+    out = torch.full_like(a, math.nan)
+    queue, times = CpuQueue(), additions(elements)
+
+    def add() -> None:
+        torch.add(a, b, out=out)
+
+    def run() -> torch.Tensor:
+        for _ in range(times):
+            queue.submit(add)
+        return out
+
+    return Workload(run, made, _sum_error(a, b), FP32_TOLERANCE, queue.synchronize, queue.close, queue)
+
+
+def _product(variant: Variant, made: Cost) -> Workload:
+    """A product large enough to show what the device can do."""
+    size, device = (PEAK_SIZE, "cuda") if variant.on_gpu else (CPU_PEAK_SIZE, "cpu")
+    dtype = torch.bfloat16 if variant.name == "peak-bf16" else torch.float32
+    refuse_too_large(4 * 4 * size * size, device, f"a product of {size}")
+    a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+    return Workload(lambda: a @ b, made, product_error(a, b), PRODUCT_TOLERANCE[dtype], waiting(device))

@@ -1,0 +1,151 @@
+"""A transformer block: which share of a step is overhead, memory, compute and latency, and which operators take it?
+
+The shares of FLOP and of time by class of operator follow "Making Deep Learning Go Brrrr From First Principles", which
+measured them on BERT. A step is taken apart by `brrr.diagnose`. As a CUDA Graph the same kernels run without the host.
+
+Counted as `brrr.cost` does, of T tokens of width w in sequences of L, going forward: the four products 24 T w^2 and
+their biases 9 T w, attention 4 T L w, two layer norms 7 T w each, GELU 5 for each of 4 T w, two additions T w. Going
+back: the products twice as many, attention 2.5 times, the norms 9 T w each, GELU 11 for each, one addition T w.
+"""
+
+from __future__ import annotations
+
+from brrr.core import units
+from brrr.core.measurement import Estimate, Point, Value
+from brrr.counting.cost import Cost
+from brrr_course.experiments.judging import minimum
+from brrr_course.nouns.claim import Judge, Verdict, band_verdict
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
+from brrr_course.nouns.source import Evidence
+
+LENGTH, HEAD = 512, 64
+"""Tokens of a sequence, and the width of a head."""
+FORWARD, TRAINING, GRAPH = "forward", "training", "as a graph"
+STEPS = (FORWARD, f"{FORWARD}, {GRAPH}", TRAINING, f"{TRAINING}, {GRAPH}")
+WIDTHS, BATCHES = (256, 512, 1024, 2048, 4096), (1, 2, 4, 8, 16, 32, 64)
+LIMITS = ("compute", "memory", "latency")
+"""What limits the device's work, in the order in which the lines add up; overhead comes last."""
+CLASSES = ("products", "attention", "norms", "pointwise", "other")
+AS_BERT: dict[str, Value] = {"step": TRAINING, "width": 1024, "batch": 16}
+"""The width of the source's model."""
+
+
+def flop(name: str, point: Point) -> float:
+    """FLOP of a class of operators in one step.
+
+    >>> flop("norms", {"step": "training", "width": 1024, "batch": 1}) / 512 / 1024
+    32.0
+    """
+    width, tokens = int(point["width"]), LENGTH * int(point["batch"])
+    numbers, training = float(tokens * width), str(point["step"]).startswith(TRAINING)
+    forth, back = {
+        "products": (24.0 * width + 9.0, 48.0 * width),
+        "attention": (4.0 * LENGTH, 10.0 * LENGTH),
+        "norms": (14.0, 18.0),
+        "pointwise": (22.0, 45.0),
+        "other": (0.0, 9.0),
+    }[name]
+    return numbers * (forth + training * back)
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """FLOP of a class, or of all; bytes of the weights and of the tokens, once."""
+    width, numbers = int(point["width"]), LENGTH * int(point["batch"]) * int(point["width"])
+    counted = [variant.name] if variant.name in CLASSES else CLASSES
+    return Cost(sum(flop(name, point) for name in counted), 2.0 * (12 * width**2 + 2 * numbers))
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Classes of operators are seen in steps that the host issues one by one."""
+    return variant.name not in CLASSES or GRAPH not in str(point["step"])
+
+
+def part(evidence: Evidence, name: str, point: Point) -> Estimate:
+    """A part's share of its step: one of `LIMITS`, or "overhead"."""
+    whole = evidence.get("step", **point)
+    lines = ["", *LIMITS, "step"]
+    at = len(lines) - 1 if name == "overhead" else lines.index(name)
+    below = evidence.get(lines[at - 1], **point).median if at > 1 else 0.0
+    taken = evidence.get(lines[at], **point)
+    median, low, high = ((each - below) / whole.median for each in (taken.median, taken.low, taken.high))
+    return Estimate(median, low, high, taken.n)
+
+
+def rate(evidence: Evidence, name: str, point: Point) -> Estimate:
+    """FLOP a second of a class of operators."""
+    return flop(name, point) / evidence.get(name, **point)
+
+
+def _slower(name: str, told: float) -> Judge:
+    def judge(evidence: Evidence) -> Verdict:
+        found = rate(evidence, "products", AS_BERT) / rate(evidence, name, AS_BERT)
+        return band_verdict(found, 0.8 * told, 1.2 * told, f"{found:x} as many FLOP a second in the products")
+
+    return judge
+
+
+def _little_work(evidence: Evidence) -> Verdict:
+    evidence.get("norms", **AS_BERT)  # it must have been measured
+    share = sum(flop(name, AS_BERT) for name in ("norms", "pointwise")) / sum(flop(name, AS_BERT) for name in CLASSES)
+    return band_verdict(Estimate(share, share, share, 2), 0.0016, 0.0024, f"{units.percent(share)} of the FLOP")
+
+
+def _much_time(evidence: Evidence) -> Verdict:
+    times = {name: evidence.get(name, **AS_BERT) for name in CLASSES}
+    whole = sum(each.median for each in times.values())
+    norms, pointwise = times["norms"], times["pointwise"]
+    low, high = norms.low + pointwise.low, norms.high + pointwise.high
+    share = Estimate((norms.median + pointwise.median) / whole, low / whole, high / whole, norms.n)
+    return band_verdict(share, 0.8 * 0.39, 1.2 * 0.39, f"{share:%} of the device's time")
+
+
+def _passes(evidence: Evidence) -> Verdict:
+    small: dict[str, Value] = {"step": FORWARD, "width": WIDTHS[0], "batch": BATCHES[0]}
+    large: dict[str, Value] = {"step": FORWARD, "width": WIDTHS[-1], "batch": BATCHES[-1]}
+    one, other = part(evidence, "overhead", small), part(evidence, "compute", large)
+    text = f"{one:%} of the smallest step is overhead, {other:%} of the largest compute"
+    return band_verdict(minimum([one, other]), 0.5, 1.0, text)
+
+
+def _latency(evidence: Evidence) -> Verdict:
+    found = part(evidence, "latency", {"step": STEPS[1], "width": WIDTHS[0], "batch": BATCHES[0]})
+    return band_verdict(found, 0.5, 1.0, f"{found:%} of the smallest step is latency")
+
+
+JUDGES: dict[str, Judge] = {
+    "norms-slower": _slower("norms", 250.0),
+    "pointwise-slower": _slower("pointwise", 700.0),
+    "rest-is-little-work": _little_work,
+    "rest-is-much-time": _much_time,
+    "overhead-to-compute": _passes,
+    "latency-in-a-graph": _latency,
+}
+
+EXPERIMENT = Experiment(
+    name="block",
+    title="A transformer block's regimes",
+    question="Which share of a step is overhead, memory, compute and latency?",
+    axes=(
+        Axis("step", STEPS, label="step", scale="category", quick=(FORWARD,)),
+        Axis("width", WIDTHS, label="width", quick=(256, 1024)),
+        Axis("batch", BATCHES, label=f"sequences of {LENGTH} tokens", quick=(1, 8)),
+    ),
+    variants=(
+        *(Variant(f"to-{name}", f"the device's work up to {name}", "cuda", timer="own") for name in LIMITS),
+        Variant("step", "the whole step", "cuda", timer="own"),
+        *(Variant(name, f"{name} on the device", "cuda", timer="own") for name in CLASSES),
+    ),
+    lines=(
+        Line("compute", "to-compute", "busy_s", "compute"),
+        Line("memory", "to-memory", "busy_s", "memory"),
+        Line("latency", "to-latency", "busy_s", "latency"),
+        Line("step", "step", "period_s", "the whole step"),
+        *(Line(name, name, "busy_s", name, shown=False) for name in CLASSES),
+    ),
+    package=__name__,
+    supports=supports,
+    cost=cost,
+    judges=JUDGES,
+    anchors=(AS_BERT,),
+    rate=Rate("flop", "FLOP/s", "throughput"),
+)

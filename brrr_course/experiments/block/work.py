@@ -1,0 +1,136 @@
+"""What the `block` experiment measures: a step of a transformer block in bfloat16, taken apart by `brrr.diagnose`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import nn
+
+from brrr.core.measurement import Estimate, Measurement, Point
+from brrr.counting.cost import Cost
+from brrr.diagnosis.diagnosing import diagnose
+from brrr.diagnosis.report import Diagnosis
+from brrr.running.graphs import capture
+from brrr.timing import measure
+from brrr_course.experiments.block import CLASSES, GRAPH, HEAD, LENGTH, LIMITS, TRAINING
+from brrr_course.experiments.checked import refuse_too_large, relative
+from brrr_course.nouns.experiment import Variant, Workload
+
+TOLERANCE = 5e-2
+CLASS_OF: Mapping[str, str] = {
+    "matmul": "products", "attention": "attention", "norm": "norms", "pointwise": "pointwise",
+}  # fmt: skip
+BUDGET_S = 0.1
+
+
+class Block(nn.Module):
+    """Attention and a network of two layers, a norm before each, their results added to what came in."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Tokens to tokens: (batch, length, width)."""
+        batch, length, width = x.shape
+        heads = self.qkv(self.norms[0](x)).view(batch, length, 3, width // HEAD, HEAD).permute(2, 0, 3, 1, 4)
+        seen = nn.functional.scaled_dot_product_attention(*heads).transpose(1, 2).reshape(batch, length, width)
+        x = x + self.out(seen)
+        return x + self.down(nn.functional.gelu(self.up(self.norms[1](x))))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A step taken apart: seconds by limit and by class of operators, FLOP and bytes by class, the result's error."""
+
+    step_s: float
+    limits: Mapping[str, float]
+    classes: Mapping[str, float]
+    costs: Mapping[str, Cost]
+    error: float
+    steps: int
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The time of a part, a class, or of the whole step; all of a point come from one diagnosis."""
+    width, batch, step = int(point["width"]), int(point["batch"]), str(point["step"])
+    refuse_too_large(2 * 100 * LENGTH * batch * width, variant.processor, f"a block of width {width}, batch {batch}")
+    found = taken(width, batch, step, variant.processor)
+    cost = found.costs.get(variant.name, Cost(*(sum(getattr(c, each) for c in found.costs.values())
+                                                for each in ("flop", "bytes"))))  # fmt: skip
+    return Workload(
+        lambda: None, cost, lambda _: found.error, TOLERANCE, others={"measured": lambda: _read(variant, found)}
+    )
+
+
+def _read(variant: Variant, found: Taken) -> Measurement:
+    if variant.name == "step":
+        return Measurement(period_s=_once(found.step_s), device=variant.device)
+    if variant.name in CLASSES:
+        seconds = found.classes[variant.name]
+    else:
+        upto = LIMITS[: LIMITS.index(variant.name.removeprefix("to-")) + 1]
+        seconds = min(found.step_s, sum(found.limits[name] for name in upto))
+    return Measurement(busy_s=_once(seconds), device=variant.device)
+
+
+def _once(seconds: float) -> Estimate:
+    """One diagnosis tells no interval: it counts as a single call."""
+    return Estimate(seconds, seconds, seconds, 1)
+
+
+def step_of(block: nn.Module, x: torch.Tensor, training: bool) -> Callable[[], Any]:
+    """The step: forward, or forward and the gradients of all parameters."""
+    if not training:
+        block.requires_grad_(False)
+        return lambda: block(x)
+    parameters, gradient = list(block.parameters()), torch.randn_like(x)
+
+    def step() -> torch.Tensor:
+        y: torch.Tensor = block(x)
+        torch.autograd.grad(y, parameters, gradient)
+        return y.detach()
+
+    return step
+
+
+@lru_cache(maxsize=2)
+def taken(width: int, batch: int, step: str, device: Any) -> Taken:
+    """A step taken apart; as a CUDA Graph its kernels take as long, and what they do not fill of it is overhead."""
+    torch.manual_seed(0)
+    block = Block(width).to(device, torch.bfloat16)
+    x = torch.randn(batch, LENGTH, width, device=device, dtype=torch.bfloat16)
+    run = step_of(block, x, step.startswith(TRAINING))
+    error = _error(block, x, run())
+    found = diagnose(run, device=device, budget_s=BUDGET_S)
+    step_s = found.step_s
+    if GRAPH in step:
+        period = measure(capture(run).replay, device=device, budget_s=BUDGET_S).period_s
+        assert period is not None
+        step_s = period.median
+    limits = {name: found.parts.get(name, 0.0) for name in LIMITS}
+    limits["latency"] += found.parts.get("unknown", 0.0)
+    return Taken(step_s, limits, *_by_class(found), error, found.steps)
+
+
+def _by_class(found: Diagnosis) -> tuple[dict[str, float], dict[str, Cost]]:
+    seconds, costs = dict.fromkeys(CLASSES, 0.0), dict.fromkeys(CLASSES, Cost(0.0, 0.0))
+    for line in found.operators:
+        name = CLASS_OF.get(line.kind, "other")
+        seconds[name] += line.time_s / found.steps
+        costs[name] = Cost(costs[name].flop + line.flop / found.steps, costs[name].bytes + line.nbytes / found.steps)
+    return seconds, costs
+
+
+def _error(block: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
+    """The first sequence against float64."""
+    exact = Block(x.shape[-1]).to(x.device, torch.float64)
+    exact.load_state_dict(block.state_dict())
+    with torch.no_grad():
+        return relative(y[:1], exact(x[:1].double()), torch.bfloat16)

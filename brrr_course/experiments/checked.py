@@ -1,0 +1,192 @@
+"""What the works of several experiments share: room for them, the toy accelerator, checks in float64, compilation."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
+from weakref import WeakValueDictionary
+
+import torch
+
+from brrr.core import units
+from brrr.core.errors import DeviceMemoryError
+from brrr.counting.cost import Cost
+from brrr.gpu import is_gpu
+from brrr.networks.torch_ways import with_own_code
+from brrr.timing.cpu_queue import CpuQueue
+from brrr_course.nouns.experiment import Workload
+
+
+class Shared:
+    """What the variants of a point share: made for the first of them, and kept as long as one of them holds it."""
+
+    _alive: ClassVar[WeakValueDictionary[tuple[Any, ...], Any]] = WeakValueDictionary()
+
+    @classmethod
+    def of(cls, *key: Any) -> Self:
+        """What another variant of the point holds, or made anew."""
+        make: Callable[..., Self] = cls
+        found: Self | None = cls._alive.get((cls, *key))
+        if found is None:
+            found = cls._alive[cls, *key] = make(*key)
+        return found
+
+
+def refuse_too_large(needed_bytes: int, device: str, what: str) -> None:
+    """DeviceMemoryError before anything is allocated, with what is needed and what is free."""
+    if is_gpu(device):
+        free = torch.cuda.mem_get_info()[0] if torch.cuda.is_initialized() else needed_bytes
+    else:
+        import psutil
+
+        free = psutil.virtual_memory().available
+    if needed_bytes > free:
+        raise DeviceMemoryError(
+            f"{what} needs {units.nbytes(needed_bytes)} and {units.nbytes(free)} is free on the "
+            f"{'GPU' if is_gpu(device) else 'CPU'}; choose a smaller size"
+        )
+
+
+def queued(made: Workload) -> Workload:
+    """The same work, cost and check, submitted to a queue of its own; `kernel_s` is then the work's own time.
+
+    >>> from brrr.counting.cost import Cost
+    >>> toy = queued(Workload(lambda: 3, Cost(0, 0), lambda result: abs(result - 3), 0.0))
+    >>> toy.check()
+    0
+    >>> toy.close()
+    """
+    queue, kept = CpuQueue(), dict[str, Any]()
+
+    def order() -> None:
+        kept["result"] = made.run()
+
+    def run() -> dict[str, Any]:
+        queue.submit(order)
+        return kept
+
+    def close() -> None:
+        queue.close()
+        made.close()
+
+    def error(found: dict[str, Any]) -> float:
+        return made.error(found.get("result"))
+
+    return Workload(
+        run, made.cost, error, made.tolerance, synchronize=queue.synchronize, close=close, queue=queue
+    )  # fmt: skip
+
+
+# ---- operators one by one, and fused ----
+
+CHUNK = 2**22
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2}
+"""float32 stays far below, TF32 (3e-4) would be found out; operators one by one round a bfloat16 at each step."""
+
+BLOCK = 2**15
+"""Elements of a block on the CPU, for each of its threads: they stay in a core's cache from operator to operator."""
+
+RECOMPILE_LIMIT = 256
+"""The widths are compiled one by one; torch gives up, and runs eager without a word, after eight."""
+
+Function = Callable[..., Any]
+
+
+def error_against(
+    function: Function, along: Sequence[torch.Tensor], whole: Sequence[Any] = (), results: int = 1
+) -> Callable[[Any], float]:
+    """The worst ||y - reference|| / ||reference|| of the results; NaN for another number, shape or type of them.
+
+    >>> x = torch.ones(3)
+    >>> error_against(torch.relu, (x,))(x)
+    0.0
+
+    The reference is `function` in float64 on parts: of the tensors `along`, cut in their first dimension, and `whole`.
+    """
+    first = along[0]
+    step = max(1, CHUNK // max(1, first[:1].numel()))
+    wide = tuple(each.double() if isinstance(each, torch.Tensor) else each for each in whole)
+
+    def error(found: Any) -> float:
+        given = found if isinstance(found, tuple) else (found,)
+        if len(given) != results or any(not _like(each, first) for each in given):
+            return math.nan
+        wrong, right = [0.0] * results, [0.0] * results
+        with torch.no_grad():
+            for start in range(0, len(first), step):
+                part = slice(start, start + step)
+                expected = function(*(each[part].double() for each in along), *wide)
+                for place, each in enumerate(expected if isinstance(expected, tuple) else (expected,)):
+                    wrong[place] += float((given[place][part].double() - each).square().sum())
+                    right[place] += float(each.square().sum())
+        return _worst(wrong, right)
+
+    return error
+
+
+def _like(found: Any, first: torch.Tensor) -> bool:
+    return isinstance(found, torch.Tensor) and found.shape == first.shape and found.dtype == first.dtype
+
+
+def _worst(wrong: Sequence[float], right: Sequence[float]) -> float:
+    errors = [math.sqrt(w / r) if r else (math.nan if w != 0 else 0.0) for w, r in zip(wrong, right, strict=True)]
+    return math.nan if any(math.isnan(each) for each in errors) else max(errors)
+
+
+def relative(found: Any, expected: torch.Tensor, dtype: torch.dtype) -> float:
+    """||found - expected|| / ||expected||; NaN where the shape or the type is another.
+
+    >>> relative(torch.zeros(2), torch.ones(2).double(), torch.float32)
+    1.0
+    """
+    if not isinstance(found, torch.Tensor) or found.shape != expected.shape or found.dtype != dtype:
+        return math.nan
+    return float((found.double() - expected).norm() / expected.norm())
+
+
+def compiled(function: Function, **options: Any) -> Function:
+    """The function under torch.compile, for one size unless `dynamic`; its code, where torch keeps results, is copied.
+
+    >>> compiled(torch.nn.functional.silu) is not None
+    True
+    """
+    made: Function = torch.compile(with_own_code(function), **{"dynamic": False, **options})
+    return made
+
+
+def compile_now(run: Callable[[], Any]) -> None:
+    """The call that compiles: its seconds belong to no measurement."""
+    with warnings.catch_warnings(), torch._dynamo.config.patch(recompile_limit=RECOMPILE_LIMIT):
+        warnings.simplefilter("ignore")  # that TF32 is off, on purpose
+        run()
+
+
+def blockwise(function: Function, along: Sequence[torch.Tensor], whole: Sequence[Any]) -> Callable[[], torch.Tensor]:
+    """All operators on one block of rows, then on the next: between them the numbers stay in the cache."""
+    out = torch.full_like(along[0], float("nan"))
+    rows = max(1, BLOCK * torch.get_num_threads() // max(1, along[0][:1].numel()))
+
+    def run() -> torch.Tensor:
+        for start in range(0, len(out), rows):
+            part = slice(start, start + rows)
+            out[part] = function(*(each[part] for each in along), *whole)
+        return out
+
+    return run
+
+
+def held_workload(
+    run: Callable[[], Any], made: Cost, check: Callable[[Any], float], held: Any, dtype: torch.dtype, device: str
+) -> Workload:
+    """A way of working on the point's inputs, which are kept for the other variants as long as this one is there."""
+
+    def error(found: Any, kept: Any = held) -> float:
+        return check(found)
+
+    if device == "cpu":
+        return Workload(run, made, error, TOLERANCE[dtype])
+    compile_now(run)  # loads and compiles: what happens once must not pass for a slow call
+    torch.cuda.synchronize()
+    return Workload(run, made, error, TOLERANCE[dtype], synchronize=torch.cuda.synchronize)

@@ -1,0 +1,152 @@
+"""`x.cos().cos()`: two operators, one kernel made of both, and one cosine alone.
+
+The question and two claims follow "Making Deep Learning Go Brrrr From First Principles": fused, two cosines take half
+the time, which is that of one.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from brrr.core import units
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Point
+from brrr.counting.cost import Cost
+from brrr.gpu.datasheet import Hardware
+from brrr_course.experiments.judging import best, counted, gains, minimum, together
+from brrr_course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, least_s, pointwise, run
+from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.source import Evidence
+
+ITEMSIZE = {"float32": 4, "bfloat16": 2}
+ELEMENTS = (2**10, 2**14, 2**16, 2**18, 2**20, 2**22, 2**24, 2**26, 2**28)
+COMPILED = {"float32": ELEMENTS, "bfloat16": (2**10, 2**20, 2**26)}
+CPU_MAX = 2**24
+WAYS = ("compile", "triton", "cuda")
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """The CPU stops at CPU_MAX elements, torch.compile takes the sizes in COMPILED."""
+    elements = int(point["elements"])
+    if variant.device == "cpu":
+        return elements <= CPU_MAX
+    return variant.name != "compile" or elements in COMPILED[str(point["dtype"])]
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """A cosine counts one FLOP; each element is read and written once, by two operators twice (`eager_bytes`).
+
+    >>> cost(EXPERIMENT.variant("eager"), {"elements": 1000, "dtype": "float32"}).eager_bytes
+    16000.0
+    """
+    elements = float(point["elements"])
+    once = 2 * ITEMSIZE[str(point["dtype"])] * elements
+    cosines = 1 if variant.name.endswith("one") else 2
+    return Cost(cosines * elements, once, eager_bytes=2 * once if variant.name.endswith("eager") else once)
+
+
+def bytes_ratio() -> float:
+    """Two operators move four arrays, the fused kernel two."""
+    return 4 / 2
+
+
+def predicted(variant: Variant, point: Point) -> PredictedRun:
+    """Two operators, one kernel made of both, or one cosine."""
+    how = variant.name.removeprefix("cpu-")
+    elements, dtype = int(point["elements"]), str(point["dtype"])
+    cosine = pointwise("cos", elements, ITEMSIZE[dtype], dtype)
+    nbytes = float(ITEMSIZE[dtype] * elements)
+    if how == "one":
+        return alone(cosine)
+    if how == "eager":
+        return run((cosine, cosine), 2 * nbytes, 3 * nbytes)
+    return alone(kernel(["cos", "cos"], 2 * elements, nbytes, nbytes, dtype), how_of(how))
+
+
+def moving_s(arrays: int, hardware: Hardware | None, point: Point) -> float | None:
+    """So many arrays at the datasheet's bandwidth, in seconds."""
+    return least_s(hardware, 0.0, arrays * ITEMSIZE[str(point["dtype"])] * float(point["elements"]))
+
+
+def _twice(evidence: Evidence) -> Verdict:
+    """Eager over what torch.compile fused: within a tenth of 2; on the CPU, over a block at a time."""
+    size, found = gains(evidence, "", ("compile",))
+    way, gain = best(found)
+    text = f"{gain:x} by {way} at {counted(size)}, predicted {units.ratio(bytes_ratio())}"
+    return band_verdict(gain, 0.9 * bytes_ratio(), 1.1 * bytes_ratio(), text)
+
+
+def _as_one(evidence: Evidence) -> Verdict:
+    """The fused kernel over one cosine: within a tenth."""
+    try:
+        size, times = together(evidence, ("compile", "one"))
+    except NotRecordedError:
+        size, times = together(evidence, ("cpu blocks", "cpu one"))
+    fused, one = times.values()
+    ratio = fused / one
+    return band_verdict(ratio, 0.9, 1.1, f"two fused cosines take {ratio:x} of one, at {counted(size)}")
+
+
+def _every_way(evidence: Evidence) -> Verdict:
+    """Compiler, Triton and a line of CUDA C++ each gain 90 % of the predicted ratio."""
+    size, found = gains(evidence, "", WAYS)
+    if set(found) != set(WAYS):
+        raise NotRecordedError(f"{', '.join(WAYS)} were not all measured on arrays that no cache holds")
+    text = ", ".join(f"{way} {gain:x}" for way, gain in found.items())
+    text = f"{text} at {counted(size)}, predicted {units.ratio(bytes_ratio())}"
+    return Verdict(not_below(minimum(found.values()), 0.9 * bytes_ratio()), text)
+
+
+JUDGES: dict[str, Judge] = {
+    "twice-as-fast": _twice,
+    "as-one-cosine": _as_one,
+    "every-way": _every_way,
+}
+
+
+EXPERIMENT = Experiment(
+    name="cos_cos",
+    title="The cosine of the cosine",
+    question="How much faster are two operators as one kernel?",
+    axes=(
+        Axis("elements", ELEMENTS, label="elements", quick=(2**10, 2**16, 2**20)),
+        Axis("dtype", tuple(ITEMSIZE), label="type of the elements", scale="category", quick=("float32",)),
+    ),
+    variants=(
+        Variant("eager", "two operators", "cuda"),
+        Variant("compile", "fused, torch.compile", "cuda"),
+        Variant("triton", "fused, Triton", "cuda"),
+        Variant("cuda", "fused, a line of CUDA C++", "cuda"),
+        Variant("one", "one cosine alone", "cuda"),
+        Variant("cpu-eager", "CPU, two operators", "cpu"),
+        Variant("cpu-blocks", "CPU, a block at a time", "cpu"),
+        Variant("cpu-one", "CPU, one cosine alone", "cpu"),
+    ),
+    lines=(
+        Line("eager", "eager", "busy_s", "two operators"),
+        Line("compile", "compile", "busy_s", "fused, torch.compile"),
+        Line("triton", "triton", "busy_s", "fused, Triton"),
+        Line("cuda", "cuda", "busy_s", "fused, a line of CUDA C++"),
+        Line("one", "one", "busy_s", "one cosine alone"),
+        Line("eager period", "eager", "period_s", "two operators, in a loop", shown=False),
+        Line("compile period", "compile", "period_s", "torch.compile, in a loop", shown=False),
+        Line("triton period", "triton", "period_s", "Triton, in a loop", shown=False),
+        Line("cuda period", "cuda", "period_s", "a line of CUDA C++, in a loop", shown=False),
+        Line("cpu eager", "cpu-eager", "period_s", "CPU, two operators"),
+        Line("cpu blocks", "cpu-blocks", "period_s", "CPU, a block at a time"),
+        Line("cpu one", "cpu-one", "period_s", "CPU, one cosine alone"),
+    ),
+    package=__name__,
+    supports=supports,
+    cost=cost,
+    predicts=predicted,
+    judges=JUDGES,
+    anchors=({"elements": 2**16, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
+    rate=Rate("bytes", "B/s", "bytes that must move, a second"),
+    guides=(
+        BANDWIDTH,
+        Guide("four-arrays", "four arrays, at the memory's bandwidth", "PREDICTED", "time", partial(moving_s, 4)),
+        Guide("two-arrays", "two arrays, at the memory's bandwidth", "PREDICTED", "time", partial(moving_s, 2)),
+    ),
+)  # fmt: skip

@@ -1,0 +1,221 @@
+"""What the `first_call` experiment runs: one part of a process's set-up, with what must be there before it.
+
+Nothing heavy is imported here: importing torch is itself one of the parts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from brrr.core.measurement import Point
+from brrr.gpu import is_gpu, waiting
+from brrr_course.experiments import first_call as parts
+from brrr_course.experiments.first_call import cost
+from brrr_course.nouns.experiment import Variant, Workload
+
+TOLERANCE = 1e-4
+SMALL, MEMORY_BYTES, COPIED = 4096, 64 * 2**20, 2**20
+
+SETTINGS = {"cuda-no-compiler": {"CUDA_DISABLE_PTX_JIT": "1"}, "cuda-eager": {"CUDA_MODULE_LOADING": "EAGER"}}
+"""What the driver is told, by environment variables that it reads when it starts."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """`prepare` makes what must be there before; `run` is timed; `error` compares its result with what was made."""
+
+    prepare: Callable[[str], Any]
+    run: Callable[[Any], Any]
+    error: Callable[[Any, Any], float]
+
+
+class PartOnDevice:
+    """A part on a device: what `prepare` made is kept for `run` and for the check."""
+
+    def __init__(self, part: Part, device: str, settings: dict[str, str]) -> None:
+        self.part, self.device, self.settings = part, device, settings
+        self.made: Any = None
+
+    def prepare(self) -> None:
+        """Set the driver's environment, then make what must be there."""
+        os.environ.update(self.settings)
+        self.made = self.part.prepare(self.device)
+
+    def run(self) -> Any:
+        """The part that is timed."""
+        return self.part.run(self.made)
+
+    def error(self, result: Any) -> float:
+        """How wrong its result is."""
+        return self.part.error(self.made, result)
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """One part; `prepare`, among the others, must be called before it."""
+    chosen = PartOnDevice(PARTS[str(point["part"])], variant.device, SETTINGS.get(variant.name, {}))
+    return Workload(
+        chosen.run,
+        cost(variant, point),
+        chosen.error,
+        TOLERANCE,
+        synchronize=waiting(variant.device),
+        others={"prepare": chosen.prepare},
+    )
+
+
+# ---- what must be there before ----
+
+
+def _no_torch(device: str) -> None:
+    assert "torch" not in sys.modules, "torch is there already, and its import would take no time"
+
+
+def _torch(device: str) -> Any:
+    import torch
+
+    return torch
+
+
+def _context(device: str) -> Any:
+    return _make_context(_torch(device)) if is_gpu(device) else _torch(device)
+
+
+def _vector(device: str) -> Any:
+    """Random numbers, sent there: a copy loads no kernel."""
+    torch = _context(device)
+    sent = torch.randn(SMALL).to(device), torch.empty(SMALL).to(device)
+    _wait(torch, device)
+    return sent
+
+
+def _after_a_sine(device: str) -> Any:
+    made = _vector(device)
+    _sine(made)
+    _wait(sys.modules["torch"], device)
+    return made
+
+
+def _after_a_sine_with_stream(device: str) -> Any:
+    made = (*_after_a_sine(device), sys.modules["torch"].cuda.Stream())
+    _wait(sys.modules["torch"], device)
+    return made
+
+
+def _matrix(device: str) -> Any:
+    torch = _context(device)
+    found = torch.randn(256, 256).to(device)
+    _wait(torch, device)
+    return found
+
+
+def _image(device: str) -> Any:
+    torch = _context(device)
+    torch.backends.cudnn.allow_tf32 = False  # its check compares with float64
+    sent = torch.randn(8, 16, 32, 32).to(device), torch.randn(16, 16, 3, 3).to(device)
+    _wait(torch, device)
+    return sent
+
+
+def _to_copy(device: str) -> Any:
+    torch = _context(device)
+    return torch.randn(COPIED), torch.empty(COPIED, device=device)
+
+
+def _wait(torch: Any, device: str) -> None:
+    if is_gpu(device):
+        torch.cuda.synchronize()
+
+
+# ---- what is timed ----
+
+
+def _import(_: Any) -> Any:
+    return import_module("torch")
+
+
+def _make_context(torch: Any) -> Any:
+    torch.cuda.init()
+    torch.cuda.synchronize()
+    return torch
+
+
+def _allocate(made: Any) -> Any:
+    torch, device = made
+    return torch.empty(MEMORY_BYTES, dtype=torch.uint8, device=device)
+
+
+def _allocate_pinned(torch: Any) -> Any:
+    return torch.empty(MEMORY_BYTES, dtype=torch.uint8, pin_memory=True)
+
+
+def _sine(made: Any) -> Any:
+    return sys.modules["torch"].sin(made[0], out=made[1])
+
+
+def _cosine(made: Any) -> Any:
+    return sys.modules["torch"].cos(made[0], out=made[1])
+
+
+def _new_stream(torch: Any) -> Any:
+    stream = torch.cuda.Stream()
+    stream.synchronize()
+    return stream
+
+
+def _sine_on_stream(made: Any) -> Any:
+    with sys.modules["torch"].cuda.stream(made[2]):
+        return _sine(made)
+
+
+def _convolve(made: Any) -> Any:
+    return sys.modules["torch"].nn.functional.conv2d(*made)
+
+
+# ---- whether it is right ----
+
+
+def _exact(right: bool) -> float:
+    return 0.0 if right else float("nan")
+
+
+def _off(found: Any, true: Any) -> float:
+    """The relative error against float64."""
+    return float((found.cpu().double() - true).norm() / true.norm())
+
+
+def _sine_off(made: Any, found: Any) -> float:
+    return _off(found, made[0].cpu().double().sin())
+
+
+def _cosine_off(made: Any, found: Any) -> float:
+    return _off(found, made[0].cpu().double().cos())
+
+
+def _product_off(made: Any, found: Any) -> float:
+    return _off(found, made.cpu().double() @ made.cpu().double())
+
+
+def _convolution_off(made: Any, found: Any) -> float:
+    return _off(found, _convolve([each.cpu().double() for each in made]))
+
+
+PARTS = {
+    parts.IMPORT: Part(_no_torch, _import, lambda _, torch: _exact(float(torch.ones(2).sum()) == 2)),
+    parts.CONTEXT: Part(_torch, _make_context, lambda _, torch: _exact(torch.cuda.is_initialized())),
+    parts.MEMORY: Part(
+        lambda device: (_context(device), device), _allocate, lambda _, found: _exact(found.nbytes == MEMORY_BYTES)
+    ),
+    parts.PINNED: Part(_context, _allocate_pinned, lambda _, found: _exact(found.is_pinned())),
+    parts.COPY: Part(_to_copy, lambda made: made[1].copy_(made[0]), lambda made, found: _off(found, made[0].double())),
+    parts.KERNEL: Part(_vector, _sine, _sine_off),
+    parts.OTHER: Part(_after_a_sine, _cosine, _cosine_off),
+    parts.STREAM: Part(_context, _new_stream, lambda _, stream: _exact(stream.query())),
+    parts.ON_STREAM: Part(_after_a_sine_with_stream, _sine_on_stream, _sine_off),
+    parts.MATMUL: Part(_matrix, lambda made: made @ made, _product_off),
+    parts.CONVOLUTION: Part(_image, _convolve, _convolution_off),
+}

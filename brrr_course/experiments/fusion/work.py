@@ -1,0 +1,160 @@
+"""What the `fusion` experiment runs: each piece of work in torch's operators, compiled, in Triton and in CUDA C++."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from brrr.core.measurement import Point
+from brrr.roofline.calibrate.part import CHUNK
+from brrr_course.experiments.checked import (
+    Function,
+    Shared,
+    blockwise,
+    compiled,
+    error_against,
+    held_workload,
+    refuse_too_large,
+)
+from brrr_course.experiments.fusion.theory import ITEMSIZE, WIDTH, cost, kind_of
+from brrr_course.nouns.experiment import Run, Variant, Workload
+
+EPS, SCALE = 1e-5, 1.75
+Tensor = torch.Tensor
+
+
+def bias(x: Tensor, b: Tensor) -> Tensor:
+    """A bias, then ReLU."""
+    return torch.relu(x + b)
+
+
+def pseudo(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    """A weight and a bias for each column."""
+    return x * w + b
+
+
+def chain(x: Tensor, r: Tensor, scale: float) -> Tensor:
+    """Three operators."""
+    return torch.relu(x * scale + r)
+
+
+def norm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    """Layer norm as its formula says."""
+    centred = x - x.mean(-1, keepdim=True)
+    return centred * torch.rsqrt((centred * centred).mean(-1, keepdim=True) + EPS) * w + b
+
+
+def softmax(x: Tensor) -> Tensor:
+    """Softmax as its formula says, its largest exponent 0."""
+    power = torch.exp(x - x.amax(-1, keepdim=True))
+    return power / power.sum(-1, keepdim=True)
+
+
+def kept(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Two cosines, of which the first is needed elsewhere too."""
+    between = x.cos()
+    return between, between.cos()
+
+
+def linear(x: Tensor, v: Tensor, b: Tensor) -> Tensor:
+    """A linear layer, then ReLU."""
+    return torch.relu(functional.linear(x, v, b))
+
+
+@dataclass(frozen=True)
+class Work:
+    """A piece of work: its operators, what it takes beside x, and how else it can run."""
+
+    operators: Function
+    takes: str
+    line: str = ""
+    triton: str = ""
+    results: int = 1
+
+
+WORKS: dict[str, Work] = {
+    "bias": Work(bias, "b", "y = x + b < 0 ? 0 : x + b", "bias_relu"),
+    "pseudo": Work(pseudo, "wb", "y = x * w + b", "pseudo_linear"),
+    "chain": Work(chain, "rs", "float t = x * s + r; y = t < 0 ? 0 : t", "scale_add_relu"),
+    "norm": Work(norm, "wb", "", "layer_norm"),
+    "softmax": Work(softmax, "", "", "softmax"),
+    "kept": Work(kept, "", "", "cos_kept", results=2),
+    "linear": Work(linear, "vb"),
+}
+
+
+class Inputs(Shared):
+    """The tensors of a point, each drawn when it is first asked for, shared by all of its variants."""
+
+    def __init__(self, elements: int, dtype: str, device: str) -> None:
+        self.rows, self.dtype, self.device = elements // WIDTH, getattr(torch, dtype), device
+        self._drawn: dict[str, Tensor] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        """x and r: an array; w and b: a row; v: a square matrix; s: a number."""
+        if name == "s":
+            return SCALE
+        if name not in self._drawn:
+            shape = {"x": (self.rows, WIDTH), "r": (self.rows, WIDTH), "v": (WIDTH, WIDTH)}.get(name, (WIDTH,))
+            drawn = torch.randn(shape, device=self.device)
+            self._drawn[name] = (drawn * WIDTH**-0.5 if name == "v" else drawn).to(self.dtype)
+        return self._drawn[name]
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The variant's piece of work on fresh random numbers, which the point's variants share."""
+    elements, dtype = int(point["elements"]), str(point["dtype"])
+    device = variant.processor
+    needed = 6 * ITEMSIZE[dtype] * elements + 8 * 8 * min(elements, CHUNK * WIDTH)
+    refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
+    inputs, work = Inputs.of(elements, dtype, device), WORKS[kind_of(variant.name)]
+    along = [inputs[name] for name in f"x{work.takes}" if name in "xr"]
+    whole = [inputs[name] for name in work.takes if name != "r"]
+    run = WAYS[variant.name.rsplit("-", 1)[-1]](work, inputs, along, whole)
+    check = error_against(work.operators, along, whole, work.results)
+    return held_workload(run, cost(variant, point), check, inputs, inputs.dtype, device)
+
+
+def _eager(work: Work, inputs: Inputs, along: list[Tensor], whole: list[Any]) -> Run:
+    return lambda: work.operators(*along, *whole)
+
+
+def _compiled(work: Work, inputs: Inputs, along: list[Tensor], whole: list[Any]) -> Run:
+    fused = compiled(work.operators)
+    return lambda: fused(*along, *whole)
+
+
+def _triton(work: Work, inputs: Inputs, along: list[Tensor], whole: list[Any]) -> Run:
+    from brrr.kernels import fused, pseudo_linear
+
+    if work.triton == "pseudo_linear":
+        return lambda: pseudo_linear.pseudo_linear(*along, *whole)
+    if work.triton == "scale_add_relu":
+        return lambda: fused.scale_add_relu(along[0], SCALE, along[1])
+    kernel = getattr(fused, work.triton)
+    return lambda: kernel(*along, *whole)
+
+
+def _cuda(work: Work, inputs: Inputs, along: list[Tensor], whole: list[Any]) -> Run:
+    from brrr.kernels.elementwise.kernel import elementwise
+
+    return elementwise(work.line, **{name: inputs[name] for name in f"x{work.takes}"})
+
+
+def _library(work: Work, inputs: Inputs, along: list[Tensor], whole: list[Any]) -> Run:
+    if work.operators is softmax:
+        return lambda: torch.softmax(along[0], -1)
+    return lambda: functional.layer_norm(along[0], (WIDTH,), whole[0], whole[1], EPS)
+
+
+def _blocks(work: Work, inputs: Inputs, along: list[Tensor], whole: list[Any]) -> Run:
+    return blockwise(work.operators, along, whole)
+
+
+WAYS: dict[str, Callable[[Work, Inputs, list[Tensor], list[Any]], Run]] = {
+    "eager": _eager, "compile": _compiled, "triton": _triton, "cuda": _cuda, "library": _library, "blocks": _blocks,
+}  # fmt: skip

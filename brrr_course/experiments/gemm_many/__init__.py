@@ -1,0 +1,126 @@
+"""Several small products or one large: the weights of some gates times the same mini-batch of 64 columns."""
+
+from __future__ import annotations
+
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Estimate, Point, Value
+from brrr.counting.cost import ITEMSIZE, Cost, Matmul, OperatorCost
+from brrr_course.experiments.judging import maximum
+from brrr_course.experiments.predicted import alone
+from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.source import Evidence
+
+COLUMNS = 64
+COUNTS, SIZES, DTYPES = (1, 2, 4, 8, 16, 32), (256, 512, 1024, 2048), ("float32", "bfloat16")
+CPU_MOST = 2**23
+"""Weights of no more numbers than this are multiplied on the CPU."""
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """torch groups products of bfloat16 only."""
+    if not variant.on_gpu:
+        return point["dtype"] == "float32" and int(point["count"]) * int(point["size"]) ** 2 <= CPU_MOST
+    return variant.name != "grouped" or point["dtype"] == "bfloat16"
+
+
+def _product(point: Point, *, large: bool) -> Matmul:
+    """The products of a point: a batch of them, or their weights below each other as one."""
+    count, size = int(point["count"]), int(point["size"])
+    rows, batch = (count * size, 1) if large else (size, count)
+    return Matmul(rows, COLUMNS, size, batch, str(point["dtype"]))
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """FLOP and bytes: all weights and results once, and the mini-batch once."""
+    each, size = _product(point, large=True), ITEMSIZE[str(point["dtype"])]
+    return Cost(each.flop, float(size * (each.m * each.k + each.k * each.n + each.m * each.n)))
+
+
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+    """One kernel for what is one call."""
+    if variant.name not in ("combined", "batched"):
+        return None
+    made, each = cost(variant, point), _product(point, large=variant.name == "combined")
+    written = float(ITEMSIZE[each.dtype] * each.batch * each.m * each.n)
+    return alone(OperatorCost("aten.mm", each.flop, made.bytes - written, written, each.dtype, (), "matmul", (each,)))
+
+
+def _ratios(evidence: Evidence, slow: str, fast: str) -> dict[tuple[Value, ...], Estimate]:
+    """How many times faster one way is, wherever both were measured and there are several products."""
+    one, other = evidence.everywhere(slow), evidence.everywhere(fast)
+    return {key: one[key] / other[key] for key in one.keys() & other.keys() if int(key[0]) > 1}
+
+
+def _larger_is_better(evidence: Evidence) -> Verdict:
+    """One product after the other, in a graph, over all of them as one: above 1 at most points."""
+    found = _ratios(evidence, "graph", "combined")
+    if not found:
+        raise NotRecordedError("several products, in a graph and as one, were measured together nowhere")
+    wins = sum(each.low > 1 for each in found.values())
+    most = maximum(found.values())
+    return Verdict(
+        "holds" if wins > len(found) / 2 else "fails",
+        f"one large product is faster at {wins} of {len(found)} points, up to {most:x}",
+    )
+
+
+def _four(evidence: Evidence, line: str) -> Estimate:
+    return evidence.get(line, count=4, size=512, dtype="float32")
+
+
+def _streams_help(evidence: Evidence) -> Verdict:
+    """Four products of size 512 one after the other in a graph over the same on streams."""
+    found = _four(evidence, "graph") / _four(evidence, "streams")
+    return Verdict(not_below(found, 1.0), f"on streams four products of size 512 are {found:x} as fast")
+
+
+def _batched(evidence: Evidence) -> Verdict:
+    """Batched over combined, at four products of size 512."""
+    found = _four(evidence, "batched") / _four(evidence, "combined")
+    return band_verdict(found, 0.9, 1.1, f"four batched products of size 512 take {found:x} of the large one's time")
+
+
+JUDGES: dict[str, Judge] = {
+    "larger-is-better": _larger_is_better, "streams-help": _streams_help, "batched-as-combined": _batched,
+}  # fmt: skip
+
+EXPERIMENT = Experiment(
+    name="gemm_many",
+    title="Many small products",
+    question="Four small products or a large one?",
+    axes=(
+        Axis("count", COUNTS, label="products", quick=(1, 4)),
+        Axis("size", SIZES, label="size M = K of each", quick=(256,)),
+        Axis("dtype", DTYPES, label="type", scale="category", quick=("float32",)),
+    ),
+    variants=(
+        Variant("loop", "one after the other, eager", "cuda"),
+        Variant("graph", "one after the other, CUDA Graph", "cuda"),
+        Variant("streams", "on streams, CUDA Graph", "cuda"),
+        Variant("batched", "batched (bmm)", "cuda"),
+        Variant("grouped", "grouped (grouped_mm)", "cuda"),
+        Variant("combined", "as one large product", "cuda"),
+        Variant("cpu-loop", "CPU, one after the other", "cpu"),
+        Variant("cpu-combined", "CPU, as one large product", "cpu"),
+    ),
+    lines=(
+        Line("loop", "loop", "period_s", "one after the other, eager, with the host's time"),
+        Line("graph", "graph", "span_s", "one after the other, CUDA Graph"),
+        Line("streams", "streams", "span_s", "on streams, CUDA Graph"),
+        Line("batched", "batched", "span_s", "batched (bmm)"),
+        Line("grouped", "grouped", "span_s", "grouped (grouped_mm)"),
+        Line("combined", "combined", "span_s", "as one large product"),
+        Line("queue loop", "cpu-loop", "period_s", "CPU, one after the other"),
+        Line("queue combined", "cpu-combined", "period_s", "CPU, as one large product"),
+    ),
+    package=__name__,
+    supports=supports,
+    judges=JUDGES,
+    anchors=({"count": 4, "size": 512, "dtype": "float32"},),
+    cost=cost,
+    predicts=predicted,
+    predict_by_default=False,
+    rate=Rate("flop", "FLOP/s", "throughput"),
+    names_kernels=True,
+)

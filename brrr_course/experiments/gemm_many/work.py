@@ -1,0 +1,104 @@
+"""What the `gemm_many` experiment runs: the same products in a loop, on streams, batched, grouped, and as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from brrr.core.errors import UnavailableError
+from brrr.core.measurement import Point
+from brrr.roofline.calibrate.part import product_error
+from brrr.running.graphs import capture
+from brrr_course.experiments.checked import Shared, refuse_too_large
+from brrr_course.experiments.gemm_many import COLUMNS, cost
+from brrr_course.nouns.experiment import Variant, Workload
+
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
+STREAMS = 8
+
+
+class Gates(Shared):
+    """Some weights (M, K) below each other, and the mini-batch x (K, 64) that all of them multiply."""
+
+    def __init__(self, count: int, size: int, dtype: str, device: str) -> None:
+        kind = getattr(torch, dtype)
+        self.all = torch.randn(count * size, size, device=device).to(kind)
+        self.x = torch.randn(size, COLUMNS, device=device).to(kind)
+        self.each = self.all.view(count, size, size)
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The products in the variant's way; the result's rows are those of one gate after the other."""
+    count, size, made = int(point["count"]), int(point["size"]), cost(variant, point)
+    refuse_too_large(2 * int(made.bytes), variant.processor, f"{count} products of size {size}")
+    given = Gates.of(count, size, str(point["dtype"]), variant.processor)
+    run = MAKERS[variant.name.removeprefix("cpu-")](given)
+    check = product_error(given.all, given.x)
+
+    def error(found: Any, kept: Gates = given) -> float:
+        rows = found if isinstance(found, torch.Tensor) else torch.stack(list(found))
+        return check(rows.reshape(kept.all.shape[0], -1)) if rows.shape[-1] == COLUMNS else float("nan")
+
+    if not variant.on_gpu:
+        return Workload(run, made, error, TOLERANCE[given.x.dtype])
+    run()
+    torch.cuda.synchronize()
+    return Workload(run, made, error, TOLERANCE[given.x.dtype], synchronize=torch.cuda.synchronize)
+
+
+Way = Callable[[], Any]
+
+
+def _loop(given: Gates) -> Way:
+    return lambda: [torch.mm(w, given.x) for w in given.each]
+
+
+def _graph(given: Gates) -> Way:
+    return capture(_loop(given)).replay
+
+
+def _streams(given: Gates) -> Way:
+    """Each product on the next of eight streams; all wait for the caller's, and it for all of them."""
+    streams = [torch.cuda.Stream() for _ in range(min(STREAMS, len(given.each)))]
+
+    def run() -> list[torch.Tensor]:
+        mine, found = torch.cuda.current_stream(), []
+        for stream in streams:
+            stream.wait_stream(mine)
+        for place, w in enumerate(given.each):
+            with torch.cuda.stream(streams[place % len(streams)]):
+                found.append(torch.mm(w, given.x))
+        for stream in streams:
+            mine.wait_stream(stream)
+        return found
+
+    return capture(run).replay
+
+
+def _batched(given: Gates) -> Way:
+    many = given.x.expand(len(given.each), -1, -1)
+    return lambda: torch.bmm(given.each, many)
+
+
+def _grouped(given: Gates) -> Way:
+    """torch's product of groups of rows, each with weights of its own: here a gate's mini-batch is a group."""
+    grouped = getattr(torch.nn.functional, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
+    if grouped is None:
+        raise UnavailableError(f"torch {torch.__version__} has no grouped_mm; the other ways are shown")
+    count = len(given.each)
+    rows = given.x.t().repeat(count, 1).contiguous()
+    ends = torch.arange(1, count + 1, device=rows.device, dtype=torch.int32) * COLUMNS
+    weights = given.each.transpose(1, 2)
+    return lambda: grouped(rows, weights, offs=ends).view(count, COLUMNS, -1).transpose(1, 2)
+
+
+def _combined(given: Gates) -> Way:
+    return lambda: torch.mm(given.all, given.x)
+
+
+MAKERS: dict[str, Callable[[Gates], Way]] = {
+    "loop": _loop, "graph": _graph, "streams": _streams,
+    "batched": _batched, "grouped": _grouped, "combined": _combined,
+}  # fmt: skip

@@ -1,0 +1,154 @@
+"""What the `host_cost` experiment runs: the same ReLU (or a chain of them), called in every way of the ladder."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from brrr.core.errors import UnavailableError
+from brrr.core.measurement import Point
+from brrr.gpu import waiting
+from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.host_cost import cost
+from brrr_course.nouns.experiment import Variant, Workload
+
+Call = Callable[[], torch.Tensor]
+Made = tuple[Call, Callable[[], None]]
+"""A function of no arguments that returns the result, and what frees what it holds."""
+
+EXACT = 0.0
+"""ReLU rounds nothing: the result is the reference, bit for bit."""
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The ReLU, as often as the point asks for, on a fresh random input."""
+    elements, times = int(point["elements"]), int(point["operators"])
+    device = variant.processor
+    refuse_too_large((times + 2) * 4 * elements, device, f"host_cost {elements}")
+    x = torch.randn(elements, device=device)
+    call, close = MAKERS[variant.name.removeprefix("cpu-")](x, times)
+    return Workload(call, cost(variant, point), _error(x), EXACT, synchronize=waiting(device), close=close)
+
+
+def _error(x: torch.Tensor) -> Callable[[torch.Tensor], float]:
+    """Against max(x, 0), made by other operators; a result on another device or of another size is wrong."""
+
+    def error(out: torch.Tensor) -> float:
+        given, found = x.detach().double(), out.detach().double()
+        if found.shape != given.shape or found.device != given.device:
+            return math.nan
+        expected = torch.where(given > 0, given, 0.0)
+        return float(torch.linalg.norm(found - expected) / torch.linalg.norm(expected))
+
+    return error
+
+
+def _nothing() -> None:
+    """There is nothing to free."""
+
+
+def _eager(step: Callable[[Any], Any], x: torch.Tensor, times: int) -> Made:
+    """The operator in a Python loop, as a model's forward has it."""
+
+    def call() -> torch.Tensor:
+        y = x
+        for _ in range(times):
+            y = step(y)
+        return y
+
+    return call, _nothing
+
+
+def _module(x: torch.Tensor, times: int) -> Made:
+    return _eager(torch.nn.ReLU(), x, times)
+
+
+def _out(x: torch.Tensor, times: int) -> Made:
+    """clamp_min is what relu calls, and takes out=; from the second on it works in place. The memory starts spoilt."""
+    out = torch.full_like(x, math.nan)
+
+    def call() -> torch.Tensor:
+        y = x
+        for _ in range(times):
+            y = torch.clamp_min(y, 0, out=out)
+        return y
+
+    return call, _nothing
+
+
+def _inference(x: torch.Tensor, times: int) -> Made:
+    """The mode is entered once a call: with one operator that is dearer than what it saves, with many it is not."""
+    eager, _ = _eager(torch.relu, x, times)
+    return torch.inference_mode()(eager), _nothing
+
+
+def _script(x: torch.Tensor, times: int) -> Made:
+    """The chain as one TorchScript function; its fuser is off, for the other ways launch one kernel an operator too."""
+    modules = torch.nn.Sequential(*(torch.nn.ReLU() for _ in range(times)))
+    fused = torch._C._jit_texpr_fuser_enabled()
+    torch._C._jit_set_texpr_fuser_enabled(False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it is on its way out; it is still what the source tried
+        scripted = torch.jit.script(modules)
+    return partial(scripted, x), partial(torch._C._jit_set_texpr_fuser_enabled, fused)
+
+
+def _compile(x: torch.Tensor, times: int) -> Made:
+    """The chain under torch.compile, without gradients; it needs a C++ compiler on a CPU, and Triton on a GPU."""
+    chain = torch.compile(torch.nn.Sequential(*(torch.nn.ReLU() for _ in range(times))))
+    try:
+        chain(x)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        torch._dynamo.reset()
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        raise UnavailableError(
+            f"torch.compile does not work here ({type(error).__name__}: {reason}); only its line is missing"
+        ) from error
+    return partial(chain, x), torch._dynamo.reset
+
+
+def _graph(x: torch.Tensor, times: int) -> Made:
+    from brrr.running.graphs import capture
+
+    return capture(torch.nn.Sequential(*(torch.nn.ReLU() for _ in range(times))), x).replay, _nothing
+
+
+def _launched(launcher: str, x: torch.Tensor, times: int) -> Made:
+    """The kernel of relu.cu, launched by hand; from the second launch on in place. The memory is spoilt first."""
+    from brrr.kernels import relu
+
+    make = getattr(relu, launcher)
+    out = torch.full_like(x, math.nan)
+    launches = [make(x, out), *(make(out, out) for _ in range(times - 1))]
+
+    def call() -> torch.Tensor:
+        for launch in launches:
+            launch()
+        return out
+
+    return call, _nothing
+
+
+MAKERS: dict[str, Callable[[torch.Tensor, int], Made]] = {
+    "module-grad": lambda x, times: _module(x.requires_grad_(), times),
+    "functional-grad": lambda x, times: _eager(torch.nn.functional.relu, x.requires_grad_(), times),
+    "module": _module,
+    "functional": partial(_eager, torch.nn.functional.relu),
+    "relu": partial(_eager, torch.relu),
+    "aten": partial(_eager, torch.ops.aten.relu.default),
+    "out": _out,
+    "inference": _inference,
+    "script": _script,
+    "compile": _compile,
+    "graph": _graph,
+    "bindings": partial(_launched, "bindings_launch"),
+    "pycuda": partial(_launched, "prepared_launch"),
+}
+"""Each rung of the ladder: from the input and the number of operators to the call."""

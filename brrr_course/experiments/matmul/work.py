@@ -1,0 +1,61 @@
+"""What the `matmul` experiment runs: torch's float32 product, without TF32, on each device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from brrr.core.measurement import Point
+from brrr.counting.cost import matmul_cost
+from brrr.roofline.calibrate.part import product_error
+from brrr.timing.cpu_queue import CpuQueue
+from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.nouns.experiment import Variant, Workload
+
+TOLERANCE = 1e-4
+"""float32 stays far below; TF32, near 3e-4, would be found out."""
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The product of two fresh random n x n matrices on the variant's device."""
+    n = int(point["size"])
+    if variant.device == "cpu-queue":
+        return queued_product(n)
+    on_gpu = variant.name == "gpu"
+    refuse_too_large(3 * n * n * 4, variant.processor, f"matmul {n}")
+    a, b = (_random(n, on_gpu) for _ in range(2))
+    cost = matmul_cost(n, n, n, 4)
+    if variant.device == "cpu":
+        return Workload(lambda: a @ b, cost, product_error(a, b), TOLERANCE)
+    run: Callable[[], Any] = (lambda: a @ b) if on_gpu else (lambda: (a.cuda() @ b.cuda()).cpu())
+    return Workload(run, cost, product_error(a, b), TOLERANCE, synchronize=torch.cuda.synchronize)
+
+
+def _random(n: int, on_gpu: bool) -> torch.Tensor:
+    """A fresh random matrix; drawn on the GPU where it is in use already, for a CPU needs seconds for 32768^2."""
+    drawn = torch.randn(n, n, device="cuda" if on_gpu or torch.cuda.is_initialized() else "cpu")
+    return drawn if on_gpu else drawn.cpu()
+
+
+def queued_product(n: int) -> Workload:
+    """The product of two fresh random n x n matrices on the toy accelerator, into memory that was spoilt before."""
+    refuse_too_large(3 * n * n * 4, "cpu", f"product {n}")
+    a, b = _random(n, on_gpu=False), _random(n, on_gpu=False)
+    out = torch.full_like(a, float("nan"))
+    queue = CpuQueue()
+
+    def run() -> torch.Tensor:
+        queue.submit(lambda: torch.mm(a, b, out=out))
+        return out
+
+    return Workload(
+        run,
+        matmul_cost(n, n, n, 4),
+        product_error(a, b),
+        TOLERANCE,
+        synchronize=queue.synchronize,
+        close=queue.close,
+        queue=queue,
+    )

@@ -1,0 +1,185 @@
+"""The textbook network, `layers` times (Linear, ReLU): what is left of PyTorch's time if the overhead goes?
+
+The grid and the first claims follow the first two experiments of "GPU Overheads and Fused Strassen" (a GTX 1070,
+PyTorch 1.7.1); the other ways of running the network, down to one kernel for all of it, are this course's own.
+"""
+
+from __future__ import annotations
+
+from brrr.core.measurement import Field, Point
+from brrr_course.experiments.mlp.claims import JUDGES
+from brrr_course.experiments.mlp.own_claims import JUDGES as OWN_JUDGES
+from brrr_course.experiments.mlp.own_claims import LARGE
+from brrr_course.experiments.mlp.theory import cost, floor_s, predicted, sizes, way_of
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Variant
+
+LAYERS = (1, 2, 4, 8)
+BATCHES = (2, 4, 8, 16, 32, 64, 128)
+HIDDEN = (128, 256, 512, 1024, 2048, 4096)
+
+WHOLE = ("module", "pycuda", "pycuda-fused", "graph", "pycuda-graph", "megakernel", "megakernel-graph", "best")
+"""Ways on the whole grid: the source's own three first."""
+
+BETWEEN = ("functional", "inference", "script", "epilogue", "epilogue-graph", "triton", "triton-graph")
+BETWEEN_LAYERS, BETWEEN_BATCHES = (1, 8), (2, 16, 128)
+
+TUNED = ((1, 2, 128), (1, 128, 4096))
+"""Layers, batch and hidden where torch.compile tries out kernels (max-autotune), beside all points of 8 layers."""
+
+COMPILE_S, TUNE_S, CHOOSE_S = 6.0, 30.0, 1.0
+"""About what torch.compile takes at a point, in seconds, without and with trying out; and best() to choose."""
+
+TYPED = ("graph-tf32", "module-bf16", "graph-bf16", "best-bf16")
+TYPED_BATCHES = (16, 128)
+
+STRASSEN = ("strassen", "strassen-accurate", "strassen-one")
+"""`StrassenMLP`: chosen among float32 products, among all as accurate, and one level in every layer, as the source."""
+
+CHOSEN = STRASSEN[:2]
+"""On the whole grid, as `best` is."""
+
+LARGE_WAYS = ("module", "graph", "max-autotune", "best", *STRASSEN)
+"""Ways measured beyond the source's grid, where batch and hidden size are large."""
+
+SETTLE_S = 0.1
+
+CPU_WAYS = ("module", "functional", "inference", "script", "numpy", "best")
+CPU_WEIGHTS, CPU_FLOP = 2**23, 3e8
+"""The CPU stops at so many weights, or FLOP a call; it has the points between."""
+CPU_COMPILED = ((8, 16, 128), (8, 16, 512))
+
+LABELS = {
+    "module": "nn.Sequential", "functional": "functions, no modules", "inference": "inference_mode",
+    "script": "TorchScript", "compile": "torch.compile", "max-autotune": "torch.compile, max-autotune",
+    "graph": "CUDA Graph of nn.Sequential", "pycuda": "PyCUDA, three kernels a layer",
+    "pycuda-fused": "PyCUDA, two kernels a layer", "pycuda-graph": "PyCUDA, two kernels a layer, CUDA Graph",
+    "epilogue": "bias and ReLU in cuBLASLt's product",
+    "epilogue-graph": "bias and ReLU in cuBLASLt's product, CUDA Graph", "triton": "bias and ReLU in Triton's product",
+    "triton-graph": "bias and ReLU in Triton's product, CUDA Graph", "megakernel": "one kernel for all layers",
+    "megakernel-graph": "one kernel for all layers, CUDA Graph", "best": "best(), chosen by prediction",
+    "numpy": "NumPy, three calls a layer", "strassen": "StrassenMLP without tensor cores, CUDA Graph",
+    "strassen-accurate": "StrassenMLP as accurate as float32, CUDA Graph",
+    "strassen-one": "fused Strassen, one level in every layer",
+}  # fmt: skip
+QUEUE_LABELS = {
+    "module": "two launches a layer", "pycuda": "three launches a layer",
+    "pycuda-fused": "two launches a layer, bias + ReLU", "graph": "one launch for all layers",
+}  # fmt: skip
+ARITHMETIC = {"tf32": "TF32", "bf16": "bfloat16"}
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Which way is measured where; see the tables above."""
+    layers, batch, hidden = sizes(point)
+    way, here = way_of(variant.name), (layers, batch, hidden)
+    if not variant.on_gpu:
+        return here in CPU_COMPILED if way == "compile" else _on_cpu(layers, batch, hidden)
+    if (batch, hidden) in LARGE:
+        return way in LARGE_WAYS and layers == max(LAYERS)
+    if way == "strassen-one":
+        return layers == max(LAYERS)
+    if variant.name in TYPED:
+        return layers == max(LAYERS) and batch in TYPED_BATCHES
+    if way == "max-autotune":
+        return layers == max(LAYERS) or here in TUNED
+    if way == "compile":
+        return here in TUNED or (layers == max(LAYERS) and batch in BETWEEN_BATCHES)
+    return way in (*WHOLE, *CHOSEN) or (layers in BETWEEN_LAYERS and batch in BETWEEN_BATCHES) or here in TUNED
+
+
+def settle_s(point: Point) -> float:
+    """How long a way runs unmeasured before its samples: where batch and hidden size are large, power pulls the clock.
+
+    >>> settle_s({"layers": 8, "batch": 128, "hidden": 4096}), settle_s({"layers": 8, "batch": 4096, "hidden": 4096})
+    (0.0, 0.1)
+    """
+    return SETTLE_S if sizes(point)[1:] in LARGE else 0.0
+
+
+def _on_cpu(layers: int, batch: int, hidden: int) -> bool:
+    weights = layers * hidden * hidden
+    if layers not in BETWEEN_LAYERS or batch not in BETWEEN_BATCHES:
+        return False
+    return weights <= CPU_WEIGHTS and 2 * batch * weights <= CPU_FLOP
+
+
+def _variant(name: str) -> Variant:
+    """A variant of the GPU, by its name."""
+    way = way_of(name)
+    arithmetic = ARITHMETIC.get(name.rsplit("-", 1)[-1], "")
+    seconds = {"compile": COMPILE_S, "max-autotune": TUNE_S, "best": CHOOSE_S}.get(way, 0.0)
+    label = f"{LABELS[way]}, {arithmetic}" if arithmetic else LABELS[way]
+    return Variant(name, label, "cuda", prepare_s=seconds, apart=way == "max-autotune")
+
+
+ORDER = (
+    "module", "functional", "inference", "script", "compile", "max-autotune", "pycuda", "pycuda-fused", "graph",
+    "pycuda-graph", "epilogue", "epilogue-graph", "triton", "triton-graph", "megakernel", "megakernel-graph", "best",
+)  # fmt: skip
+SHOWN = ("module", "graph", "pycuda", "pycuda-fused", "megakernel", "best")
+
+VARIANTS = (
+    *(_variant(name) for name in (*ORDER, *TYPED, *STRASSEN)),
+    *(Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu") for way in CPU_WAYS),
+    Variant("cpu-compile", f"CPU, {LABELS['compile']}", "cpu", prepare_s=COMPILE_S),
+    *(Variant(f"queue-{way}", label, "cpu-queue") for way, label in QUEUE_LABELS.items()),
+)
+
+HOSTS = ("module", "functional", "inference", "script", "graph", "pycuda", "pycuda-fused", "epilogue", "megakernel")
+SPANS = ("module", "graph", "pycuda-graph", "triton-graph", "megakernel", "megakernel-graph", "best",
+         "max-autotune", "pycuda-fused", *STRASSEN)  # fmt: skip
+LATENCIES = ("module", "graph", "max-autotune", "megakernel", "megakernel-graph", "best")
+
+
+def _lines() -> tuple[Line, ...]:
+    """Every way in a loop, and for claims and ladders the host's and the device's own time of some."""
+    shown = {*SHOWN, "cpu-module", "cpu-functional", "cpu-script", "cpu-numpy"}
+    loops = [_line(each, "period_s", "", each.device == "cpu-queue" or each.name in shown) for each in VARIANTS]
+    named = {each.name: each for each in VARIANTS}
+    hosts = [_line(named[name], "host_s", "host") for name in HOSTS]
+    spans = [_line(named[name], "span_s", "span") for name in SPANS]
+    return (*loops, *hosts, *spans, *(_line(named[name], "latency_s", "latency") for name in LATENCIES))
+
+
+def _line(variant: Variant, field: Field, suffix: str, shown: bool = False) -> Line:
+    notes = {"host": "the host's time", "span": "the GPU's own time", "latency": "one call and its wait"}
+    note = f", {notes[suffix]}" if suffix else ""
+    return Line(
+        f"{variant.name.replace('-', ' ')} {suffix}".strip(), variant.name, field, f"{variant.label}{note}", shown
+    )
+
+
+FLOORED = ("megakernel", "megakernel graph", "best")
+"""Lines that come near enough to the floor for it to be drawn; a ladder of others alone keeps its linear scale."""
+
+TRACED_HIDDEN = (128, 512, 1024, 4096)
+TRACED = ("module", "graph", "pycuda", "pycuda-fused", "megakernel")
+
+EXPERIMENT = Experiment(
+    name="mlp",
+    title="The textbook network",
+    question="What is left of PyTorch's time if the overhead goes?",
+    axes=(
+        Axis("layers", LAYERS, label="layers (Linear, ReLU)", quick=(1, 8)),
+        Axis("batch", BATCHES, label="batch (rows)", quick=(2, 16)),
+        Axis("hidden", HIDDEN, label="hidden size", quick=(128, 512)),
+    ),
+    variants=VARIANTS,
+    lines=_lines(),
+    package=__name__,
+    supports=supports,
+    settle=settle_s,
+    cost=cost,
+    predicts=predicted,
+    predict_by_default=False,
+    judges={**JUDGES, **OWN_JUDGES},
+    anchors=({"layers": 8, "batch": 16, "hidden": 256}, {"layers": 8, "batch": 128, "hidden": 2048}),
+    guides=(
+        Guide("floor", "the floor: weights from the memory, or FLOP", "DATASHEET", "time", floor_s,
+              FLOORED),
+    ),
+    traces=(
+        *((way, {"layers": 8, "batch": 16, "hidden": hidden}) for way in TRACED for hidden in TRACED_HIDDEN),
+        *((f"queue-{way}", {"layers": 8, "batch": 16, "hidden": 128}) for way in QUEUE_LABELS),
+    ),
+)  # fmt: skip

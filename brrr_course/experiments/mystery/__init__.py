@@ -1,0 +1,84 @@
+"""Three programs whose regime is to be found by four measurements: as they are, and with one thing changed each time.
+
+The four answer three questions in this order: is it faster without the host (as a CUDA Graph), with half the bytes at
+as many FLOP (16 bits a number in place of 32), and does twice the batch cost nothing?
+"""
+
+from __future__ import annotations
+
+from brrr.core.measurement import Estimate, Point
+from brrr.counting.cost import Cost
+from brrr_course.nouns.claim import Judge, Verdict
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.source import Evidence
+
+MODELS = ("A", "B", "C")
+SCAN, NORM, LAYERS = (8, 2**20), (16384, 4096), (16, 8, 64)
+"""A: cumulative sums of a few long rows of whole numbers. B: norms of many rows. C: layers, batch and width."""
+EAGER, GRAPH, HALF, DOUBLE = "eager", "graph", "half", "double"
+GAIN, FREE = 1.3, 1.15
+"""From so many times as fast on a change counts; up to so much longer twice the batch is free."""
+REGIMES = ("overhead", "memory", "latency", "compute")
+
+
+def regime_of(eager: float, graph: float, half: float, double: float) -> str:
+    """The regime by the times of the four measurements, in the order of the questions.
+
+    >>> regime_of(10.0, 2.0, 2.0, 2.0), regime_of(2.0, 2.0, 1.0, 4.0), regime_of(2.0, 2.0, 2.0, 2.1)
+    ('overhead', 'memory', 'latency')
+    """
+    if eager >= GAIN * graph:
+        return "overhead"
+    if graph >= GAIN * half:
+        return "memory"
+    return "latency" if double <= FREE * graph else "compute"
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """FLOP and bytes; with half the bytes, and of twice the batch."""
+    size, twice = 2 if variant.name == HALF else 4, 2 if variant.name == DOUBLE else 1
+    if point["model"] == "C":
+        layers, batch, width = LAYERS
+        return Cost(2.0 * layers * batch * twice * width**2, float(size * layers * width**2))
+    rows, length = SCAN if point["model"] == "A" else NORM
+    numbers = float(rows * length * twice)
+    return Cost(numbers * (1 if point["model"] == "A" else 7), 2 * size * numbers)
+
+
+def times(evidence: Evidence, model: str) -> dict[str, Estimate]:
+    """The four times of a program."""
+    return {name: evidence.get(name, model=model) for name in (EAGER, GRAPH, HALF, DOUBLE)}
+
+
+def _three_regimes(evidence: Evidence) -> Verdict:
+    found = []
+    for model in MODELS:
+        measured = times(evidence, model)
+        found.append(regime_of(*(each.median for each in measured.values())))
+    text = "; ".join(f"{model}: {regime}" for model, regime in zip(MODELS, found, strict=True))
+    return Verdict("holds" if found == ["latency", "memory", "overhead"] else "fails", text)
+
+
+JUDGES: dict[str, Judge] = {"three-regimes": _three_regimes}
+
+EXPERIMENT = Experiment(
+    name="mystery",
+    title="Three programs to diagnose",
+    question="Which regime is each program in?",
+    axes=(Axis("model", MODELS, label="program", scale="category"),),
+    variants=(
+        Variant(EAGER, "as it is", "cuda"),
+        Variant(GRAPH, "as a CUDA Graph", "cuda"),
+        Variant(HALF, "half the bytes, as a CUDA Graph", "cuda"),
+        Variant(DOUBLE, "twice the batch, as a CUDA Graph", "cuda"),
+    ),
+    lines=(
+        Line(EAGER, EAGER, "period_s", "as it is"),
+        Line(GRAPH, GRAPH, "period_s", "as a CUDA Graph"),
+        Line(HALF, HALF, "period_s", "half the bytes, as a CUDA Graph"),
+        Line(DOUBLE, DOUBLE, "period_s", "twice the batch, as a CUDA Graph"),
+    ),
+    package=__name__,
+    cost=cost,
+    judges=JUDGES,
+)

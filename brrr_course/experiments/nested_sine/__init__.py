@@ -1,0 +1,129 @@
+"""Four sines in a row: little work for much data. On the CPU, on the GPU with transfers and without, and fused.
+
+The function, the sizes and the claims follow the nested-sine part of "GPU Performance: Parallel Processing vs Overhead"
+(2024), which timed it on an A100.
+"""
+
+from __future__ import annotations
+
+from brrr.core.measurement import Point
+from brrr.counting.cost import Cost
+from brrr_course.experiments.nested_sine.claims import JUDGES
+from brrr_course.experiments.predicted import alone, kernel, pointwise, run
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant
+
+SINES, ITEMSIZE = 4, 4
+POWERS = (0, 4, 8, *range(10, 25), 26, 28, 31)
+SIZES = tuple(2**k for k in POWERS)
+ODD_SIZES = (1000, 100_003, 10_000_019)
+LARGEST = 2**31
+SLOWEST = ("gpu-transfers-sync", "gpu-transfers-then-sync", "gpu-transfers-kept", "cpu-drawing")
+SLOWEST_MAX = 2**28
+"""These end here: at LARGEST they would take half a minute more and show nothing new."""
+
+COMPILED = tuple(2**k for k in (0, 4, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 31))
+"""Fusing compiles anew for each size, which takes seconds."""
+
+SCRIPTED_ANEW = (2**10, 2**24)
+"""Here the first call of a newly scripted function is timed and its kernels are counted."""
+
+QUEUE_MAX = 2**24
+"""The toy accelerator stops here."""
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Whether a variant exists at a size; whether the size fits into a machine's memory shows when it is run."""
+    elements = int(point["elements"])
+    if variant.device == "cpu-queue":
+        return elements <= QUEUE_MAX
+    if variant.name == "gpu-scripted-first":
+        return elements in SCRIPTED_ANEW
+    if variant.name == "gpu-scripted":
+        return elements in COMPILED and elements < LARGEST
+    if variant.name == "gpu-compiled":
+        return elements in COMPILED
+    return variant.name not in SLOWEST or elements <= SLOWEST_MAX
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """A sine counted as one FLOP, each float32 read once and written once: what the work needs, however it is run.
+
+    Sines that are not fused move four times as much within the device's memory.
+    """
+    elements = float(point["elements"])
+    return Cost(flop=SINES * elements, bytes=2 * ITEMSIZE * elements)
+
+
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+    """Four sines, one by one or fused; None where data is sent or random numbers are drawn."""
+    elements = int(point["elements"])
+    nbytes = float(ITEMSIZE * elements)
+    if variant.name in ("gpu-compiled", "gpu-scripted"):
+        fused = kernel(["sin"] * SINES, SINES * elements, nbytes, nbytes)
+        return alone(fused, "compiled" if variant.name == "gpu-compiled" else "eager")
+    if variant.name not in ("gpu", "cpu", "queue-gpu"):
+        return None
+    return run((pointwise("sin", elements, ITEMSIZE),) * SINES, 2 * nbytes, 3 * nbytes)
+
+
+EXPERIMENT = Experiment(
+    name="nested_sine",
+    title="Nested sine",
+    question="Four sines of each element: who is faster?",
+    axes=(
+        Axis(
+            "elements",
+            tuple(sorted(SIZES + ODD_SIZES)),
+            label="elements (float32, 4 bytes each)",
+            quick=(2**10, 2**16, 2**20),
+        ),
+    ),
+    variants=(
+        Variant("cpu", "CPU", "cpu"),
+        Variant("gpu-transfers", "GPU, data sent there and back", "cuda"),
+        Variant("gpu-transfers-sync", "GPU, synchronized before fetching", "cuda"),
+        Variant("gpu-transfers-then-sync", "GPU, synchronized after fetching", "cuda"),
+        Variant("gpu-transfers-kept", "GPU, data sent there and back into memory that is there", "cuda"),
+        Variant("gpu-pinned", "GPU, data sent there and back, pinned memory", "cuda"),
+        Variant("gpu", "GPU, data already there", "cuda"),
+        Variant("gpu-compiled", "GPU, fused by torch.compile", "cuda"),
+        Variant("gpu-scripted", "GPU, fused by torch.jit.script", "cuda"),
+        Variant("gpu-scripted-first", "GPU, the first call of torch.jit.script", "cuda", timer="own"),
+        Variant("cpu-drawing", "CPU, drawing the random numbers", "cpu"),
+        Variant("queue-gpu-transfers", "toy accelerator, data sent there and back", "cpu-queue"),
+        Variant("queue-gpu-transfers-sync", "toy accelerator, synchronized before fetching", "cpu-queue"),
+        Variant("queue-gpu", "toy accelerator, data already there", "cpu-queue"),
+    ),
+    lines=(
+        Line("cpu", "cpu", "latency_s", "CPU"),
+        Line("with transfers", "gpu-transfers", "latency_s", "GPU with transfers"),
+        Line("extra synchronize", "gpu-transfers-sync", "latency_s", "GPU with transfers, one more wait", False),
+        Line("wait after", "gpu-transfers-then-sync", "latency_s", "GPU with transfers, a wait after fetching", False),
+        Line("kept", "gpu-transfers-kept", "latency_s", "GPU with transfers, into memory that is there", shown=False),
+        Line("pinned", "gpu-pinned", "latency_s", "GPU with transfers, pinned memory"),
+        Line("without transfers", "gpu", "latency_s", "GPU without transfers"),
+        Line("compiled", "gpu-compiled", "latency_s", "GPU without transfers, torch.compile", shown=False),
+        Line("scripted", "gpu-scripted", "latency_s", "GPU without transfers, torch.jit.script", shown=False),
+        Line("scripted first", "gpu-scripted-first", "latency_s", "the first call of torch.jit.script", shown=False),
+        Line("kernels", "gpu", "kernel_s", "the four kernels alone", shown=False),
+        Line("compiled kernel", "gpu-compiled", "kernel_s", "torch.compile's kernel alone", shown=False),
+        Line("scripted kernel", "gpu-scripted", "kernel_s", "torch.jit.script's kernel alone", shown=False),
+        Line("drawing", "cpu-drawing", "latency_s", "CPU, drawing the random numbers", shown=False),
+        Line("queue with transfers", "queue-gpu-transfers", "latency_s", "toy accelerator with transfers"),
+        Line("queue extra synchronize", "queue-gpu-transfers-sync", "latency_s", "toy accelerator, extra wait", False),
+        Line("queue without transfers", "queue-gpu", "latency_s", "toy accelerator without transfers"),
+    ),
+    package=__name__,
+    supports=supports,
+    judges=JUDGES,
+    anchors=({"elements": 2**16}, {"elements": 2**24}),
+    cost=cost,
+    predicts=predicted,
+    predict_by_default=False,
+    traces=(
+        *(("gpu-transfers", {"elements": 2**k}) for k in (10, 16, 20, 24, 28)),
+        ("gpu-transfers-kept", {"elements": 2**24}),
+        *(("gpu", {"elements": 2**k}) for k in (10, 20, 24, 28)),
+        *(("queue-gpu-transfers", {"elements": 2**k}) for k in (10, 16, 20, 24)),
+    ),
+)  # fmt: skip

@@ -1,0 +1,273 @@
+"""What the `nested_sine` experiment runs: four sines of a float32 array, checked against float64 on a sample."""
+
+from __future__ import annotations
+
+import time
+import types
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from brrr.core.measurement import Estimate, Measurement, Point
+from brrr.gpu import is_gpu
+from brrr.running.pipeline import host_array
+from brrr.timing.activity import record_activity
+from brrr.timing.cpu_queue import CpuQueue
+from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.nested_sine import SINES, cost
+from brrr_course.experiments.transfers.work import give_back_pinned
+from brrr_course.nouns.experiment import Run, Variant, Workload
+
+TOLERANCE = 2e-6
+"""float32 sines are right to about 1e-7; a hardware approximation of the sine would be found out."""
+
+SAMPLE = 4096
+QUICK = 2**24
+"""Elements: up to here one call more costs nothing, and beyond, what happens once no longer weighs."""
+
+UNIFORM_TOLERANCE = 6.0
+"""So many standard deviations the mean of random numbers may be off: a good generator is once in 500 million draws."""
+
+_inputs: weakref.WeakValueDictionary[tuple[int, str], torch.Tensor] = weakref.WeakValueDictionary()
+"""The inputs in use: all variants of a point read the same array, which goes when the last one is closed."""
+
+
+def nested_sine(x: torch.Tensor) -> torch.Tensor:
+    """The sine of the sine of the sine of the sine.
+
+    >>> nested_sine(torch.zeros(2))
+    tensor([0., 0.])
+    """
+    x = torch.sin(x)
+    x = torch.sin(x)
+    x = torch.sin(x)
+    return torch.sin(x)
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """Four sines of that many fresh random numbers, run as the variant says."""
+    n = int(point["elements"])
+    _refuse(n, variant)
+    if variant.device == "cpu-queue":
+        return _on_queue(variant, point, n)
+    if variant.name == "cpu-drawing":
+        return Workload(lambda: torch.rand(n), cost(variant, point), uniform_error(n), UNIFORM_TOLERANCE)
+    x = _input(n, "cuda" if variant.name in ON_DEVICE else "cpu")
+    run = RUNS[variant.name](x)
+    if variant.on_gpu and (n <= QUICK or variant.name in ON_DEVICE):
+        run()  # makes the context, compiles: what happens once must not pass for a slow call
+        torch.cuda.synchronize()
+    return Workload(
+        run,
+        cost(variant, point),
+        sample_error(x),
+        TOLERANCE,
+        synchronize=torch.cuda.synchronize if variant.on_gpu else None,
+        others={"measured": lambda: first_calls(x)},
+    )
+
+
+def _refuse(n: int, variant: Variant) -> None:
+    """Four arrays: the input, what a sine reads and what it writes, and the result of the call before."""
+    what = f"nested sine of {n} elements"
+    if variant.on_gpu:
+        if n > QUICK:
+            torch.cuda.empty_cache()  # what torch keeps for later is not counted as free
+        refuse_too_large(4 * 4 * n, "cuda", what)
+    if variant.name not in ON_DEVICE:
+        refuse_too_large(4 * 4 * n, "cpu", what)
+
+
+def _input(n: int, device: str) -> torch.Tensor:
+    """Normal numbers, drawn where it is fast (a CPU needs half a minute for 2^31), shared by a point's variants."""
+    found = _inputs.get((n, device))
+    if found is None:
+        drawn_on = "cuda" if is_gpu(device) or torch.cuda.is_initialized() else "cpu"
+        found = _inputs[n, device] = torch.randn(n, device=drawn_on).to(device)
+    return found
+
+
+def sample_error(x: torch.Tensor) -> Callable[[Any], float]:
+    """The relative error against float64 on a sample: all of a small array, else one element of each 4096th part.
+
+    The first and the last element are always in it, so a kernel that stops early is found out. NaN for a result of
+    another shape.
+    """
+    places = sampled(x.numel())
+    expected = x.cpu()[places] if x.device.type == "cpu" else x[places.to(x.device)].cpu()
+    expected = expected.double()
+    for _ in range(SINES):
+        expected = expected.sin()
+
+    def error(y: Any) -> float:
+        if y.shape != x.shape:
+            return float("nan")
+        found = y[places.to(y.device)].double().cpu()
+        return float(torch.linalg.norm(found - expected) / torch.linalg.norm(expected))
+
+    return error
+
+
+def uniform_error(n: int) -> Callable[[Any], float]:
+    """How far the mean of n random numbers is from a half, in its standard deviations; NaN outside 0 to 1."""
+
+    def error(drawn: Any) -> float:
+        low, high = (float(each) for each in torch.aminmax(drawn))
+        if drawn.numel() != n or not 0 <= low <= high < 1:
+            return float("nan")
+        return abs(float(drawn.mean(dtype=torch.float64)) - 0.5) * float((12 * n) ** 0.5)
+
+    return error
+
+
+def sampled(n: int) -> torch.Tensor:
+    """The places that are checked: all up to SAMPLE, else the two ends and a random place in each of SAMPLE parts.
+
+    >>> sampled(3).tolist()
+    [0, 1, 2]
+    """
+    if n <= SAMPLE:
+        return torch.arange(n)
+    part = n // SAMPLE
+    inside = torch.arange(SAMPLE) * part + torch.randint(part, (SAMPLE,))
+    return torch.cat([torch.tensor([0]), inside, torch.tensor([n - 1])])
+
+
+def _cpu(x: torch.Tensor) -> Run:
+    return lambda: nested_sine(x)
+
+
+def _transfers(x: torch.Tensor) -> Run:
+    return lambda: nested_sine(x.to("cuda")).cpu()
+
+
+def _transfers_sync(x: torch.Tensor) -> Run:
+    """As the source had it: waiting before the result is fetched."""
+
+    def run() -> torch.Tensor:
+        y = nested_sine(x.to("cuda"))
+        torch.cuda.synchronize()
+        return y.cpu()
+
+    return run
+
+
+def _transfers_then_sync(x: torch.Tensor) -> Run:
+    """Waiting once more, after the result has been fetched."""
+
+    def run() -> torch.Tensor:
+        y = nested_sine(x.to("cuda")).cpu()
+        torch.cuda.synchronize()
+        return y
+
+    return run
+
+
+def _transfers_kept(x: torch.Tensor) -> Run:
+    """Into ordinary memory that was written to before: a new result's pages are mapped when they are first touched."""
+    result = torch.full_like(x, float("nan"))
+    return lambda: result.copy_(nested_sine(x.to("cuda")))
+
+
+def _pinned(x: torch.Tensor) -> Run:
+    """From and to pinned memory that is there before; the call returns before the result has arrived."""
+    give_back_pinned()
+    source, result = (host_array(x.numel(), x.dtype) for _ in range(2))
+    source.copy_(x)
+    result.fill_(float("nan"))
+
+    def run() -> torch.Tensor:
+        result.copy_(nested_sine(source.to("cuda", non_blocking=True)), non_blocking=True)
+        return result  # type: ignore[no-any-return]
+
+    return run
+
+
+def _compiled(x: torch.Tensor) -> Run:
+    """One kernel made for this size; the earlier ones are forgotten, or torch would give up after eight sizes."""
+    torch.compiler.reset()
+    fused = torch.compile(nested_sine, dynamic=False)
+    return lambda: fused(x)
+
+
+def _scripted(x: torch.Tensor) -> Run:
+    """TorchScript runs the first calls as they stand and fuses what it has seen; so it is called until it has."""
+    scripted = scripted_anew()
+    for _ in range(3):
+        scripted(x)
+    return lambda: scripted(x)
+
+
+def scripted_anew() -> Callable[[torch.Tensor], torch.Tensor]:
+    """The function scripted, knowing nothing of earlier calls: torch keeps what it made for a function object."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TorchScript is on its way out, and says so
+        return torch.jit.script(types.FunctionType(nested_sine.__code__, globals(), "nested_sine"))
+
+
+FIRST_CALLS = 7
+"""Newly scripted functions whose first call is timed."""
+
+
+def first_calls(x: torch.Tensor) -> Measurement:
+    """The first call of newly scripted functions, to its synchronised end, and the kernels of one."""
+    activities, _ = record_activity(lambda: scripted_anew()(x))
+    times = []
+    for _ in range(FIRST_CALLS):
+        scripted = scripted_anew()
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        scripted(x)
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return Measurement(latency_s=Estimate.of(times), kernels=len(activities) or None, device="cuda")
+
+
+RUNS: dict[str, Callable[[torch.Tensor], Run]] = {
+    "cpu": _cpu, "gpu-transfers": _transfers, "gpu-transfers-sync": _transfers_sync,
+    "gpu-transfers-then-sync": _transfers_then_sync,
+    "gpu-transfers-kept": _transfers_kept, "gpu-pinned": _pinned, "gpu": _cpu, "gpu-compiled": _compiled,
+    "gpu-scripted": _scripted, "gpu-scripted-first": lambda x: lambda: scripted_anew()(x),
+}  # fmt: skip
+ON_DEVICE = ("gpu", "gpu-compiled", "gpu-scripted", "gpu-scripted-first")
+
+
+def _on_queue(variant: Variant, point: Point, n: int) -> Workload:
+    """On the toy accelerator, which takes new memory for each sine, as the CPU does: only the way differs."""
+    x = _input(n, "cpu")
+    queue = CpuQueue()
+    there: dict[str, torch.Tensor] = {"x": x}  # the accelerator's memory: only the worker looks into it
+
+    def sine() -> None:
+        there["y"] = torch.sin(there["y"])
+
+    def send(source: str) -> None:
+        there["y"] = x.clone() if source == "host" else there["x"]
+
+    def fetch() -> None:
+        there["fetched"] = there["y"].clone()
+
+    def run() -> dict[str, torch.Tensor]:
+        queue.submit(send, "there" if variant.name == "queue-gpu" else "host")
+        for _ in range(SINES):
+            queue.submit(sine)
+        if variant.name == "queue-gpu-transfers-sync":
+            queue.synchronize()
+        if variant.name != "queue-gpu":
+            queue.submit(fetch)
+            queue.synchronize()
+        return there
+
+    error = sample_error(x)
+    return Workload(
+        run,
+        cost(variant, point),
+        lambda memory: error(memory["y" if variant.name == "queue-gpu" else "fetched"]),
+        TOLERANCE,
+        synchronize=queue.synchronize,
+        close=queue.close,
+        queue=queue,
+    )

@@ -1,0 +1,245 @@
+"""Sending, computing and fetching at the same time: streams that cannot overlap, and a pipeline that does.
+
+The three-stream version is that of "GPU Performance: Parallel Processing vs Overhead" (2024), which waits between its
+steps and found little benefit. Beside it stand the same steps in one stream, with pageable and with pinned memory, the
+chunked pipeline of brrr.running.pipeline, and each part alone, among them the limit: both directions at once.
+"""
+
+from __future__ import annotations
+
+from brrr.core import units
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Estimate, Point
+from brrr.counting.cost import Cost
+from brrr.gpu.datasheet import Hardware
+from brrr_course.nouns.claim import Judge, Verdict, band_verdict, ratio_verdict
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr_course.nouns.source import Evidence
+
+ELEMENTS = (2**18, 2**20, 2**22, 2**24, 30_000_001, 2**26, 2**28)
+SINES = (1, 4, 8, 16, 32, 40, 64, 128)
+ITEM_BYTES = 4
+
+PAGEABLE = ("source-serial", "source-streams", "serial-pageable", "pipeline-pageable")
+PAGEABLE_MAX = 2**26
+"""Pageable copies of a gigabyte take long, and show nothing that a quarter of it does not."""
+
+QUEUE_MAX = 2**20
+"""The toy accelerator's largest array: on its slow link, a call then stays under an eighth of a second."""
+
+SHAPED = {"pipeline-4MB": {"chunk_bytes": 4 * 2**20}, "pipeline-64MB": {"chunk_bytes": 64 * 2**20},
+          "pipeline-two": {"buffers": 2}}  # fmt: skip
+"""The pipeline with smaller chunks, with larger ones, and with a buffer too few."""
+
+SHAPED_MIN = 2**24
+
+ALONE = {"upload": 1, "queue-upload": 1, "download": 1, "queue-download": 1}
+"""What moves the array one way only; all else moves it there and back."""
+
+SOURCE_SINES = 4
+BALANCE = 1.4
+"""Computing and sending count as equally long within this factor."""
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """The toy accelerator and pageable memory end early; all else exists everywhere."""
+    elements = int(point["elements"])
+    if variant.device == "cpu-queue":
+        return elements <= QUEUE_MAX
+    if variant.name in SHAPED:
+        return elements >= SHAPED_MIN
+    return variant.name not in PAGEABLE or elements <= PAGEABLE_MAX
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """A sine counts as one FLOP; the bytes are those that cross the link (of computing: those read and written)."""
+    nbytes = ITEM_BYTES * float(point["elements"])
+    moves_only = variant.name in ALONE or variant.name == "both"
+    flop = 0.0 if moves_only else float(point["elements"]) * float(point["sines"])
+    return Cost(flop, nbytes * ALONE.get(variant.name, 2))
+
+
+def three_lanes(hardware: Hardware | None, point: Point) -> float:
+    """The most that three equal parts can gain by running at the same time."""
+    return 3.0
+
+
+# ---- the claims ----
+
+
+def _here(evidence: Evidence, line: str) -> str:
+    """The line, or its twin of the toy accelerator where the source has no GPU."""
+    here = evidence.experiment.available(line, evidence.source.variants(evidence.experiment))
+    return here.name if here else evidence.experiment.twins(line)[-1].name
+
+
+def _largest(evidence: Evidence, *lines: str, sines: int | None = None) -> int:
+    """The most elements at which all the lines were measured (with so many sines, if given)."""
+    found: list[set[int]] = []
+    for line in lines:
+        variant = evidence.experiment.line(line).variant
+        keys = [(int(key[0]), int(key[1])) for key in evidence.source.known(evidence.experiment, variant)]
+        there = [key for key in keys if evidence.experiment.has(variant, {"elements": key[0], "sines": key[1]})]
+        found.append({elements for elements, count in there if sines in (None, count)})
+    common = set.intersection(*found)
+    if not common:
+        raise NotRecordedError(f"no point has all of {', '.join(lines)}")
+    return max(common)
+
+
+def balanced(evidence: Evidence) -> tuple[int, int]:
+    """Elements and sines where computing takes as long as sending: the largest array, the closest number of sines.
+
+    NotRecordedError where no number of sines comes within a factor of 1.4.
+    """
+    upload, compute = _here(evidence, "upload"), _here(evidence, "compute")
+    elements = _largest(evidence, upload, compute, _here(evidence, "pipeline"), _here(evidence, "serial"))
+    sending = evidence.curve(upload, "sines", elements=elements)
+    working = evidence.curve(compute, "sines", elements=elements)
+    off = {int(s): working[s].median / sending[s].median for s in working if s in sending}
+    sines = min(off, key=lambda s: max(off[s], 1 / off[s]))
+    if not 1 / BALANCE <= off[sines] <= BALANCE:
+        raise NotRecordedError(f"at {elements} elements no number of sines takes as long as sending")
+    return elements, sines
+
+
+def _pipeline_gains(evidence: Evidence) -> Verdict:
+    elements, sines = balanced(evidence)
+    serial = evidence.get(_here(evidence, "serial"), elements=elements, sines=sines)
+    pipeline = evidence.get(_here(evidence, "pipeline"), elements=elements, sines=sines)
+    what = f"serial over pipeline at {elements} elements and {sines} sines"
+    return ratio_verdict(serial, pipeline, 2.2, what)
+
+
+def _pipeline_fills_the_link(evidence: Evidence) -> Verdict:
+    both, pipeline = _here(evidence, "both"), _here(evidence, "pipeline")
+    elements = _largest(evidence, both, pipeline, sines=1)
+    limit, found = (evidence.get(line, elements=elements, sines=1) for line in (both, pipeline))
+    what = f"both directions alone over the pipeline at {elements} elements and 1 sine"
+    return ratio_verdict(limit, found, 0.9, what)
+
+
+def _pinning_gains(evidence: Evidence) -> Verdict:
+    elements = _largest(evidence, "serial pageable", "serial", sines=1)
+    pageable, pinned = (evidence.get(line, elements=elements, sines=1) for line in ("serial pageable", "serial"))
+    return ratio_verdict(pageable, pinned, 1.2, f"pageable over pinned, one stream, {elements} elements and 1 sine")
+
+
+def _streams(evidence: Evidence, sines: int) -> tuple[Estimate, str]:
+    """The gain of the source's three streams over its one stream, on the largest array."""
+    names = ("source serial", "source streams") if _here(evidence, "serial") == "serial" else (
+        "queue serial", "queue streams")  # fmt: skip
+    elements = _largest(evidence, *names, sines=sines)
+    one, three = (evidence.get(name, elements=elements, sines=sines) for name in names)
+    gain = one / three
+    return gain, f"three streams are {units.ratio(gain.median)} as fast as one at {elements} elements, sines: {sines}"
+
+
+def _streams_gain_little(evidence: Evidence) -> Verdict:
+    gain, text = _streams(evidence, SOURCE_SINES)
+    return band_verdict(gain, 1 / 1.2, 1.2, text)
+
+
+def _streams_help_transfers(evidence: Evidence) -> Verdict:
+    gain, text = _streams(evidence, 1)
+    return band_verdict(gain, 1.1, float("inf"), text)
+
+
+def _timeline_shows_it(evidence: Evidence) -> Verdict:
+    """Share of the time in which more than one thing runs: the source's streams against the pipeline."""
+    shares: dict[str, float] = {}
+    for name in ("streams", "pipeline"):
+        variant = evidence.experiment.line(_here(evidence, name)).variant
+        traced = next((point for which, point in evidence.experiment.traces if which == variant), None)
+        found = evidence.source.timeline(evidence.experiment, variant, traced).overlap_share if traced else None
+        if found is None:
+            raise NotRecordedError(f"no timeline of {variant} tells what overlaps")
+        shares[name] = found
+    text = ", ".join(f"{name}: {units.percent(share, 2)} of the time" for name, share in shares.items())
+    return Verdict("holds" if shares["streams"] < 0.05 and shares["pipeline"] > 0.5 else "fails", text)
+
+
+JUDGES: dict[str, Judge] = {
+    "streams-little-benefit": _streams_gain_little,
+    "streams-help-transfers": _streams_help_transfers,
+    "pipeline-speedup": _pipeline_gains,
+    "pipeline-limit": _pipeline_fills_the_link,
+    "pinning": _pinning_gains,
+    "timeline": _timeline_shows_it,
+}
+
+TRACED = {"elements": 2**24, "sines": 40}
+"""Four chunks, and about as much computing as sending: few enough kernels for a picture."""
+
+TRACED_TOY = {"elements": QUEUE_MAX, "sines": 40}
+
+EXPERIMENT = Experiment(
+    name="overlap",
+    title="Overlap",
+    question="Can sending, computing and fetching happen at the same time?",
+    axes=(
+        Axis("elements", ELEMENTS, label="elements (float32)", quick=(2**18, 2**20)),
+        Axis("sines", SINES, label="sines of each element", quick=(1, 4, 40)),
+    ),
+    variants=(
+        Variant("source-serial", "one stream, pageable, new memory each call", "cuda", timer="measure-host"),
+        Variant(
+            "source-streams", "three streams that wait, pageable, new memory each call", "cuda", timer="measure-host"
+        ),
+        Variant("serial-pageable", "one stream, pageable", "cuda", timer="measure-host"),
+        Variant("serial", "one stream, pinned", "cuda", timer="measure-host"),
+        Variant("streams", "three streams that wait, pinned", "cuda", timer="measure-host"),
+        Variant("pipeline-pageable", "pipeline, pageable", "cuda", timer="measure-host"),
+        Variant("pipeline", "pipeline, pinned", "cuda", timer="measure-host"),
+        Variant("pipeline-4MB", "pipeline, chunks of 4 MB", "cuda", timer="measure-host"),
+        Variant("pipeline-64MB", "pipeline, chunks of 64 MB", "cuda", timer="measure-host"),
+        Variant("pipeline-two", "pipeline, two buffers", "cuda", timer="measure-host"),
+        Variant("compute", "computing alone", "cuda", timer="measure-host"),
+        Variant("upload", "sending alone, pinned", "cuda", timer="measure-host"),
+        Variant("download", "fetching alone, pinned", "cuda", timer="measure-host"),
+        Variant("both", "sending and fetching at once, pinned", "cuda", timer="measure-host"),
+        Variant("queue-serial", "toy: one queue", "cpu-queue"),
+        Variant("queue-streams", "toy: three queues that wait", "cpu-queue"),
+        Variant("queue-pipeline", "toy: pipeline", "cpu-queue"),
+        Variant("queue-compute", "toy: computing alone", "cpu-queue"),
+        Variant("queue-upload", "toy: sending alone", "cpu-queue"),
+        Variant("queue-both", "toy: sending and fetching at once", "cpu-queue"),
+    ),
+    lines=(
+        Line("serial", "serial", "period_s", "one stream, pinned"),
+        Line("streams", "streams", "period_s", "three streams that wait, pinned"),
+        Line("pipeline", "pipeline", "period_s", "pipeline, pinned"),
+        Line("both", "both", "period_s", "limit: both directions, no computing"),
+        Line("compute", "compute", "period_s", "computing alone"),
+        Line("upload", "upload", "period_s", "sending alone"),
+        Line("download", "download", "period_s", "fetching alone", shown=False),
+        Line("serial pageable", "serial-pageable", "period_s", "one stream, pageable", shown=False),
+        Line("pipeline pageable", "pipeline-pageable", "period_s", "pipeline, pageable", shown=False),
+        Line("small chunks", "pipeline-4MB", "period_s", "pipeline, chunks of 4 MB", shown=False),
+        Line("large chunks", "pipeline-64MB", "period_s", "pipeline, chunks of 64 MB", shown=False),
+        Line("two buffers", "pipeline-two", "period_s", "pipeline, two buffers", shown=False),
+        Line("source serial", "source-serial", "period_s", "the source's one stream", shown=False),
+        Line("source streams", "source-streams", "period_s", "the source's three streams", shown=False),
+        Line("queue serial", "queue-serial", "period_s", "toy: one queue"),
+        Line("queue streams", "queue-streams", "period_s", "toy: three queues that wait"),
+        Line("queue pipeline", "queue-pipeline", "period_s", "toy: pipeline"),
+        Line("queue both", "queue-both", "period_s", "toy: both directions, no computing"),
+        Line("queue compute", "queue-compute", "period_s", "toy: computing alone"),
+        Line("queue upload", "queue-upload", "period_s", "toy: sending alone"),
+    ),
+    package=__name__,
+    supports=supports,
+    judges=JUDGES,
+    anchors=(
+        {"elements": 2**26, "sines": 40},
+        {"elements": 2**28, "sines": 40},
+        *({"elements": QUEUE_MAX, "sines": sines} for sines in (1, 4, 40)),  # what the claims ask of the toy
+    ),
+    cost=cost,
+    rate=Rate("bytes", "B/s", "bytes over the link, both ways"),
+    guides=(Guide("three lanes", "three equal parts at once", "PREDICTED", "ratio", three_lanes),),
+    traces=(
+        *((variant, TRACED) for variant in ("serial", "source-streams", "streams", "pipeline")),
+        *((variant, TRACED_TOY) for variant in ("queue-serial", "queue-streams", "queue-pipeline")),
+    ),
+)

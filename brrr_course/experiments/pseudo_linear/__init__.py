@@ -1,0 +1,113 @@
+"""A linear layer against an element-wise stand-in: how much faster is the one that multiplies no matrices?
+
+The question, the widths and the claims follow a forum thread, "Surprisingly low performance in pseudo-Linear layer",
+whose readers measured it on two unnamed GPUs.
+"""
+
+from __future__ import annotations
+
+from brrr.core.measurement import Point
+from brrr_course.experiments.predicted import BANDWIDTH
+from brrr_course.experiments.pseudo_linear.claims import JUDGES
+from brrr_course.experiments.pseudo_linear.theory import (
+    BOTH,
+    FORWARD,
+    cost,
+    costs,
+    predicted,
+    speedup_by_flop,
+    speedup_by_roofline,
+)
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+
+WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096, 6144, 8192, 16384, 24576)
+BATCHES = (128, 2048, 32768)
+COMPILED_WIDTHS = (256, 1024, 4096, 16384)
+"""Where both layers are compiled with their backward pass: each point is compiled anew, for seconds."""
+
+EXACT_WIDTHS = (4096, 16384)
+QUEUE_FLOP = 2e10
+"""The toy accelerator stops here: a laptop's CPU would need a second and more a call above."""
+
+SLOW_FLOP = 1e13
+"""Above this one way of running the linear layer is enough: overhead is nothing there, and a call takes long."""
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Which variant exists where: the toy accelerator up to a size, copies of the slow linear layer up to another."""
+    flop, width = costs(point)[0].flop, int(point["width"])
+    if variant.device == "cpu-queue":
+        return flop <= QUEUE_FLOP
+    if variant.name == "linear-integers":
+        return width in EXACT_WIDTHS and point["batch"] == max(BATCHES) and point["direction"] == FORWARD
+    if variant.name == "linear-compile":
+        return width in COMPILED_WIDTHS and flop <= SLOW_FLOP
+    if variant.name == "pseudo-compile":
+        return point["direction"] == FORWARD or width in COMPILED_WIDTHS
+    return variant.name != "linear-graph" or flop <= SLOW_FLOP
+
+
+EXPERIMENT = Experiment(
+    name="pseudo_linear",
+    title="Pseudo-Linear",
+    question="How much faster is a layer that multiplies no matrices?",
+    axes=(
+        Axis("width", WIDTHS, label="width of the layer", quick=(64, 256, 1024)),
+        Axis("batch", BATCHES, label="batch (rows)", quick=(128,)),
+        Axis("direction", (FORWARD, BOTH), label="direction", scale="category", quick=(FORWARD,)),
+    ),
+    variants=(
+        Variant("linear-eager", "Linear", "cuda"),
+        Variant("linear-compile", "Linear, torch.compile", "cuda"),
+        Variant("linear-graph", "Linear, CUDA Graph", "cuda"),
+        Variant("linear-integers", "Linear on whole numbers, exact", "cuda"),
+        Variant("pseudo-eager", "pseudo", "cuda"),
+        Variant("pseudo-compile", "pseudo, torch.compile", "cuda"),
+        Variant("pseudo-graph", "pseudo, CUDA Graph", "cuda"),
+        Variant("pseudo-triton", "pseudo, fused by hand (Triton)", "cuda"),
+        Variant("pseudo-triton-graph", "pseudo, fused by hand, CUDA Graph", "cuda"),
+        Variant("queue-linear-eager", "Linear", "cpu-queue"),
+        Variant("queue-linear-graph", "Linear, one order", "cpu-queue"),
+        Variant("queue-pseudo-eager", "pseudo", "cpu-queue"),
+        Variant("queue-pseudo-graph", "pseudo, one order", "cpu-queue"),
+        Variant("queue-pseudo-triton", "pseudo, fused", "cpu-queue"),
+    ),
+    lines=(
+        Line("linear eager", "linear-eager", "period_s", "Linear"),
+        Line("pseudo eager", "pseudo-eager", "period_s", "pseudo"),
+        Line("pseudo compile", "pseudo-compile", "period_s", "pseudo, torch.compile"),
+        Line("pseudo graph", "pseudo-graph", "period_s", "pseudo, CUDA Graph"),
+        Line("pseudo triton", "pseudo-triton", "period_s", "pseudo, fused (Triton)"),
+        Line("pseudo triton graph", "pseudo-triton-graph", "period_s", "pseudo, fused, CUDA Graph"),
+        Line("linear compile", "linear-compile", "period_s", "Linear, torch.compile", shown=False),
+        Line("linear graph", "linear-graph", "period_s", "Linear, CUDA Graph", shown=False),
+        Line("linear busy", "linear-eager", "busy_s", "Linear, GPU's own time", shown=False),
+        Line("pseudo busy", "pseudo-eager", "busy_s", "pseudo, GPU's own time", shown=False),
+        Line("pseudo span", "pseudo-eager", "span_s", "pseudo, without waiting for the host", shown=False),
+        Line("pseudo triton busy", "pseudo-triton", "busy_s", "pseudo, fused, GPU's own time", shown=False),
+        Line("linear integers", "linear-integers", "period_s", "Linear on whole numbers", shown=False),
+        Line("queue linear eager", "queue-linear-eager", "period_s", "Linear"),
+        Line("queue pseudo eager", "queue-pseudo-eager", "period_s", "pseudo"),
+        Line("queue pseudo graph", "queue-pseudo-graph", "period_s", "pseudo, one order"),
+        Line("queue pseudo triton", "queue-pseudo-triton", "period_s", "pseudo, fused"),
+        Line("queue linear graph", "queue-linear-graph", "period_s", "Linear, one order", shown=False),
+    ),
+    package=__name__,
+    supports=supports,
+    cost=cost,
+    predicts=predicted,
+    predict_by_default=False,
+    judges=JUDGES,
+    anchors=(
+        {"width": 1024, "batch": 2048, "direction": FORWARD},
+        {"width": 256, "batch": 128, "direction": FORWARD},
+    ),
+    rate=Rate("bytes", "B/s", "bytes that must move, a second"),
+    guides=(
+        Guide("flop", "by counting operations: the width", "PREDICTED", "ratio",
+              speedup_by_flop),
+        Guide("roofline", "by the datasheet's fp32 peak and bandwidth", "PREDICTED", "ratio",
+              speedup_by_roofline),
+        BANDWIDTH,
+    ),
+)  # fmt: skip

@@ -1,0 +1,262 @@
+"""Activations saved for the backward pass, or computed again: time and memory.
+
+A chain of activations, forward and backward. The claim follows "Making Deep Learning Go Brrrr From First
+Principles": to compute again can lower memory and time at once, for what is not saved need not be moved. One
+activation is cheap: hardswish, a few FLOP. The other is dear: an accurate cosine, whose arithmetic a second time may
+take longer than the bytes that it spares. Both need their input going back.
+
+With N elements and d activations, arrays of N moved: eager 5dN for a hardswish (2N, its gradient 3N) and 9dN for a
+cosine (2N; its gradient -sin(x) g in three operators, 7N). Fused with all d inputs saved: forward (d + 1)N, backward
+(d + 2)N. Fused and computed again: forward 2N, backward 3N. Between forward and backward memory holds x, y and g, and
+what was saved: d - 1 arrays or none.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from math import isqrt
+
+from brrr.core import units
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Estimate, Point, Value
+from brrr.counting.cost import Cost, OperatorCost
+from brrr.gpu.datasheet import Hardware
+from brrr_course.experiments.judging import counted, minimum
+from brrr_course.experiments.predicted import flop_of, kernel, least_s, own_names, pointwise, run
+from brrr_course.nouns.claim import Judge, Verdict, not_below
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.source import Evidence
+
+ITEMSIZE = 4
+ACTIVATIONS = ("hardswish", "cos")
+LABELS = {"hardswish": "hardswishes", "cos": "cosines"}
+DEPTHS = (2, 4, 8, 16)
+ELEMENTS = (2**16, 2**21, 2**26)
+LARGE, CPU_LARGE, CPU_MAX = 2**24, 2**20, 2**22
+
+Operators = tuple[OperatorCost, ...]
+
+
+def steps(activation: str, n: int) -> tuple[Operators, Operators]:
+    """One activation of n numbers; its gradient, from its input and the gradient that comes from above."""
+    if activation == "hardswish":
+        backward = pointwise("hardswish_backward", n, ITEMSIZE, reads=2 * n, flop=7)
+        return (pointwise("hardswish", n, ITEMSIZE, flop=5),), (backward,)
+    back = (pointwise("sin", n, ITEMSIZE), pointwise("neg", n, ITEMSIZE), pointwise("mul", n, ITEMSIZE, reads=2 * n))
+    return (pointwise("cos", n, ITEMSIZE),), back
+
+
+def segment(depth: int) -> int:
+    """Activations of a checkpointed segment: as many as there are segments, so that the memory is least.
+
+    >>> [segment(depth) for depth in (2, 8, 16)]
+    [1, 2, 4]
+    """
+    return isqrt(depth)
+
+
+def way(variant: Variant) -> str:
+    """eager, checkpoint, compile-saved or compile."""
+    return variant.name.removeprefix("cpu-")
+
+
+def moved_arrays(how: str, depth: int, activation: str = "hardswish") -> int:
+    """Arrays that forward and backward move, as the head of this module counts them.
+
+    >>> moved_arrays("eager", 8), moved_arrays("compile-saved", 8), moved_arrays("compile", 8)
+    (40, 19, 5)
+    """
+    forth, back = (sum(int(each.bytes) for each in part) // ITEMSIZE for part in steps(activation, 1))
+    return {
+        "eager": (forth + back) * depth,
+        "checkpoint": (2 * forth + back) * depth,  # each activation once more
+        "compile-saved": 2 * depth + 3,
+        "compile": 5,
+    }[how]
+
+
+def saved_arrays(how: str, depth: int) -> int:
+    """Arrays that wait for the backward pass, x, y and g not counted.
+
+    >>> saved_arrays("eager", 8), saved_arrays("checkpoint", 8), saved_arrays("compile", 8)
+    (7, 3, 0)
+    """
+    segments = -(-depth // segment(depth))
+    return {"eager": depth - 1, "checkpoint": segments - 1, "compile-saved": depth - 1, "compile": 0}[how]
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """FLOP as `brrr.cost` counts them, those computed again not among them; compulsory bytes (x, g, y, dx once)."""
+    elements, depth, activation = int(point["elements"]), int(point["depth"]), str(point["activation"])
+    nbytes, (forth, back) = float(ITEMSIZE * elements), steps(activation, elements)
+    moved = moved_arrays(way(variant), depth, activation) * nbytes
+    return Cost(flop_of(forth + back) * depth, 4 * nbytes, eager_bytes=moved)
+
+
+def predicted(variant: Variant, point: Point) -> PredictedRun:
+    """Forward and backward: operators one by one, with a part of them twice, or two kernels.
+
+    Fused, what is saved is written once and read once, or computed again in the backward kernel.
+    """
+    how, depth, n = way(variant), int(point["depth"]), int(point["elements"])
+    nbytes, saved = float(ITEMSIZE * n), saved_arrays(how, depth)
+    most = (saved + 4) * nbytes
+    forth, back = steps(str(point["activation"]), n)
+    if how in ("eager", "checkpoint"):
+        return run(forth * (2 * depth if how == "checkpoint" else depth) + back * depth, 4 * nbytes, most + nbytes)
+    forward = kernel(own_names(forth) * depth, flop_of(forth) * depth, nbytes, nbytes * (1 + saved))
+    again = forth * (0 if how == "compile-saved" else depth - 1) + back * depth
+    # fma: what counts as a whole is not merged with its neighbour
+    backward = kernel(own_names(again), flop_of(again), nbytes * (2 + saved), nbytes, fma=True)
+    return run((forward, backward), 4 * nbytes, most, "compiled")
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """The CPU stops at CPU_MAX elements."""
+    return variant.on_gpu or int(point["elements"]) <= CPU_MAX
+
+
+def _time(how: str, hardware: Hardware | None, point: Point) -> float | None:
+    """The bytes of a fused pass at the datasheet's bandwidth, in seconds."""
+    return least_s(hardware, 0.0, ITEMSIZE * float(point["elements"]) * moved_arrays(how, int(point["depth"])))
+
+
+def together(evidence: Evidence, activation: str, depth: int, *names: str) -> tuple[dict[str, Value], list[Estimate]]:
+    """The point of most elements at which all lines were measured, and their times; else those of the CPU."""
+    for prefix, smallest in (("", LARGE), ("cpu ", CPU_LARGE)):
+        for elements in sorted((each for each in ELEMENTS if each >= smallest), reverse=True):
+            point: dict[str, Value] = {"activation": activation, "depth": depth, "elements": elements}
+            try:
+                return point, [evidence.get(prefix + name, **point) for name in names]
+            except (NotRecordedError, ValueError):
+                continue
+    raise NotRecordedError(
+        f"{', '.join(names)} were not measured together on large arrays, {depth} {LABELS[activation]}"
+    )
+
+
+def memory(evidence: Evidence, line: str, point: Point) -> int:
+    """The peak of one call's memory in bytes, where `line` or the CPU's was measured; NotRecordedError without it."""
+    for name in (line, f"cpu {line}"):
+        if any(each.name == name for each in evidence.experiment.lines):
+            variant = evidence.experiment.line(name).variant
+            found = evidence.source.known(evidence.experiment, variant).get(tuple(point.values()))
+            if found is not None and found.peak_bytes:
+                return found.peak_bytes
+    raise NotRecordedError(f"the memory of {line} was not measured at {dict(point)}")
+
+
+def _peaks(evidence: Evidence, point: Point, *names: str) -> tuple[float, str]:
+    """How many times the memory of the second line the first one takes, and both in words."""
+    one, other = (memory(evidence, name, point) for name in names)
+    return one / other, f"{units.quantity(one, 'B')} of memory against {units.quantity(other, 'B')}"
+
+
+def _predicted(
+    depth: int, activation: str = "hardswish", ways: tuple[str, str] = ("compile-saved", "compile")
+) -> float:
+    one, other = (moved_arrays(each, depth, activation) for each in ways)
+    return one / other
+
+
+def _lowers_both(evidence: Evidence) -> Verdict:
+    """Fused with all saved over fused and computed again, 8 hardswishes: time and memory above 1."""
+    point, (saved, again) = together(evidence, "hardswish", 8, "compile saved", "compile")
+    ratio = saved / again
+    more, words = _peaks(evidence, point, "compile saved", "compile")
+    text = f"to save takes {ratio:x} the time, predicted {units.ratio(_predicted(8))} by bytes, and {words}"
+    status = not_below(ratio, 1.0)
+    return Verdict(status if more > 1 else "fails", f"{text}, at {counted(int(point['elements']))}")
+
+
+def _lowers_time(evidence: Evidence) -> Verdict:
+    """Fused with all saved over fused and computed again, 8 cosines: above 1x."""
+    point, (saved, again) = together(evidence, "cos", 8, "compile saved", "compile")
+    text = f"to save takes {saved / again:x} the time, predicted {units.ratio(_predicted(8, 'cos'))} by bytes"
+    return Verdict(not_below(saved / again, 1.0), f"{text}, at {counted(int(point['elements']))}")
+
+
+def _as_the_bytes_say(evidence: Evidence) -> Verdict:
+    """The same at depths 4, 8 and 16: each at least 80 % of the predicted ratio."""
+    parts, shares = [], []
+    for depth in (4, 8, 16):
+        _, (saved, again) = together(evidence, "hardswish", depth, "compile saved", "compile")
+        expected, ratio = _predicted(depth), saved / again
+        shares.append(ratio / expected)
+        parts.append(f"{units.ratio(ratio.median)} at {depth} (predicted {units.ratio(expected)})")
+    return Verdict(not_below(minimum(shares), 0.8), "; ".join(parts))
+
+
+def _dear_arithmetic(evidence: Evidence) -> Verdict:
+    """Fused and computed again over all saved, 16 cosines: more than the time, less than the memory."""
+    point, (saved, again) = together(evidence, "cos", 16, "compile saved", "compile")
+    ratio = again / saved
+    more, words = _peaks(evidence, point, "compile saved", "compile")
+    text = f"to compute again takes {ratio:x} the time of saving; to save takes {words}"
+    status = not_below(ratio, 1.0)
+    return Verdict(status if more > 1 else "fails", f"{text}, at {counted(int(point['elements']))}")
+
+
+def _checkpoint_costs(evidence: Evidence) -> Verdict:
+    """torch.utils.checkpoint over eager, operator by operator, 16 hardswishes: at least 1.1x, with less memory."""
+    point, (checkpointed, eager) = together(evidence, "hardswish", 16, "checkpoint", "eager")
+    ratio = checkpointed / eager
+    more, words = _peaks(evidence, point, "eager", "checkpoint")
+    expected = units.ratio(_predicted(16, ways=("checkpoint", "eager")))
+    text = f"{ratio:x} the time, predicted {expected}; to save takes {words}, at {counted(int(point['elements']))}"
+    return Verdict(not_below(ratio, 1.1) if more > 1 else "fails", text)
+
+
+JUDGES: dict[str, Judge] = {
+    "lowers-both": _lowers_both,
+    "lowers-time": _lowers_time,
+    "as-the-bytes-say": _as_the_bytes_say,
+    "dear-arithmetic": _dear_arithmetic,
+    "checkpoint-costs-time": _checkpoint_costs,
+}
+
+
+EXPERIMENT = Experiment(
+    name="remat",
+    title="Saved, or computed again",
+    question="Is it faster to save activations for the backward pass, or to compute them again?",
+    axes=(
+        Axis("activation", ACTIVATIONS, label="activation", scale="category"),
+        Axis("depth", DEPTHS, label="activations in the chain", quick=(2, 16)),
+        Axis("elements", ELEMENTS, label="elements", quick=(2**16, 2**21)),
+    ),
+    variants=(
+        Variant("eager", "operator by operator, all saved", "cuda"),
+        Variant("checkpoint", "torch.utils.checkpoint", "cuda"),
+        Variant("compile-saved", "torch.compile, all saved", "cuda"),
+        Variant("compile", "torch.compile, its own choice", "cuda"),
+        Variant("cpu-eager", "CPU, all saved", "cpu"),
+        Variant("cpu-checkpoint", "CPU, torch.utils.checkpoint", "cpu"),
+    ),
+    lines=(
+        Line("eager", "eager", "period_s", "operator by operator, all saved"),
+        Line("checkpoint", "checkpoint", "period_s", "torch.utils.checkpoint"),
+        Line("compile saved", "compile-saved", "period_s", "torch.compile, all saved"),
+        Line("compile", "compile", "period_s", "torch.compile, its own choice"),
+        Line("compile saved busy", "compile-saved", "busy_s", "torch.compile, all saved, on the device", shown=False),
+        Line("compile busy", "compile", "busy_s", "torch.compile, its own choice, on the device", shown=False),
+        Line("cpu eager", "cpu-eager", "period_s", "CPU, all saved"),
+        Line("cpu checkpoint", "cpu-checkpoint", "period_s", "CPU, torch.utils.checkpoint"),
+    ),
+    package=__name__,
+    supports=supports,
+    cost=cost,
+    predicts=predicted,
+    judges=JUDGES,
+    anchors=(
+        {"activation": "hardswish", "depth": 8, "elements": 2**26},
+        {"activation": "cos", "depth": 8, "elements": 2**26},
+    ),
+    rate=Rate("bytes", "B/s", "bytes that must move, a second"),
+    guides=(
+        Guide("all-saved", "fused, all saved, at the memory's bandwidth", "PREDICTED", "time",
+              partial(_time, "compile-saved")),
+        Guide("again", "fused, computed again, at the memory's bandwidth", "PREDICTED", "time",
+              partial(_time, "compile")),
+    ),
+)  # fmt: skip

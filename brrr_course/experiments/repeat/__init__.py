@@ -1,0 +1,123 @@
+"""One operation repeated on each element of an array: more and more arithmetic for the same bytes.
+
+The question, the range of repeats and the claims follow "Making Deep Learning Go Brrrr From First Principles", which
+multiplied by two with a fusing compiler on an A100. Here the factor is near one and drawn at run time: doubled 128
+times, a float32 is infinite, and every infinity is as right as any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from brrr.core.measurement import Field, Point
+from brrr_course.experiments.predicted import BANDWIDTH
+from brrr_course.experiments.repeat.claims import JUDGES
+from brrr_course.experiments.repeat.theory import ITEMSIZE, cost, fma_peak, multiply_peak, operation, predicted
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+
+__all__ = ["EXPERIMENT", "cost", "supports"]
+
+REPEATS = (1, 2, 3, 4, 8, 16, 32, 33, 64, 100, 128, 256, 512)
+ELEMENTS = (2**16, 2**20, 10_000_019, 2**24, 2**26, 2**28)
+COMPILED_REPEATS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+COMPILED = {
+    ("mul", "float32"): (2**20, 2**24, 2**26), ("fma", "float32"): (2**26,), ("mul", "bfloat16"): (2**26,),
+}  # fmt: skip
+"""torch.compile makes a new kernel for each number of steps and each size, which takes seconds."""
+
+EAGER_BYTES, EAGER_ELEMENTS = 2**36, (2**20, 2**26)
+"""Eager stops where a call would move more than this; in the half types it is there at two sizes."""
+
+QUEUE_ELEMENTS, QUEUE_STEPS = 2**22, 2**29
+"""The toy accelerator stops at so many elements, and at so many steps on all of them together."""
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Which variant exists where."""
+    kind, repeat = operation(variant.name), int(point["repeat"])
+    elements, dtype = int(point["elements"]), str(point["dtype"])
+    if variant.device in ("cpu-queue", "cpu"):
+        return elements <= QUEUE_ELEMENTS and repeat * elements <= QUEUE_STEPS
+    if "compile" in variant.name:
+        return repeat in COMPILED_REPEATS and elements in COMPILED.get((kind, dtype), ())
+    if "eager" in variant.name:
+        there = elements in EAGER_ELEMENTS if dtype != "float32" else kind == "mul" or elements in EAGER_ELEMENTS
+        return there and cost(variant, point).eager_bytes <= EAGER_BYTES
+    if "pycuda" in variant.name:
+        return dtype == "float32" and elements != max(ELEMENTS)
+    return True
+
+
+MULTIPLICATIONS = ("compile mul", "triton mul", "cuda mul", "pycuda mul")
+
+
+def _line(variant: str, field: Field, label: str, *, name: str = "", shown: bool = True) -> Line:
+    return Line(name or variant.replace("-", " "), variant, field, label, shown)
+
+
+EXPERIMENT = Experiment(
+    name="repeat",
+    title="One operation, repeated",
+    question="How much arithmetic fits into the time of one read and one write?",
+    axes=(
+        Axis("repeat", REPEATS, label="steps on each element", quick=(1, 8, 64, 512)),
+        Axis("elements", ELEMENTS, label="elements", quick=(2**16, 2**20)),
+        Axis("dtype", tuple(ITEMSIZE), label="type of the elements", scale="category", quick=("float32",)),
+    ),
+    variants=(
+        Variant("compile-mul", "multiplications, torch.compile", "cuda"),
+        Variant("triton-mul", "multiplications, Triton", "cuda"),
+        Variant("cuda-mul", "multiplications, CUDA C++", "cuda"),
+        Variant("pycuda-mul", "multiplications, CUDA C++ by PyCUDA", "cuda"),
+        Variant("eager-mul", "multiplications, one operator each", "cuda"),
+        Variant("compile-fma", "FMAs, torch.compile", "cuda"),
+        Variant("triton-fma", "FMAs, Triton", "cuda"),
+        Variant("cuda-fma", "FMAs, CUDA C++", "cuda"),
+        Variant("pycuda-fma", "FMAs, CUDA C++ by PyCUDA", "cuda"),
+        Variant("eager-fma", "multiply and add, two operators each", "cuda"),
+        Variant("copy", "copy", "cuda"),
+        Variant("cpu-eager-mul", "CPU, multiplications, one operator each", "cpu"),
+        Variant("cpu-fused-mul", "CPU, multiplications, a block at a time", "cpu"),
+        Variant("queue-fused-mul", "multiplications, fused", "cpu-queue"),
+        Variant("queue-fused-fma", "multiply and add, fused", "cpu-queue"),
+        Variant("queue-eager-mul", "multiplications, one order each", "cpu-queue"),
+        Variant("queue-copy", "copy", "cpu-queue"),
+    ),
+    lines=(
+        _line("compile-mul", "busy_s", "multiplications, torch.compile"),
+        _line("triton-mul", "busy_s", "multiplications, Triton"),
+        _line("cuda-mul", "busy_s", "multiplications, CUDA C++"),
+        _line("cuda-fma", "busy_s", "FMAs, CUDA C++"),
+        _line("triton-fma", "busy_s", "FMAs, Triton", shown=False),
+        _line("compile-fma", "busy_s", "FMAs, torch.compile", shown=False),
+        _line("eager-mul", "busy_s", "multiplications, one operator each", shown=False),
+        _line("eager-fma", "busy_s", "multiply and add, two operators each", shown=False),
+        _line("copy", "busy_s", "copy (no FLOP)", shown=False),
+        _line("pycuda-mul", "busy_s", "multiplications, PyCUDA", shown=False),
+        _line("pycuda-fma", "busy_s", "FMAs, PyCUDA", shown=False),
+        _line("cuda-mul", "period_s", "multiplications, CUDA C++, in a loop", name="cuda mul period", shown=False),
+        _line("pycuda-mul", "period_s", "multiplications, PyCUDA, in a loop", name="pycuda mul period", shown=False),
+        _line("cpu-fused-mul", "period_s", "CPU, a block at a time", shown=False),
+        _line("cpu-eager-mul", "period_s", "CPU, one operator each", shown=False),
+        _line("queue-fused-mul", "period_s", "multiplications, fused", name="queue cuda mul"),
+        _line("queue-fused-fma", "period_s", "multiply and add, fused", name="queue cuda fma"),
+        _line("queue-eager-mul", "period_s", "multiplications, one order each", name="queue eager mul"),
+        _line("queue-copy", "period_s", "copy (no FLOP)", name="queue copy", shown=False),
+    ),
+    package=__name__,
+    supports=supports,
+    cost=cost,
+    predicts=predicted,
+    judges=JUDGES,
+    anchors=(
+        {"repeat": 1, "elements": 2**26, "dtype": "float32"},
+        {"repeat": 512, "elements": 2**26, "dtype": "float32"},
+    ),
+    rate=Rate("flop", "FLOP/s", "floating-point operations a second"),
+    other_rates=(Rate("bytes", "B/s", "bytes that must move, a second"),),
+    guides=(
+        Guide("fma-peak", "float32 peak (FMA)", "DATASHEET", "rate", fma_peak),
+        Guide("multiply-peak", "half of it (no FMA)", "DATASHEET", "rate", multiply_peak, MULTIPLICATIONS),
+        replace(BANDWIDTH, view="bytes"),
+    ),
+)  # fmt: skip

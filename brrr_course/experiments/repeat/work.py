@@ -1,0 +1,292 @@
+"""What the `repeat` experiment runs: one operation on each element, repeated, fused or one operator at a time.
+
+Its right end is known in float64, with powers in place of steps: y -> a y + b, n times, is y -> a^n y + b (a^n - 1) /
+(a - 1). With a near one and above it, a single step that is missing changes the result by a - 1 of itself, 1/128 or
+more, in any of the three types: more than their rounding does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from brrr.core.measurement import Point
+from brrr.timing.cpu_queue import CpuQueue
+from brrr_course.experiments.checked import Shared, compile_now, refuse_too_large
+from brrr_course.experiments.repeat.theory import COPY, FMA, ITEMSIZE, cost, operation
+from brrr_course.nouns.experiment import Run, Variant, Workload
+
+TOLERANCE = {torch.float32: 4e-5, torch.float16: 7e-4, torch.bfloat16: 4e-3}
+"""float32: 512 roundings of 2^-24 at most, each relative; the half types: one rounding of 2^-11 or 2^-8, at the end."""
+
+EXACT = 1e-6
+"""For a chain that rounds at each step, against one that rounds at the same places."""
+
+CHUNK = 2**24
+SAMPLE = 2**18
+
+
+def scale_and_shift(factor: float, addend: float | None, repeat: int) -> tuple[float, float]:
+    """What `repeat` steps amount to: y = scale * x + shift.
+
+    >>> scale_and_shift(2.0, 1.0, 3)
+    (8.0, 7.0)
+    """
+    scale = factor**repeat
+    return scale, 0.0 if addend is None else addend * (scale - 1) / (factor - 1)
+
+
+def fused_error(x: torch.Tensor, factor: float, addend: float | None, repeat: int) -> Callable[[Any], float]:
+    """||y - reference|| / ||reference|| over all elements; NaN for another shape or type."""
+    scale, shift = scale_and_shift(factor, addend, repeat)
+    return _error(x, lambda part: part.double() * scale + shift)
+
+
+def stepwise_error(x: torch.Tensor, factor: float, addend: float | None, repeat: int) -> Callable[[Any], float]:
+    """The same for operators that each round to the type: against steps in float64 that round at the same places.
+
+    In a half type that rounding adds up to far more than the type's own precision; it is the type's, not the kernel's.
+    Compared on SAMPLE elements at least, spread over the array and with both ends among them.
+    """
+
+    def steps(part: torch.Tensor) -> torch.Tensor:
+        y = part.double()
+        for _ in range(repeat):
+            y = (y * factor).to(x.dtype).double()
+            y = y if addend is None else (y + addend).to(x.dtype).double()
+        return y
+
+    places = torch.arange(x.numel(), device=x.device) if x.numel() <= SAMPLE else sampled(x.numel(), x.device)
+    inner = _error(x[places], steps)
+    return lambda y: inner(y[places]) if _fits(x, y) else math.nan
+
+
+def sampled(count: int, device: torch.device) -> torch.Tensor:
+    """SAMPLE places: the two ends, and a random one in each part of the array."""
+    part = count // SAMPLE
+    inside = torch.arange(SAMPLE, device=device) * part + torch.randint(part, (SAMPLE,), device=device)
+    return torch.cat([torch.tensor([0, count - 1], device=device), inside])
+
+
+def _error(x: torch.Tensor, expected: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any], float]:
+    def error(y: Any) -> float:
+        if not _fits(x, y):
+            return math.nan
+        wrong = right = 0.0
+        for start in range(0, x.numel(), CHUNK):
+            reference = expected(x[start : start + CHUNK])
+            wrong += float((y[start : start + CHUNK].double() - reference).square().sum())
+            right += float(reference.square().sum())
+        return math.sqrt(wrong / right) if right else math.nan
+
+    return error
+
+
+def _fits(x: torch.Tensor, y: Any) -> bool:
+    return isinstance(y, torch.Tensor) and y.shape == x.shape and y.dtype == x.dtype
+
+
+# ---- what the `repeat` experiment runs: one operation on each element, repeated, fused or one operator at a time ----
+
+NEAR_ONE = 1 / 128
+"""The factor is 1 + NEAR_ONE to 1 + 2 NEAR_ONE: the half types hold such numbers, and 512 steps stay in their range."""
+
+BLOCK = 2**15
+"""Elements of a block on the CPU, for each of its threads: 128 KB, which stay in a core's cache from step to step."""
+
+
+class Inputs(Shared):
+    """The data of one point, drawn once and used by all of its variants as long as one of them is there.
+
+    `factor` and `addend` are numbers that the type holds exactly, so that all ways compute the same.
+    """
+
+    def __init__(self, elements: int, dtype: str, device: str) -> None:
+        self.dtype, self.device = getattr(torch, dtype), device
+        self.x = torch.randn(elements, device=device, dtype=self.dtype)
+        self.factor_tensor = (1 + NEAR_ONE * (1 + torch.rand(()))).to(device, self.dtype)
+        self.addend_tensor = (NEAR_ONE * (1 + torch.rand(()))).to(device, self.dtype)
+        self.factor, self.addend = float(self.factor_tensor), float(self.addend_tensor)
+
+    def addend_for(self, kind: str) -> float | None:
+        """The addend where the operation has one."""
+        return self.addend if kind == FMA else None
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The variant's operation on fresh random input, which the point's variants share."""
+    repeat, elements, dtype = int(point["repeat"]), int(point["elements"]), str(point["dtype"])
+    device = variant.processor
+    refuse_too_large(needed_bytes(point), device, f"{variant.label} on {elements} elements")
+    inputs, kind = Inputs.of(elements, dtype, device), operation(variant.name)
+    error, tolerance = _check(variant, inputs, kind, repeat)
+    if variant.device == "cpu-queue":
+        return _queued(variant, point, inputs, error, tolerance)
+    way = variant.name.removeprefix("cpu-").removesuffix(f"-{kind}")
+    run = WAYS[way](inputs, kind, repeat)
+    if device == "cpu":
+        return Workload(run, cost(variant, point), error, tolerance)
+    compile_now(run)
+    return Workload(run, cost(variant, point), error, tolerance, synchronize=torch.cuda.synchronize)
+
+
+def needed_bytes(point: Point) -> int:
+    """Input, two results, and what the check needs: float64 numbers of a part of the array."""
+    elements = int(point["elements"])
+    return 3 * ITEMSIZE[str(point["dtype"])] * elements + 4 * 8 * min(elements, 2**24)
+
+
+def _check(variant: Variant, inputs: Inputs, kind: str, repeat: int) -> tuple[Callable[[Any], float], float]:
+    """What checks the result, and how far off it may be: operators one by one round at each step, fused ones once."""
+    if kind == COPY:
+        return fused_error(inputs.x, 1.0, None, 0), 0.0
+    what = inputs.x, inputs.factor, inputs.addend_for(kind), repeat
+    if "eager" in variant.name and inputs.dtype != torch.float32:
+        return stepwise_error(*what), EXACT
+    return fused_error(*what), TOLERANCE[inputs.dtype]
+
+
+Factor = torch.Tensor | float
+
+
+def chain(kind: str, repeat: int) -> Callable[..., torch.Tensor]:
+    """The operation as a student writes it: a loop over torch operators, on x, a factor and an addend.
+
+    >>> chain("fma", 3)(torch.ones(2), 2.0, 1.0)
+    tensor([15., 15.])
+    """
+
+    def multiply(x: torch.Tensor, factor: Factor, addend: Factor) -> torch.Tensor:
+        for _ in range(repeat):
+            x = x * factor
+        return x
+
+    def multiply_and_add(x: torch.Tensor, factor: Factor, addend: Factor) -> torch.Tensor:
+        for _ in range(repeat):
+            x = x * factor + addend
+        return x
+
+    return multiply_and_add if kind == FMA else multiply
+
+
+def _eager(inputs: Inputs, kind: str, repeat: int) -> Run:
+    """With plain numbers: for a tensor of one element on the GPU, torch takes a slower kernel."""
+    function = chain(kind, repeat)
+    return lambda: function(inputs.x, inputs.factor, inputs.addend)
+
+
+def _compiled(inputs: Inputs, kind: str, repeat: int) -> Run:
+    """One kernel: the loop unrolled; the factor is an argument, so that the compiler does not know its powers."""
+    function: Any = chain(kind, repeat)
+    # torch keeps what it compiled with the code, which all loops of this module share, and gives up after eight.
+    function.__code__ = function.__code__.replace()
+    fused: Any = torch.compile(function, dynamic=False)
+    return lambda: fused(inputs.x, inputs.factor_tensor, inputs.addend_tensor)
+
+
+def _triton(inputs: Inputs, kind: str, repeat: int) -> Run:
+    from brrr.kernels.repeat import repeat_multiply
+
+    out, addend = _empty(inputs), inputs.addend_for(kind)
+    return lambda: repeat_multiply(inputs.x, repeat, inputs.factor, addend, out)
+
+
+def _cuda(inputs: Inputs, kind: str, repeat: int) -> Run:
+    from brrr.kernels.repeat import by_bindings
+
+    out = _empty(inputs)
+    return _giving(out, by_bindings(inputs.x, out, repeat, inputs.factor, inputs.addend_for(kind)), inputs)
+
+
+def _pycuda(inputs: Inputs, kind: str, repeat: int) -> Run:
+    from brrr.kernels.repeat import by_pycuda
+
+    out = _empty(inputs)
+    return _giving(out, by_pycuda(inputs.x, out, repeat, inputs.factor, inputs.addend_for(kind)), inputs)
+
+
+def _copy(inputs: Inputs, kind: str, repeat: int) -> Run:
+    out = _empty(inputs)
+    return lambda: out.copy_(inputs.x)
+
+
+def _empty(inputs: Inputs) -> torch.Tensor:
+    """A result of NaN: only what a variant writes itself can pass the check."""
+    return torch.full_like(inputs.x, float("nan"))
+
+
+def _giving(out: torch.Tensor, launch: Callable[[], Any], inputs: Inputs) -> Run:
+    """The launch, then its result. It knows addresses only, so the input is held here, lest torch give it away."""
+
+    def run(held: Inputs = inputs) -> torch.Tensor:
+        launch()
+        return out
+
+    return run
+
+
+# ---- a CPU: fused means that a block stays in the cache from the first step to the last ----
+
+
+def blockwise(inputs: Inputs, kind: str, repeat: int, out: torch.Tensor) -> None:
+    """All steps on one block, then on the next: the memory is read and written once.
+
+    The steps are done in float32, as in the kernels.
+    """
+    size = BLOCK * torch.get_num_threads()
+    scratch = torch.empty(min(size, inputs.x.numel()))
+    for source, target in zip(inputs.x.split(size), out.split(size), strict=True):
+        part = scratch[: source.numel()].copy_(source)
+        for _ in range(repeat):
+            part.mul_(inputs.factor)
+            if kind == FMA:
+                part.add_(inputs.addend)
+        target.copy_(part)
+
+
+def _fused(inputs: Inputs, kind: str, repeat: int) -> Run:
+    out = _empty(inputs)
+
+    def run() -> torch.Tensor:
+        blockwise(inputs, kind, repeat, out)
+        return out
+
+    return run
+
+
+WAYS: dict[str, Callable[[Inputs, str, int], Run]] = {
+    "eager": _eager, "compile": _compiled, "triton": _triton, "cuda": _cuda, "pycuda": _pycuda, "copy": _copy,
+    "fused": _fused,
+}  # fmt: skip
+
+
+def _queued(
+    variant: Variant, point: Point, inputs: Inputs, error: Callable[[Any], float], tolerance: float
+) -> Workload:
+    """On the toy accelerator: one order for all (`fused`, `copy`), or one for each step (`eager`)."""
+    kind, repeat, out, queue = operation(variant.name), int(point["repeat"]), _empty(inputs), CpuQueue()
+
+    def first() -> None:
+        torch.mul(inputs.x, inputs.factor, out=out)
+
+    def again() -> None:
+        out.mul_(inputs.factor)
+
+    def run() -> torch.Tensor:
+        if kind == COPY:
+            queue.submit(out.copy_, inputs.x)
+        elif "fused" in variant.name:
+            queue.submit(blockwise, inputs, kind, repeat, out)
+        else:
+            queue.submit(first)
+            for _ in range(repeat - 1):
+                queue.submit(again)
+        return out
+
+    return Workload(
+        run, cost(variant, point), error, tolerance,
+        synchronize=queue.synchronize, close=queue.close, queue=queue,
+    )  # fmt: skip

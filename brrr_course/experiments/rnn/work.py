@@ -1,0 +1,230 @@
+"""What the `rnn` experiment runs: one layer of torch's, its weights shared by all ways of a point."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch.nn.functional import pad
+
+from brrr.core.errors import UnavailableError
+from brrr.core.measurement import Point
+from brrr_course.experiments.checked import Shared, refuse_too_large, relative
+from brrr_course.experiments.rnn import cost
+from brrr_course.nouns.experiment import Run, Variant, Workload
+
+TOLERANCES = {torch.float32: 1e-5, torch.float16: 3e-3, torch.bfloat16: 3e-2}
+"""Of the result after all steps; TF32 (about 3e-4) would be found out among float32."""
+TF32_TOLERANCE, TRAINING = 3e-3, 5.0
+"""TF32 rounds as float16 does; gradients are sums over all steps, and their errors larger."""
+
+Module = torch.nn.RNN | torch.nn.LSTM
+
+
+def make_module(cell: str, hidden: int, device: str, dtype: torch.dtype) -> Module:
+    """A layer of as many inputs as hidden units, with torch's own random weights.
+
+    >>> make_module("rnn_relu", 8, "cpu", torch.float32).nonlinearity
+    'relu'
+    """
+    if cell == "lstm":
+        return torch.nn.LSTM(hidden, hidden, device=device, dtype=dtype).eval()
+    return torch.nn.RNN(hidden, hidden, nonlinearity=cell.removeprefix("rnn_"), device=device, dtype=dtype).eval()
+
+
+class Given(Shared):
+    """The layer and its input, the gradient that comes from above, and what float64 makes of them."""
+
+    def __init__(self, cell: str, hidden: int, batch: int, steps: int, dtype: str, device: str) -> None:
+        kind, shape = getattr(torch, dtype), (steps, batch, hidden)
+        self.cell, self.module = cell, make_module(cell, hidden, device, kind)
+        self.x, self.above = (torch.randn(shape, device=device).to(kind) for _ in range(2))
+        self._forward: tuple[torch.Tensor, ...] = ()
+        self._trained: tuple[torch.Tensor, ...] = ()
+
+    @property
+    def forward(self) -> tuple[torch.Tensor, ...]:
+        """The result in float64, of the weights and the input as they are rounded."""
+        if not self._forward:
+            with torch.no_grad():
+                self._forward = (copy.deepcopy(self.module).double()(self.x.double())[0],)
+        return self._forward
+
+    @property
+    def trained(self) -> tuple[torch.Tensor, ...]:
+        """The gradients in float64: of the input, then of the weights."""
+        if not self._trained:
+            wide = copy.deepcopy(self.module).double().train()
+            self._trained = gradients(wide, wide, self.x.double(), self.above.double())
+        return self._trained
+
+    def error(self, found: Any, training: bool = False) -> float:
+        """The worst relative error of the results; NaN for another number, shape or type of them."""
+        expected = self.trained if training else self.forward
+        given = found if isinstance(found, tuple) else (found,)
+        if len(given) != len(expected):
+            return float("nan")
+        errors = [float(relative(one, other, self.x.dtype)) for one, other in zip(given, expected, strict=True)]
+        return float("nan") if any(each != each for each in errors) else max(errors)
+
+
+def gradients(net: Any, module: Module, x: torch.Tensor, above: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Forward and backward: the gradients of the input and of the module's parameters."""
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        return torch.autograd.grad(net(leaf)[0], (leaf, *module.parameters()), above)
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The variant's way of running the layer; UnavailableError, with the reason, where it has none here."""
+    batch, hidden, steps = (int(point[name]) for name in ("batch", "hidden", "steps"))
+    device, made, training = variant.processor, cost(variant, point), variant.name.startswith("train")
+    refuse_too_large(8 * int(made.bytes), device, f"a layer of {hidden}, {steps} steps of {batch} samples")
+    given = Given.of(str(point["cell"]), hidden, batch, steps, str(point["dtype"]), device)
+    run = MAKERS[variant.name](given)
+    tolerance = TOLERANCES[given.x.dtype] * (TRAINING if training else 1.0)
+    tolerance = TF32_TOLERANCE if variant.name == "cudnn-tf32" else tolerance
+
+    def error(found: Any, kept: Given = given) -> float:
+        return kept.error(found, training)
+
+    if device == "cpu":
+        return Workload(run, made, error, tolerance)
+    run()  # compiles, loads and chooses: what happens once must not pass for a slow call
+    torch.cuda.synchronize()
+    others = {"peak_bytes": lambda: peak_bytes(run)} if training else {}
+    return Workload(run, made, error, tolerance, synchronize=torch.cuda.synchronize, others=others)
+
+
+def peak_bytes(run: Run) -> int:
+    """The most memory that one call takes at once, beside what is there before."""
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    result = run()
+    torch.cuda.synchronize()
+    del result
+    return torch.cuda.max_memory_allocated() - before
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The ways.
+
+
+def _module(given: Given, tf32: bool = False) -> Run:
+    """torch's own layer, which on a GPU is cuDNN's."""
+    flags = torch.backends.cudnn.flags
+
+    def run() -> torch.Tensor:
+        with torch.no_grad(), flags(enabled=True, allow_tf32=tf32):
+            found: torch.Tensor = given.module(given.x)[0]
+        return found
+
+    return run
+
+
+def _padded(given: Given, whole: int) -> Run:
+    """The layer on a batch with rows of zeros up to a multiple of `whole`; copying them is part of the time."""
+    batch, flags = given.x.shape[1], torch.backends.cudnn.flags
+
+    def run() -> torch.Tensor:
+        with torch.no_grad(), flags(enabled=True, allow_tf32=False):
+            found: torch.Tensor = given.module(pad(given.x, (0, 0, 0, -batch % whole)))[0]
+        return found[:, :batch]
+
+    return run
+
+
+def _cudnn_graph(given: Given) -> Run:
+    from brrr.running.graphs import capture
+
+    return capture(_module(given)).replay
+
+
+def _loop_graph(given: Given) -> Run:
+    """A product for each gate at each step and torch's pointwise kernels, as one CUDA Graph."""
+    from brrr.networks.recurrent import rung
+    from brrr.running.graphs import capture
+
+    with torch.no_grad():
+        loop = rung("naive", given.module, given.x)
+        return capture(loop).replay
+
+
+def _persistent(given: Given) -> Run:
+    from brrr.kernels.recurrent import PersistentRNN
+
+    net = PersistentRNN(given.module)
+
+    def run() -> torch.Tensor:
+        with torch.no_grad():
+            found: torch.Tensor = net(given.x)[0]
+        return found
+
+    return run
+
+
+def _train_persistent(given: Given) -> Run:
+    from brrr.kernels.recurrent import PersistentRNN
+
+    net = PersistentRNN(given.module)
+    return lambda: gradients(net, given.module, given.x, given.above)
+
+
+def _train_cudnn(given: Given) -> Run:
+    """cuDNN gives gradients of a module in training mode only, and a layer without dropout computes the same in it."""
+    module, flags = copy.deepcopy(given.module).train(), torch.backends.cudnn.flags
+
+    def run() -> tuple[torch.Tensor, ...]:
+        with flags(enabled=True, allow_tf32=False):
+            return gradients(module, module, given.x, given.above)
+
+    return run
+
+
+def _flash(given: Given) -> Run:
+    """FlashRNN's fused kernel behind one product for all inputs; the weights are laid out as it wants them before."""
+    try:
+        flash: Any = import_module("flashrnn")
+    except Exception as error:  # it looks for a compiler when it is imported
+        raise UnavailableError(
+            f"FlashRNN is not here ({type(error).__name__}: {error}); `pip install flashrnn`, nvcc and g++ make it"
+        ) from error
+    (steps, batch, hidden), weights = given.x.shape, dict(given.module.named_parameters())
+    gates, kind = (4, "lstm") if given.cell == "lstm" else (1, "elman")
+    with torch.no_grad():
+        inner = weights["weight_ih_l0"].view(gates, hidden, hidden).transpose(0, 1).reshape(gates * hidden, hidden).t()
+        recurrent = weights["weight_hh_l0"].view(gates, 1, hidden, hidden).contiguous()
+        bias = (weights["bias_ih_l0"] + weights["bias_hh_l0"]).view(gates, 1, hidden).contiguous()
+    name = str(given.x.dtype)[6:]
+    config = flash.FlashRNNConfig(
+        head_dim=hidden, num_heads=1, batch_size=batch, function=kind, backend="cuda_fused", dtype=name,
+        input_shape="TBGHD", output_shape="STBHD",
+    )  # fmt: skip
+
+    def run() -> torch.Tensor:
+        with torch.no_grad():
+            wx = (given.x.flatten(0, 1) @ inner).view(steps, batch, 1, hidden, gates).permute(0, 1, 4, 2, 3)
+            states, _ = flash.flashrnn(wx, recurrent, bias, function=kind, config=config)
+        found: torch.Tensor = states[0].reshape(steps, batch, hidden)
+        return found
+
+    try:
+        run()
+    except Exception as error:  # it compiles itself at its first call
+        said = (str(error).strip().splitlines() or [""])[0]
+        raise UnavailableError(
+            f"FlashRNN fails here ({type(error).__name__}: {said}); it needs nvcc and g++"
+        ) from error
+    return run
+
+
+MAKERS: dict[str, Callable[[Given], Run]] = {
+    "persistent": _persistent, "cudnn": _module, "cpu": _module, "cudnn-tf32": lambda given: _module(given, tf32=True),
+    "cudnn-pad8": lambda given: _padded(given, 8), "cudnn-pad16": lambda given: _padded(given, 16),
+    "cudnn-graph": _cudnn_graph, "graph": _loop_graph, "flashrnn": _flash, "train-persistent": _train_persistent,
+    "train-cudnn": _train_cudnn,
+}  # fmt: skip

@@ -1,0 +1,143 @@
+"""Strassen's algorithm, level by level, over every kind of inner product: can a product be faster than the peak?
+
+A square product, time and error of each way beside each other: without tensor cores, with them in short types, and with
+them in float32's accuracy; each with up to four levels of Strassen's or Winograd's form outside.
+"""
+
+from __future__ import annotations
+
+from brrr.core.measurement import Field, Point
+from brrr.strassen.ways import Way
+from brrr_course.experiments.strassen import ways
+from brrr_course.experiments.strassen.claims import JUDGES
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+
+SMALL = (128, 256)
+"""Sizes for a CPU only."""
+
+SIZES = (512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
+OFF_GRID = (1537, 4097, 5000)
+"""An odd size, one that just misses a power of two, one that levels do not divide."""
+
+CPU_LARGEST = 1024
+BETWEEN = (3072, 6144, 12288)
+CLAIMED = (2048, 4096, 8192, 16384)
+"""Sizes that sentences are about: every way is measured there."""
+
+SMALLEST = (512, 512, 1024, 2048, 8192)
+"""From which size on so many levels are measured: up to three need blocks of 256 at least, a fourth of 512."""
+
+SHORT_SMALLEST = (512, 512, 1024, 8192)
+"""The same for short types, whose products are fast: three levels of them lose on anything smaller."""
+
+WINOGRAD_LARGEST = 8192
+"""Winograd's form shows its speed and its error up to here."""
+
+SETTLE_FROM, SETTLE_S = 2048, 0.1
+"""From this size on a product of tensor cores may pull the clock down: so long each way runs before it is measured."""
+
+MEMORY_BYTES = 60e9
+"""A way that needs more beside its operands is left out: its buffers share the card with the other ways' inputs."""
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Which way is measured at which size; what is retired may have been at any of a GPU's."""
+    n = int(point["size"])
+    if not variant.on_gpu:
+        return n <= CPU_LARGEST
+    if n in SMALL or variant.retired:
+        return n not in SMALL
+    if accuracy := ways.accuracy_of(variant.name):
+        return n not in BETWEEN and (n not in OFF_GRID or accuracy != "tf32")
+    way = ways.way_of(variant.name)
+    return n in CLAIMED if way is None else _on_gpu(way, n)
+
+
+def settle_s(point: Point) -> float:
+    """How long a way runs unmeasured before its samples: the way before it left a clock of its own.
+
+    >>> settle_s({"size": 1537}), settle_s({"size": 2048})
+    (0.0, 0.1)
+    """
+    return SETTLE_S if int(point["size"]) >= SETTLE_FROM else 0.0
+
+
+def _on_gpu(way: Way, n: int) -> bool:
+    smallest = SMALLEST if way.kind.exact_sums else SHORT_SMALLEST
+    if n < smallest[way.level] or ways.workspace_bytes(way, n) > MEMORY_BYTES:
+        return False
+    if way.form == "winograd":
+        return n <= WINOGRAD_LARGEST and n not in (*OFF_GRID, *BETWEEN)
+    if n in OFF_GRID:  # how blocks that overhang are handled
+        return way.inner in ("sgemm", "bf16", "fp16x3")
+    if n in BETWEEN:  # each level once; of SGEMM, and four levels, in every way
+        return way.inner == "sgemm" or way.nested or way.prepared or not way.level
+    return True
+
+
+def _variants() -> tuple[Variant, ...]:
+    measured = (Variant(way.name, _label(way), "cuda") for way in ways.MEASURED)
+    retired = (Variant(name, label, "cuda", retired=True) for name, label in ways.RETIRED.items())
+    rivals = (Variant(name, ways.TORCH_LABELS[name], "cuda") for name in ways.TORCH)
+    chosen = (Variant(f"auto-{name}", f"matmul(accuracy={_told(name)})", "cuda") for name in ways.CHOSEN)
+    on_cpu = (Variant(f"{ways.CPU}{way.name}", f"CPU, {_label(way)}", "cpu") for way in ways.ON_CPU)
+    auto = Variant(f"{ways.CPU}auto-fp32", 'CPU, matmul(accuracy="fp32")', "cpu")
+    return (*measured, *retired, *rivals, *chosen, *on_cpu, auto)
+
+
+def _label(way: Way) -> str:
+    """Of Strassen's form the levels alone: seven names find room above a figure."""
+    return way.label.replace("SGEMM (float32)", "SGEMM").replace(", Strassen,", ",")
+
+
+def _told(accuracy: str) -> str:
+    return f'"{accuracy}"' if isinstance(ways.asked(accuracy), str) else accuracy
+
+
+SHOWN = (
+    "sgemm", "sgemm-strassen-1-prepared", "sgemm-strassen-2-prepared", "sgemm-strassen-3-prepared", "bf16", "fp16x3",
+    "auto-fp32", "cpu-sgemm", "cpu-sgemm-strassen-1", "cpu-sgemm-strassen-1-prepared",
+    "cpu-sgemm-winograd-1",
+)  # fmt: skip
+VARIANTS = _variants()
+
+
+def _line(variant: Variant) -> Line:
+    """On a GPU its own time; on a CPU the time of a call in a loop."""
+    field: Field = "span_s" if variant.on_gpu else "period_s"
+    return Line(ways.line_name(variant.name), variant.name, field, variant.label, variant.name in SHOWN)
+
+
+EXACT = tuple(ways.line_name(way.name) for way in ways.MEASURED if way.kind.exact_sums)
+CLASSICAL = ("sgemm",)
+"""What the peak bounds: a way with levels may have an effective rate above it."""
+
+EXPERIMENT = Experiment(
+    name="strassen",
+    title="Strassen's algorithm",
+    question="Can a product of matrices be faster than the hardware's peak?",
+    axes=(
+        Axis(
+            "size",
+            tuple(sorted((*SMALL, *SIZES, *OFF_GRID))),
+            label=f"matrix size n (an n x n by n x n product; single markers: {', '.join(map(str, OFF_GRID))})",
+            quick=(128, 512, 1024),
+            alone=OFF_GRID,
+        ),
+    ),
+    variants=VARIANTS,
+    lines=tuple(map(_line, VARIANTS)),
+    package=__name__,
+    supports=supports,
+    settle=settle_s,
+    cost=ways.cost,
+    predicts=ways.predicted,
+    predict_by_default=False,
+    judges=JUDGES,
+    anchors=({"size": 4096},),
+    rate=Rate("flop", "FLOP/s", "effective rate, 2n^3 over the time"),
+    guides=(
+        Guide("fp32 peak", "fp32 peak without tensor cores", "DATASHEET", "rate", ways.fp32_peak, CLASSICAL),
+        Guide("four levels", "the peak times (8/7)^4", "PREDICTED", "rate", ways.fp32_bound, EXACT),
+    ),
+)

@@ -1,0 +1,138 @@
+"""What the `strides` experiment runs: one number in every `stride` read, written or copied, and checked exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from brrr.core.measurement import Point
+from brrr_course.experiments.checked import queued, refuse_too_large
+from brrr_course.experiments.strides import ITEMSIZE, WHOLE, cost, touched
+from brrr_course.nouns.experiment import Variant, Workload
+
+THREADS, READS, WRITES = 128, 16, 8
+"""As in `strides.cu`: the threads of a block, and how many of the numbers each thread reads, or writes."""
+
+WARP = 32
+
+SUM_TOLERANCE = 1e-5
+UNTOUCHED = -1
+"""What lies between the numbers that a write touches, and must still lie there afterwards."""
+
+Made = tuple[Callable[[], Any], Callable[[Any], float], float]
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The variant's way over an array of fresh random numbers."""
+    device = variant.processor
+    refuse_too_large(4 * ITEMSIZE * int(point["numbers"]), device, f"{variant.label} of {point['numbers']} floats")
+    run, error, tolerance = MAKERS[variant.name](point, device)
+    if device == "cpu":
+        return queued(Workload(run, cost(variant, point), error, tolerance))
+    run()
+    torch.cuda.synchronize()
+    return Workload(run, cost(variant, point), error, tolerance, synchronize=torch.cuda.synchronize)
+
+
+def strided(x: torch.Tensor, point: Point) -> torch.Tensor:
+    """The numbers that are touched.
+
+    >>> strided(torch.arange(10), {"offset": 1, "stride": 4}).tolist()
+    [1, 5, 9]
+    """
+    return x[int(point["offset"]) :: int(point["stride"])]
+
+
+def _copy(point: Point, device: str) -> Made:
+    x = torch.randn(int(point["numbers"]), device=device)
+    view, out = strided(x, point), torch.full((touched(point),), math.nan, device=device)
+    return lambda: out.copy_(view), lambda found: _exact(found, view), 0.0
+
+
+def _cpu_read(point: Point, device: str) -> Made:
+    """Numbers from 0 to 1, so that the sum is large beside its rounding, and any part that is missing shows."""
+    view = strided(torch.rand(int(point["numbers"])), point)
+    expected = float(view.double().sum())
+    return view.sum, lambda found: abs(float(found) - expected) / expected, SUM_TOLERANCE
+
+
+def _cpu_write(point: Point, device: str) -> Made:
+    x, value = torch.full((int(point["numbers"]),), float(UNTOUCHED)), float(torch.rand(()))
+    view = strided(x, point)
+
+    def error(found: Any) -> float:
+        expected = torch.full_like(x, float(UNTOUCHED))
+        strided(expected, point).fill_(value)
+        return _exact(x, expected)
+
+    return lambda: view.fill_(value), error, 0.0
+
+
+def _read(point: Point, device: str) -> Made:
+    """By `strides.cu`: the sum of all touched words, modulo 2^32."""
+    from brrr.gpu.nvrtc import I64, PTR, kernel
+
+    x = torch.randn(int(point["numbers"]), device=device).view(torch.int32)
+    grid = blocks(touched(point), READS)
+    sums = torch.full((grid * THREADS // WARP,), UNTOUCHED, dtype=torch.int32, device=device)
+    launch = kernel("kernels/strides.cu", "brrr_strided_read", torch.cuda.current_device())
+    where = tuple((int(value), I64) for value in (touched(point), point["stride"], point["offset"]))
+
+    def run() -> torch.Tensor:
+        launch((grid, 1, 1), (THREADS, 1, 1), (x.data_ptr(), PTR), (sums.data_ptr(), PTR), *where)
+        return sums
+
+    def error(found: torch.Tensor) -> float:
+        difference = int(found.sum(dtype=torch.int64)) - int(strided(x, point).sum(dtype=torch.int64))
+        return 0.0 if difference % 2**32 == 0 else math.nan
+
+    return run, error, 0.0
+
+
+def _write(point: Point, device: str, idle: int = 0) -> Made:
+    """By `strides.cu`: base, base + 1, ... into the touched words, and nothing anywhere else."""
+    from brrr.gpu.nvrtc import I32, I64, PTR, U32, kernel
+
+    numbers, base, count = int(point["numbers"]), int(torch.randint(2**30, ())), touched(point)
+    x = torch.full((numbers,), UNTOUCHED, dtype=torch.int32, device=device)
+    launch = kernel("kernels/strides.cu", "brrr_strided_write", torch.cuda.current_device())
+    where = tuple((int(value), I64) for value in (count, point["stride"], point["offset"]))
+    grid = blocks(count + idle, WRITES)
+
+    def run() -> torch.Tensor:
+        launch((grid, 1, 1), (THREADS, 1, 1), (x.data_ptr(), PTR), (base, U32), *where, (idle, I32))
+        return x
+
+    def error(found: torch.Tensor) -> float:
+        expected = torch.full_like(found, UNTOUCHED)
+        strided(expected, point).copy_(torch.arange(base, base + count, dtype=torch.int32, device=device))
+        return _exact(found, expected)
+
+    return run, error, 0.0
+
+
+def _write_whole(point: Point, device: str) -> Made:
+    """The same, but every warp begins with a sector, as torch's arrays do: an offset leaves some threads idle."""
+    return _write(point, device, idle=int(point["offset"]) % WARP)
+
+
+def blocks(count: int, each: int) -> int:
+    """So many blocks cover `count` numbers, if each thread handles `each` of them.
+
+    >>> blocks(1, 8), blocks(1024, 8), blocks(1025, 8)
+    (1, 1, 2)
+    """
+    return -(-count // (THREADS * each))
+
+
+def _exact(found: torch.Tensor, expected: torch.Tensor) -> float:
+    return 0.0 if torch.equal(found, expected) else math.nan
+
+
+MAKERS: dict[str, Callable[[Point, str], Made]] = {
+    "read": _read, "write": _write, WHOLE: _write_whole, "copy": _copy,
+    "queue-copy": _copy, "queue-read": _cpu_read, "queue-write": _cpu_write,
+}  # fmt: skip

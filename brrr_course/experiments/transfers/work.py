@@ -1,0 +1,171 @@
+"""What the `transfers` experiment runs: copies into memory that was there before, spoilt, and compared byte by byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from brrr.core.measurement import Point
+from brrr.gpu import is_gpu, tensors_on
+from brrr.running.pipeline import host_array
+from brrr.timing.cpu_queue import CpuQueue
+from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.transfers import cost
+from brrr_course.nouns.experiment import Variant, Workload
+
+EXACT = 0.0
+STAGE_BYTES = 4 * 2**20
+"""The toy accelerator's staging buffer."""
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The copy of that many fresh random bytes that the variant names."""
+    n = int(point["nbytes"])
+    if variant.on_gpu:
+        refuse_too_large(4 * n if variant.name == "both-pinned" else 2 * n, "cuda", f"copying {n} bytes")
+    refuse_too_large(4 * n, "cpu", f"copying {n} bytes")
+    return MAKE[variant.name](variant, point, n)
+
+
+def random_bytes(n: int, device: str) -> torch.Tensor:
+    """So many random bytes; whole words are drawn, since single bytes would take eight times as long.
+
+    >>> random_bytes(1003, "cpu").shape
+    torch.Size([1003])
+    """
+    drawn_on = "cuda" if is_gpu(device) or torch.cuda.is_initialized() else "cpu"
+    words = torch.empty((n + 7) // 8, dtype=torch.int64, device=drawn_on).random_(-(2**63), None)
+    return words.view(torch.uint8)[:n].to(device)
+
+
+def spoilt(source: torch.Tensor, place: str) -> torch.Tensor:
+    """Memory for the copy in which every single byte is wrong, in the place named: `cuda`, `cpu` or `pinned`."""
+    wrong = source.bitwise_not()
+    return in_pinned_memory(wrong) if place == "pinned" else wrong.to(tensors_on(place))
+
+
+def in_pinned_memory(values: torch.Tensor) -> torch.Tensor:
+    """A pinned copy in main memory; UnavailableError where the system refuses to lock so much."""
+    give_back_pinned()
+    pinned: torch.Tensor = host_array(values.numel(), values.dtype)
+    return pinned.copy_(values)
+
+
+def wrong_share(*copies: tuple[torch.Tensor, torch.Tensor]) -> Callable[[Any], float]:
+    """The share of bytes that differ between each source and its copy: 0 for a copy that is exact."""
+
+    def error(_: Any) -> float:
+        pairs = [(source.cpu(), copy.cpu()) for source, copy in copies]
+        if all(torch.equal(source, copy) for source, copy in pairs):
+            return 0.0
+        differing = sum(int(torch.count_nonzero(source != copy)) for source, copy in pairs)
+        return differing / sum(source.numel() for source, _ in pairs)
+
+    return error
+
+
+def _link(variant: Variant, point: Point, n: int) -> Workload:
+    """One direction over the link."""
+    way, kind = variant.name.split("-")
+    host = "pinned" if kind == "pinned" else "cpu"
+    source = random_bytes(n, "cuda")
+    if way == "h2d":
+        source = in_pinned_memory(source) if kind == "pinned" else source.cpu()
+    target = spoilt(source, "cuda" if way == "h2d" else host)
+
+    def run() -> None:
+        target.copy_(source, non_blocking=kind == "pinned")
+
+    return _on_gpu(run, variant, point, (source, target))
+
+
+def _both(variant: Variant, point: Point, n: int) -> Workload:
+    """Both directions at once: the way back on a stream of its own, which the current one waits for."""
+    there, here = in_pinned_memory(random_bytes(n, "cuda")), random_bytes(n, "cuda")
+    on_gpu, on_host = spoilt(there, "cuda"), spoilt(here, "pinned")
+    back = torch.cuda.Stream()
+
+    def run() -> None:
+        current = torch.cuda.current_stream()
+        back.wait_stream(current)
+        with torch.cuda.stream(back):
+            on_host.copy_(here, non_blocking=True)
+        on_gpu.copy_(there, non_blocking=True)
+        current.wait_stream(back)
+
+    return _on_gpu(run, variant, point, (there, on_gpu), (here, on_host))
+
+
+def _device(variant: Variant, point: Point, n: int) -> Workload:
+    source = random_bytes(n, "cuda")
+    target = spoilt(source, "cuda")
+    return _on_gpu(lambda: target.copy_(source), variant, point, (source, target))
+
+
+def _on_gpu(
+    run: Callable[[], Any], variant: Variant, point: Point, *copies: tuple[torch.Tensor, torch.Tensor]
+) -> Workload:
+    def silent() -> None:  # bytes have no NaN, so there is no result to look for one in
+        run()
+
+    return Workload(silent, cost(variant, point), wrong_share(*copies), EXACT, synchronize=torch.cuda.synchronize)
+
+
+def give_back_pinned() -> None:
+    """Unlock what torch keeps of pinned memory that nobody uses: for the next size it would be too small anyway."""
+    empty = getattr(torch._C, "_host_emptyCache", None) or getattr(torch._C, "_accelerator_emptyHostCache", None)
+    if empty is not None and torch.cuda.is_initialized():
+        empty()
+
+
+def _cpu(variant: Variant, point: Point, n: int) -> Workload:
+    """One tensor into another in main memory, on all of torch's threads."""
+    source = random_bytes(n, "cpu")
+    target = spoilt(source, "cpu")
+
+    def run() -> None:
+        target.copy_(source)
+
+    return Workload(run, cost(variant, point), wrong_share((source, target)), EXACT)
+
+
+def _queue(variant: Variant, point: Point, n: int) -> Workload:
+    """To the toy accelerator: direct, or piece by piece through a small buffer, waiting for each piece."""
+    source = random_bytes(n, "cpu")
+    target = spoilt(source, "cpu")
+    queue = CpuQueue()
+
+    def direct() -> None:
+        queue.submit(target.copy_, source)
+
+    run = _staged(queue, source, target) if variant.name == "queue-pageable" else direct
+    return Workload(
+        run,
+        cost(variant, point),
+        wrong_share((source, target)),
+        EXACT,
+        synchronize=queue.synchronize,
+        close=queue.close,
+        queue=queue,
+    )
+
+
+def _staged(queue: CpuQueue, source: torch.Tensor, target: torch.Tensor) -> Callable[[], None]:
+    """A copy as of pageable memory: the host fills a buffer, the device fetches it from there, and the host waits."""
+    buffer = torch.empty(min(STAGE_BYTES, source.numel()), dtype=source.dtype)
+
+    def run() -> None:
+        for piece, there in zip(source.split(STAGE_BYTES), target.split(STAGE_BYTES), strict=True):
+            filled = buffer[: len(piece)].copy_(piece)
+            queue.submit(there.copy_, filled)
+            queue.synchronize()
+
+    return run
+
+
+MAKE: dict[str, Callable[[Variant, Point, int], Workload]] = {
+    "h2d-pageable": _link, "h2d-pinned": _link, "d2h-pageable": _link, "d2h-pinned": _link,
+    "both-pinned": _both, "device": _device, "cpu": _cpu, "queue-pageable": _queue, "queue-pinned": _queue,
+}  # fmt: skip

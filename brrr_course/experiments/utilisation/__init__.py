@@ -1,0 +1,62 @@
+"""What the driver calls utilisation, beside what the GPU does: products of matrices in a loop, from tiny to large.
+
+NVML's utilisation is the share of time in which at least one kernel was running, whatever part of the GPU it used.
+Issued one by one, small products leave gaps; in a CUDA Graph there are hardly any. All three lines are seconds of each
+second.
+"""
+
+from __future__ import annotations
+
+from brrr.core import units
+from brrr.core.measurement import Point, Value
+from brrr.counting.cost import Cost
+from brrr_course.nouns.claim import Judge, Verdict, not_above, not_below
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.source import Evidence
+
+SIZES = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
+EAGER, GRAPH = "one by one", "as a CUDA Graph"
+TINY: dict[str, Value] = {"how": EAGER, "size": 256}
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """One product of bfloat16 matrices."""
+    n = float(int(point["size"]))
+    return Cost(2 * n**3, 6 * n**2)
+
+
+def _full(how: str) -> Judge:
+    def judge(evidence: Evidence) -> Verdict:
+        driver, peak = (evidence.get(line, **{**TINY, "how": how}) for line in ("driver", "peak"))
+        text = f"the driver reports {units.percent(driver.median)}, at {units.percent(peak.median)} of the peak"
+        low = not_above(peak, 0.1)
+        return Verdict(not_below(driver, 0.9) if low == "holds" else low, text)
+
+    return judge
+
+
+JUDGES: dict[str, Judge] = {"full-at-tiny-work": _full(EAGER), "full-in-a-graph": _full(GRAPH)}
+
+EXPERIMENT = Experiment(
+    name="utilisation",
+    title="The driver's utilisation",
+    question="A GPU is 100 % utilised. Does it work?",
+    axes=(
+        Axis("how", (EAGER, GRAPH), label="products", scale="category"),
+        Axis("size", SIZES, label="matrix size n", quick=(256, 2048)),
+    ),
+    variants=(
+        Variant("driver", "utilisation as the driver reports it", "cuda", timer="own"),
+        Variant("busy", "kernels are running", "cuda", timer="own"),
+        Variant("peak", "needed at the datasheet's peak", "cuda", timer="own"),
+    ),
+    lines=(
+        Line("driver", "driver", "busy_s", "utilisation as the driver reports it"),
+        Line("busy", "busy", "busy_s", "kernels are running"),
+        Line("peak", "peak", "busy_s", "needed at the datasheet's peak"),
+    ),
+    package=__name__,
+    cost=cost,
+    judges=JUDGES,
+    anchors=(TINY,),
+)

@@ -1,0 +1,85 @@
+"""A language model's last layer: what do 47 words cost that nobody uses?
+
+Each of some tokens' 768 numbers times the vocabulary's weights, as in the smallest GPT-2; nanoGPT rounds GPT-2's 50257
+words up to 50304.
+"""
+
+from __future__ import annotations
+
+from brrr.core.measurement import Estimate, Point
+from brrr.counting.cost import Cost, Matmul
+from brrr.roofline.products import operator_of
+from brrr_course.experiments.predicted import run
+from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.source import Evidence
+
+WIDTH, DTYPE = 768, "bfloat16"
+WORDS, PADDED = 50257, 50304
+VOCABULARIES = (50256, WORDS, 50258, 50260, 50264, 50272, PADDED)
+TOKENS = (1024, 4096, 12288)
+"""nanoGPT trains on 12 sequences of 1024 tokens a GPU."""
+
+
+def products(step: bool, point: Point) -> tuple[Matmul, ...]:
+    """The logits, and in a training step the gradients of the tokens and of the weights."""
+    words, tokens = int(point["vocabulary"]), int(point["tokens"])
+    logits = Matmul(tokens, words, WIDTH, dtype=DTYPE, transposed=(False, True))
+    gradients = (Matmul(tokens, WIDTH, words, dtype=DTYPE), Matmul(words, WIDTH, tokens, dtype=DTYPE,
+                                                                   transposed=(True, False)))  # fmt: skip
+    return (logits, *gradients) if step else (logits,)
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """FLOP and bytes of the one product, or of the three."""
+    made = tuple(map(operator_of, products(variant.name == "step", point)))
+    return Cost(sum(each.flop or 0.0 for each in made), sum(each.bytes for each in made), operators=made)
+
+
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+    """The products one after the other."""
+    made = cost(variant, point)
+    return run(made.operators, made.bytes, made.bytes, "eager")
+
+
+def _gain(evidence: Evidence, line: str) -> Estimate:
+    """The time with 50257 words over that with 50304."""
+    return evidence.get(line, vocabulary=WORDS, tokens=12288) / evidence.get(line, vocabulary=PADDED, tokens=12288)
+
+
+def _a_quarter(evidence: Evidence) -> Verdict:
+    found = _gain(evidence, "step")
+    return band_verdict(found, 1.2, 1.3, f"the last layer's training step is {found:x} as fast with {PADDED} words")
+
+
+def _faster(evidence: Evidence) -> Verdict:
+    found = _gain(evidence, "forward")
+    return Verdict(not_below(found, 1.0), f"the logits are {found:x} as fast with {PADDED} words")
+
+
+JUDGES: dict[str, Judge] = {"a-quarter": _a_quarter, "more-is-faster": _faster}
+
+EXPERIMENT = Experiment(
+    name="vocabulary",
+    title="A vocabulary's size",
+    question="What do 47 words cost that nobody uses?",
+    axes=(
+        Axis("vocabulary", VOCABULARIES, label="words", scale="linear", quick=(WORDS,)),
+        Axis("tokens", TOKENS, label="tokens", quick=(1024,)),
+    ),
+    variants=(
+        Variant("forward", "logits", "cuda"),
+        Variant("step", "logits and both gradients", "cuda"),
+    ),
+    lines=(
+        Line("forward", "forward", "span_s", "logits"),
+        Line("step", "step", "span_s", "logits and both gradients"),
+    ),
+    package=__name__,
+    judges=JUDGES,
+    cost=cost,
+    predicts=predicted,
+    predict_by_default=False,
+    rate=Rate("flop", "FLOP/s", "throughput"),
+    names_kernels=True,
+)

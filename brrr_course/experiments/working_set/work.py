@@ -1,0 +1,86 @@
+"""What the `working_set` experiment runs: passes over a set of memory, by our kernels or by one torch operator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from brrr.core.measurement import Point
+from brrr_course.experiments.checked import queued, refuse_too_large
+from brrr_course.experiments.working_set import cost, set_bytes
+from brrr_course.nouns.experiment import Variant, Workload
+
+SUM_TOLERANCE = 1e-5
+CHUNK = 2**24
+BLOCKS_A_MULTIPROCESSOR = 4
+"""Blocks of 512 threads: as many as a multiprocessor holds at once, so that none waits for its turn."""
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The variant's passes over fresh random numbers."""
+    how, kind = variant.name.removeprefix("queue-").split("-")
+    nbytes, device = int(point["nbytes"]), variant.processor
+    refuse_too_large(2 * nbytes + 4 * 8 * min(nbytes // 4, CHUNK), device, f"{variant.label} within {nbytes} bytes")
+    if how == "sustained":
+        return _sustained(variant, point, kind, nbytes)
+    run, error, tolerance = ONCE[kind](set_bytes(kind, nbytes) // 4, device)
+    if device == "cpu":
+        return queued(Workload(run, cost(variant, point), error, tolerance))
+    run()
+    torch.cuda.synchronize()
+    return Workload(run, cost(variant, point), error, tolerance, synchronize=torch.cuda.synchronize)
+
+
+def _sustained(variant: Variant, point: Point, kind: str, nbytes: int) -> Workload:
+    """A kernel of `peaks.cu`; its own check compares every word (WrongResultError), so nothing is left to tolerate."""
+    from brrr.roofline.calibrate.gpu_bandwidth import Streams
+
+    streams = Streams(nbytes)
+    wanted = BLOCKS_A_MULTIPROCESSOR * torch.cuda.get_device_properties().multi_processor_count
+    stream = min(streams.of(kind, nbytes, once=False), key=lambda each: abs(each.blocks - wanted))
+    described = cost(variant, point)
+    assert stream.moved_bytes == described.bytes, f"{stream.moved_bytes} bytes moved, {described.bytes} counted"
+
+    def error(result: Any) -> float:
+        stream.check()
+        return 0.0
+
+    return Workload(stream.call, described, error, 0.0, synchronize=torch.cuda.synchronize)
+
+
+Once = tuple[Callable[[], Any], Callable[[Any], float], float]
+
+
+def _copy(numbers: int, device: str) -> Once:
+    x, y = _halves(numbers, device)
+    return lambda: y.copy_(x), lambda found: 0.0 if torch.equal(found, x) else math.nan, 0.0
+
+
+def _scale(numbers: int, device: str) -> Once:
+    """By a power of two, without a rounding: every element must be exact."""
+    (x, y), factor = _halves(numbers, device), 0.5
+    return (lambda: torch.mul(x, factor, out=y), lambda found: 0.0 if _exact(found, x, factor) else math.nan, 0.0)
+
+
+def _read(numbers: int, device: str) -> Once:
+    """A sum of numbers from 0 to 1, so that it is large beside its rounding, and any part that is missing shows."""
+    x = torch.rand(numbers, device=device)
+    expected = sum(float(part.double().sum()) for part in x.split(CHUNK))
+    return x.sum, lambda found: abs(float(found) - expected) / expected, SUM_TOLERANCE
+
+
+def _halves(numbers: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """An array of random numbers and one of NaN, which together are the working set."""
+    x = torch.randn(numbers // 2, device=device)
+    return x, torch.full_like(x, math.nan)
+
+
+def _exact(found: torch.Tensor, x: torch.Tensor, factor: float) -> bool:
+    parts = zip(found.split(CHUNK), x.split(CHUNK), strict=True)
+    return found.shape == x.shape and all(torch.equal(y.double(), part.double() * factor) for y, part in parts)
+
+
+ONCE: dict[str, Callable[[int, str], Once]] = {"copy": _copy, "scale": _scale, "read": _read}

@@ -1,0 +1,214 @@
+"""`brrr claims`, and the claims of a lesson: what is claimed, and whether it holds on a device."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from brrr.core.errors import BrrrError, NotRecordedError
+from brrr.core.files import recorded_devices
+from brrr_course.experiments import NAMES, chosen, experiment
+from brrr_course.nouns.claim import Claim, Verdict
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.ledger import ledger_path, read_ledger
+from brrr_course.nouns.source import Evidence, Source
+from brrr_course.sources import source as source_named
+from brrr_course.view.display import caption_html, message_html
+
+Rows = tuple[tuple[Claim, Verdict], ...]
+
+AFTER = " (after the data)"
+SIGNS = {"holds": ("✓", "right"), "fails": ("✗", "wrong"), "undecided": ("?", "open")}
+
+
+@dataclass(frozen=True)
+class ClaimsTable:
+    """Claims with their verdicts on one source: those that stand open, and those that are folded away."""
+
+    title: str
+    badge: str
+    rows: Rows
+    source: str = ""
+    folded: Rows = ()
+
+    def mark(self, claim: Claim) -> str:
+        """What stands beside a verdict whose data were there when the claim was fixed."""
+        return AFTER if claim.after_the_data(self.source) else ""
+
+    def __repr__(self) -> str:
+        more = [f"{len(self.folded)} more: {self._command}"] if self.folded else []
+        return "\n".join([self._top, *(self._brief(*row) for row in self.rows), *more])
+
+    def details(self) -> str:
+        """The same with what decides each claim, its source, and how it was changed: what `brrr claims` prints."""
+        return "\n\n".join([self._top, *(self._full(*row) for row in (*self.rows, *self.folded))])
+
+    def _repr_html_(self) -> str:
+        shown = "".join(self._html(*row, row[1].figure) for row in self.rows)
+        folded = "".join(self._html(*row, row[1].measured) for row in self.folded)
+        told = folded + caption_html(f"In a terminal, with all that decides them: {self._command}")
+        more = f"<details><summary>{len(self.folded)} more claims</summary>{told}</details>" if folded else ""
+        return caption_html(self.badge) + shown + more
+
+    @property
+    def _top(self) -> str:
+        return f"{self.title} · {self.badge}"
+
+    @property
+    def _command(self) -> str:
+        """What prints the claims that are folded away."""
+        return " ".join(["brrr claims", *dict.fromkeys(claim.entry.experiment for claim, _ in self.folded)])
+
+    def _head(self, claim: Claim, verdict: Verdict) -> str:
+        return f"{verdict.status.upper() + self.mark(claim):<12} {claim.text}"
+
+    def _notes(self, claim: Claim, verdict: Verdict) -> list[str]:
+        """Why it does not hold, and what follows for the reader."""
+        notes = {"Why?": claim.because(self.source, verdict), "So what?": claim.entry.so_what}
+        return [f"{asked} {told}" for asked, told in notes.items() if told]
+
+    def _brief(self, claim: Claim, verdict: Verdict) -> str:
+        return "\n    ".join([self._head(claim, verdict), verdict.figure, *self._notes(claim, verdict)])
+
+    def _html(self, claim: Claim, verdict: Verdict, measured: str) -> str:
+        sign, kind = SIGNS.get(verdict.status, ("–", "open"))
+        found = f"{sign} {verdict.status}{self.mark(claim)}: {measured}"
+        return message_html(kind, claim.text, [found, *self._notes(claim, verdict)])
+
+    def _full(self, claim: Claim, verdict: Verdict) -> str:
+        told = {"measured": verdict.measured, "because": claim.because(self.source, verdict)}
+        told |= {"decides": claim.decides, "source": claim.source}
+        lines = [f"{name:<9} {text}" for name, text in told.items() if text]
+        for each in claim.entry.changed:
+            lines.append(f"changed   {each.date}: {each.what}, for {each.why}; {each.before} -> {each.after}")
+        return "\n    ".join([self._head(claim, verdict), *lines])
+
+
+def claims(name: str | Experiment, source: Source | str | None = None) -> ClaimsTable:
+    """What a lesson or an experiment claims, with the verdicts on a source: `claims("01")`, `claims("matmul")`.
+
+    >>> print(claims("04b", "recorded:h200"))
+    Lesson 04b · RECORDED · NVIDIA H200 · ...
+    HOLDS        Memory that fits into the L2 cache is read and written faster.
+    ...
+
+    Of a lesson, the claims that carry it stand open, all others are folded away. `source` is a Source or its name
+    (default: what `BRRR_SOURCE` says, else a GPU if there is one, else the recording). A live source judges what was
+    measured in this session. A claim whose points are missing is *not measured*; a damaged recording raises
+    RecordingError.
+    """
+    given = source_named(source) if source is None or isinstance(source, str) else source
+    if isinstance(name, str) and name in read_ledger(ledger_path()).lessons:
+        return _of_lesson(name, given)
+    found = experiment(name) if isinstance(name, str) else name
+    rows = tuple((claim, claim.verdict(Evidence(found, given))) for claim in found.claims)
+    return ClaimsTable(f"{found.title} ({found.name})", _badge([found], given), rows, given.name)
+
+
+def _of_lesson(number: str, given: Source) -> ClaimsTable:
+    ledger = read_ledger(ledger_path())
+    carry, folded = ledger.lessons[number].carry, ledger.folded(number)
+    names = dict.fromkeys(each.partition(".")[0] for each in (*carry, *folded))
+    badge = _badge([experiment(name) for name in names], given)
+    return ClaimsTable(f"Lesson {number}", badge, _judged(carry, given), given.name, _judged(folded, given))
+
+
+def _judged(ids: Sequence[str], given: Source) -> Rows:
+    found = []
+    for each in ids:
+        asked = experiment(each.partition(".")[0])
+        claim = next(claim for claim in asked.claims if claim.entry.id == each)
+        found.append((claim, claim.verdict(Evidence(asked, given))))
+    return tuple(found)
+
+
+def _badge(experiments: Sequence[Experiment], given: Source) -> str:
+    """One badge for all of them, from the first date to the last."""
+    found = []
+    for each in experiments:
+        with suppress(NotRecordedError):
+            found.append(given.badge(each))
+    if not found:
+        return f"{given.name}, not recorded"
+    dates = sorted(each.date for each in found)
+    kind = max((each.kind for each in found), key=len)  # where the toy accelerator stands in for any, it says so
+    return str(replace(found[0], kind=kind, date=" to ".join(dict.fromkeys((dates[0], dates[-1])))))
+
+
+VERDICTS = ("holds", "fails", "undecided", "not measured", "retired")
+
+
+def by_source(tables: Sequence[ClaimsTable]) -> dict[str, list[tuple[ClaimsTable, Claim, Verdict]]]:
+    """Every claim of some tables with its verdict, under the title of its source."""
+    found: dict[str, list[tuple[ClaimsTable, Claim, Verdict]]] = {}
+    for table in tables:
+        for claim, verdict in table.rows:
+            found.setdefault(claim.title, []).append((table, claim, verdict))
+    return dict(sorted(found.items()))
+
+
+def counted(tables: Sequence[ClaimsTable]) -> str:
+    """How many claims of each source have which verdict on each recording, those fixed after their data apart."""
+    lines = [_line(["source", "recording", *VERDICTS]), _line(["---"] * 2 + ["---:"] * len(VERDICTS))]
+    for title, rows in by_source(tables).items():
+        for source in dict.fromkeys(table.source for table, *_ in rows):
+            here = [
+                (verdict.status, bool(table.mark(claim))) for table, claim, verdict in rows if table.source == source
+            ]
+            lines.append(_line([title, source.removeprefix("recorded:"), *(_count(here, each) for each in VERDICTS)]))
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _count(found: Sequence[tuple[str, bool]], status: str) -> str:
+    before, after = found.count((status, False)), found.count((status, True))
+    return f"{before} + {after} after the data" if after else str(before)
+
+
+def sentences(tables: Sequence[ClaimsTable]) -> str:
+    """What each source says, place by place, with its claim's name and its verdict on each recording."""
+    lines = []
+    for title, rows in by_source(tables).items():
+        lines += ["", title, "=" * len(title)]
+        for name in dict.fromkeys(claim.entry.id for _, claim, _ in rows):
+            told = [(table, claim, verdict) for table, claim, verdict in rows if claim.entry.id == name]
+            claim = told[0][1]
+            lines.append(f"{claim.text}  [{name}; {claim.entry.place or 'whole text'}]")
+            for table, claim, verdict in told:
+                status = verdict.status.upper() + table.mark(claim)
+                lines.append(f"    {table.source.removeprefix('recorded:')}: {status}: {verdict.measured}")
+    return "\n".join(lines).strip()
+
+
+def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
+    """`brrr claims [--source NAME] [--sources | --count] [EXPERIMENT...]`: 0, or 2 for a wrong argument or a bad file.
+
+    The experiments are the course's, or those offered.
+    """
+    names = [each.name for each in offered] or NAMES
+    parser = argparse.ArgumentParser(prog="brrr claims", description=(__doc__ or "").partition(": ")[2])
+    parser.add_argument(
+        "experiments", nargs="*", metavar="EXPERIMENT", help=f"{', '.join(names)}; all if none is named"
+    )
+    parser.add_argument("--source", help="recorded:DEVICE, cuda or cpu (default: what BRRR_SOURCE says)")
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument("--sources", action="store_true", help="by what the sources say, with the place in each")
+    forms.add_argument("--count", action="store_true", help="only how many have which verdict, as a Markdown table")
+    options = parser.parse_args(argv)
+    try:
+        many = (options.sources or options.count) and not options.source
+        names = [f"recorded:{device}" for device in recorded_devices()] if many else [options.source]
+        sources = [source_named(name) for name in names]
+        tables = [claims(each, source) for each in chosen(options.experiments, offered) for source in sources]
+    except BrrrError as error:
+        print(error, file=sys.stderr)
+        return 2
+    shown = counted(tables) if options.count else sentences(tables) if options.sources else None
+    print("\n\n\n".join(table.details() for table in tables) if shown is None else shown)
+    return 0

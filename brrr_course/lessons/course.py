@@ -1,0 +1,231 @@
+"""The course's lessons: which there are, which of them run live on this machine, and the student's copies."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr_course.nouns.places import COURSE, share
+
+State = Literal["live", "partly live", "replayed", "problem"]
+
+_USUAL_NEEDS = ("cuda",)  # of a notebook that does not say what its figures need to be measured live
+
+# Words in a notebook's metadata -> the doctor's row.
+ROW_OF = {
+    "cuda": "CUDA",
+    "torch": "torch",
+    "nvcc": "nvcc",
+    "pycuda": "PyCUDA",
+    "triton": "Triton",
+    "nvmath": "nvmath",
+    "cupti": "CUPTI",
+    "compiler": "C compiler",
+}
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One lesson and how it runs here; `note` says why."""
+
+    name: str
+    state: State
+    note: str = ""
+
+
+def lessons(folder: Path, have: Callable[[str], bool]) -> tuple[Lesson, ...]:
+    """Every lesson, which is every notebook in the folder; `have` tells whether a row is fine.
+
+    >>> lessons(Path("nowhere"), lambda row: False)
+    ()
+    """
+    return tuple(_lesson(path, have) for path in notebooks_in(folder))
+
+
+_SAID = {
+    "live": "Lessons that run live",
+    "partly live": "Partly live",
+    "replayed": "Replayed from recordings",
+    "problem": "Cannot be opened",
+}
+
+
+@dataclass(frozen=True)
+class Lessons:
+    """What the course adds to `brrr doctor`."""
+
+    lessons: tuple[Lesson, ...]
+
+    def lines(self) -> list[str]:
+        """One line for each state."""
+        lines = [_line(state, [one for one in self.lessons if one.state == state]) for state in _SAID]
+        return [line for line in lines if line]
+
+
+def _line(state: str, some: list[Lesson]) -> str:
+    """Lessons that share a reason stand together."""
+    if not some:
+        return ""
+    reasons = dict.fromkeys(one.note for one in some)
+    parts = []
+    for reason in reasons:
+        names = ", ".join(one.name for one in some if one.note == reason)
+        parts.append(f"{names} ({reason})" if reason else names)
+    return f"{_SAID[state]}: {'; '.join(parts)}."
+
+
+def lessons_here(have: Callable[[str], bool]) -> Lessons:
+    """The course's lessons on this machine; a folder that cannot be read is a lesson that cannot be opened."""
+    try:
+        return Lessons(lessons(share("notebooks"), have))
+    except Exception as error:
+        return Lessons((Lesson("lessons", "problem", f"the folder of lessons cannot be read: {error}"),))
+
+
+def _lesson(path: Path, have: Callable[[str], bool]) -> Lesson:
+    name = path.stem
+    try:
+        needs = _needs(path)
+    except (OSError, ValueError) as error:
+        return Lesson(name, "problem", f"{path.name} cannot be read: {error}")
+    missing = [ROW_OF[need] for need in needs if not have(ROW_OF[need])]
+    if not missing:
+        return Lesson(name, "live")
+    if not have("torch"):
+        return Lesson(name, "replayed", "recorded figures; nothing runs without torch")
+    if missing == ["CUDA"]:
+        return Lesson(name, "partly live", "GPU figures from the recording; what runs on a CPU is live")
+    return Lesson(name, "partly live", f"recorded figures where {', '.join(missing)} would be needed")
+
+
+def _needs(path: Path) -> tuple[str, ...]:
+    """What the notebook's metadata says under brrr.needs."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    metadata = notebook.get("metadata") if isinstance(notebook, dict) else None
+    if not isinstance(metadata, dict):
+        raise ValueError("it is not a notebook: it has no metadata")
+    own = metadata.get("brrr")
+    if not isinstance(own, dict) or "needs" not in own:
+        return _USUAL_NEEDS
+    needs = own["needs"]
+    if not isinstance(needs, list) or not all(isinstance(need, str) and need in ROW_OF for need in needs):
+        raise ValueError(f"brrr.needs is {needs!r}; expected a list of {', '.join(ROW_OF)}")
+    return tuple(needs)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The student's copies of the lessons: made once, without the answers in the outputs, and never overwritten.
+
+
+def default_work() -> Path:
+    """The folder of the student's copies: `work` in the repository, or in the current folder if brrr is installed."""
+    repository = COURSE.parent
+    return (repository if (repository / "pyproject.toml").is_file() else Path.cwd()) / "work"
+
+
+def notebooks_in(folder: Path) -> list[Path]:
+    """The lessons in `folder`, in their order; solutions lie in a folder of their own and are none of them."""
+    return sorted(path for path in folder.glob("*.ipynb") if path.is_file())
+
+
+def copy_lessons(source: Path, work: Path) -> list[Path]:
+    """Copy each lesson that `work` lacks, without its outputs, and return the new copies; never overwrite one."""
+    if not notebooks_in(source):
+        raise UnavailableError(
+            f"brrr lab: there are no lessons in {source}. Install brrr again, or restore that folder."
+        )
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        missing = [path for path in notebooks_in(source) if not (work / path.name).exists()]
+        return [_copy_stripped(path, work / path.name) for path in missing]
+    except OSError as error:
+        raise UnavailableError(_no_permission(work, error)) from error
+
+
+def _copy_stripped(lesson: Path, copy: Path) -> Path:
+    """Write `copy` whole or not at all, and not over a file that somebody made in the meantime."""
+    notebook = strip_outputs(json.loads(lesson.read_text("utf-8")))
+    notebook["metadata"]["brrr"] = {**notebook["metadata"].get("brrr", {}), "edition": edition(notebook)}
+    text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+    half = copy.with_name(f".{copy.name}.{os.getpid()}")
+    half.write_text(text, "utf-8")
+    if copy.exists():
+        half.unlink()
+    else:
+        half.rename(copy)
+    return copy
+
+
+def strip_outputs(notebook: dict[str, Any]) -> dict[str, Any]:
+    """The notebook without outputs, execution counts and widget state, so that no answer stands under its question.
+
+    >>> cell = {"cell_type": "code", "source": "1 + 1", "outputs": ["2"], "execution_count": 7}
+    >>> strip_outputs({"cells": [cell], "metadata": {"widgets": {}}})
+    {'cells': [{'cell_type': 'code', 'source': '1 + 1', 'outputs': [], 'execution_count': None}], 'metadata': {}}
+    """
+    blank: dict[str, Any] = {"outputs": [], "execution_count": None}
+    cells = [{**cell, **blank} if cell["cell_type"] == "code" else cell for cell in notebook["cells"]]
+    metadata = {name: value for name, value in notebook["metadata"].items() if name != "widgets"}
+    return {**notebook, "cells": cells, "metadata": metadata}
+
+
+def edition(notebook: dict[str, Any]) -> str:
+    """What tells one edition of a lesson from another: a digest of its cells, kept in the metadata of its copies."""
+    cells = "\0".join("".join(cell["source"]) for cell in notebook["cells"])
+    return hashlib.sha256(cells.encode()).hexdigest()[:16]
+
+
+def older_copies(source: Path, work: Path) -> list[str]:
+    """The lessons whose copies in `work` were made of another edition than the one in `source`."""
+    pairs = [(lesson, work / lesson.name) for lesson in notebooks_in(source)]
+    return [lesson.stem for lesson, copy in pairs if copy.exists() and _is_older(lesson, copy)]
+
+
+def _is_older(lesson: Path, copy: Path) -> bool:
+    try:
+        now, kept = (json.loads(path.read_text("utf-8")) for path in (lesson, copy))
+        made_of = kept["metadata"].get("brrr", {}).get("edition") or edition(kept)
+        return bool(made_of != edition(now))
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):  # no notebook any more: not for us to say
+        return False
+
+
+def set_aside(name: str, work: Path) -> Path | None:
+    """Rename the student's copy of lesson `name` (`01`, `01b` or a whole name) so that it is copied anew.
+
+    Returns the new path, or None if there was no copy.
+    """
+    copy = work / find_lesson(name, share("notebooks")).name
+    if not copy.exists():
+        return None
+    aside = copy.with_name(f"{copy.stem}.{time.strftime('%Y-%m-%d_%H%M%S')}.ipynb")
+    if aside.exists():
+        raise UnavailableError(f"brrr lab: {aside} is there already; wait a second and try again.")
+    try:
+        return copy.rename(aside)
+    except OSError as error:
+        raise UnavailableError(_no_permission(work, error)) from error
+
+
+def find_lesson(name: str, source: Path) -> Path:
+    """The lesson that `name` means: its number (`01`, `01b`) or its whole name, with or without `.ipynb`."""
+    known = notebooks_in(source)
+    for path in known:
+        if name in (path.stem, path.name, path.stem.split("_")[0]):
+            return path
+    numbers = ", ".join(path.stem.split("_")[0] for path in known)
+    raise ArgumentError("brrr lab", "--fresh", name, f"one of the lessons {numbers}")
+
+
+def _no_permission(work: Path, error: OSError) -> str:
+    return (
+        f"brrr lab: cannot write the lessons into {work} ({error.strerror or error}). "
+        "Name a folder of your own: brrr lab --work DIR"
+    )

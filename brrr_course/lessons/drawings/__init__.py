@@ -1,0 +1,148 @@
+"""`drawing`: a lesson's drawings with sliders, by their names. What they show is computed, not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from brrr.core.errors import ArgumentError
+from brrr.core.measurement import Value
+from brrr_course.lessons import registered
+from brrr_course.nouns.source import Source
+from brrr_course.sources import source as source_named
+from brrr_course.view.display import Lock, Shown
+
+if TYPE_CHECKING:
+    from brrr.drawing.style import Picture
+
+
+@dataclass(frozen=True)
+class LessonDrawing:
+    """A drawing of a module in this folder, found by that: `make` makes it from a source, a start and a guess."""
+
+    name: str
+    make: Callable[[Source, Mapping[str, Value], Lock | None], Drawing]
+
+
+def drawings() -> dict[str, LessonDrawing]:
+    """All drawings by name."""
+    return registered(LessonDrawing, "drawings")
+
+
+def drawing(name: str, /, *, unlock: Lock | None = None, source: Source | str | None = None, **at: Value) -> Drawing:
+    """A drawing with its sliders; `at` says where they start, by name.
+
+    >>> drawing("strassen-tiles", gpu="gtx-1070", batch=128, hidden=4096).settings["hidden"]
+    4096
+
+    unlock: a guess; the drawing stays covered until it is answered. source: for those that show measurements too.
+    ArgumentError for a drawing, slider or value that does not exist.
+    """
+    there = drawings()
+    if name not in there:
+        raise ArgumentError("drawing", "name", name, f"one of {', '.join(there)}")
+    return there[name].make(source_named(source) if source is None or isinstance(source, str) else source, at, unlock)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A drawing with sliders: a picture that is computed, not measured, and drawn anew at each step.
+
+Settings = dict[str, Value]
+
+
+@dataclass(frozen=True)
+class Dial:
+    """One slider of a drawing: its name, its title, its values, how each reads, and where it starts.
+
+    >>> Dial("level", "levels", (0, 1, 2)).reading(2)
+    '2'
+    """
+
+    name: str
+    title: str
+    values: tuple[Value, ...]
+    readings: tuple[str, ...] = ()
+    start: Value | None = None
+
+    def reading(self, value: Value) -> str:
+        """A value as the slider shows it."""
+        from brrr.drawing.style import readable
+
+        return self.readings[self.values.index(value)] if self.readings else readable(value)
+
+    def nearest(self, value: Value) -> Value:
+        """The dial's value closest to this one; ArgumentError for a word that it does not have."""
+        if value in self.values:
+            return value
+        if isinstance(value, str) or any(isinstance(each, str) for each in self.values):
+            raise ArgumentError("drawing", self.name, value, f"one of {', '.join(map(str, self.values))}")
+        return min(self.values, key=lambda each: abs(float(each) - float(value)))
+
+
+Draw = Callable[[Mapping[str, Value]], "Picture"]
+"""From where the sliders stand to the picture; its `alt` is the text line, what stands behind a blank line left out."""
+
+
+class Drawing(Shown):
+    """A picture over sliders; it shows itself as the last expression of a cell.
+
+    `text` is the line in front of the picture, `settings` where the sliders stand, `panel` all widgets.
+    """
+
+    def __init__(
+        self, dials: Sequence[Dial], draw: Draw, at: Mapping[str, Value], *, badge: str = "", unlock: Lock | None = None
+    ) -> None:
+        super().__init__(unlock)
+        self.dials, self.badge = tuple(dials), badge
+        self._draw = draw
+        self._kept: dict[tuple[Value, ...], Picture] = {}
+        self.settings: Settings = {dial.name: dial.values[0] if dial.start is None else dial.start for dial in dials}
+        for name, value in at.items():
+            self.settings[name] = self._dial(name).nearest(value)
+
+    def everywhere(self) -> Iterator[tuple[str, Picture]]:
+        """The text line and the picture at every place of the sliders, the last of which moves first."""
+        for values in product(*(dial.values for dial in self.dials)):
+            settings = {dial.name: value for dial, value in zip(self.dials, values, strict=True)}
+            drawn = self._draw(settings)
+            yield f"At {self._place(settings)}: {drawn.alt}", drawn
+
+    def _text(self) -> str:
+        """Where the sliders stand, then what the picture shows."""
+        return f"At {self._place(self.settings)}: {self._now.alt}"
+
+    def _picture(self) -> Picture:
+        return replace(self._now, alt=self.text)
+
+    def _make_panel(self) -> Any:
+        from brrr_course.view.widgets import PicturePanel  # it loads matplotlib
+
+        options = [[(dial.reading(value), value) for value in dial.values] for dial in self.dials]
+        dials = [(each.name, each.title, named) for each, named in zip(self.dials, options, strict=True)]
+        return PicturePanel(dials, self.settings, self.badge, self.picture)
+
+    def set(self, **values: Value) -> Drawing:
+        """Move sliders, each to the value nearest to the one given."""
+        for name, value in values.items():
+            dial = self._dial(name)
+            self.sliders[name].value = dial.nearest(value)
+        return self
+
+    @property
+    def _now(self) -> Picture:
+        key = tuple(self.settings.values())
+        if key not in self._kept:
+            self._kept[key] = self._draw(self.settings)
+        return self._kept[key]
+
+    def _place(self, settings: Mapping[str, Value]) -> str:
+        return ", ".join(f"{dial.title} {dial.reading(settings[dial.name])}" for dial in self.dials)
+
+    def _dial(self, name: str) -> Dial:
+        found = next((dial for dial in self.dials if dial.name == name), None)
+        if found is None:
+            names = ", ".join(dial.name for dial in self.dials)
+            raise ArgumentError("drawing", "name", name, f"one of the sliders {names}")
+        return found

@@ -1,0 +1,154 @@
+"""One call's life: what the host and the GPU do in a loop, in a single call, and between two events; drawn to scale.
+
+The lengths are those of the `timers` experiment; where a kernel stands between its issue and the host's waking is not
+measured, so it is drawn in the middle. This module's functions load matplotlib when they draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from brrr.core import units
+from brrr.core.errors import BrrrError, NotRecordedError
+from brrr.core.measurement import Value
+from brrr_course.experiments import experiment
+from brrr_course.lessons.drawings import Dial, Drawing, LessonDrawing
+from brrr_course.nouns.source import Evidence
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from brrr.drawing.style import Picture
+    from brrr_course.nouns.source import Source
+    from brrr_course.view.display import Lock
+
+FUNCTIONS = {
+    "relu-64x1024": "a small ReLU",
+    "gemm-512": "a product of 512 x 512",
+    "softmax-4096x4096": "a large softmax",
+}
+CALLS = 3
+HOST, GPU, WAIT = "#D55E00", "#009E73", "#9aa4ae"
+_HEIGHT = 430
+
+
+class Life(NamedTuple):
+    """Seconds of one function: the six times that the picture needs, and what an event pair around a call says."""
+
+    host: float
+    kernel: float
+    period: float
+    latency: float
+    pair: float
+
+    @property
+    def start(self) -> float:
+        """When the kernel of a single call is drawn to start: in the middle of what is neither issue nor kernel."""
+        return max(self.host, (self.latency + self.host - self.kernel) / 2)
+
+
+def life(source: Source, function: str) -> Life:
+    """The recorded times; NotRecordedError where one is missing."""
+    evidence = Evidence(experiment("timers"), source)
+    at: dict[str, Value] = {"function": function, "cache": "hot"}
+    found = evidence.source.measure(evidence.experiment, "measure", at)
+    times = {name: getattr(found, name) for name in ("host_s", "kernel_s", "period_s", "latency_s")}
+    if missing := [name for name, each in times.items() if each is None]:
+        raise NotRecordedError(f"{function} has no {missing[0]}")
+    pair = evidence.get("event pair each call", **at)
+    return Life(*(each.median for each in (*times.values(), pair)))
+
+
+def draw(source: Source, at: Mapping[str, Value]) -> Picture:
+    """Three pairs of lanes over one axis of time."""
+    from brrr.drawing import style
+
+    found = life(source, str(at["function"]))
+    drawn = style.figure(height=_HEIGHT)
+    on = style.axes(drawn, left=0.2, bottom=0.12, right=0.97, top=0.97)
+    end = max(CALLS * found.period + found.kernel, found.latency, found.host + found.pair) * 1.06
+    for row, (title, panel) in enumerate((("a loop", _loop), ("a single call", _single), ("an event pair", _pair))):
+        base = 7.0 - 3.0 * row
+        for lane, shift in (("host", 1.0), ("GPU", 0.0)):
+            on.text(-0.01 * end, base + shift, f"{title}: {lane}", ha="right", va="center", fontsize=9)
+            on.axhline(base + shift, color="#d5d9de", linewidth=0.8, zorder=0)
+        panel(on, base, found)
+    on.set_xlim(0, end)
+    on.set_ylim(-0.1, 9.2)
+    on.set_yticks([])
+    scale = {1e-6: "µs", 1e-3: "ms"}[1e-3 if end > 2e-3 else 1e-6]
+    on.xaxis.set_major_formatter(lambda x, _: f"{x * (1e6 if scale == 'µs' else 1e3):g} {scale}")
+    for side in ("left", "top", "right"):
+        on.spines[side].set_visible(False)
+    style.stamp(drawn, source.badge(experiment("timers")))
+    return style.picture(drawn, _told(found))
+
+
+def _loop(on: Axes, base: float, found: Life) -> None:
+    """The host issues one call after the other, without waiting; the GPU works as soon as it has one."""
+    for call in range(CALLS):
+        _bar(on, base + 1, call * found.host, found.host * 0.96, HOST)
+        _bar(on, base, found.host + call * found.period, found.kernel, GPU)
+    _span(on, base + 1.55, 0.0, found.host, "host_s")
+    _span(on, base - 0.5, found.host + found.period, found.host + 2 * found.period, "period_s", below=True)
+    _span(on, base + 0.3, found.host, found.host + found.kernel, "kernel_s")
+
+
+def _single(on: Axes, base: float, found: Life) -> None:
+    """The host issues, then waits until it is told of the end."""
+    _bar(on, base + 1, 0.0, found.host, HOST)
+    _bar(on, base + 1, found.host, found.latency - found.host, WAIT)
+    _bar(on, base, found.start, found.kernel, GPU)
+    _span(on, base + 1.55, 0.0, found.latency, "latency_s")
+
+
+def _pair(on: Axes, base: float, found: Life) -> None:
+    """The GPU reaches the first event at once, and waits for the call behind it."""
+    _bar(on, base + 1, 0.0, found.host, HOST)
+    _bar(on, base, max(0.0, found.pair - found.kernel), min(found.kernel, found.pair), GPU)
+    for place in (0.0, found.pair):
+        on.plot([place, place], [base - 0.35, base + 0.35], color="#000000", linewidth=2)
+    _span(on, base - 0.5, 0.0, found.pair, "between the events", below=True)
+
+
+def _bar(on: Axes, y: float, start: float, length: float, colour: str) -> None:
+    on.barh(y, length, left=start, height=0.56, color=colour, zorder=2)
+
+
+def _span(on: Axes, y: float, start: float, end: float, name: str, *, below: bool = False) -> None:
+    arrow = {"arrowstyle": "<->", "color": "#24292f", "linewidth": 1.0, "shrinkA": 0, "shrinkB": 0}
+    on.annotate("", xy=(end, y), xytext=(start, y), arrowprops=arrow)
+    on.text(
+        (start + end) / 2,
+        y - 0.12 if below else y + 0.08,
+        name,
+        ha="center",
+        va="top" if below else "bottom",
+        fontsize=8.5,
+    )
+
+
+def _told(found: Life) -> str:
+    said = {
+        "host_s, issuing a call": found.host, "kernel_s, the GPU's work": found.kernel,
+        "period_s, one call of a loop": found.period, "latency_s, one call waited for": found.latency,
+        "between two events around one call": found.pair,
+    }  # fmt: skip
+    return "; ".join(f"{name}: {units.seconds(seconds)}" for name, seconds in said.items()) + "."
+
+
+def make(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Drawing:
+    """The drawing, from the course's recording where the source has no such times."""
+    from brrr_course.sources import source as source_named
+
+    try:
+        for function in FUNCTIONS:
+            life(source, function)
+    except BrrrError:
+        source = source_named("recorded:h200")
+    dial = Dial("function", "function", tuple(FUNCTIONS), tuple(FUNCTIONS.values()))
+    return Drawing([dial], lambda settings: draw(source, settings), at, unlock=unlock)
+
+
+DRAWING = LessonDrawing("call-life", make)

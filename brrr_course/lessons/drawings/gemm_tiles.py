@@ -1,0 +1,216 @@
+"""The drawing of a product's tiles: the staircase of its time, the tiles of its result, and the waves they make.
+
+This module's functions load matplotlib when they draw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from brrr.core import units
+from brrr.core.measurement import Value
+from brrr.counting.cost import Matmul
+from brrr_course.experiments import experiment
+from brrr_course.experiments.gemm import MOST, SWEPT
+from brrr_course.experiments.gemm.claims import blocks, foretold, launched, tile
+from brrr_course.experiments.gemm.peer import heuristics_s
+from brrr_course.experiments.judging import datasheet
+from brrr_course.lessons.drawings import Dial, Drawing, LessonDrawing
+from brrr_course.nouns.source import Evidence
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from brrr.drawing.style import Picture
+    from brrr_course.nouns.source import Source
+    from brrr_course.view.display import Lock
+
+DTYPES = ("float32", "bfloat16")
+STOPS = (1, 2, 12, 32, 33, 64, 65, 128, 129, 192, 256, 257, 320, 321, 384, 385, 448, 512, 513, 514, 516, 520, 576, 577,
+         640, 704, 705, 768, 769, 896, 1024, 1025, 1028, 1032, 1088)  # fmt: skip
+"""Where the slider stops: on both sides of steps, and between."""
+_HEIGHT = 470
+_TILE, _OVER, _IDLE = "#56B4E9", "#D55E00", "#f6dfd3"
+Times = tuple[dict[int, float], dict[int, float]]
+
+
+def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Drawing:
+    """Two sliders: the columns and the type; NotRecordedError where the sweep was not measured."""
+    evidence = Evidence(experiment("gemm"), source)
+    times = {dtype: _swept(foretold(evidence, dtype)) for dtype in DTYPES}
+    kernels = {dtype: launched(evidence, dtype) for dtype in DTYPES}
+    dials = (Dial("columns", "columns N", STOPS, start=385), Dial("dtype", "type", DTYPES))
+    sms = datasheet(evidence).sm_count or 1
+    peers = {dtype: _peer(dtype) for dtype in DTYPES}
+    made = partial(draw, times=times, kernels=kernels, sms=sms, peers=peers)
+    return Drawing(dials, made, at, badge=str(source.badge(evidence.experiment)), unlock=unlock)
+
+
+DRAWING = LessonDrawing("gemm-tiles", drawing)
+
+
+def _peer(dtype: str) -> dict[int, float]:
+    """NVIDIA's own estimates where the slider stops; empty where its package is not installed."""
+    found = {n: heuristics_s(Matmul(SWEPT, n, SWEPT, dtype=dtype)) for n in STOPS}
+    return {n: time for n, time in found.items() if time is not None}
+
+
+def _swept(both: Times) -> Times:
+    """The times where every number of columns was measured."""
+    measured, predicted = ({n: time for n, time in sorted(each.items()) if n <= MOST} for each in both)
+    return measured, predicted
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a kernel cuts the result: a tile's columns and rows, how many there are each way, and parts of the sum."""
+
+    columns: int
+    rows: int
+    across: int
+    down: int
+    parts: int
+
+    @property
+    def tiles(self) -> int:
+        """The tiles of the result."""
+        return self.across * self.down
+
+    @property
+    def work(self) -> int:
+        """Blocks that have something to do: one for each tile and part."""
+        return self.tiles * self.parts
+
+    @classmethod
+    def of(cls, kernel: str, n: int) -> Tiling | None:
+        """By the tile in the kernel's name and its grid; None for a kernel that names none.
+
+        >>> Tiling.of("cutlass_80_simt_sgemm_256x128_8x4_nn_align1 32x1x4 of 256", 385)
+        Tiling(columns=256, rows=128, across=2, down=16, parts=4)
+
+        Families write a tile's sides in either order: taken is the one that its number of blocks confirms.
+        """
+        sides = tile(kernel)
+        if sides is None:
+            return None
+        x, y, parts = map(int, kernel.split()[-3].split("x"))
+        ways = [cls(a, b, math.ceil(n / a), math.ceil(SWEPT / b), parts) for a, b in (sides, sides[::-1])]
+        return min(ways, key=lambda way: (abs(way.work - blocks(kernel)), (way.down, way.across) != (x, y)))
+
+
+def text(n: int, dtype: str, times: Times, kernel: str, sms: int) -> str:
+    """What the picture shows."""
+    measured, predicted = times
+    rate = units.rate(2 * SWEPT * SWEPT * n / measured[n], "FLOP/s")
+    said = f"{units.seconds(measured[n])} ({rate}), predicted {units.seconds(predicted[n])}. "
+    name = kernel.split()[0]
+    cut = Tiling.of(kernel, n)
+    if cut is None:
+        return f"{said}{name} has no tiles in its name: one column is a product of a matrix and a vector."
+    used = n * SWEPT / (cut.tiles * cut.columns * cut.rows)
+    split = f", each sum in {cut.parts} parts" if cut.parts > 1 else ""
+    return (
+        f"{said}{units.percent(used)} of the tiles' area is result; {cut.work} pieces of work make "
+        f"{cut.work / sms:.2g} waves on {sms} multiprocessors. The kernel {name} was launched with a grid of "
+        f"{kernel.split()[-3]}: tiles of {cut.rows} x {cut.columns}, {cut.down} x {cut.across} of them{split}."
+    )
+
+
+def draw(
+    settings: Mapping[str, Value],
+    times: Mapping[str, Times],
+    kernels: Mapping[str, Mapping[int, str]],
+    sms: int,
+    peers: Mapping[str, Mapping[int, float]],
+) -> Picture:
+    """Above the time over the columns, measured and predicted; below the result in tiles, and the blocks in waves."""
+    from brrr.drawing import style
+
+    n, dtype = int(settings["columns"]), str(settings["dtype"])
+    kernel = kernels[dtype].get(n, "")
+    made = style.figure(height=_HEIGHT)
+    above = style.axes(made, left=0.09, bottom=0.575, right=0.975, top=0.895)
+    _staircase(above, times[dtype], n, dtype)
+    if peers[dtype]:
+        estimates = {at: 1e6 * time for at, time in peers[dtype].items()}
+        above.plot(list(estimates), list(estimates.values()), ":", color=style.FAINT, label="nvMatmulHeuristics")
+    above.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.1, fontsize=9, ncols=4, frameon=False)
+    cut = Tiling.of(kernel, n) if kernel else None
+    if cut is not None:
+        _result(style.axes(made, left=0.09, bottom=0.115, right=0.52, top=0.43), cut, n)
+        _waves(style.axes(made, left=0.63, bottom=0.115, right=0.975, top=0.43), cut.work, sms)
+    else:
+        said = "No tiles: the kernel's name tells none." if kernel else "No kernel was recorded here."
+        made.text(0.53, 0.27, said, ha="center", va="center", fontsize=10, color=style.FAINT)
+    return style.picture(made, text(n, dtype, times[dtype], kernel, sms))
+
+
+def classes(dtype: str) -> dict[str, tuple[int, ...]]:
+    """Numbers of columns that the library treats alike, by the largest power of two up to 8 that divides them.
+
+    >>> list(classes("float32")), classes("bfloat16")["odd N"]
+    (['any N'], (1,))
+    """
+    return {"any N": (1, 2, 4, 8)} if dtype == "float32" else {"odd N": (1,), "even N": (2, 4), "multiples of 8": (8,)}
+
+
+def _staircase(on: Axes, times: Times, n: int, dtype: str) -> None:
+    from brrr.drawing import style
+
+    measured, predicted = ({at: 1e6 * time for at, time in each.items()} for each in times)
+    for place, (name, powers) in enumerate(classes(dtype).items()):
+        here = [at for at in measured if math.gcd(at, 8) in powers]
+        colour = style.COLOURS[place]
+        on.plot(here, [measured[at] for at in here], ".", markersize=3, label=name, color=colour)
+        on.plot(here, [predicted[at] for at in here], linewidth=1.1, linestyle=style.PREDICTED_DASHES, color=colour)
+    on.plot([], [], color=style.INK, linewidth=1.1, linestyle=style.PREDICTED_DASHES, label="PREDICTED")
+    on.axvline(n, color=style.FAINT, linewidth=0.9, zorder=0)
+    on.plot([n], [measured[n]], "o", color=style.INK, markersize=6, fillstyle="none")
+    on.set_xlim(0, MOST)
+    on.set_ylim(0, 1.06 * max(*measured.values(), *predicted.values()))
+    on.set_title("Time of W x in µs over the columns of x (M = K = 2048)", loc="left", y=1.0, fontsize=10, pad=21)
+    on.tick_params(labelsize=8.5)
+
+
+def _result(on: Axes, cut: Tiling, n: int) -> None:
+    """The result in tiles; what hangs over its last column is work that nobody needs."""
+    from matplotlib.patches import Rectangle
+
+    wide, high = cut.across * cut.columns, cut.down * cut.rows
+    on.add_patch(Rectangle((0, 0), n, SWEPT, facecolor=_TILE, edgecolor="none"))
+    on.add_patch(Rectangle((n, 0), wide - n, SWEPT, facecolor=_OVER, edgecolor="none", alpha=0.75))
+    line = 0.8 if cut.tiles <= 200 else 0.35
+    on.vlines([cut.columns * i for i in range(cut.across + 1)], 0, high, color="white", linewidth=line)
+    on.hlines([cut.rows * i for i in range(cut.down + 1)], 0, wide, color="white", linewidth=line)
+    on.set_xlim(0, max(wide, 64))
+    on.set_ylim(high, 0)
+    on.grid(visible=False)
+    on.set_title(f"The result in {cut.tiles} tiles, {wide - n} columns too wide", loc="left", y=1.0, fontsize=10, pad=5)
+    on.set_xticks([0, n])
+    on.set_yticks([0, SWEPT])
+    on.tick_params(labelsize=8.5)
+
+
+def _waves(on: Axes, count: int, sms: int) -> None:
+    """One block on each multiprocessor makes a wave; of the last wave a part is idle."""
+    from matplotlib.patches import Rectangle
+
+    full, rest = divmod(count, sms)
+    waves = full + bool(rest)
+    on.add_patch(Rectangle((0, 0), waves, sms, facecolor=_IDLE, edgecolor="none"))
+    on.add_patch(Rectangle((0, 0), full, sms, facecolor=_TILE, edgecolor="none"))
+    on.add_patch(Rectangle((full, 0), bool(rest), rest, facecolor=_TILE, edgecolor="none"))
+    on.vlines(range(1, waves), 0, sms, color="white", linewidth=1.0)
+    if rest and rest < 0.85 * sms:
+        on.text(full + 0.5, (rest + sms) / 2, "idle", ha="center", va="center", fontsize=8.5, color="#7a3a12")
+    on.set_xlim(0, max(waves, 2))
+    on.set_ylim(0, sms)
+    on.set_yticks([0, sms])
+    on.set_xticks(range(max(waves, 2) + 1) if waves <= 12 else [0, waves])
+    on.grid(visible=False)
+    on.set_title(f"{count} pieces of work in waves of {sms}", loc="left", y=1.0, fontsize=10, pad=5)
+    on.tick_params(labelsize=8.5)

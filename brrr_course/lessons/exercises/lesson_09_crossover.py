@@ -1,0 +1,198 @@
+"""Exercise 09-crossover: from which size on does a Strassen level pay? Two measured sizes of each line tell.
+
+The model has two terms, T(n) = a n^3 + b n^2: arithmetic, and what touches each element once. The student's function is
+marked on made-up lines, whose crossing is known, then put to the source's own measurements.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from brrr.core import units
+from brrr.core.errors import BrrrError
+from brrr.core.measurement import Estimate
+from brrr_course.experiments import experiment
+from brrr_course.lessons.checking import Exercise, Mark, ask
+from brrr_course.lessons.comparison import first_available, time_at
+from brrr_course.nouns.source import Evidence, Source
+from brrr_course.sources import source
+
+PAIRS = (("sgemm", "sgemm strassen 1"), ("cpu sgemm", "cpu sgemm strassen 1"))
+"""The classical line and the one with a level, both sides' additions in its time: on a GPU, and on a CPU."""
+
+CLOSE = 0.01
+"""The function must find a made-up crossing this near."""
+
+NEAR = 1.25
+"""A model of two terms that is no further off than this has done its work."""
+
+Times = Mapping[int, float]
+Crossing = Callable[[Times, Times], float]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Where the lines of a source cross: the last size at which the level loses, the first from which it wins."""
+
+    loses: int | None
+    wins: int | None
+
+    def __str__(self) -> str:
+        if self.wins is None:
+            return f"the level never wins among the sizes measured, up to {self.loses}"
+        if self.loses is None:
+            return f"the level wins from the smallest size measured, {self.wins}, on"
+        return f"the level loses at {self.loses} and wins from {self.wins} on"
+
+
+def grade(sizes: Any, crossing: Any) -> Mark:
+    """`sizes` are two measured sizes; `crossing(classical, strassen)` takes {size: seconds} twice and returns a size.
+
+    inf stands for lines that never cross: the level loses at every size.
+    """
+    wrong = _sizes_wrong(sizes)
+    if wrong is not None:
+        return wrong
+    if not callable(crossing):
+        return Mark("wrong", f"`crossing` is {crossing!r}.", "Write the function's name: crossing=crossing.")
+    mark = _function_wrong(crossing)
+    if mark is not None:
+        return mark
+    return _applied(sorted(sizes), crossing)
+
+
+EXERCISE = Exercise("09-crossover", grade)
+
+
+def model_crossing(classical: Times, strassen: Times) -> float:
+    """Where two lines of the form a n^3 + b n^2 through two points each cross; inf where they never do.
+
+    >>> model_crossing({1: 3.0, 2: 16.0}, {1: 3.875, 2: 19.0})  # n^3 + 2 n^2 and 7/8 n^3 + 3 n^2
+    8.0
+    """
+    (a, b), (c, d) = fitted(classical), fitted(strassen)
+    if d <= b:  # nothing to make up for
+        return 0.0 if c <= a else math.inf
+    return (d - b) / (a - c) if a > c else math.inf
+
+
+def fitted(times: Times) -> tuple[float, float]:
+    """a and b of T(n) = a n^3 + b n^2 through two points."""
+    (one, first), (two, second) = sorted(times.items())
+    a = (second / two**2 - first / one**2) / (two - one)
+    return a, first / one**2 - a * one
+
+
+def _sizes_wrong(sizes: Any) -> Mark | None:
+    there = list(sizes) if isinstance(sizes, list | tuple) else []
+    whole = all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in there)
+    if len(there) != 2 or not whole or there[0] == there[1]:
+        return Mark("wrong", f"`sizes` is {sizes!r}.", "Write two sizes of the explorer's slider: sizes=(1024, 4096).")
+    return None
+
+
+def _function_wrong(crossing: Crossing) -> Mark | None:
+    """The function on lines that cross at a known size, and on two that never do."""
+    for _ in range(4):
+        at = random.uniform(300, 5000)
+        a, b, gain = random.uniform(1, 3) * 1e-14, random.uniform(1, 9) * 1e-12, random.uniform(0.05, 0.125)
+        mark = _case_wrong(ask(crossing, _line(a, b), _line((1 - gain) * a, b + gain * a * at)), at)
+        if mark is not None:
+            return mark
+    return _case_wrong(ask(crossing, _line(1e-14, 1e-12), _line(1.02e-14, 2e-12)), math.inf)
+
+
+def _line(a: float, b: float) -> dict[int, float]:
+    """Two points of a line of the model."""
+    return {n: a * n**3 + b * n**2 for n in (1024, 4096)}
+
+
+def _case_wrong(found: Any, right: float) -> Mark | None:
+    if isinstance(found, bool) or not isinstance(found, int | float) or math.isnan(found):
+        return Mark("wrong", f"`crossing` returned {found!r}.", "It returns a size, as a number.")
+    if math.isinf(right):
+        if found == math.inf:
+            return None
+        return Mark("wrong", f"two lines that never cross: `crossing` returned {found:.4g}.",
+                    "Where the level's a is not the smaller one, return float('inf').")  # fmt: skip
+    if abs(found / right - 1) <= CLOSE:
+        return None
+    hint = "Divide each time by n^2: what is left is a n + b, a straight line through two points."
+    return Mark("wrong", f"two lines that cross at {right:.4g}: `crossing` returned {found:.4g}.", hint)
+
+
+def _applied(sizes: Sequence[int], crossing: Crossing) -> Mark:
+    """The student's function on measurements, beside where the measured lines cross."""
+    found = None
+    for here in _sources():
+        try:
+            found = here, *_points(here, sizes)
+        except BrrrError as error:
+            missing = str(error)
+            continue
+        break
+    if found is None:
+        return Mark("wrong", f"`sizes={tuple(sizes)}` were not measured ({missing}).", "Choose sizes of the slider.")
+    origin, classical, strassen = found
+    size, where = ask(crossing, classical, strassen), measured(origin)
+    said = "never pays" if math.isinf(size) else f"pays from {round(size)} on"
+    badge = origin.badge(experiment("strassen"))
+    told = f"From {_shown(classical)}, and {_shown(strassen)} with a level, the level {said} ({badge})"
+    return Mark("right", f"your function is right. {told}. Measured: {where}.{_note(size, where)}")
+
+
+def _note(size: float, where: Measured) -> str:
+    """What to think of a model that misses."""
+    low, high = where.loses or 0, where.wins or math.inf
+    if low / NEAR <= size <= high * NEAR:
+        return ""
+    return " The two terms miss it: waves of tiles and launches are in neither. Try two sizes nearer to the crossing."
+
+
+def _shown(times: Times) -> str:
+    return ", ".join(f"{units.seconds(time)} at {size}" for size, time in times.items())
+
+
+def _sources() -> list[Source]:
+    """This lesson's source, then the recording."""
+    here = source()
+    return [here] if not here.live else [here, source("recorded:h200")]
+
+
+def _pair(origin: Source) -> tuple[str, str]:
+    first, second = first_available("strassen", *[list(pair) for pair in PAIRS], source=origin)
+    return first, second
+
+
+def _points(origin: Source, sizes: Sequence[int]) -> tuple[dict[int, float], dict[int, float]]:
+    """Both lines at the sizes, measured now by a live source; BrrrError where one is missing."""
+    described = experiment("strassen")
+    lines = [described.line(name) for name in _pair(origin)]
+    for size in sizes:
+        origin.measure_together(described, [line.variant for line in lines], {"size": size})
+    found: list[dict[int, float]] = []
+    for line in lines:
+        times = {size: time_at(described, origin, line, {"size": size}) for size in sizes}
+        lacking = [size for size, time in times.items() if time is None]
+        if lacking:
+            raise BrrrError(f"{origin.name} has no {line.label} at {lacking[0]}")
+        found.append({size: time.median for size, time in times.items() if time is not None})
+    return found[0], found[1]
+
+
+def measured(origin: Source) -> Measured:
+    """Where the level begins to win for good, by the medians that a source has."""
+    evidence = Evidence(experiment("strassen"), origin)
+    classical, level = (evidence.curve(name, "size") for name in _pair(origin))
+    sizes = sorted(int(size) for size in set(classical) & set(level))
+    losing = [size for size in sizes if _loses(level[size], classical[size])]
+    after = [size for size in sizes if not losing or size > losing[-1]]
+    return Measured(losing[-1] if losing else None, after[0] if after else None)
+
+
+def _loses(level: Estimate, classical: Estimate) -> bool:
+    return level.median >= classical.median

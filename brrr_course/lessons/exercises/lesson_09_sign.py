@@ -1,0 +1,125 @@
+"""Exercise 09-sign: one sign of seven products with rows and columns exchanged, and a recombination to mend.
+
+Both are marked in whole numbers: a wrong one is written out in products of blocks, so that what fails to cancel shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from brrr.strassen.algebra.blocks import BLOCKS, signed_sum
+from brrr.strassen.algebra.forms import STRASSEN
+from brrr_course.lessons.checking import Exercise, Mark, ask
+
+EXCHANGED = [0, 2, 1, 3]
+LEFT, RIGHT = STRASSEN.right[:, EXCHANGED].astype(np.int64), STRASSEN.left[:, EXCHANGED].astype(np.int64)
+"""Strassen's products with rows and columns exchanged: seven others, of which C11 is the same sum."""
+
+SEVENTH, ASKED = 6, 3
+"""Of the seventh one's right factor, B21 ? B22, the sign of B22 is asked for."""
+
+NAMES = tuple(f"M{number + 1}" for number in range(7))
+Numbers = npt.NDArray[np.int64]
+
+
+def grade(sign: Any, recombine: Any) -> Mark:
+    """The sign is +1 or -1; `recombine(m1, ..., m7)` returns C11, C12, C21 and C22."""
+    wrong = _sign_wrong(sign)
+    if wrong is not None:
+        return wrong
+    if not callable(recombine):
+        return Mark("wrong", f"`recombine` is {recombine!r}.", "Write the function's name: recombine=recombine.")
+    given = coefficients_of(recombine)
+    if isinstance(given, str):
+        return Mark("wrong", given, "It returns the four blocks: c11, c12, c21, c22.")
+    for block, mine, right in zip(BLOCKS, given, STRASSEN.result, strict=True):
+        if not np.array_equal(mine, right):
+            return _block_wrong(block, mine, right)
+    if not _fits_matrices(recombine):
+        return Mark("wrong", "with numbers it is right, with matrices it is not.", "Only add and subtract.")
+    return Mark("right", "the four blocks are those of A B, with seven products. All else cancels: that is the whole "
+                "trick, and a sum that cancels is also where digits are lost.")  # fmt: skip
+
+
+EXERCISE = Exercise("09-sign", grade)
+
+
+def _sign_wrong(sign: Any) -> Mark | None:
+    if isinstance(sign, bool) or sign not in (1, -1):
+        return Mark("wrong", f"`sign` is {sign!r}.", "Write +1 or -1.")
+    factors = RIGHT.copy()
+    factors[SEVENTH, ASKED] = sign
+    rest = expanded(STRASSEN.result[0], LEFT, factors) - wanted("11")
+    if not rest.any():
+        return None
+    said = f"with B21 {'+' if sign > 0 else '-'} B22, C11 = M1 + M4 - M5 + M7 has {in_words(rest)} too much."
+    return Mark("wrong", said, "Write out A12 B22 and A22 B22 in M1, M4, M5 and M7: they must cancel.")
+
+
+def coefficients_of(recombine: Callable[..., Any]) -> Numbers | str:
+    """The signs of the seven products in each block, found by giving the function one 1 at a time; or what is wrong."""
+    columns = []
+    for number in range(7):
+        result = ask(recombine, *[int(other == number) for other in range(7)])
+        if not isinstance(result, Sequence) or len(result) != len(BLOCKS):
+            return f"`recombine` returned {result!r} for seven numbers."
+        if any(isinstance(value, bool) or not isinstance(value, int) for value in result):
+            return f"`recombine` returned {result!r} for seven whole numbers."
+        columns.append(list(result))
+    return np.array(columns, dtype=np.int64).T
+
+
+def expanded(signs: Any, left: Any = STRASSEN.left, right: Any = STRASSEN.right) -> Numbers:
+    """A sum of products as a sum of A's blocks (rows) times B's (columns).
+
+    >>> expanded([0, 0, 1, 0, 1, 0, 0]).tolist()   # C12 = M3 + M5 = A11 B12 + A12 B22
+    [[0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0], [0, 0, 0, 0]]
+    """
+    made: Numbers = np.einsum("p,pa,pb->ab", *(np.asarray(each, dtype=np.int64) for each in (signs, left, right)))
+    return made
+
+
+def wanted(block: str) -> Numbers:
+    """What a block of A B is: two products of blocks."""
+    row, column = int(block[0]) - 1, int(block[1]) - 1
+    found = np.zeros((4, 4), dtype=np.int64)
+    for inner in range(2):
+        found[2 * row + inner, 2 * inner + column] = 1
+    return found
+
+
+def in_words(blocks: Numbers) -> str:
+    """A sum of products of blocks.
+
+    >>> in_words(wanted("12"))
+    'A11 B12 + A12 B22'
+    """
+    parts = [(int(blocks[i, j]), f"A{BLOCKS[i]} B{BLOCKS[j]}") for i, j in np.argwhere(blocks)]
+    text = " ".join(
+        f"{'+' if count > 0 else '-'} {'' if abs(count) == 1 else f'{abs(count)} '}{name}" for count, name in parts
+    )
+    return text.removeprefix("+ ") or "nothing"
+
+
+def _block_wrong(block: str, mine: Numbers, right: Numbers) -> Mark:
+    """Which block is wrong, what it comes to, and which of its products to look at."""
+    rest = expanded(mine) - wanted(block)
+    words = signed_sum(mine.tolist(), NAMES) if np.abs(mine).max() <= 1 and mine.any() else str(mine.tolist())
+    doubtful = [name for name, a, b in zip(NAMES, mine, right, strict=True) if a != b]
+    return Mark("wrong", f"C{block} = {words} comes to {in_words(wanted(block))}, and besides {in_words(rest)}.",
+                f"Look at {' and '.join(doubtful)} in C{block}: what has to cancel?")  # fmt: skip
+
+
+def _fits_matrices(recombine: Callable[..., Any]) -> bool:
+    """Whether it makes A B of random whole matrices, whose products do not commute."""
+    numbers = np.random.default_rng()
+    a, b = numbers.integers(-9, 10, (4, 2, 2)), numbers.integers(-9, 10, (4, 2, 2))
+    lefts, rights = np.tensordot(STRASSEN.left, a, axes=1), np.tensordot(STRASSEN.right, b, axes=1)
+    result = ask(recombine, *(left @ right for left, right in zip(lefts, rights, strict=True)))
+    c11, c12, c21, c22 = (np.asarray(each) for each in result)
+    right = (a[0] @ b[0] + a[1] @ b[2], a[0] @ b[1] + a[1] @ b[3], a[2] @ b[0] + a[3] @ b[2], a[2] @ b[1] + a[3] @ b[3])
+    return all(np.array_equal(mine, its) for mine, its in zip((c11, c12, c21, c22), right, strict=True))

@@ -1,0 +1,206 @@
+"""`guess`: the student commits to an answer before the experiment is uncovered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from html import escape
+from typing import Any
+
+import ipywidgets as widgets
+
+from brrr.core.errors import ArgumentError
+from brrr.core.measurement import Estimate
+from brrr_course.lessons.answers import Answer, Choice, Form, Quantity, Ranking
+from brrr_course.lessons.sharing import send
+from brrr_course.view.display import in_notebook, message_html, staged, static
+
+_given: dict[str, Answer] = {}
+"""The answers of this session by question, so that *Run All* once more does not lose one."""
+
+
+class Guess:
+    """A question and, once given, the student's answer.
+
+    >>> g = Guess("Without synchronize(), a 4096 matmul seems to take ...", Quantity("s"))
+    >>> g
+    not answered yet: Without synchronize(), a 4096 matmul seems to take ...
+    >>> g.answer("25 µs").compare(3.1e-3)
+    you said 25 µs, measured 3.1 ms: 124x too short
+
+    What waits for the answer registers with `on_answer`; it is called at once if the answer is already there.
+    """
+
+    def __init__(self, question: str, form: Form) -> None:
+        self.question, self.form = question, form
+        self.value: Answer | None = None
+        self._waiting: list[Callable[[Guess], object]] = []
+
+    @property
+    def answered(self) -> bool:
+        """Whether an answer was given; in the edition for reading (`BRRR_STATIC=1`) nothing waits for one."""
+        return self.value is not None or static()
+
+    def answer(self, given: object) -> Guess:
+        """Give the answer; ArgumentError, and nothing changed, for one that does not fit the question."""
+        self.value = _given[self.question] = self.form.parse(given)
+        send("guess", self.question, self.form.show(self.value))
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call(self)
+        return self
+
+    def on_answer(self, call: Callable[[Guess], object]) -> None:
+        """Call `call(guess)` when the answer is given, or now if it was."""
+        if self.answered:
+            call(self)
+        else:
+            self._waiting.append(call)
+
+    def compare(self, measured: Estimate | float | str | Sequence[str]) -> Judged:
+        """The guess and the measurement side by side, with their ratio; without a guess, the request for one."""
+        if self.value is None:
+            return Judged("not answered yet: give your guess above, then run this cell again")
+        if isinstance(measured, Estimate):
+            measured = measured.median
+        return Judged(
+            self.form.judge(self.value, measured if isinstance(measured, float | int | str) else tuple(measured))
+        )
+
+    def __repr__(self) -> str:
+        if self.value is None:
+            return f"not answered yet: {self.question}"
+        return f"your guess: {self.form.show(self.value)} ({self.question})"
+
+
+class Judged(str):
+    """A sentence that shows itself without quotation marks."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def guess(
+    question: str,
+    *,
+    unit: str | None = None,
+    options: Sequence[str] | None = None,
+    ranking: Sequence[str] | None = None,
+    answer: Any = None,
+) -> Guess:
+    """Ask for a guess: a number with a unit, one of some options, or an order of some items.
+
+    >>> guess("How many times slower?", unit="x", answer="3x").value
+    Your guess: 3x
+    3.0
+
+    In a notebook it shows a form; `g.answer("25 µs")` and `answer=` do the same without one. Exactly one of `unit`,
+    `options` and `ranking` says what kind of answer it takes. An answer is kept for the session: running the cell
+    again shows it again.
+    """
+    asked = Guess(question, _form(unit, options, ranking))
+    if answer is not None:
+        asked.answer(answer)
+    elif question in _given:
+        with suppress(ArgumentError):  # the cell was edited since, and what was kept no longer fits
+            asked.answer(_given[question])
+    _show(asked)
+    return asked
+
+
+def forget() -> None:
+    """Forget the answers of this session, so that every `guess` asks again."""
+    _given.clear()
+
+
+def _form(unit: str | None, options: Sequence[str] | None, ranking: Sequence[str] | None) -> Form:
+    given = [name for name, value in (("unit", unit), ("options", options), ("ranking", ranking)) if value is not None]
+    if len(given) != 1:
+        raise ArgumentError("guess", "unit, options, ranking", ", ".join(given) or None, "exactly one of the three")
+    if unit is not None:
+        return Quantity(unit)
+    items = tuple(options or ranking or ())
+    if len(items) < 2 or len(set(items)) != len(items):
+        raise ArgumentError("guess", given[0], list(items), "two or more different items")
+    return Choice(items) if options else Ranking(items)
+
+
+def _show(asked: Guess) -> None:
+    """The form in a notebook; a line of text anywhere else."""
+    if staged(asked):
+        return
+    if in_notebook() and not static():
+        from IPython.display import display
+
+        display(form(asked))  # type: ignore[no-untyped-call]
+    elif asked.value is not None:
+        print(f"Your guess: {asked.form.show(asked.value)}")
+    else:
+        print(f"{asked.question}\nNot answered yet.")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The form that `guess` shows in a notebook: a text box, radio buttons, or one drop-down list for each place.
+
+UNITS = {"s": "a number and its unit, as 25 µs (or 25 us)", "x": "a factor, as 3x", "": "a number"}
+
+
+def form(asked: Guess) -> widgets.VBox:
+    """The widget: the question, the field, a button, and a line that says what happened.
+
+    What does not fit is explained in that line and stays in the field, to be mended.
+    """
+    field, read = _field(asked)
+    button = widgets.Button(description="This is my guess", button_style="primary", layout={"width": "max-content"})
+    status = widgets.HTML()
+    question = widgets.HTML(f"<b style='font-size:105%'>{escape(asked.question)}</b>")
+
+    def submit(*_: object) -> None:
+        try:
+            asked.answer(read())
+        except ArgumentError as unfit:
+            status.value = message_html("wrong", "Nearly.", [f"Expected {unfit.expected}."])
+
+    def done(answered: Guess) -> None:
+        _disable(field)
+        button.layout.display = "none"
+        assert answered.value is not None
+        status.value = message_html("open", f"Your guess: {answered.form.show(answered.value)}")
+
+    button.on_click(submit)
+    if isinstance(field, widgets.Text):
+        field.on_msg(lambda _, content, __: submit() if content.get("event") == "submit" else None)
+    asked.on_answer(done)
+    return widgets.VBox([question, field, button, status], layout={"max_width": "48em", "margin": "4px 0"})
+
+
+def _field(asked: Guess) -> tuple[Any, Callable[[], object]]:
+    """The input, and a function that reads it."""
+    if isinstance(asked.form, Choice):
+        radio = widgets.RadioButtons(options=asked.form.options, value=asked.value, layout={"width": "max-content"})
+        return radio, lambda: "" if radio.value is None else radio.value
+    if isinstance(asked.form, Ranking):
+        return _places(asked.form.items, asked.value)
+    unit = getattr(asked.form, "unit", "")
+    placeholder = UNITS.get(unit, f"a number in {unit}")
+    start = "" if asked.value is None else asked.form.show(asked.value)
+    text = widgets.Text(value=start, placeholder=placeholder, layout={"width": "24em"})
+    return text, lambda: text.value
+
+
+def _places(items: tuple[str, ...], answer: Any) -> tuple[Any, Callable[[], object]]:
+    """One drop-down list for each place; a chosen item may be changed until the button is pressed."""
+    blank = "choose ..."
+    lists = []
+    for place in range(len(items)):
+        value = answer[place] if answer else blank
+        name = f"place {place + 1}"
+        lists.append(widgets.Dropdown(options=[blank, *items], value=value, description=name, layout={"width": "24em"}))
+    return widgets.VBox(lists), lambda: [choice.value for choice in lists if choice.value != blank]
+
+
+def _disable(field: Any) -> None:
+    for widget in getattr(field, "children", (field,)):
+        widget.disabled = True

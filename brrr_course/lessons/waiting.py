@@ -1,0 +1,109 @@
+"""What `compare` returns: a sentence with its table, which in a notebook fills itself in once the guess is given."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import ipywidgets as widgets
+
+from brrr_course.lessons.guessing import Guess
+from brrr_course.view.display import in_notebook, message_html, publish, table_html, table_text
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A sentence, the table behind it, and the badge of what was measured.
+
+    Its text comes first, for a screen reader and for tests.
+    """
+
+    text: str
+    header: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    badge: str = ""
+
+    def __repr__(self) -> str:
+        return self.text + ("\n" + table_text(self.header, self.rows, self.badge) if self.rows else "")
+
+    def _repr_html_(self) -> str:
+        table = table_html(self.header, self.rows, self.badge) if self.rows else ""
+        return message_html("open", self.text) + table
+
+
+UNANSWERED = Comparison("Not answered yet: give your guess above, then run this cell again.")
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A comparison without a guess, and the call that is made once the guess is given.
+
+REQUEST, BUSY = "Not answered yet: give your guess above.", "Your guess is given. Comparing ..."
+
+_last_run: dict[str, str] = {}
+"""The last run of each cell that shows a place: only that run fills its place, for the earlier ones are not seen."""
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Waiting(Comparison):
+    """A place in a notebook's cell that holds the request for a guess, then the comparison or what it raised."""
+
+    guess: Guess
+    compared: Callable[[], Comparison]
+
+    def _ipython_display_(self) -> None:
+        if not in_notebook():
+            print(self)
+            return
+        place = widgets.Output()
+        _show(place, REQUEST, message_html("open", REQUEST))
+        cell, run = _cell_and_run()
+        _last_run[cell] = run
+        publish({**place._repr_mimebundle_(), "text/plain": self.text})
+        self.guess.on_answer(lambda _: self._fill(place) if _last_run[cell] == run else None)
+
+    def _fill(self, place: Any) -> None:
+        _show(place, BUSY, message_html("open", BUSY))  # a live source measures now
+        try:
+            found = self.compared()
+        except Exception as error:  # what an event's callback raises is only logged
+            name, told = type(error).__name__, str(error)
+            _show(place, f"{name}: {told}", message_html("wrong", name, [told]))
+        else:
+            _show(place, repr(found), found._repr_html_())
+
+
+def _show(place: Any, text: str, html: str) -> None:
+    """Put one output into the place: set as the widget's state, it goes there from an event's callback too."""
+    place.outputs = ({"output_type": "display_data", "data": {"text/plain": text, "text/html": html}, "metadata": {}},)
+
+
+def _cell_and_run() -> tuple[str, str]:
+    """Which cell runs, and which of its runs this is; each run its own cell where the front end names no cells."""
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    request = shell.get_parent()
+    run = request["header"]["msg_id"]
+    return request.get("metadata", {}).get("cellId", run), run
+
+
+Compare = TypeVar("Compare", bound=Callable[..., Comparison])
+
+
+def fills_in(compare: Compare) -> Compare:
+    """A function that returns UNANSWERED without a guess now returns what fills itself in, by the same call.
+
+    >>> @fills_in
+    ... def compare_nothing(guess):
+    ...     return Comparison("Compared.") if guess.answered else UNANSWERED
+    """
+
+    @functools.wraps(compare)
+    def call(guess: Guess, *args: Any, **kwargs: Any) -> Comparison:
+        found = compare(guess, *args, **kwargs)
+        if found is not UNANSWERED:
+            return found
+        return Waiting(UNANSWERED.text, guess=guess, compared=lambda: compare(guess, *args, **kwargs))
+
+    return cast(Compare, call)

@@ -1,0 +1,164 @@
+"""A claim: a sentence of a lesson as a predicate over measurements; its verdict is computed, per device.
+
+A verdict is *holds*, *fails* (with the numbers), *undecided* (the interval straddles), *not measured*, or *retired*
+(its experiment or way is gone). *After the data* is a mark beside it: the recording was there when the claim was fixed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from brrr.core import units
+from brrr.core.errors import NotRecordedError, RecordingError
+from brrr.core.measurement import Estimate
+from brrr_course.nouns.ledger import Entry, ledger_path, read_ledger
+
+Status = Literal["holds", "fails", "undecided", "not measured", "retired"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a claim holds on a device, with the measured value that decides it.
+
+    >>> print(Verdict("holds", "2.4x at size 4096"))
+    holds: 2.4x at size 4096
+    """
+
+    status: Status
+    measured: str
+
+    @property
+    def figure(self) -> str:
+        """What was measured in short: up to the first semicolon, and intervals only where they leave it undecided.
+
+        >>> Verdict("holds", "2.4x (2.3x to 2.5x) at size 4096; size 8192, called once, is left out").figure
+        '2.4x at size 4096'
+        """
+        told = self.measured.partition(";")[0]
+        return told if self.status == "undecided" else re.sub(r" \([^()]*\)", "", told)
+
+    def __str__(self) -> str:
+        return f"{self.status}: {self.measured}"
+
+
+Judge = Callable[[Any], Verdict]
+"""Takes an `Evidence`, which knows experiments and sources, and returns the verdict on it."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the ledger with the title of its source and the predicate that judges it, if any can."""
+
+    entry: Entry
+    title: str
+    judge: Judge | None
+
+    @property
+    def name(self) -> str:
+        """What it is called within its experiment."""
+        return self.entry.id.partition(".")[2]
+
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        return self.entry.sentence
+
+    @property
+    def source(self) -> str:
+        """The title of its source, and the place there."""
+        return ", ".join(filter(None, (self.title, self.entry.place)))
+
+    @property
+    def decides(self) -> str:
+        """What is compared, of which times, where, with whom, and within which bounds."""
+        one = self.entry
+        of = ", ".join(filter(None, (one.field, one.cache)))
+        return "; ".join(filter(None, (one.compares, of, one.points, one.rivals, one.tolerance)))
+
+    def after_the_data(self, source: str) -> bool:
+        """Whether the recording of that name was there when the claim was fixed; what is measured live never was."""
+        kind, _, device = source.partition(":")
+        return kind == "recorded" and device in self.entry.after_data
+
+    def because(self, source: str, verdict: Verdict) -> str:
+        """Why it fails or is undecided on the recording of that name, as far as that is known; else nothing."""
+        kind, _, device = source.partition(":")
+        unlike = kind == "recorded" and verdict.status in ("fails", "undecided")
+        return self.entry.because.get(device, "") if unlike else ""
+
+    def verdict(self, evidence: Any) -> Verdict:
+        """The verdict on this evidence; *not measured* where it lacks what the claim looks at."""
+        if self.entry.retired:
+            last = self.entry.last.get(evidence.source.name.removeprefix("recorded:"), "not measured")
+            return Verdict("retired", f"{self.entry.retired}; the last verdict was {last}")
+        if self.judge is None:
+            return Verdict("not measured", self.entry.not_here)
+        try:
+            return self.judge(evidence)
+        except NotRecordedError as missing:
+            return Verdict("not measured", str(missing))
+
+
+def ratio_verdict(over: Estimate, under: Estimate, at_least: float, what: str) -> Verdict:
+    """Whether `over / under >= at_least`, on the 95 % intervals: the verdict of "A is at least k times B".
+
+    >>> ratio_verdict(Estimate(4.0, 3.9, 4.1, 9), Estimate(2.0, 1.9, 2.1, 9), 1.5, "eager over graph")
+    Verdict(status='holds', measured='eager over graph is 2x (1.86x to 2.16x), at least 1.5x was claimed')
+    """
+    ratio = over / under
+    return Verdict(not_below(ratio, at_least), f"{what} is {ratio:x}, at least {units.ratio(at_least)} was claimed")
+
+
+def band_verdict(value: Estimate, low: float, high: float, text: str) -> Verdict:
+    """Whether a value lies inside `low` to `high` with its whole interval."""
+    if low <= value.low and value.high <= high:
+        return Verdict("holds", text)
+    return Verdict("fails" if value.high < low or value.low > high else "undecided", text)
+
+
+def not_below(value: Estimate, bound: float) -> Status:
+    """*holds* if the whole interval reaches the bound, *fails* if none of it does, else *undecided*."""
+    if value.low >= bound:
+        return "holds"
+    return "fails" if value.high < bound else "undecided"
+
+
+def not_above(value: Estimate, bound: float) -> Status:
+    """*holds* if the whole interval stays at or below the bound, *fails* if none of it does, else *undecided*."""
+    if value.high <= bound:
+        return "holds"
+    return "fails" if value.low > bound else "undecided"
+
+
+def opposite(status: Status) -> Status:
+    """The verdict on the contrary: *holds* and *fails* change places."""
+    return {"holds": "fails", "fails": "holds"}.get(status, status)  # type: ignore[return-value]
+
+
+def weakest(statuses: Iterable[Status]) -> Status:
+    """The verdict on "all of them": *fails* if one does, *holds* if all do.
+
+    >>> weakest(["holds", "undecided"])
+    'undecided'
+    """
+    return min(statuses, key=("fails", "undecided", "holds").index)
+
+
+def claims_of(experiment: str, judges: Mapping[str, Judge]) -> tuple[Claim, ...]:
+    """The claims of an experiment, in the ledger's order; RecordingError where ledger and code name different ones.
+
+    >>> claims_of("made-up", {})
+    ()
+    """
+    path = ledger_path()
+    ledger = read_ledger(path)
+    mine = [each for each in ledger.claim if each.experiment == experiment]
+    found = tuple(Claim(each, ledger.sources[each.source], judges.get(each.id.partition(".")[2])) for each in mine)
+    judged = {each.name for each in found if not (each.entry.retired or each.entry.not_here)}
+    if unmatched := judged ^ judges.keys():
+        names = ", ".join(sorted(unmatched))
+        raise RecordingError(f"{path}: {experiment} has {names} here or in its code, not in both")
+    return found

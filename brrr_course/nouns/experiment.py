@@ -1,0 +1,357 @@
+"""An experiment: a question, its sliders, what is run, which lines are drawn, and what is claimed.
+
+Pure description: importing an experiment loads neither torch nor numpy. What a variant runs at a point is made by the
+function `workload` in the module `work` of the experiment's package, which is loaded when a live source asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from itertools import product
+from math import log2
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
+from brrr.core.measurement import FIELDS, Cache, DeviceKind, Field, Point, Processor, Value
+from brrr.counting.cost import Cost
+from brrr.gpu import is_gpu, tensors_on
+from brrr_course.nouns.claim import Claim, Judge, claims_of
+
+if TYPE_CHECKING:
+    from brrr.gpu.datasheet import Hardware
+Amount = Literal["bytes", "flop"]
+GuideView = Literal["time", "rate", "ratio", "bytes", "flop"]
+"""Where a theoretical line is drawn: "rate" is the experiment's first rate, "bytes" or "flop" its other one of them."""
+
+
+STAND_IN = "queue "
+"""What a line's name begins with that stands in for another one where there is no GPU."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One slider: its name, its values in order, and how it reads; a point at one of `alone` is joined to no other.
+
+    >>> Axis("size", (1, 2, 4), label="matrix size n").values
+    (1, 2, 4)
+    """
+
+    name: str
+    values: tuple[Value, ...]
+    label: str = ""
+    scale: Literal["log", "linear", "category"] = "log"
+    quick: tuple[Value, ...] = ()
+    integer: bool = True
+    alone: tuple[Value, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The label, or the name where there is no label."""
+        return self.label or self.name
+
+    def checked(self, call: str, value: Value) -> Value:
+        """The value, if this axis can take it at all (recorded or not); else an ArgumentError that says why.
+
+        A size is a positive whole number; a category is one of the axis's values.
+        """
+        if self.scale == "category":
+            if value not in self.values:
+                raise ArgumentError(call, self.name, value, f"one of {', '.join(map(str, self.values))}")
+            return value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ArgumentError(call, self.name, value, "a positive whole number" if self.integer else "a number > 0")
+        if not 0 < value < float("inf"):  # before int(), which knows neither NaN nor infinity
+            raise ArgumentError(call, self.name, value, "a positive whole number" if self.integer else "a number > 0")
+        if self.integer and value != int(value):
+            raise ArgumentError(call, self.name, value, "a positive whole number")
+        return int(value) if self.integer else value
+
+    def nearest(self, value: Value, among: Sequence[Value] = ()) -> Value:
+        """The value closest to one that this axis can take: of the axis's own, or of those among which to look."""
+        self.checked("nearest", value)
+        return min(among or self.values, key=lambda each: self.apart(each, value))
+
+    def apart(self, one: Value, other: Value) -> float:
+        """How far two values are apart: in octaves, on a linear axis in tenths of it; 100 for another category.
+
+        >>> Axis("size", (1, 2, 4)).apart(1, 4)
+        2.0
+        """
+        if self.scale == "category":
+            return 0.0 if one == other else 100.0
+        a, b = float(one), float(other)
+        if self.scale == "log":
+            return log2(max(a / b, b / a))
+        numbers = [float(value) for value in self.values]
+        return 10 * abs(a - b) / ((max(numbers) - min(numbers)) or 1.0)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way of running the work: what is run, on which device, by which timer.
+
+    Variants with the same `work` are timed on one and the same workload, its memory included. `prepare_s` is about what
+    its preparation takes beside its inputs (a compiler's seconds), for the plan of a recording. With `apart` it may
+    end its process: a recording measures its points, with all their variants, in a process each. The code of a
+    `retired` one is gone: what was recorded of it is still read, and nothing measures it.
+    """
+
+    name: str
+    label: str
+    device: DeviceKind
+    timer: str = "measure"
+    cache: Cache = "hot"
+    work: str = ""
+    prepare_s: float = 0.0
+    apart: bool = False
+    retired: bool = False
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it runs on the GPU."""
+        return is_gpu(self.device)
+
+    @property
+    def processor(self) -> Processor:
+        """Where its tensors lie: the CPU queue's lie on the CPU."""
+        return tensors_on(self.device)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the figure: one of the six times of one variant. Several lines may show one variant.
+
+    A line called `queue NAME` stands in for the line NAME where there is no GPU: the toy accelerator's, or the CPU's.
+    """
+
+    name: str
+    variant: str
+    field: Field
+    label: str
+    shown: bool = True
+
+    def __post_init__(self) -> None:
+        if self.field not in FIELDS:
+            raise ArgumentError("Line", "field", self.field, f"one of {', '.join(FIELDS)}")
+
+    @property
+    def stands_in_for(self) -> str:
+        """The name of the line in whose place it is shown where there is no GPU; empty for all others.
+
+        >>> Line("queue cpu", "queue", "host_s", "toy").stands_in_for
+        'cpu'
+        """
+        return self.name.removeprefix(STAND_IN) if self.name.startswith(STAND_IN) else ""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What a time is turned into where a rate is shown: an amount of the variant's `Cost` over the time, in `unit`.
+
+    >>> Rate("bytes", "B/s", "bandwidth").unit
+    'B/s'
+    """
+
+    of: Amount
+    unit: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Guide:
+    """A theoretical line, drawn dashed with its kind as a label: a datasheet's limit, or what a formula predicts.
+
+    `at` takes the datasheet (None where there is none) and a point, and returns the height in the unit of the view that
+    it belongs to (seconds, the experiment's rate, or a ratio); None where the line does not apply. `lines` names the
+    lines that a limit bounds, where it does not bound all of them.
+    """
+
+    name: str
+    label: str
+    kind: Literal["PREDICTED", "DATASHEET"]
+    view: GuideView
+    at: Callable[[Hardware | None, Point], float | None]
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PredictedRun:
+    """What `brrr.predict` needs to know of a variant at a point: its cost, operator by operator, and how it is run.
+
+    A cost without operators counts as one kernel, its arithmetic at the best rate of `dtype`.
+    """
+
+    cost: Cost
+    how: Literal["eager", "graph", "compiled"] = "eager"
+    dtype: str = "float32"
+
+
+Run = Callable[[], Any]
+"""What is timed: a call that returns its result."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a variant becomes at one point on one device: a callable, its cost, and a check of its result.
+
+    `error` takes the callable's result and returns ||result - reference|| / ||reference||, the reference in higher
+    precision and on fresh random input. `close` frees what `run` holds. `queue` is the `CpuQueue` that `run` submits
+    to, if any; `others` holds what single timers need beside `run`, by name (`with_transfers`,
+    `truth`), and `peak_bytes`, which measures the memory of a call.
+    """
+
+    run: Run
+    cost: Cost
+    error: Callable[[Any], float]
+    tolerance: float
+    synchronize: Callable[[], None] | None = None
+    close: Callable[[], None] = lambda: None
+    queue: Any = None
+    others: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+
+    def check(self) -> float:
+        """Run once and return the relative error; WrongResultError above the tolerance, and for NaN."""
+        result = self.run()
+        if self.synchronize is not None:
+            self.synchronize()
+        return self.verified(result)
+
+    def verified(self, result: Any) -> float:
+        """The relative error of a result that is there; WrongResultError above the tolerance, and for NaN."""
+        error = self.error(result)
+        if not error <= self.tolerance:
+            raise WrongResultError(
+                f"Workload.verified: the relative error is {error:.3g}; expected at most {self.tolerance:.3g}. "
+                "No time is shown for a result that is wrong."
+            )
+        return error
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A question, its axes (at most three sliders), its variants, its lines and what judges its claims, by their names.
+
+    `package` is the folder it lies in (`__name__`): the function `workload` in its module `work` makes a `Workload` of
+    a variant and a point. `supports` says whether a variant exists at a point (all do, without it); `cost` gives a
+    variant's `Cost` at a point without making anything, so that a recording can be planned. `rate` is what a time may
+    be shown as, `other_rates` what else, `guides` are theoretical lines, `traces` the variants and points whose
+    timeline is recorded. `settle` gives the seconds that a variant runs unmeasured before its samples of each round,
+    until the clock that its neighbour left has settled. `predicts` gives a variant's `PredictedRun` at a point, None
+    where no time is predicted; explorers show these predictions without being asked if `predict_by_default`.
+    With `names_kernels` a measurement also notes which kernels were launched, and how; of the variants named there,
+    where it names some.
+    """
+
+    name: str
+    title: str
+    question: str
+    axes: tuple[Axis, ...]
+    variants: tuple[Variant, ...]
+    lines: tuple[Line, ...]
+    package: str = ""
+    judges: Mapping[str, Judge] = field(default_factory=dict)
+    supports: Callable[[Variant, Point], bool] | None = None
+    anchors: tuple[Mapping[str, Value], ...] = ()
+    cost: Callable[[Variant, Point], Cost | None] | None = None
+    rate: Rate | None = None
+    other_rates: tuple[Rate, ...] = ()
+    guides: tuple[Guide, ...] = ()
+    traces: tuple[tuple[str, Mapping[str, Value]], ...] = ()
+    settle: Callable[[Point], float] | None = None
+    predicts: Callable[[Variant, Point], PredictedRun | None] | None = None
+    predict_by_default: bool = True
+    names_kernels: bool | tuple[str, ...] = False
+
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        """What is claimed: the ledger's sentences with this experiment's `judges`."""
+        return claims_of(self.name, self.judges)
+
+    def axis(self, name: str) -> Axis:
+        """The axis of that name; ArgumentError with the names that exist."""
+        return next((a for a in self.axes if a.name == name), None) or self._unknown("axis", name, self.axes)
+
+    def variant(self, name: str) -> Variant:
+        """The variant of that name; ArgumentError with the names that exist."""
+        return next((v for v in self.variants if v.name == name), None) or self._unknown("variant", name, self.variants)
+
+    def variants_on(self, kind: DeviceKind) -> tuple[str, ...]:
+        """On a GPU machine the CPU's and the GPU's variants; without one, the CPU's and the queue's; none retired."""
+        kinds = ("cpu", "cuda" if is_gpu(kind) else "cpu-queue")
+        return tuple(each.name for each in self.variants if each.device in kinds and not each.retired)
+
+    def line(self, name: str) -> Line:
+        """The line of that name; ArgumentError with the names that exist."""
+        return next((x for x in self.lines if x.name == name), None) or self._unknown("line", name, self.lines)
+
+    def twins(self, name: str) -> tuple[Line, ...]:
+        """The line of that name, then the one that stands in for it: those of both that there are."""
+        found = [each for each in self.lines if name in (each.name, each.stands_in_for)]
+        return tuple(sorted(found, key=lambda each: each.name != name))
+
+    def available(self, name: str, variants: Collection[str]) -> Line | None:
+        """The line of that name if its variant is among those that a source has, else the one that stands in for it."""
+        self.line(name)
+        return next((each for each in self.twins(name) if each.variant in variants), None)
+
+    def point(self, **at: Value) -> dict[str, Value]:
+        """A full, valid point: every axis named, each value fit for its axis."""
+        for name in at:
+            self.axis(name)
+        for axis in self.axes:
+            if axis.name not in at:
+                raise ArgumentError(f"{self.name}.point", axis.name, None, f"a value, as {axis.values[0]!r}")
+        return {axis.name: axis.checked(f"{self.name}.point", at[axis.name]) for axis in self.axes}
+
+    def points(self, *, quick: bool = False) -> Iterator[dict[str, Value]]:
+        """Every point of the grid, or of the small grid that `BRRR_QUICK=1` asks for."""
+        grids = [axis.quick or axis.values if quick else axis.values for axis in self.axes]
+        for values in product(*grids):
+            yield dict(zip((axis.name for axis in self.axes), values, strict=True))
+
+    def apart(self, one: Point, other: Point) -> float:
+        """How far two points are apart, all axes together: see `Axis.apart`."""
+        return sum(axis.apart(one[axis.name], other[axis.name]) for axis in self.axes)
+
+    def workload(self, variant: str, point: Point) -> Workload:
+        """The workload of a variant at a point (this loads torch or numpy); UnavailableError for a retired one."""
+        if self.variant(variant).retired:
+            raise UnavailableError(f"{self.name}: {variant} is retired: its code is gone, its recorded times are left")
+        work = import_module(f"{self.package}.work")
+        made = work.workload(self.variant(variant), self.point(**point))
+        assert isinstance(made, Workload)
+        return made
+
+    def _unknown(self, what: str, name: str, among: Sequence[Axis | Variant | Line]) -> NoReturn:
+        names = ", ".join(item.name for item in among)
+        raise ArgumentError(f"experiment {self.name!r}", what, name, f"one of {names}")
+
+    def has(self, variant: str, point: Point) -> bool:
+        """Whether the variant exists at the point: a CPU one may stop at a size that takes too long."""
+        return self.supports is None or self.supports(self.variant(variant), point)
+
+    def cost_at(self, variant: str, point: Point) -> Cost | None:
+        """FLOP and bytes of a variant at a point, None where the experiment does not tell without running it."""
+        return None if self.cost is None else self.cost(self.variant(variant), point)
+
+    def settle_s(self, point: Point) -> float:
+        """The seconds that a variant runs unmeasured before its samples at a point."""
+        return 0.0 if self.settle is None else self.settle(point)
+
+    def rate_of(self, amount: str = "") -> Rate | None:
+        """The rate of an amount, without one the first rate; None where the experiment names no such."""
+        rates = [rate for rate in (self.rate, *self.other_rates) if rate is not None]
+        return next((rate for rate in rates if amount in ("", rate.of)), None)
+
+    def predicted_run(self, variant: str, point: Point) -> PredictedRun | None:
+        """What is predicted of a variant at a point: nothing is run, and no torch loaded.
+
+        Without `predicts`, its cost as one kernel; None where there is nothing to predict from.
+        """
+        if self.predicts is not None:
+            return self.predicts(self.variant(variant), point)
+        cost = self.cost_at(variant, point)
+        return None if cost is None else PredictedRun(cost)

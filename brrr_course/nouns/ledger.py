@@ -1,0 +1,153 @@
+"""`data/claims.toml`: the only place of a claim's text, and which claims each lesson shows."""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from brrr.core.errors import RecordingError
+from brrr.core.files import typed
+from brrr_course.nouns.places import share
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a claim after it was fixed: what and why, and its verdicts before and after."""
+
+    date: str
+    what: str
+    why: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the ledger says of a claim; a field that does not apply is empty.
+
+    id: the experiment's name, a dot and the claim's. source: a key of the ledger's sources; place: where in it.
+    compares: the statistic; field: of which of the six times, or of what else; cache: hot or cold; rivals: whom with,
+    and what either side had prepared. fixed: the date of its text; after_data: whose recordings were there before.
+    not_here: why nothing here can judge it. retired: when and why its experiment or way went, `last` its last verdicts.
+    so_what: what follows for the reader, of a claim that carries a lesson. because: from a recording to why the claim
+    fails or is undecided there.
+    """
+
+    id: str
+    sentence: str
+    source: str
+    place: str
+    compares: str
+    field: str
+    cache: str
+    points: str
+    rivals: str
+    tolerance: str
+    fixed: str
+    after_data: tuple[str, ...]
+    changed: tuple[Change, ...]
+    not_here: str
+    retired: str
+    last: Mapping[str, str]
+    so_what: str
+    because: Mapping[str, str]
+
+    @property
+    def experiment(self) -> str:
+        """The name of its experiment."""
+        return self.id.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Which claims a lesson shows: the ids of those that carry it, and what is folded away.
+
+    In `folded`, an experiment's name stands for all of its claims that no lesson names by their ids.
+    """
+
+    carry: tuple[str, ...]
+    folded: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Every claim, the titles of the sources that they name, and the lessons that show them, by number."""
+
+    sources: Mapping[str, str]
+    lessons: Mapping[str, Lesson]
+    claim: tuple[Entry, ...]
+
+    def folded(self, lesson: str) -> tuple[str, ...]:
+        """The ids of the claims that a lesson folds away, in the ledger's order."""
+        named = {each for one in self.lessons.values() for each in (*one.carry, *one.folded)}
+        mine = self.lessons[lesson].folded
+        return tuple(
+            each.id for each in self.claim if each.id in mine or (each.experiment in mine and each.id not in named)
+        )
+
+
+ABSENT: dict[str, Any] = {each.name: "" for each in fields(Entry)} | {
+    "after_data": (), "changed": (), "last": {}, "because": {},
+}  # fmt: skip
+
+
+def ledger_path() -> Path:
+    """The course's own ledger.
+
+    >>> ledger_path().name
+    'claims.toml'
+    """
+    return share("data") / "claims.toml"
+
+
+@functools.cache
+def read_ledger(path: Path) -> Ledger:
+    """Read and check a file of claims; RecordingError names the file, the claim and what is wrong with it."""
+    try:
+        tables = {"lessons": {}, **tomllib.loads(path.read_text(encoding="utf-8"))}
+        found: Ledger = typed(Ledger, {**tables, "claim": [{**ABSENT, **each} for each in tables.get("claim", ())]})
+        seen: set[str] = set()
+        for each in found.claim:
+            _check(each, found.sources)
+            if each.id in seen:
+                raise ValueError(f"{each.id} stands there twice")
+            seen.add(each.id)
+        _check_lessons(found)
+    except (OSError, ValueError, TypeError) as error:  # a damaged TOML file raises a kind of ValueError
+        raise RecordingError(f"{path}: {error}. Restore the file from the repository.") from error
+    return found
+
+
+def _check(entry: Entry, sources: Mapping[str, str]) -> None:
+    if entry.source not in sources:
+        raise ValueError(f"{entry.id}.source is {entry.source!r}; expected one of {', '.join(sources)}")
+    needed = ("sentence", "fixed") if entry.not_here else ("sentence", "fixed", "compares", "tolerance")
+    for name in needed:
+        if not getattr(entry, name):
+            raise ValueError(f"{entry.id}.{name} is missing")
+    if not all(re.fullmatch(r"\d{4}-\d\d-\d\d", day) for day in (entry.fixed, *(each.date for each in entry.changed))):
+        raise ValueError(f"{entry.id}.fixed is {entry.fixed!r}; expected a date as 2026-11-22, as for each change")
+    for device, why in entry.because.items():
+        if not why.endswith("."):
+            raise ValueError(f"{entry.id}.because.{device} is {why!r}; expected a sentence with its full stop")
+
+
+def _check_lessons(ledger: Ledger) -> None:
+    """Each name is there, no claim is shown twice, and those that carry a lesson are those with a `so_what`."""
+    ids, experiments = {each.id for each in ledger.claim}, {each.experiment for each in ledger.claim}
+    shown: dict[str, str] = {}
+    for number, lesson in ledger.lessons.items():
+        for name in {*lesson.carry} - ids | {*lesson.folded} - ids - experiments:
+            raise ValueError(f"lessons.{number} names {name!r}; expected the id of a claim, or a folded experiment")
+        for name in (*lesson.carry, *ledger.folded(number)):
+            if shown.setdefault(name, number) != number:
+                raise ValueError(f"lessons.{number} shows {name}, as lesson {shown[name]} does")
+    carry = {name for lesson in ledger.lessons.values() for name in lesson.carry}
+    for each in ledger.claim:
+        if bool(each.so_what) != (each.id in carry):
+            raise ValueError(f"{each.id}.so_what is {each.so_what!r}; expected one if it carries a lesson, else none")

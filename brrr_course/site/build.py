@@ -1,0 +1,59 @@
+"""Builds the site: every lesson in a process of its own, and the index."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from shutil import copytree
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+from brrr.core.errors import ArgumentError, BrrrError
+from brrr.core.files import recorded_devices
+from brrr_course.lessons.course import notebooks_in
+from brrr_course.nouns.places import share
+from brrr_course.site.page import index_page, lesson_page
+from brrr_course.sources import source
+
+
+def build(out: Path, *, device: str = "h200", recordings: Path | None = None,
+          say: Callable[[str], None] = lambda _: None) -> list[Path]:  # fmt: skip
+    """Write the course's pages into a folder and return their paths; what else lies there stays.
+
+    >>> build(Path("public"), device="h200")  # doctest: +SKIP
+    [PosixPath('public/00_start_here.html'), ...]
+
+    `device` names the recording, `recordings` the folder of recordings (default: the course's own); `say` is told what
+    a recording lacks. ArgumentError for a device that was not recorded, BrrrError where the course's own
+    lacks something.
+    """
+    wanted = {"BRRR_SOURCE": f"recorded:{device}", "BRRR_STATIC": "", "OMP_NUM_THREADS": "1"}
+    with TemporaryDirectory() as both, patch.dict(os.environ, wanted):
+        if recordings:  # some cells name one of the course's own
+            folders = (share("data") / "recordings", recordings)
+            devices = {name: folder / name for folder in folders for name in recorded_devices(folder)}
+            for name, recorded_in in devices.items():
+                copytree(recorded_in, Path(both) / name)
+            os.environ["BRRR_RECORDINGS"] = both
+        if device not in (recorded := recorded_devices()):
+            raise ArgumentError("brrr site", "--device", device, f"one of {', '.join(recorded) or 'none recorded'}")
+        source(f"recorded:{device}")
+        paths = notebooks_in(share("notebooks"))
+        if not paths:
+            raise BrrrError("brrr site: there are no lessons. Install brrr again, or restore the folder notebooks.")
+        names = [path.stem for path in paths]
+        with ProcessPoolExecutor(min(os.cpu_count() or 1, 4), get_context("spawn")) as pool:
+            found = list(pool.map(lesson_page, paths, ["", *names], [*names[1:], ""]))
+    lacking = [f"{each.name}: {missing}" for each in found for missing in each.missing]
+    if lacking and recordings is None:
+        raise BrrrError("brrr site: " + "; ".join(lacking))
+    for missing in lacking:
+        say(missing)
+    out.mkdir(parents=True, exist_ok=True)
+    pages = [*found, index_page(found)]
+    for each in pages:
+        (out / f"{each.name}.html").write_text(each.html, encoding="utf-8", newline="\n")
+    return [out / f"{each.name}.html" for each in pages]

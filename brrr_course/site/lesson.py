@@ -1,0 +1,157 @@
+"""A lesson's cells run once on a recording; what each of them shows becomes a part of the lesson's page."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import io
+import json
+import random
+import re
+from contextlib import redirect_stdout
+from html import escape
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import IPython.display
+import mistune
+import numpy
+
+from brrr.core.errors import BrrrError
+from brrr.drawing.style import Picture, kept_figures
+from brrr_course.lessons.checking import Mark
+from brrr_course.lessons.guessing import Guess, forget
+from brrr_course.lessons.waiting import Waiting
+from brrr_course.site.exercises import is_tabulated, right_answers, table_of
+from brrr_course.site.guesses import comparison, form, numbers
+from brrr_course.site.vector import Pieces
+from brrr_course.site.views import view
+from brrr_course.sources import reading_once
+from brrr_course.view import display
+
+COMMANDS = "<pre>git clone &lt;this repository&gt; brrr &amp;&amp; cd brrr\nmake lab</pre>"
+"""How to come to the notebooks."""
+_MARKDOWN = mistune.create_markdown(escape=False, plugins=["table", "strikethrough"])
+_NOTEBOOK = re.compile(r'href="(?:\.\./notebooks/)?(\d\w*)\.ipynb"')
+
+
+class Lesson:
+    """A lesson's parts as HTML in their order, and by kind what its script shows in the places that they leave.
+
+    Made of a notebook, on the source that `BRRR_SOURCE` names. `seen` is what the cells showed, for who holds the page
+    against it; `missing` says what the source lacks. NotImplementedError for a view that no page can show.
+    """
+
+    def __init__(self, path: Path) -> None:
+        import torch
+
+        self.name, self.title, self.question = path.stem, path.stem, ""
+        self.parts: list[str] = []
+        self.missing: list[str] = []
+        self.seen: list[Any] = []
+        self.shown: dict[str, list[dict[str, Any]]] = {"view": [], "guess": [], "comparison": [], "exercise": []}
+        self.pieces = Pieces()
+        self._names: dict[str, Any] = {"__name__": "lesson", "display": self._show_all}
+        solution = path.parent / "solutions" / path.name
+        self._solutions = right_answers(solution) if solution.is_file() else {}
+        gc.freeze()  # each figure is garbage at once, and to collect it need not mean to look through torch
+        gc.set_threshold(50_000)  # nor after each tenth of a figure
+        forget()
+        for seed in (random.seed, numpy.random.seed, torch.manual_seed):
+            seed(0)
+        shows = display.on_stage(self._show), patch.object(IPython.display, "display", self._show_all)
+        with reading_once(), kept_figures(), shows[0], shows[1]:
+            for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+                source, tags = "".join(cell["source"]), cell["metadata"].get("tags", [])
+                (self._run if cell["cell_type"] == "code" else self._read)(source, tags)
+        gc.unfreeze()
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """All that the script reads."""
+        return {**self.shown, "lesson": self.name, "pieces": self.pieces.all, "defs": self.pieces.defs, **numbers()}
+
+    def _read(self, text: str, tags: list[str]) -> None:
+        """Take a cell of text; the first heading is the title, the first bold sentence the question."""
+        if self.title == self.name and (heading := re.search(r"^# (.*)$", text, re.MULTILINE)):
+            self.title = _plain(heading[1])
+        if not self.question and (asked := re.search(r"\*\*(.+?)\*\*", text, re.DOTALL)):
+            self.question = _plain(asked[1])
+        if "yours" not in tags:
+            self.parts.append(_markdown(text))
+            return
+        asked_for = text.replace("Double-click here and write", "Write").replace("; Shift+Enter shows it", "")
+        box = f'<textarea rows="3" data-kept="{len(self.parts)}" aria-label="Your explanation"></textarea>'
+        self.parts.append(f'<div class="explain">{_markdown(asked_for)}{box}</div>')
+
+    def _run(self, source: str, tags: list[str]) -> None:
+        """Run a cell of code, and take what it prints and shows."""
+        self._exercise = next((tag.partition(":")[2] for tag in tags if tag.startswith("exercise:")), "")
+        self._answers = self._solutions.get(self._exercise, {"": None})  # None is no number
+        is_open = " open" if self._exercise and not is_tabulated(self._answers) else ""
+        code = f"<summary>Code</summary><pre>{escape(source)}</pre>"
+        self.parts.append(f'<details class="code"{is_open}>{code}</details>')
+        printed, tree = io.StringIO(), ast.parse(source)
+        if tree.body and isinstance(last := tree.body[-1], ast.Expr):  # what a cell ends in is shown
+            tree.body[-1] = ast.copy_location(ast.Assign([ast.Name("_", ast.Store())], last.value), last)
+        self._names["_"] = None
+        try:
+            with redirect_stdout(printed):
+                exec(compile(ast.fix_missing_locations(tree), self.name, "exec"), self._names)
+            self._add_text(printed.getvalue())
+            if self._names["_"] is not None:
+                self._show(self._names["_"])
+        except BrrrError as lacking:  # a recording of the teacher's own may not have everything
+            self.missing.append(str(lacking))
+            self._add_text(str(lacking))
+        except NameError:
+            if not self.missing:
+                raise
+            self._add_text("This builds on what was not recorded.")
+
+    def _add_text(self, text: str) -> None:
+        if text.strip():
+            self.parts.append(f"<pre>{escape(text)}</pre>")
+
+    def _place(self, kind: str, made: dict[str, Any], waits_for: object = None) -> None:
+        """Leave a place for the script; `guess` is the number of the guess that it waits for, -1 for none."""
+        guesses = [each for each in self.seen if isinstance(each, Guess)]
+        made["guess"] = guesses.index(waits_for) if waits_for in guesses else -1
+        self.parts.append(f'<div class="{kind}" data-at="{len(self.shown[kind])}"></div>')
+        self.shown[kind].append(made)
+
+    def _show_all(self, *values: object, **_: object) -> None:
+        for value in values:
+            self._show(value)
+
+    def _show(self, value: Any) -> None:
+        """Take what a cell shows."""
+        self.seen.append(value)
+        if isinstance(value, Guess):
+            self._place("guess", form(value))
+        elif isinstance(value, Waiting):
+            self._place("comparison", comparison(value, self.pieces), value.guess)
+        elif isinstance(value, display.Shown | Picture):
+            self._place("view", view(value, self.pieces), getattr(value, "unlock", None))
+        elif isinstance(value, Mark) and is_tabulated(self._answers):
+            self._place("exercise", table_of(self._exercise, self._answers))
+        elif isinstance(value, Mark):
+            self.parts.append(f'<div class="python">This exercise runs your code: it needs Python. {COMMANDS}</div>')
+        elif type(value).__name__ == "Report":
+            self.parts.append(f'<div class="python">The doctor looks at the computer that it runs on: {COMMANDS}</div>')
+        elif hasattr(value, "_repr_html_"):
+            self.parts.append(f'<div class="html">{value._repr_html_()}</div>')
+        else:
+            self._add_text(repr(value))
+
+
+def _plain(markdown: str) -> str:
+    """Words alone: without tags and marks of emphasis, on one line."""
+    return " ".join(re.sub(r"<[^>]+>|[*`]", "", markdown).split())
+
+
+def _markdown(text: str) -> str:
+    html = str(_MARKDOWN(text))
+    html = re.sub(r'<abbr title="([^"]*)">', r'<abbr tabindex="0" data-means="\1" aria-description="\1">', html)
+    return _NOTEBOOK.sub(r'href="\1.html"', html)

@@ -1,0 +1,87 @@
+"""The pages' HTML: a lesson's parts around its packed data, and the index with the map of the course."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+from brrr_course.site.lesson import COMMANDS, Lesson
+
+
+class Page(NamedTuple):
+    """A lesson's page, and what the index says of it; `missing` is what its source lacks."""
+
+    name: str
+    title: str
+    question: str
+    badge: str
+    missing: list[str]
+    html: str
+
+
+def lesson_page(path: Path, before: str, after: str) -> Page:
+    """The page of a notebook, a file that needs no other; `before` and `after` name its neighbours, empty for none."""
+    return page_of(Lesson(path), before, after)
+
+
+def page_of(found: Lesson, before: str = "", after: str = "") -> Page:
+    """The page of a lesson that was run."""
+    links = [("index", "All lessons"), (before, "Previous"), (after, "Next")]
+    around = f"<nav>{''.join(f'<a href={name}.html>{said}</a>' for name, said in links if name)}</nav>"
+    here = '<p class="origin">The course without an install: where the text says to run a cell, its result stands here.'
+    parts = [around, f"<main>{here} <a href=index.html>How to get the notebooks</a></p>", *found.parts]
+    views = found.shown["view"]
+    if any(each["guess"] >= 0 for each in views):
+        parts.append('<p class="origin">What is covered stands in this page\'s source: no server keeps it.</p>')
+    if found.shown["guess"]:
+        parts.append('<button type="button" id="again">Start again</button>')
+    text = json.dumps(found.data, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+    packed = b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+    data = f'<script type="application/gzip" id="data">{packed}</script>'
+    asks = "<noscript><p>The figures need JavaScript, which is in this page.</p></noscript>"
+    html = _html(found.title, "\n".join([*parts, around, "</main>", data, asks]), _read("site.js"))
+    badge = next((each["badge"] for each in views if each.get("badge")), "")
+    return Page(found.name, found.title, found.question, badge, found.missing, html)
+
+
+def index_page(lessons: Sequence[Page]) -> Page:
+    """The first page: what this is, and every lesson with its question, those for engineers beside the core."""
+    badge = next((each.badge for each in lessons if each.badge), "RECORDED")
+    title = "brrr: why GPU code is fast or slow"
+    items = [
+        f'<li class="{"b" if re.match(r"[0-9]+b", each.name) else "core"}"><a href="{each.name}.html">'
+        f"{escape(each.title)}</a><br>{escape(each.question)}</li>" for each in lessons
+    ]  # fmt: skip
+    html = _html(
+        title,
+        f"<main><h1>{title}</h1><p>Guess, move a slider, and watch where the time goes: into issuing the work, into "
+        "moving data, or into computing. There is nothing to install. Every figure carries a badge, as "
+        f"<em>{escape(badge)}</em>: it was measured there, and nothing between two points is invented.</p>"
+        "<p>To measure on your own computer, and for the exercises that run your code, get the notebooks:</p>"
+        f"{COMMANDS}<h2>The map of the course</h2><p>Lessons for engineers stand beside those of the core, "
+        f'which never need them.</p><ul class="map">{"".join(items)}</ul></main>',
+    )
+    return Page("index", title, "", badge, [], html)
+
+
+def _html(title: str, body: str, script: str = "") -> str:
+    allowed = b64encode(sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; script-src 'sha256-{allowed}'; style-src 'unsafe-inline'; img-src data:"
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
+        f"<title>{escape(title)}</title><style>{_read('site.css')}</style></head><body>"
+        f'<svg id="defs" aria-hidden="true"></svg>{body}<script type="module">{script}</script></body></html>\n'
+    )
+
+
+def _read(name: str) -> str:
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")

@@ -1,0 +1,87 @@
+"""Where measurements come from and where they go: live sources, recordings, the recorder; a source by its name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.gpu import is_gpu, tensors_on
+from brrr_course.nouns.source import Source
+
+FALLBACK = "recorded:h200"
+"""What is shown where nothing can be measured."""
+
+_live: dict[str, Source] = {}
+"""The live sources of this session: what one cell measured, the next one knows."""
+
+
+def source(name: str | None = None) -> Source:
+    """The source of that name: `recorded:h200`, `cuda`, `cpu` or `remote:https://...`; None asks `BRRR_SOURCE`, then
+    looks for a GPU.
+
+    >>> source("recorded:h200").live
+    False
+
+    Where `BRRR_SOURCE` names a class's gateway that does not answer, it says so and gives the recording.
+    """
+    if name is None and os.environ.get("BRRR_SOURCE", "").startswith("remote:"):
+        return _remote_or_recorded(os.environ["BRRR_SOURCE"])
+    name = name or os.environ.get("BRRR_SOURCE") or _default_name()
+    kind, _, device = name.partition(":")
+    if kind == "remote":
+        from brrr_course.sources.remote import Remote
+
+        if name not in _live:
+            _live[name] = Remote(device)
+        return _live[name]
+    if kind == "recorded":
+        from brrr_course.sources.recorded import Recorded
+
+        kept = _read_once[-1] if _read_once else {}
+        if device not in kept:
+            kept[device] = Recorded(device or "h200")
+        return kept[device]
+    if name in ("cuda", "cpu"):
+        from brrr_course.sources.live import Live
+
+        if name not in _live:
+            _live[name] = Live(tensors_on(name))
+        return _live[name]
+    raise ArgumentError("source", "name", name, "recorded:DEVICE, cuda, cpu or remote:URL", _recordings_hint())
+
+
+def _remote_or_recorded(name: str) -> Source:
+    try:
+        return source(name)
+    except UnavailableError as error:
+        print(f"{error} Shown instead: {FALLBACK}.", file=sys.stderr)
+        return source(FALLBACK)
+
+
+_read_once: list[dict[str, Source]] = []
+
+
+@contextmanager
+def reading_once() -> Iterator[None]:
+    """Within it, a recorded source is made once and its files are read once: for who asks for it again and again."""
+    _read_once.append({})
+    try:
+        yield
+    finally:
+        _read_once.pop()
+
+
+def _default_name() -> str:
+    from brrr.gpu.device import default_device_kind
+
+    return "cuda" if is_gpu(default_device_kind()) else FALLBACK
+
+
+def _recordings_hint() -> str:
+    from brrr.core.files import recorded_devices
+
+    devices = ", ".join(f"recorded:{device}" for device in recorded_devices())
+    return f"Recordings here: {devices or 'none'}"

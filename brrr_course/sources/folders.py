@@ -1,0 +1,253 @@
+"""Whole folders: `brrr join` makes one of those that several GPUs of a model recorded; older formats become today's.
+
+CUDA_VISIBLE_DEVICES=0 brrr record mlp --only layers=8 --out first &
+CUDA_VISIBLE_DEVICES=1 brrr record mlp --only layers=4 --out second &
+brrr join second/h200 --into first/h200
+
+All variants of a point come from one run on one GPU, so that no ratio crosses two; each row keeps its run, and each run
+its GPU. Device model, driver, CUDA and torch must be the same. Peaks are not joined: the folder keeps its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from brrr.core.errors import BrrrError, NotRecordedError, RecordingError
+from brrr.core.files import FILE, read_object, require_writable, write_atomically
+from brrr.core.measurement import FIELDS
+from brrr.roofline import peaks as peaks_file
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.sources.plan import Step
+from brrr_course.sources.recording import FORMAT, Failure, Machine, Recording, RunInfo, parted, seal_of
+from brrr_course.sources.rows import Row
+from brrr_course.sources.timers import FOLDER as TRACES
+
+
+def main(argv: Sequence[str]) -> int:
+    """`brrr join`: 0 when it went well, 2 for an error."""
+    options = _parser().parse_args(argv)
+    try:
+        for folder in options.folders:
+            for line in join(options.into, folder):
+                print(line)
+    except BrrrError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="brrr join", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="a device's folder of recordings")
+    parser.add_argument("--into", required=True, type=Path, metavar="FOLDER", help="the device's folder that gets them")
+    return parser
+
+
+def join(into: Path, other: Path) -> list[str]:
+    """Add the runs, rows and timelines of another folder that are not in this one yet; a line for each that grew.
+
+    RecordingError, and nothing is written, where the machines differ, a run of one id is another one, or a file is
+    damaged.
+    """
+    from brrr_course.experiments import NAMES, experiment
+
+    mine, theirs = Machine.read(into), Machine.read(other)
+    mine.require_joinable(theirs)
+    machine = _with_runs(mine, theirs, other)
+    found = [experiment(name) for name in NAMES if (other / f"{name}.csv").exists()]
+    grown = [(_read_or_empty(into, e, machine), Recording.read(other, e)) for e in found]
+    convert(into)
+    machine.write(into)  # before the rows, each of which names its run
+    lines = []
+    for recording, new in grown:
+        keys = {row.key for row in recording.rows}
+        rows = [row for row in new.rows if row.key not in keys]
+        replace(recording, machine=machine).added(rows).write(into)
+        lines.append(f"{recording.experiment.name}: {len(rows)} rows from {other}")
+    return lines + _timelines(into, other)
+
+
+def _with_runs(mine: Machine, theirs: Machine, other: Path) -> Machine:
+    for run in theirs.runs:
+        there = mine.run(run.id)
+        if there is not None and there != run:
+            raise RecordingError(f"{other / FILE}: its run {run.id} is not the run of that id in the other folder")
+        mine = mine.with_run(run)
+    return mine
+
+
+def _timelines(into: Path, other: Path) -> list[str]:
+    """Timelines are files of their own; one that is here already stays."""
+    files = [path for path in sorted((other / TRACES).glob("*/*")) if path.is_file()]
+    new = [path for path in files if not (into / path.relative_to(other)).exists()]
+    for path in new:
+        target = into / path.relative_to(other)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    return [f"{len(new)} timelines from {other}"] if new else []
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Files of an older format become today's, and every value is compared with what was there.
+
+
+def convert(folder: Path) -> list[str]:
+    """Turn a folder of an older format into one of today's; a line for each file, with what was compared.
+
+    RecordingError, and nothing is written, where a file is damaged. machine.json goes last: after a kill at any moment
+    the folder reads, and converting it again goes on.
+    """
+    if read_object(folder / FILE).get("format") == FORMAT:
+        return []
+    machine, peaks = Machine.read(folder), peaks_file.within(folder / FILE)
+    tables = {path: (path.read_bytes().decode(), *parted(path)) for path in sorted(folder.glob("*.csv"))}
+    for path, (_, table, seal) in tables.items():
+        if seal != seal_of(table):
+            raise RecordingError(f"{path}: was damaged or edited: its seal does not fit. Restore it before converting")
+    lines = []
+    for path, (old, table, seal) in tables.items():
+        if old.endswith(seal):
+            continue  # an earlier conversion, killed, came this far
+        write_atomically(path, table + seal)
+        lines.append(f"{path.name}: {_compared(path, old, parted(path)[0])}")
+    if peaks is not None and not (folder / peaks_file.PEAKS).exists():
+        peaks_file.write(folder, peaks)
+        _require_same(folder / peaks_file.PEAKS, peaks, peaks_file.read_peaks(folder))
+        lines.append(f"{peaks_file.PEAKS}: {sum(1 for _ in _leaves(asdict(peaks)))} values, all the same")
+    machine.write(folder)
+    _require_same(folder / FILE, machine, Machine.read(folder))
+    return [*lines, f"{FILE}: {sum(1 for _ in _leaves(asdict(machine)))} values, all the same"]
+
+
+def _compared(path: Path, old: str, new: str) -> str:
+    """How many rows and values were compared: each cell as text, the old `n` with that of each time of its row."""
+    header, *rows = csv.reader(io.StringIO(old, newline=""))
+    values = 0
+    for cells, after in zip(rows, csv.DictReader(io.StringIO(new, newline="")), strict=True):
+        row = dict(zip(header, cells, strict=True))
+        times = {f"{name}_n": row["n"] if row[name] else "" for name in FIELDS}
+        kept = [(name, cell) for name, cell in zip(header, cells, strict=True) if name != "n"]  # `cache` may be twice
+        _require_same(path, [*kept, *times.items()], [(name, after[name]) for name, _ in (*kept, *times.items())])
+        values += sum(map(bool, after.values()))
+    return f"{len(rows)} rows, {values} values, all the same"
+
+
+def _require_same(path: Path, old: object, new: object) -> None:
+    if old != new:
+        raise RecordingError(f"{path}: did not stay the same: {old!r} became {new!r}")
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """The single values of nested mappings and sequences."""
+    if isinstance(value, dict | list | tuple):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(each)
+    else:
+        yield value
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The folder that a recording grows in.
+
+LASTING = ("DeviceMemoryError", "UnavailableError", "WrongResultError")
+"""Failures that the next run would see again; any other may have been an accident, and is tried again."""
+
+
+WRITING = 0.05
+"""Writing a large file again for every point would take longer than measuring: at most this share of the time."""
+
+
+class Store:
+    """The folder of one device while it is recorded: what is there, and what is new, written within seconds.
+
+    A kill loses at most the points of the time in which writing would have taken more than WRITING.
+    """
+
+    def __init__(self, folder: Path, machine: Machine, experiments: Sequence[Experiment]) -> None:
+        """Read what is there, and refuse to add to it what may not be joined; an older format becomes today's."""
+        require_writable(folder)
+        there = any(folder.glob("*.csv")) or (folder / FILE).exists()
+        if there:
+            old = Machine.read(folder)
+            old.require_joinable(machine)
+            machine = old
+            convert(folder)
+        self.folder, self.machine = folder, machine
+        self.recordings = {e.name: _read_or_empty(folder, e, machine) for e in experiments}
+        self._last_written = self._on_disk()
+        self._unwritten: set[str] = set()
+        self._write_after_s = 0.0
+
+    def rows(self, experiment: Experiment) -> tuple[Row, ...]:
+        """All rows of an experiment so far."""
+        return self.recordings[experiment.name].rows
+
+    def note(self, run: RunInfo) -> None:
+        """Write what is known of a run: when it begins, what failed, how it ends; and all rows so far."""
+        self._require_alone()
+        self._write()
+        self.machine = self.machine.with_run(run)
+        self.machine.write(self.folder)
+        self._last_written = self._on_disk()
+
+    def add(self, experiment: Experiment, rows: Sequence[Row]) -> None:
+        """Keep finished rows, and write them unless the last writing was too short a while ago."""
+        self._require_alone()
+        self.recordings[experiment.name] = replace(self.recordings[experiment.name], machine=self.machine).added(rows)
+        self._unwritten.add(experiment.name)
+        if time.monotonic() >= self._write_after_s:
+            self._write()
+
+    def _write(self) -> None:
+        """Write the recordings that have new rows."""
+        started_s = time.monotonic()
+        for name in sorted(self._unwritten):
+            self.recordings[name].write(self.folder)
+        self._unwritten.clear()
+        self._last_written = self._on_disk()
+        now_s = time.monotonic()
+        self._write_after_s = now_s + (now_s - started_s) / WRITING
+
+    def missing(self, step: Step, *, retry: bool) -> Step | None:
+        """The step without what failed before (unless `retry`), None if nothing is left to measure.
+
+        Where one variant is missing, all of them are measured again, so that no ratio crosses two runs.
+        """
+        key = tuple(step.point.values())
+        there = {row.variant for row in self.rows(step.experiment) if row.point == key}
+        failed = set() if retry else {name for name in step.variants if self.failure(step, name)}
+        wanted = tuple(name for name in step.variants if name in there or name not in failed)
+        return replace(step, variants=wanted) if set(wanted) - there else None
+
+    def failure(self, step: Step, variant: str) -> Failure | None:
+        """Why a variant could not be measured at this point in an earlier run, if it is for a lasting reason."""
+        of_this = (step.experiment.name, variant, dict(step.point))
+        every = (f for run in self.machine.runs for f in run.failed if f.error in LASTING)
+        return next((f for f in every if (f.experiment, f.variant, dict(f.point)) == of_this), None)
+
+    def _on_disk(self) -> dict[Path, tuple[int, int]]:
+        found = [self.folder / FILE, *(self.folder / f"{name}.csv" for name in self.recordings)]
+        return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in found if path.exists()}
+
+    def _require_alone(self) -> None:
+        if self._on_disk() != self._last_written:
+            raise RecordingError(
+                f"{self.folder}: was changed by somebody else while this recording runs; "
+                "record into one folder from one process at a time"
+            )
+
+
+def _read_or_empty(folder: Path, experiment: Experiment, machine: Machine) -> Recording:
+    try:
+        return Recording.read(folder, experiment)
+    except NotRecordedError:
+        return Recording(experiment, machine)

@@ -1,0 +1,285 @@
+"""Plan a recording: which points first, and how long each will take.
+
+A GPU is borrowed in short stretches, so what matters most is measured first, and what comes after is spread evenly: a
+recording that is interrupted is coarse, but has no hole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import TYPE_CHECKING, Literal
+
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import FIELDS, Badge, DeviceKind, Estimate, Measurement, Point, Value
+from brrr.counting.cost import Cost
+from brrr.gpu.probe import cpu_count
+from brrr.timing.sampler import MIN_SAMPLES
+from brrr_course.nouns.experiment import Experiment, Variant
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.rows import Row
+
+if TYPE_CHECKING:
+    from brrr.tracing.timeline import Timeline
+
+Key = tuple[Value, ...]
+"""A point's values in the order of the axes."""
+Phase = Literal["anchor", "claim", "corner", "middle", "grid"]
+PHASES: tuple[Phase, ...] = ("anchor", "claim", "corner", "middle", "grid")
+
+CLAIM_BUDGET_S, GRID_BUDGET_S = 0.2, 0.03
+"""Seconds that each variant is measured for at an anchor or a claim's point, and at any other point."""
+
+# How long a recording takes, of which the calls are a quarter to a third: a rough rule, wrong by a factor of two or
+# three at first; `DurationEstimator` then learns from what it sees. `brrr.predict` needs peaks, which may not be there.
+PREPARE_S = 0.1  # a variant's inputs, its check and its warm-up, where they are small
+FRESH_PROCESS_S = 8.0  # a first call needs a process of its own, which loads torch and makes a context
+CALLS = 4  # the check, the warm-up and two timed calls: what most points need at least
+# In each round of samples more: one for each of the times; on a GPU a run-up and a burst of issues too.
+ROUND_CALLS, GPU_ROUND_CALLS = 3, 12
+SETTLES = 3  # two rounds and the profiled calls, each behind a run-up
+SLOW_BUDGETS = 4  # a call that takes so many budgets is made once
+INPUT_BYTES_PER_S = 1e9  # random numbers are drawn on the host
+
+
+@dataclass(frozen=True)
+class Step:
+    """One point with all the variants that are measured there, interleaved."""
+
+    experiment: Experiment
+    point: Mapping[str, Value]
+    variants: tuple[str, ...]
+    phase: Phase
+    budget_s: float
+
+    @property
+    def fewest(self) -> int:
+        """Rounds of samples: where a claim looks, as many as an interval of 95 % needs, however slow the call is."""
+        return MIN_SAMPLES if self.phase in ("anchor", "claim") else 1
+
+    def __str__(self) -> str:
+        return f"{self.experiment.name} {', '.join(f'{name}={value}' for name, value in self.point.items())}"
+
+
+def steps(
+    experiments: Sequence[Experiment],
+    kind: DeviceKind,
+    *,
+    only: Mapping[str, Sequence[str]] | None = None,
+    budget_s: float | None = None,
+    quick: bool = False,
+) -> list[Step]:
+    """Every point to measure, the most important first; `only` keeps the points and variants with these values.
+
+    `only` maps an axis's name, or `variant`, to the values wanted, as text; an experiment without such an axis is
+    left out.
+    """
+    found = [step for e in experiments for step in _steps(e, kind, only or {}, budget_s, quick)]
+    return sorted(found, key=lambda step: PHASES.index(step.phase))  # a stable sort: the order within a phase stays
+
+
+def _steps(
+    experiment: Experiment, kind: DeviceKind, only: Mapping[str, Sequence[str]], budget_s: float | None, quick: bool
+) -> Iterator[Step]:
+    wanted_variants = only.get("variant")
+    variants = experiment.variants_on(kind)
+    names = {"variant", *(axis.name for axis in experiment.axes)}
+    if not set(only) <= names:
+        return
+    for point, phase in prioritized(experiment, quick=quick):
+        if any(str(value) not in only.get(name, (str(value),)) for name, value in point.items()):
+            continue
+        here = tuple(v for v in variants if (not wanted_variants or v in wanted_variants) and experiment.has(v, point))
+        budget = budget_s or (CLAIM_BUDGET_S if phase in ("anchor", "claim") else GRID_BUDGET_S)
+        if here:
+            yield Step(experiment, point, here, phase, budget)
+
+
+def prioritized(experiment: Experiment, *, quick: bool = False) -> list[tuple[dict[str, Value], Phase]]:
+    """Every point of the grid once, with its phase: anchors, claims' points, corners, middle, and the rest spread."""
+    grid = {tuple(point.values()): point for point in experiment.points(quick=quick)}
+    anchors = [tuple(experiment.point(**anchor).values()) for anchor in experiment.anchors]
+    spread = [key for _, key in sorted(enumerate(grid), key=lambda item: _reversed_bits(item[0], len(grid)))]
+    phases: list[tuple[Phase, list[tuple[Value, ...]]]] = [
+        ("anchor", [key for key in anchors if not quick or key in grid]),
+        ("claim", [key for key in claimed_points(experiment) if not quick or key in grid]),
+        ("corner", _of_axes(experiment, quick, lambda values: (values[0], values[-1]))),
+        ("middle", _of_axes(experiment, quick, lambda values: (values[len(values) // 2],))),
+        ("grid", spread),
+    ]
+    names = [axis.name for axis in experiment.axes]
+    first: dict[tuple[Value, ...], Phase] = {}
+    for phase, keys in phases:
+        for key in keys:
+            first.setdefault(key, phase)
+    return [(dict(zip(names, key, strict=True)), phase) for key, phase in first.items()]
+
+
+def is_quick(experiment: Experiment, axis: str, value: Value) -> bool:
+    """Whether the small grid has this value: one of the axis's quick ones, or at most the largest of them."""
+    quick = experiment.axis(axis).quick
+    if not quick or value in quick:
+        return True
+    return not isinstance(value, str) and value <= max(number for number in quick if not isinstance(number, str))
+
+
+def _reversed_bits(index: int, count: int) -> int:
+    """Sorting by this visits the ends of ever finer halves: 0, 4, 2, 6, 1, 5, 3, 7."""
+    bits = max(1, (count - 1).bit_length())
+    return int(f"{index:0{bits}b}"[::-1], 2)
+
+
+def _of_axes(experiment: Experiment, quick: bool, pick: Callable[[Sequence[Value]], Sequence[Value]]) -> list[Key]:
+    """What `pick` takes of every axis, in all combinations; of a category, which has no order, all values are taken."""
+    axes = [(axis.quick or axis.values if quick else axis.values, axis.scale) for axis in experiment.axes]
+    if all(scale == "category" for _, scale in axes):
+        return []
+    return list(product(*(values if scale == "category" else pick(values) for values, scale in axes)))
+
+
+def claimed_points(experiment: Experiment) -> list[tuple[Value, ...]]:
+    """The points that the experiment's claims name, found by judging them on made-up times and watching.
+
+    >>> from brrr_course.experiments import experiment
+    >>> (1,) in claimed_points(experiment("matmul"))
+    True
+
+    A claim about a whole curve names no point of it.
+    """
+    spy = _Spy(experiment)
+    for judge in experiment.judges.values():
+        with contextlib.suppress(Exception):  # a claim that cannot be judged on made-up times only loses its priority
+            judge(Evidence(experiment, spy))
+    return list(dict.fromkeys(spy.asked))
+
+
+class _Spy:
+    """A source that has every point, all with the same times, and remembers which ones were asked for."""
+
+    name, live = "made up", False
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.asked: list[tuple[Value, ...]] = []
+        self._keys = [tuple(point.values()) for point in experiment.points()]
+
+    def badge(self, experiment: Experiment) -> Badge:
+        return Badge("PREDICTED", "", "", "")
+
+    def variants(self, experiment: Experiment) -> tuple[str, ...]:
+        return tuple(variant.name for variant in experiment.variants)
+
+    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
+        return experiment.axis(axis).values
+
+    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
+        return _Watched(self._keys, self.asked)
+
+    def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
+        return _Watched([], self.asked)[tuple(point.values())]
+
+    def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
+        """No claim asks for a measurement."""
+
+    def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
+        return {}
+
+    def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
+        return ()
+
+    def timeline(self, experiment: Experiment, variant: str, point: Point) -> Timeline:
+        raise NotRecordedError("there is no made-up timeline")
+
+
+class _Watched(Mapping[tuple[Value, ...], Measurement]):
+    """Every key is there; a single one asked for is remembered, going through all of them is not."""
+
+    def __init__(self, keys: Sequence[tuple[Value, ...]], asked: list[tuple[Value, ...]]) -> None:
+        self._keys, self._asked = keys, asked
+        self._same = Measurement(
+            **{name: Estimate(1e-3, 1e-3, 1e-3, 9) for name in FIELDS}  # type: ignore[arg-type]
+        )
+
+    def __getitem__(self, key: tuple[Value, ...]) -> Measurement:
+        self._asked.append(key)
+        return self._same
+
+    def __iter__(self) -> Iterator[tuple[Value, ...]]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def items(self) -> ItemsView[tuple[Value, ...], Measurement]:
+        return dict.fromkeys(self._keys, self._same).items()
+
+
+@dataclass
+class DurationEstimator:
+    """Predicts the seconds of a step from FLOP and bytes over assumed rates, and learns from what was measured.
+
+    `cores` is the number of CPU cores that the measured machine has.
+    """
+
+    cores: int = field(default_factory=cpu_count)
+    _calls: dict[tuple[str, str], list[tuple[float, float]]] = field(default_factory=dict)
+    _predicted_s: float = 0.0
+    _taken_s: float = 0.0
+
+    def seconds(self, step: Step) -> float:
+        """Predicted seconds of all variants of a step."""
+        return self._model_s(step) * self._correction()
+
+    def split(self, step: Step, limit_s: float) -> tuple[Step | None, Step | None]:
+        """The step with the variants that fit into one run, and with those too slow for it; None for no variant."""
+        slowest_last = sorted(step.variants, key=lambda name: self.seconds(replace(step, variants=(name,))))
+        fitting = len(slowest_last)
+        while fitting and self.seconds(replace(step, variants=tuple(slowest_last[:fitting]))) > limit_s:
+            fitting -= 1
+        parts = (slowest_last[:fitting], slowest_last[fitting:])
+        kept, dropped = (tuple(name for name in step.variants if name in part) for part in parts)
+        return (
+            replace(step, variants=kept) if kept else None,
+            replace(step, variants=dropped) if dropped else None,
+        )
+
+    def learn(self, step: Step, taken_s: float) -> None:
+        """A step took so many seconds: what is left will be as much faster or slower than the model as it was."""
+        self._predicted_s += self._model_s(step)
+        self._taken_s += taken_s
+
+    def learn_rows(self, experiment: Experiment, rows: Sequence[Row]) -> None:
+        """What is measured replaces the assumed rates for its variant."""
+        for row in rows:
+            times = [e.median for e in (row.measurement.latency_s, row.measurement.period_s) if e is not None]
+            if times and row.cost.flop > 0:
+                self._calls.setdefault((experiment.name, row.variant), []).append((row.cost.flop, max(times)))
+
+    def _correction(self) -> float:
+        """Taken over predicted so far, held back by ten seconds as the model says, for the first points vary most."""
+        return (self._taken_s + 10) / (self._predicted_s + 10)
+
+    def _model_s(self, step: Step) -> float:
+        return sum(self._variant_s(step, step.experiment.variant(name)) for name in step.variants)
+
+    def _variant_s(self, step: Step, variant: Variant) -> float:
+        cost = step.experiment.cost_at(variant.name, step.point) or Cost(0, 0)
+        call_s = self._call_s(step.experiment, variant, cost)
+        fresh_s = FRESH_PROCESS_S if variant.timer == "first-call" else 0.0
+        again = (step.fewest - 1) * (GPU_ROUND_CALLS if variant.on_gpu else ROUND_CALLS)
+        calls = 1.2 if call_s > SLOW_BUDGETS * step.budget_s else CALLS + again
+        prepare_s = PREPARE_S + variant.prepare_s + fresh_s + cost.bytes / INPUT_BYTES_PER_S
+        settle_s = SETTLES * step.experiment.settle_s(step.point)
+        return prepare_s + settle_s + max(step.budget_s, calls * call_s)
+
+    def _call_s(self, experiment: Experiment, variant: Variant, cost: Cost) -> float:
+        flop = cost.flop or 1.0
+        measured = self._calls.get((experiment.name, variant.name), [])
+        known, call_s = min(measured, key=lambda each: max(each[0] / flop, flop / each[0]), default=(math.inf, 0.0))
+        if 1 / 64 <= flop / known <= 64:  # eight times the FLOP take at most eight times as long
+            return call_s * max(1.0, flop / known)
+        # A GPU's bytes may have to cross from the host.
+        flop_per_s, bytes_per_s = (40e12, 20e9) if variant.on_gpu else (30e9 * self.cores, 10e9)
+        return cost.flop / flop_per_s + cost.bytes / bytes_per_s

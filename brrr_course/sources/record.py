@@ -1,0 +1,273 @@
+"""`brrr record`: measure an experiment's grid on this machine and write it as a recording.
+
+python -m brrr record matmul --device cuda --plan      # how long will it take?
+python -m brrr record matmul --device cuda             # at most 8 minutes; the same command goes on from there
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from brrr.core.errors import ArgumentError, BrrrError, RecordingError, UnavailableError
+from brrr.core.files import FILE, recordings_root
+from brrr.gpu.probe import cpu_count
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import quick
+from brrr_course.sources.folders import Store, convert
+from brrr_course.sources.plan import PHASES, DurationEstimator, Step, claimed_points, steps
+from brrr_course.sources.recorder import Outcome, Recorder, record_traces
+from brrr_course.sources.recording import collect_environment
+
+INTERRUPTED = 130
+"""The exit status of a command that Ctrl-C ended."""
+
+
+def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
+    """`brrr record [EXPERIMENT...]`: 0 when it went well (points may be left), 2 for an error, 130 for Ctrl-C.
+
+    The experiments are the course's, or those offered.
+    """
+    options = _parser(offered).parse_args(argv)
+    try:
+        if options.convert is not None:
+            print("\n".join(convert(options.convert)) or f"{options.convert}: has today's format")
+            return 0
+        os.environ.setdefault("OMP_NUM_THREADS", str(cpu_count()))  # torch and NumPy read it when they load
+        return _plan(options) if options.plan else _record(options)
+    except BrrrError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def _parser(offered: Sequence[Experiment] = ()) -> argparse.ArgumentParser:
+    from brrr_course.experiments import NAMES
+
+    names = [each.name for each in offered] or NAMES
+    parser = argparse.ArgumentParser(prog="brrr record", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "experiments", nargs="*", metavar="EXPERIMENT", help=f"{', '.join(names)}; all if none is named"
+    )
+    parser.set_defaults(offered=offered)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="what to measure on (default: cuda)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the recordings; the device's lies inside it")
+    parser.add_argument("--plan", action="store_true", help="print the predicted minutes and measure nothing")
+    parser.add_argument(
+        "--minutes", type=_positive, default=8.0, help="stop after so many (default: 8); run again to go on"
+    )
+    parser.add_argument("--budget", type=_positive, metavar="S", help="seconds a variant is measured for at each point")
+    parser.add_argument("--sizes", metavar="N,N", help="short for --only size=N,size=N")
+    parser.add_argument("--only", metavar="NAME=VALUE,...", help="only these points: axes' names, or variant")
+    parser.add_argument("--retry", action="store_true", help="try again what could not be measured in an earlier run")
+    parser.add_argument("--convert", type=Path, metavar="DIR", help="only turn a device's folder into today's format")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--resume", action="store_true", help="skip what is recorded already (this is the default)")
+    how.add_argument("--fresh", action="store_true", help="set the old recording of this device aside and begin anew")
+    return parser
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return value
+
+
+def _chosen(options: argparse.Namespace) -> tuple[list[Experiment], list[Step]]:
+    from brrr_course.experiments import chosen
+
+    experiments = chosen(options.experiments, options.offered)
+    only = parse_only(options.only, options.sizes)
+    _check_only(only, experiments)
+    found = steps(experiments, options.device, only=only, budget_s=options.budget, quick=quick())
+    if not found:
+        wanted = ", ".join(f"{name}={value}" for name, values in only.items() for value in values)
+        raise ArgumentError(
+            "brrr record", "--only", wanted, "values that a grid has, and variants that this device has"
+        )
+    return experiments, found
+
+
+def parse_only(only: str | None, sizes: str | None = None) -> dict[str, list[str]]:
+    """The points that are wanted, by axis.
+
+    >>> parse_only("size=1024,size=2048,variant=gpu")
+    {'size': ['1024', '2048'], 'variant': ['gpu']}
+    """
+    wanted: dict[str, list[str]] = {}
+    pairs = [f"size={size}" for size in sizes.split(",")] if sizes else []
+    for pair in pairs + (only.split(",") if only else []):
+        name, equals, value = (part.strip() for part in pair.partition("="))
+        if not (name and equals and value):
+            raise ArgumentError("brrr record", "--only", pair, "NAME=VALUE, as size=1024")
+        wanted.setdefault(name, []).append(value)
+    return wanted
+
+
+def _check_only(only: Mapping[str, Sequence[str]], experiments: Sequence[Experiment]) -> None:
+    """Every name and every value must be known to one of the experiments; some values only a claim's point has."""
+    known: dict[str, dict[str, None]] = {}
+    for e in experiments if only else ():
+        known.setdefault("variant", {}).update(dict.fromkeys(v.name for v in e.variants))
+        for axis, *claimed in zip(e.axes, *claimed_points(e), strict=True):
+            known.setdefault(axis.name, {}).update(dict.fromkeys(map(str, (*axis.values, *axis.quick, *claimed))))
+    for name, values in only.items():
+        if name not in known:
+            raise ArgumentError("brrr record", "--only", name, f"one of {', '.join(known)}")
+        for value in values:
+            if value not in known[name]:
+                raise ArgumentError("brrr record", f"--only {name}", value, f"one of {', '.join(known[name])}")
+
+
+def _plan(options: argparse.Namespace) -> int:
+    experiments, found = _chosen(options)
+    estimator = DurationEstimator()
+    try:
+        machine, _ = collect_environment(options.device)
+        folder = _root(options) / machine.slug
+        if (folder / FILE).exists() and not options.fresh:
+            store = Store(folder, machine, experiments)
+            found = [left for step in found if (left := store.missing(step, retry=options.retry))]
+            for e in experiments:
+                estimator.learn_rows(e, store.rows(e))
+    except UnavailableError as error:
+        print(f"This machine cannot record with --device {options.device}: {error}\nPlanned as if nothing were there.")
+    print(plan_text(found, estimator, options.minutes * 60))
+    return 0
+
+
+def _root(options: argparse.Namespace) -> Path:
+    return options.out if options.out is not None else recordings_root()
+
+
+def _record(options: argparse.Namespace) -> int:
+    from brrr_course.sources.apart import measure_step
+
+    experiments, found = _chosen(options)
+    machine, run = collect_environment(options.device)
+    folder = _root(options) / machine.slug
+    if options.fresh and (aside := set_aside(folder, run.id)):
+        print(f"The old recording is set aside as {aside}")
+    store = Store(folder, machine, experiments)
+    limit_s, estimator = options.minutes * 60, DurationEstimator()
+    recorder = Recorder(store, run, measure_step, estimator, limit_s=limit_s, sm_clock_hz=_sm_clock_hz)
+    started_s = time.monotonic()
+    outcome = record_steps(recorder, found, retry=options.retry)
+    if outcome.interrupted:
+        return INTERRUPTED
+    left_s = limit_s - (time.monotonic() - started_s)
+    return INTERRUPTED if _trace(options, experiments, folder, left_s) else 0
+
+
+def _trace(options: argparse.Namespace, experiments: Sequence[Experiment], folder: Path, left_s: float) -> bool:
+    """Write the timelines that are listed and missing, in the time that is left; whether Ctrl-C ended it."""
+    only = parse_only(options.only, options.sizes)
+    traced = record_traces(experiments, options.device, folder, only=only, quick=quick(), limit_s=left_s)
+    if traced.text:
+        print(traced.text)
+    return traced.interrupted
+
+
+def record_steps(recorder: Recorder, found: Sequence[Step], *, retry: bool = False) -> Outcome:
+    """Record with a progress bar, then print what was measured, what is left and what failed."""
+    for e in {step.experiment.name: step.experiment for step in found}.values():
+        recorder.estimator.learn_rows(e, recorder.store.rows(e))
+    missing = [left for step in found if (left := recorder.store.missing(step, retry=retry))]
+    fitting = [step for found in missing if (step := recorder.estimator.split(found, recorder.limit_s)[0])]
+    predicted = {str(step): recorder.estimator.seconds(step) for step in fitting}
+    minutes = sum(predicted.values()) / 60
+    print(f"{len(fitting)} points to measure, {minutes:.1f} min predicted; writing to {recorder.store.folder}")
+    with _progress(predicted) as on_step:
+        recorder.on_step = on_step
+        outcome = recorder.record(found, retry=retry)
+    print(summary(outcome, recorder.limit_s))
+    return outcome
+
+
+@contextmanager
+def _progress(predicted: Mapping[str, float]) -> Iterator[Callable[[Step], None]]:
+    """A bar in predicted seconds, so that long points count for what they are, with the time left."""
+    from tqdm import tqdm
+
+    form = "{desc} {percentage:3.0f}%|{bar}| {elapsed} gone, {remaining} left"
+    with tqdm(total=sum(predicted.values()) or 1.0, bar_format=form, dynamic_ncols=True) as bar:
+
+        def on_step(step: Step) -> None:
+            bar.set_description_str(str(step), refresh=False)
+            bar.update(predicted.get(str(step), 0.0))
+
+        yield on_step
+
+
+def set_aside(folder: Path, run_id: str) -> Path | None:
+    """Rename the folder, so that a fresh recording loses nothing; None if there is nothing to rename."""
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return None
+    try:
+        return folder.rename(folder.with_name(f"{folder.name}.before-{run_id}"))
+    except OSError as error:
+        raise RecordingError(f"{folder}: cannot be set aside ({error.strerror or error})") from error
+
+
+def _sm_clock_hz() -> float | None:
+    from brrr.gpu.probe import sm_clock_hz
+
+    return sm_clock_hz()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What `brrr record` prints: the plan before, the summary after.
+
+
+def plan_text(found: Sequence[Step], estimator: DurationEstimator, limit_s: float) -> str:
+    """The predicted device minutes: a line for each experiment and phase, and the points too long for one run."""
+    parts = [estimator.split(step, limit_s) for step in found]
+    fitting = [(step, estimator.seconds(step)) for step, _ in parts if step is not None]
+    lines = []
+    for name in dict.fromkeys(step.experiment.name for step, _ in fitting):
+        for phase in PHASES:
+            these = [s for step, s in fitting if step.experiment.name == name and step.phase == phase]
+            if these:
+                lines.append(f"{name:<12} {phase:<8} {len(these):>5} points {sum(these) / 60:>7.1f} min")
+    total_s = sum(s for _, s in fitting)
+    runs = -int(-total_s // limit_s)
+    lines.append(f"{'together':<21} {len(fitting):>5} points {total_s / 60:>7.1f} min predicted, in about {runs} runs")
+    lines += [too_long(step, estimator.seconds(step), limit_s) for _, step in parts if step is not None]
+    return "\n".join(lines)
+
+
+def too_long(step: Step, seconds: float, limit_s: float) -> str:
+    """That a point takes longer than one run may, and what to do.
+
+    `seconds` is what it is predicted to take, `limit_s` what a run may.
+    """
+    return (
+        f"{step} is predicted to take {seconds / 60:.1f} min with {', '.join(step.variants)}, "
+        f"more than --minutes {limit_s / 60:g} holds: left out. Give it --minutes {seconds / 60 + 1:.0f}"
+    )
+
+
+def summary(outcome: Outcome, limit_s: float) -> str:
+    """What a run did, as lines."""
+    lines = [f"{len(outcome.measured)} points measured."]
+    lines += [
+        f"DRIFT {d.drift:+.1%}: anchor {d.experiment} {dict(d.point)}, {d.variant}, {d.field} (flagged in {FILE})"
+        for d in outcome.drifts
+        if d.flagged
+    ]
+    lines += [too_long(step, seconds, limit_s) for step, seconds in outcome.too_long]
+    reasons: dict[tuple[str, str, str], list[str]] = {}
+    for f in outcome.failed:
+        where = ", ".join(map(str, f.point.values()))
+        reasons.setdefault((f.experiment, f.variant, f"{f.error}: {f.reason}"), []).append(where)
+    lines += [f"NOT MEASURED {e} {v} at {'; '.join(at)}: {reason}" for (e, v, reason), at in reasons.items()]
+    if outcome.interrupted:
+        lines.append("Interrupted: all finished points are kept.")
+    if outcome.left:
+        lines.append(f"{len(outcome.left)} points are left; the same command goes on with them.")
+    return "\n".join(lines)

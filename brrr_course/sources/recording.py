@@ -1,0 +1,358 @@
+"""A recording: `machine.json`, which tells a machine and its runs, and a CSV of each experiment measured on it.
+
+Reading checks the columns, the units and the ranges, and names the file and the row of what is wrong. Writing replaces
+a file whole, so that a kill at any moment leaves a recording that reads. The last line of a CSV seals the ones before:
+
+    # 12 rows, checksum 0123456789abcdef
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import platform
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from brrr.core import __version__, units
+from brrr.core.errors import NotRecordedError, RecordingError
+from brrr.core.files import FILE, digest, json_text, read_json, read_object, write_atomically
+from brrr.core.measurement import FIELDS, DeviceKind, Value
+from brrr.gpu import is_gpu
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.sources.rows import Row, check_row, columns, from_cells, to_cells
+
+# The format's history, newest last. A reader reads its own version and all before it. A change of any key makes a new
+# version; a new column of the CSVs does not, for columns are found by their names (brrr_course/sources/rows.py).
+#   1  first format: machine.json with the machine, its runs and a seal for each CSV; one CSV for each experiment.
+#   2  `peaks` may be the object that brrr/roofline/peaks.py describes; before, it was empty or held bare numbers.
+#   3  a CSV may have the column `peak_bytes`.
+#   4  the peaks stand in peaks.json, and each CSV ends in its own checksum: `peaks` and `seals` are gone. Each time of
+#      a CSV has its own column `_n`; before, one column `n` held the smallest of a row, so in files made of older ones
+#      that number stands for each time of the row: no more is known of them.
+FORMAT = 4
+DRIFT_LIMIT = 0.03
+"""An anchor that differs from its first measurement by more than this is flagged."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """An anchor measured again in a later run: one of its times, at first and now.
+
+    >>> Drift("matmul", "gpu", {"size": 1024}, "latency_s", first_s=1.00e-3, now_s=1.05e-3).flagged
+    True
+    """
+
+    experiment: str
+    variant: str
+    point: Mapping[str, Value]
+    field: str
+    first_s: float
+    now_s: float
+    drift: float = dataclasses.field(init=False)
+    flagged: bool = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        """The relative change, 0.05 where it is 5 % slower than at first; flagged if it is more than DRIFT_LIMIT."""
+        change = self.now_s / self.first_s - 1 if self.first_s else 0.0
+        object.__setattr__(self, "drift", round(change, 6))
+        object.__setattr__(self, "flagged", abs(change) > DRIFT_LIMIT)
+
+    @property
+    def times(self) -> float:
+        """How many times as long or as short it is now.
+
+        >>> Drift("matmul", "gpu", {"size": 1024}, "latency_s", first_s=4e-3, now_s=1e-3).times
+        4.0
+        """
+        shorter, longer = sorted((self.first_s, self.now_s))
+        return longer / shorter if shorter else float("inf")
+
+    def __str__(self) -> str:
+        return f"{self.field} is {units.seconds(self.now_s, 3)}, at first {units.seconds(self.first_s, 3)}"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A point that could not be measured, and why: too large for the memory, a library missing, a wrong result."""
+
+    experiment: str
+    variant: str
+    point: Mapping[str, Value]
+    error: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """One run of `brrr record`: when, with what, and how steady the machine was."""
+
+    id: str
+    date: str
+    brrr: str
+    uuid: str = ""
+    triton: str = ""
+    python: str = ""
+    runtime: str = ""
+    cpu: str = ""
+    cpu_cores: int | None = None
+    sm_clock_before_hz: float | None = None
+    sm_clock_after_hz: float | None = None
+    anchors: tuple[Drift, ...] = ()
+    failed: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A device with its software, and the runs made on it. Runs share one recording only if both are the same."""
+
+    slug: str
+    device: str
+    kind: str
+    driver: str
+    cuda: str
+    torch: str
+    runs: tuple[RunInfo, ...] = ()
+
+    def run(self, run_id: str) -> RunInfo | None:
+        """The run of that id, None if there is none."""
+        return next((run for run in self.runs if run.id == run_id), None)
+
+    def with_run(self, run: RunInfo) -> Machine:
+        """The machine with this run added, or put in the place of the one with the same id."""
+        if self.run(run.id) is None:
+            return replace(self, runs=(*self.runs, run))
+        return replace(self, runs=tuple(run if old.id == run.id else old for old in self.runs))
+
+    def newest_first(self) -> list[str]:
+        """The ids of the runs, the newest first."""
+        order = sorted(range(len(self.runs)), key=lambda index: (self.runs[index].date, index), reverse=True)
+        return [self.runs[index].id for index in order]
+
+    def require_joinable(self, other: Machine) -> None:
+        """RecordingError naming both machines, unless device model, driver, CUDA and torch are the same."""
+        if self._identity() != other._identity():
+            raise RecordingError(
+                f"a recording of {self.describe()} cannot be joined with measurements on {other.describe()}: "
+                "device, driver, CUDA and torch must be the same. Record into another folder (--out) or anew (--fresh)"
+            )
+
+    def _identity(self) -> tuple[str, ...]:
+        return (self.device, self.kind, self.driver, self.cuda, self.torch)
+
+    def describe(self) -> str:
+        """Device and software in a phrase, for messages."""
+        parts = [("driver", self.driver), ("CUDA", self.cuda), ("torch", self.torch)]
+        return f"{self.device} ({', '.join(f'{name} {value}' for name, value in parts if value)})"
+
+    def write(self, folder: Path) -> None:
+        """Write `machine.json` into the folder, whole or not at all."""
+        write_atomically(folder / FILE, json_text(FORMAT, asdict(self)))
+
+    @classmethod
+    def read(cls, folder: Path) -> Machine:
+        """Read and check `machine.json`; RecordingError names the file, the key and what is wrong."""
+        missing = ". It says which machine the CSV files beside it come from"
+        return read_json(folder / FILE, cls, FORMAT, _older, missing)
+
+
+def _older(version: int, content: dict[str, Any]) -> dict[str, Any]:
+    return {key: content[key] for key in content if key not in ("peaks", "seals")}
+
+
+def collect_environment(kind: DeviceKind) -> tuple[Machine, RunInfo]:
+    """This machine, and a new run on it; UnavailableError where CUDA is asked for and absent."""
+    from brrr.gpu.device import this_device
+
+    device = this_device(kind)
+    driver, cuda, torch = (each or "" for each in (device.driver_version, device.cuda_version, device.torch_version))
+    now = datetime.now(UTC)
+    run = RunInfo(
+        id=now.strftime("%Y%m%d-%H%M%S-%f"),  # recordings side by side may begin in the same millisecond
+        date=now.isoformat(timespec="seconds"),
+        brrr=__version__,
+        uuid=device.uuid or "",
+        triton=_version("triton") if is_gpu(kind) else "",
+        python=platform.python_version(),
+        runtime=device.runtime,
+        cpu=device.cpu,
+        cpu_cores=device.cpu_count,
+    )
+    return Machine(device.slug, device.name, kind, driver, cuda, torch), run
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The CSV of an experiment.
+
+SEAL = "# "
+"""How the last line begins."""
+RESTORE = "Restore the file, or record anew"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The rows of one experiment, with the machine they were measured on."""
+
+    experiment: Experiment
+    machine: Machine
+    rows: tuple[Row, ...] = ()
+
+    @classmethod
+    def read(cls, folder: Path, experiment: Experiment) -> Recording:
+        """Read and check `<folder>/<experiment>.csv` and `<folder>/machine.json`.
+
+        Raises NotRecordedError if the experiment has no CSV there, RecordingError (naming file and row) for a file
+        that is damaged, edited, in another unit or from a newer brrr.
+        """
+        path = folder / f"{experiment.name}.csv"
+        if not path.exists():
+            raise NotRecordedError(f"{path}: is not there; `brrr record {experiment.name}` makes it")
+        machine = Machine.read(folder)
+        table, seal = parted(path)
+        lines = list(_lines(path, table))
+        recording = cls(experiment, machine, tuple(_rows_of(path, lines, experiment, machine.device)))
+        _check_together(path, recording, [line for line, _ in lines[1:]])
+        if not seal:
+            raise RecordingError(f"{path}: is truncated: its last line, with a checksum, is not there. {RESTORE}")
+        if seal != seal_of(table):
+            raise RecordingError(
+                f"{path}: its {len(recording.rows)} rows read well, but they are not those that `brrr record` wrote "
+                f"last ({seal.strip()}): rows are missing, or were edited. {RESTORE}"
+            )
+        return recording
+
+    def added(self, rows: Iterable[Row]) -> Recording:
+        """The recording with more rows."""
+        return replace(self, rows=(*self.rows, *rows))
+
+    def write(self, folder: Path) -> None:
+        """Check every row, then replace the CSV; RecordingError names the file and the row of what cannot be."""
+        path = folder / f"{self.experiment.name}.csv"
+        for number, row in enumerate(self.rows, start=1):
+            try:
+                check_row(row, self.experiment)
+            except ValueError as error:
+                raise _in_row(path, number, number + 1, str(error)) from error
+        _check_together(path, self, range(2, len(self.rows) + 2))
+        write_atomically(path, to_text(self))
+
+
+def to_text(recording: Recording) -> str:
+    """The CSV's text."""
+    rows = [to_cells(row, recording.experiment) for row in recording.rows]
+    there = [name for name, must in columns(recording.experiment).items() if must or any(row[name] for row in rows)]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, there, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue() + seal_of(out.getvalue())
+
+
+def seal_of(table: str) -> str:
+    """The last line of a file with these lines before it."""
+    return f"{SEAL}{max(0, table.count(chr(10)) - 1)} rows, checksum {digest(table)}\n"
+
+
+def _check_together(path: Path, recording: Recording, lines: Iterable[int]) -> None:
+    """No point twice, no row of a run that the machine does not know."""
+    runs = [run.id for run in recording.machine.runs]
+    seen: dict[tuple[object, ...], int] = {}
+    for number, (row, line) in enumerate(zip(recording.rows, lines, strict=True), start=1):
+        if row.run not in runs:
+            known = ", ".join(runs) or "none"
+            raise _in_row(path, number, line, f"run is {row.run!r}; machine.json knows {known}")
+        if row.key in seen:
+            raise _in_row(path, number, line, f"the same point, variant, cache and run as row {seen[row.key]}")
+        seen[row.key] = number
+
+
+def _text_of(path: Path) -> str:
+    try:
+        text = path.read_bytes().decode()
+    except OSError as error:
+        raise RecordingError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except UnicodeDecodeError as error:
+        raise RecordingError(f"{path}: is no UTF-8 text ({error}); it is damaged") from error
+    if not text:
+        raise RecordingError(f"{path}: is empty; expected at least the line of column names")
+    if not text.endswith("\n"):
+        raise RecordingError(f"{path}: is truncated: the last line does not end. {RESTORE}")
+    return text
+
+
+def parted(path: Path) -> tuple[str, str]:
+    """The table of a CSV and its seal, "" where it has none; a file of formats 1 to 3 is turned into one of today's.
+
+    Those had their seals in machine.json, and one column `n`, the smallest of a row.
+    """
+    text = _text_of(path)
+    header = text.partition("\n")[0].rstrip("\r").split(",")
+    if "n" not in header or "host_s_n" in header:
+        body, _, last = text.removesuffix("\n").rpartition("\n")
+        return (f"{body}\n", f"{last.rstrip()}\n") if last.startswith(SEAL) else (text, "")
+    names = [name for name in dict.fromkeys(header) if name != "n"]  # an axis `cache` had a column beside that of all
+    for name in FIELDS:
+        if f"{name}_high" in names:
+            names.insert(names.index(f"{name}_high") + 1, f"{name}_n")
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([names, *_with_n(_lines(path, text), header, names)])
+    known = digest(text) in read_object(path.parent / FILE).get("seals", {}).get(path.stem, ())
+    return out.getvalue(), seal_of(out.getvalue()) if known else SEAL
+
+
+def _with_n(lines: Iterable[tuple[int, list[str]]], header: list[str], names: list[str]) -> Iterator[list[str]]:
+    for _, cells in list(lines)[1:]:
+        old = dict(zip(header, cells, strict=False))
+        whole = len(cells) == len(header)  # another row is refused by name when it is read
+        yield [old.get(name, old["n"] if old.get(name[:-2]) else "") for name in names] if whole else cells
+
+
+def _lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
+    """Each record with the number of its line."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        for cells in reader:
+            yield reader.line_num, cells
+    except csv.Error as error:
+        raise RecordingError(f"{path}: line {reader.line_num} is no CSV ({error})") from error
+
+
+def _rows_of(path: Path, lines: list[tuple[int, list[str]]], experiment: Experiment, device: str) -> Iterator[Row]:
+    names = lines[0][1]
+    _check_header(path, names, columns(experiment))
+    for number, (line, cells) in enumerate(lines[1:], start=1):
+        if len(cells) != len(names):
+            what = "is truncated" if number == len(lines) - 1 and len(cells) < len(names) else "is wrong"
+            raise _in_row(path, number, line, f"{what}: it has {len(cells)} of {len(names)} columns")
+        try:
+            row = from_cells(dict(zip(names, cells, strict=True)), experiment, device)
+            check_row(row, experiment)
+        except ValueError as error:
+            raise _in_row(path, number, line, str(error)) from error
+        yield row
+
+
+def _check_header(path: Path, found: list[str], expected: Mapping[str, bool]) -> None:
+    missing = [name for name, must in expected.items() if must and name not in found]
+    unknown = [repr(name) for name in found if name not in expected]
+    twice = dict.fromkeys(name for name in found if found.count(name) > 1)
+    wrong = {"missing": missing, "unknown": unknown, "twice": twice}
+    problems = [f"{what}: {', '.join(names)}" for what, names in wrong.items() if names]
+    if problems:
+        raise RecordingError(f"{path}: wrong columns ({'; '.join(problems)})")
+
+
+def _in_row(path: Path, number: int, line: int, message: str) -> RecordingError:
+    return RecordingError(f"{path}: row {number} (line {line}): {message}")

@@ -1,0 +1,262 @@
+"""A row of a recording: a variant at a point, its six times, and the rules that every row must keep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any, get_args
+
+from brrr.core.errors import ArgumentError
+from brrr.core.measurement import FIELDS, Cache, Estimate, Field, Measurement, Point, Value
+from brrr.counting.cost import Cost
+from brrr_course.nouns.experiment import Axis, Experiment
+
+SHORTEST_S, LONGEST_S = 1e-9, 1e4
+"""Times outside are a slip of the unit: microseconds or nanoseconds written where seconds belong."""
+LOWEST_HZ, HIGHEST_HZ = 1e7, 1e10
+"""Clocks outside are a slip of the unit: MHz written where Hz belongs."""
+LOWEST_W, HIGHEST_W = 1.0, 1e4
+"""Powers outside are a slip of the unit: mW written where W belongs."""
+SPAN_SLACK, SPAN_SLACK_S = 0.03, 0.5e-6
+"""How far the busy time may exceed the span: the accuracy that the two timers promise, for they are measured apart."""
+
+MAY_BE_ZERO: frozenset[Field] = frozenset({"kernel_s", "busy_s", "span_s"})
+"""A function that launches nothing has no device time."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What measuring a variant at a point gives: the times, the cost, and the result's relative error."""
+
+    measurement: Measurement
+    cost: Cost
+    error: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """A variant at a point, measured in one run; it holds exactly what the CSV holds."""
+
+    point: tuple[Value, ...]
+    variant: str
+    measurement: Measurement
+    cost: Cost
+    error: float
+    run: str
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What may occur only once in a recording."""
+        return (self.point, self.variant, self.measurement.cache, self.run)
+
+    @classmethod
+    def of(cls, point: Point, variant: str, timed: Timed, run: str, device: str) -> Row:
+        """The row of a finished measurement: what a CSV cannot hold is left out.
+
+        The low end of an interval may reach below zero where the clock's tick is longer than the time; no time is
+        negative, so it is cut there.
+        """
+        times: dict[str, Any] = {
+            name: Estimate(float(e.median), max(0.0, float(e.low)), float(e.high), e.n)
+            for name in FIELDS
+            if (e := timed.measurement.get(name)) is not None
+        }
+        error, cost = float(timed.error), Cost(float(timed.cost.flop), float(timed.cost.bytes))
+        kept = replace(timed.measurement, **times, device=device, kernel_times_from="", notes=(), samples={})
+        return cls(tuple(point.values()), variant, replace(kept, error=error), cost, error, run)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The columns of a CSV: the axes, `variant`, four for each time, then these. To add one: the value in `Measurement`, a
+# line here, and whoever measures it.
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: the value of a `Row` that it holds, and its type; a tuple of texts has semicolons between.
+
+    A file does without an `optional` column where no row fills it, and one without it reads as empty.
+    """
+
+    where: str
+    kind: type
+    may_be_empty: bool = False
+    optional: bool = False
+
+    @property
+    def name(self) -> str:
+        """The header: the last word of where the value is."""
+        return self.where.rpartition(".")[2]
+
+
+COLUMNS = (
+    Column("measurement.kernels", int, may_be_empty=True),
+    Column("measurement.cache", str),
+    Column("measurement.sm_clock_hz", float, may_be_empty=True),
+    Column("cost.flop", float),
+    Column("cost.bytes", float),
+    Column("error", float),
+    Column("measurement.flags", tuple, may_be_empty=True),
+    Column("run", str),
+    Column("measurement.peak_bytes", int, may_be_empty=True, optional=True),
+    Column("measurement.estimated_s", float, may_be_empty=True, optional=True),
+    Column("measurement.launched", tuple, may_be_empty=True, optional=True),
+    Column("measurement.power_w", float, may_be_empty=True, optional=True),
+)
+ENDS = {"": float, "_low": float, "_high": float, "_n": int}
+"""What follows a time's name in its four columns, and the types."""
+
+
+def columns(experiment: Experiment) -> dict[str, bool]:
+    """The columns of the experiment's CSV, in the order in which they are written; whether each must be there."""
+    times = [f"{name}{end}" for name in FIELDS for end in ENDS]
+    always = dict.fromkeys([axis.name for axis in experiment.axes] + ["variant", *times], True)
+    return {**always, **{column.name: not column.optional for column in COLUMNS}}
+
+
+def to_cells(row: Row, experiment: Experiment) -> dict[str, str]:
+    """The row's cells by column; a float is written so that reading gives the same float."""
+    cells: dict[str, Any] = dict(zip([axis.name for axis in experiment.axes], row.point, strict=True))
+    cells["variant"] = row.variant
+    for name in FIELDS:
+        e = row.measurement.get(name)
+        values = (None,) * len(ENDS) if e is None else (float(e.median), float(e.low), float(e.high), e.n)
+        cells |= {f"{name}{end}": value for end, value in zip(ENDS, values, strict=True)}
+    cells |= {column.name: attrgetter(column.where)(row) for column in COLUMNS}
+    return {name: _text(value) for name, value in cells.items()}
+
+
+def _text(value: Value | tuple[str, ...] | None) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, tuple):
+        return ";".join(value)
+    return "" if value is None else repr(float(value) if isinstance(value, float) else int(value))
+
+
+def from_cells(cells: Mapping[str, str], experiment: Experiment, device: str) -> Row:
+    """The row from its cells by column; ValueError says which column is wrong and why."""
+    point = tuple(_axis_value(axis, cells[axis.name]) for axis in experiment.axes)
+    found = {column.name: _value(column, cells.get(column.name, "")) for column in COLUMNS}
+    there = {column.name: found[column.name] for column in COLUMNS if column.where.startswith("measurement.")}
+    times: dict[str, Any] = {name: _estimate(cells, name) for name in FIELDS}
+    measurement = Measurement(**times, **there, device=device, error=found["error"])
+    return Row(point, cells["variant"], measurement, Cost(found["flop"], found["bytes"]), found["error"], found["run"])
+
+
+def _value(column: Column, cell: str) -> Any:
+    if column.kind is tuple:
+        return tuple(cell.split(";")) if cell else ()
+    value = _read(column.name, cell, column.kind)
+    if value is None and not column.may_be_empty:
+        raise ValueError(f"{column.name} is empty; expected {KINDS[column.kind]}")
+    return value
+
+
+KINDS: Mapping[type, str] = {int: "a whole number", float: "a number", str: "a text"}
+
+
+def _read(name: str, cell: str, kind: type) -> Any:
+    """The cell as a value of its kind, None where it is empty."""
+    try:
+        return kind(cell) if cell else None
+    except ValueError:
+        raise ValueError(f"{name} is {cell!r}; expected {KINDS[kind]}") from None
+
+
+def _axis_value(axis: Axis, cell: str) -> Value:
+    if axis.scale == "category":
+        values = {str(value): value for value in axis.values}
+        if cell not in values:
+            raise ValueError(f"{axis.name} is {cell!r}; expected one of {', '.join(values)}")
+        return values[cell]
+    kind = int if axis.integer else float
+    if not cell:
+        raise ValueError(f"{axis.name} is ''; expected {KINDS[kind]}")
+    return _read(axis.name, cell, kind)  # type: ignore[no-any-return]
+
+
+def _estimate(cells: Mapping[str, str], name: Field) -> Estimate | None:
+    found = [_read(f"{name}{end}", cells[f"{name}{end}"], kind) for end, kind in ENDS.items()]
+    if None not in found:
+        return Estimate(*found)
+    if any(value is not None for value in found):
+        raise ValueError(f"{name}: the median, one end of its interval or n is empty; expected all four or none")
+    return None
+
+
+def check_row(row: Row, experiment: Experiment) -> None:
+    """ValueError that says what is wrong, unless the row is one that a machine can have measured."""
+    for axis, value in zip(experiment.axes, row.point, strict=True):
+        try:
+            axis.checked("row", value)
+        except ArgumentError as error:
+            raise ValueError(str(error).removeprefix("row: ")) from None
+        if axis.name == "cache" and value != row.measurement.cache:
+            raise ValueError(f"cache is {row.measurement.cache!r}; expected that of the point, {value!r}")
+    if row.variant not in (names := [variant.name for variant in experiment.variants]):
+        raise ValueError(f"variant is {row.variant!r}; expected one of {', '.join(names)}")
+    _check_times(row.measurement)
+    _check_rest(row)
+    _check_texts(row)
+
+
+def _check_times(m: Measurement) -> None:
+    found = {name: e for name in FIELDS if (e := m.get(name)) is not None}
+    if not found and m.estimated_s is None:
+        raise ValueError("holds no time at all")
+    for name, e in found.items():
+        _check_estimate(name, e)
+    busy, span = m.busy_s, m.span_s
+    if busy and span and busy.low > span.high * (1 + SPAN_SLACK) + SPAN_SLACK_S:
+        raise ValueError(f"busy_s is {busy.median!r}, more than span_s, {span.median!r}; expected at most the span")
+
+
+def _check_estimate(name: Field, e: Estimate) -> None:
+    if not all(math.isfinite(value) for value in (e.median, e.low, e.high)):
+        raise ValueError(f"{name} is {e.median!r}, {e.low!r} to {e.high!r}; expected finite numbers")
+    if not e.low <= e.median <= e.high:
+        raise ValueError(f"{name} is {e.median!r}, outside its interval {e.low!r} to {e.high!r}")
+    if e.low < 0:
+        raise ValueError(f"{name}_low is {e.low!r}; expected at least 0")
+    shortest = 0.0 if name in MAY_BE_ZERO and e.median == 0 else SHORTEST_S
+    if e.median < shortest or e.high > LONGEST_S:
+        raise ValueError(
+            f"{name} is {e.median!r} (up to {e.high!r}); expected {SHORTEST_S:g} to {LONGEST_S:g} seconds: "
+            "is it in another unit?"
+        )
+    if e.n < 1:
+        raise ValueError(f"{name}_n is {e.n}; expected at least 1")
+
+
+def _check_rest(row: Row) -> None:
+    m = row.measurement
+    if m.cache not in get_args(Cache):
+        raise ValueError(f"cache is {m.cache!r}; expected hot or cold")
+    for name, count in (("kernels", m.kernels), ("peak_bytes", m.peak_bytes)):
+        if count is not None and count < 0:
+            raise ValueError(f"{name} is {count}; expected at least 0")
+    if m.sm_clock_hz is not None and not LOWEST_HZ <= m.sm_clock_hz <= HIGHEST_HZ:
+        raise ValueError(
+            f"sm_clock_hz is {m.sm_clock_hz!r}; expected {LOWEST_HZ:g} to {HIGHEST_HZ:g} Hz: is it in another unit?"
+        )
+    if m.power_w is not None and not LOWEST_W <= m.power_w <= HIGHEST_W:
+        raise ValueError(f"power_w is {m.power_w!r}; expected {LOWEST_W:g} to {HIGHEST_W:g} W: is it in another unit?")
+    if m.estimated_s is not None and not SHORTEST_S <= m.estimated_s <= LONGEST_S:
+        raise ValueError(f"estimated_s is {m.estimated_s!r}; expected {SHORTEST_S:g} to {LONGEST_S:g} seconds")
+    for name, value in (("flop", row.cost.flop), ("bytes", row.cost.bytes), ("error", row.error)):
+        if not (math.isfinite(value) and value >= 0):
+            raise ValueError(f"{name} is {value!r}; expected a finite number of at least 0")
+
+
+def _check_texts(row: Row) -> None:
+    several = (("flags", row.measurement.flags), ("launched", row.measurement.launched))
+    texts = [(name, text) for name, held in several for text in held]
+    for name, text in [*texts, ("run", row.run)] + [("axis", value) for value in row.point if isinstance(value, str)]:
+        if not text or not text.isprintable():
+            raise ValueError(f"{name} is {text!r}; expected printable text")
+    for name, text in texts:
+        if ";" in text:
+            raise ValueError(f"{name} holds {text!r}; a text of these may not hold a semicolon, which parts them")

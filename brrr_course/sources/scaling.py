@@ -1,0 +1,228 @@
+"""`scaling_test`: does twice the batch take twice as long, and if not, is it overhead?
+
+>>> scaling_test("scaling", 64, variant="gemm")  # doctest: +SKIP
+Batch 64 to 128: the time grows 1.04x (1.03x to 1.05x; 2x would be in proportion), the bytes 1.03x; ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from brrr.core import units
+from brrr.core.errors import ArgumentError, NotRecordedError
+from brrr.core.measurement import Estimate, Measurement, Value
+from brrr.counting.cost import Cost
+from brrr.timing.cpu_queue import Place
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Source
+
+FLAT, PROPORTIONAL = 0.25, 0.75
+"""Shares of a growth in proportion: up to the first the time hardly grew, from the second on it grew with the work."""
+
+IDLE = 0.5
+"""Where nothing better is known, a device that is idle for half of the time waits for its orders."""
+
+Regime = Literal[
+    "overhead-bound", "scales with the work", "between", "not overhead: skinny GEMM", "not overhead: device not full",
+    "inconclusive: skinny GEMM", "inconclusive: bytes unknown", "inconclusive: too noisy",
+]  # fmt: skip
+
+MEANS: dict[Regime, str] = {
+    "overhead-bound": "What a call costs before the work begins sets the time.",
+    "scales with the work": "Compute or memory sets the time.",
+    "between": "Part of the time grows with the work, part does not; try other batches.",
+    "not overhead: skinny GEMM": "The device works, mostly on reading what is the same for any batch, as weights are.",
+    "not overhead: device not full": "The device works, but the batch does not fill all of it.",
+    "inconclusive: skinny GEMM": "It reads hardly more for twice the batch, as a product with a small batch does, so "
+    "its time need not grow, overhead or not. Only the device's own times can tell.",
+    "inconclusive: bytes unknown": "Nothing is known of the bytes that it moves: give cost=, or torch tensors.",
+    "inconclusive: too noisy": "The times vary too much to tell; give a larger budget_s=, or close other programs.",
+}
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A function measured at a batch and at `factor` times that batch, and what follows; prints as a sentence.
+
+    `bytes_growth` says how many times as many bytes the larger batch moves, None where that is unknown.
+    """
+
+    batch: int
+    factor: int
+    small: Measurement
+    large: Measurement
+    bytes_growth: float | None = None
+    badge: str = ""
+
+    @property
+    def growth(self) -> Estimate:
+        """How many times as long the larger batch takes in a loop."""
+        assert self.small.period_s is not None and self.large.period_s is not None
+        return self.large.period_s / self.small.period_s
+
+    @property
+    def idle_share(self) -> float | None:
+        """The share of the smaller batch's time in which the device does nothing; None without the device's times."""
+        return self.small.idle_share
+
+    @property
+    def regime(self) -> Regime:
+        """What sets the time at this batch: see `MEANS`."""
+        found = self.growth
+        flat, proportional = self._grown(FLAT), self._grown(PROPORTIONAL)
+        if found.low <= flat and found.high >= proportional:
+            return "inconclusive: too noisy"
+        if flat < found.median < proportional:
+            return "between"
+        return "scales with the work" if found.median >= proportional else self._why_flat()
+
+    def _why_flat(self) -> Regime:
+        """The time hardly grew: overhead, unless the device was at work, or moves the same bytes anyway."""
+        same_bytes = self.bytes_growth is not None and self.bytes_growth <= self._grown(FLAT)
+        if self.idle_share is None:
+            if self.bytes_growth is None:
+                return "inconclusive: bytes unknown"
+            return "inconclusive: skinny GEMM" if same_bytes else "overhead-bound"
+        waits = self.small.host_bound if self.small.host_bound is not None else self.idle_share >= IDLE
+        if waits:
+            return "overhead-bound"
+        return "not overhead: skinny GEMM" if same_bytes else "not overhead: device not full"
+
+    def _grown(self, share: float) -> float:
+        return 1 + share * (self.factor - 1)
+
+    @property
+    def text(self) -> str:
+        """All of it as a sentence or two."""
+        middle, low, high = (units.ratio(each) for each in (self.growth.median, self.growth.low, self.growth.high))
+        grown = f"the time grows {middle} ({low} to {high}; {units.ratio(self.factor)} would be in proportion)"
+        moved = "" if self.bytes_growth is None else f", the bytes {units.ratio(self.bytes_growth)}"
+        idle = (
+            "" if self.idle_share is None else f"; the GPU is idle for {units.percent(self.idle_share, 2)} of the time"
+        )
+        found = f"Batch {self.batch} to {self.factor * self.batch}: {grown}{moved}{idle}: {self.regime}."
+        return f"{found} {MEANS[self.regime]}" + (f"\n{self.badge}" if self.badge else "")
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def scaling_test(
+    make: Callable[[int], Callable[[], Any]] | str,
+    batch: int,
+    *,
+    factor: int = 2,
+    device: Place | None = None,
+    cost: Callable[[int], Cost] | None = None,
+    variant: str = "",
+    source: str | Source | None = None,
+    budget_s: float = 0.2,
+) -> Scaling:
+    """Measure a function at `batch` and at `factor * batch`, interleaved, and say what sets its time.
+
+    >>> import torch
+    >>> def make(batch):
+    ...     x = torch.zeros(batch, 16)
+    ...     return lambda: torch.relu(x)
+    >>> scaling_test(make, 4, device="cpu", budget_s=0.02).bytes_growth
+    2.0
+
+    Args:
+        make: `make(batch)` makes the inputs and returns the function of no arguments to be timed. Or the name of an
+            experiment with variants in pairs, as "scaling": then `variant` names the one and `source` the source.
+        batch: the smaller batch; of an experiment, the nearest batch that the source has.
+        factor: how many times as large the other is.
+        device: as `measure` takes it.
+        cost: the `Cost` at a batch; without it, the bytes of all tensors that torch's operators read and write are
+            counted in one call. (A CUDA Graph and kernels of one's own are not seen.)
+        budget_s: seconds for each of the two.
+
+    That the time hardly grows is overhead's sign, but not its proof: a product of a small batch with large weights
+    reads the same weights for any batch. So the bytes are looked at, and on a GPU whether it waits for the host.
+    Raises ArgumentError for arguments that cannot be used; what `make` and its functions raise passes through.
+    """
+    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+        raise ArgumentError("scaling_test", "batch", batch, "a positive whole number")
+    if isinstance(factor, bool) or not isinstance(factor, int) or factor < 2:
+        raise ArgumentError("scaling_test", "factor", factor, "a whole number, 2 or more")
+    if isinstance(make, str):
+        return _of_experiment(make, batch, factor, variant, source)
+    functions = [_made(make, each) for each in (batch, factor * batch)]
+    growth = _bytes_growth(cost, functions, batch, factor)
+    from brrr.timing import measure_together
+
+    small, large = measure_together(functions, device=device, budget_s=budget_s)
+    return Scaling(batch, factor, small, large, growth)
+
+
+def _made(make: Any, batch: int) -> Callable[[], Any]:
+    if not callable(make):
+        raise ArgumentError("scaling_test", "make", make, "a function of the batch, or an experiment's name")
+    made = make(batch)
+    if not callable(made):
+        expected = "a function that make(batch) returns"
+        raise ArgumentError("scaling_test", "make", made, expected, "End it with `return lambda: f(x)`")
+    return made  # type: ignore[no-any-return]
+
+
+def _bytes_growth(
+    cost: Callable[[int], Cost] | None, functions: list[Callable[[], Any]], batch: int, factor: int
+) -> float | None:
+    """How many times as many bytes the larger batch moves: by `cost`, else counted; None where neither tells."""
+    if cost is not None:
+        small, large = (cost(each).bytes for each in (batch, factor * batch))
+    else:
+        small, large = (_bytes_of(function) for function in functions)
+    return large / small if small else None
+
+
+def _bytes_of(function: Callable[[], Any]) -> float:
+    """The bytes that torch's operators move in one call; 0 where they do not show it, as inside a CUDA Graph."""
+    from brrr.core.errors import TraceError
+    from brrr.counting.tracing import cost
+
+    try:
+        return cost(function, run=True).eager_bytes
+    except TraceError:
+        return 0.0
+
+
+def _of_experiment(name: str, batch: int, factor: int, variant: str, source: str | Source | None) -> Scaling:
+    """The same judgement on an experiment's pair of variants, `NAME` and `NAME-double`, from a source."""
+    from brrr_course.experiments import experiment
+    from brrr_course.sources import source as source_named
+
+    found = experiment(name)
+    pair = _pair(found, variant)
+    origin = source if source is not None and not isinstance(source, str) else source_named(source)
+    if variant not in origin.variants(found):
+        pair = _pair(found, f"cpu-{variant}")
+    if factor != 2:
+        raise ArgumentError("scaling_test", "factor", factor, f"2, as {pair[1]!r} has it")
+    point = _nearest(found, origin, pair, batch)
+    origin.measure_together(found, pair, point)
+    small, large = (origin.measure(found, each, point) for each in pair)
+    one, two = (found.cost_at(each, point) for each in pair)
+    growth = two.bytes / one.bytes if one and two else None
+    return Scaling(int(point["batch"]), factor, small, large, growth, str(origin.badge(found)))
+
+
+def _pair(found: Experiment, variant: str) -> tuple[str, str]:
+    """The variant and the one with twice its batch; ArgumentError that names the variants that have such a twin."""
+    names = [each.name for each in found.variants]
+    if variant in names and f"{variant}-double" in names and [axis.name for axis in found.axes] == ["batch"]:
+        return variant, f"{variant}-double"
+    twins = [each for each in names if f"{each}-double" in names]
+    expected = f"one of {', '.join(twins)}" if twins else "one with a twin NAME-double; this experiment has none"
+    raise ArgumentError("scaling_test", "variant", variant, expected)
+
+
+def _nearest(found: Experiment, origin: Source, pair: tuple[str, str], batch: int) -> dict[str, Value]:
+    """The batch nearest to the one asked for that the source has and that both variants exist at."""
+    axis = found.axis("batch")
+    here = tuple(v for v in origin.values(found, "batch") if all(found.has(each, {"batch": v}) for each in pair))
+    if not here:
+        raise NotRecordedError(f"scaling_test: {origin.name} has no batch of {pair[0]!r}")
+    return {"batch": axis.nearest(batch, here)}

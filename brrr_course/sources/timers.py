@@ -1,0 +1,293 @@
+"""Every timer under one interface: run a variant of an experiment at a point, by the timer that the variant names.
+
+`measure` gives all six times; `measure-no-profiler` does without CUPTI; `measure-host` gives only those of the host's
+clock, for a function that works on several streams of its own, which no event pair on the current one encloses.
+`first-call` and `call-again` time the first call in a fresh process and the one after it; the others are naive timers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from brrr.core.errors import BrrrError, DeviceMemoryError, UnavailableError
+from brrr.core.measurement import Estimate, Field, Measurement, Point
+from brrr.gpu.precision import float32_products
+from brrr.timing import interleave
+from brrr.timing import naive as naive_timers
+from brrr.timing.cpu_queue import Place, name_of
+from brrr.timing.sampler import Sampler
+from brrr.tracing.timeline import Timeline
+from brrr.tracing.tracer import trace
+from brrr_course.nouns.experiment import Experiment, Variant, Workload
+from brrr_course.sources.first_call import FreshCalls, fresh_calls
+from brrr_course.sources.rows import Timed
+
+
+def measure_variant(experiment: Experiment, variant: str, point: Point, *, budget_s: float = 0.2) -> Timed:
+    """Check the variant's result at the point, then time it.
+
+    Raises what went wrong: WrongResultError, DeviceMemoryError, UnavailableError, ArgumentError.
+    """
+    found = measure_point(experiment, [variant], point, budget_s=budget_s)[variant]
+    if isinstance(found, BrrrError):
+        raise found
+    return found
+
+
+@float32_products()  # whatever the user has set; a variant that wants TF32 asks for it
+def measure_point(
+    experiment: Experiment, variants: Sequence[str], point: Point, *, budget_s: float = 0.2, fewest: int = 1
+) -> dict[str, Timed | BrrrError]:
+    """All variants of a point, those with the timer `measure` interleaved; an error of one does not stop the others.
+
+    fewest: rounds of samples that each of these gets, even where they take longer than `budget_s`.
+    """
+    found: dict[str, Timed | BrrrError] = {}
+    ready: list[tuple[str, Workload, float, Sampler]] = []
+    opened: dict[str, Workload] = {}
+    fresh: dict[str, FreshCalls] = {}
+    try:
+        for name in variants:
+            variant = experiment.variant(name)
+            try:
+                if variant.timer in FRESH:
+                    found[name] = _fresh(experiment, variant, point, budget_s, fresh)
+                    continue
+                prepared = _prepare(experiment, variant, point, budget_s, fewest, opened)
+            except Exception as error:
+                found[name] = as_brrr_error(error, f"{experiment.name} {name} at {dict(point)}")
+                continue
+            if isinstance(prepared, Timed):
+                found[name] = prepared
+            else:
+                ready.append((name, *prepared))
+        found.update(_interleaved(ready))
+    finally:
+        for workload in opened.values():
+            workload.close()
+        _empty_cache()
+    return {name: found[name] for name in variants}
+
+
+FRESH = ("first-call", "call-again")
+"""Timers that start processes of their own."""
+
+
+def _prepare(
+    experiment: Experiment, variant: Variant, point: Point, budget_s: float, fewest: int, opened: dict[str, Workload]
+) -> Timed | tuple[Workload, float, Sampler]:
+    workload = _opened(experiment, variant, point, opened)
+    place, cache = _place(variant, workload), _cache_of(variant, point)
+    run = Sampler(workload.run, place, cache, budget_s, experiment.settle_s(point), fewest)
+    if variant.timer == "no-warm-up":  # its first call must be the timed one, so the check comes second
+        samples = naive_timers.no_warm_up(workload.run, _wait_of(variant, workload))
+        return Timed(_reading(run, "latency_s", samples), workload.cost, workload.check())
+    if variant.timer.startswith("measure"):
+        named = experiment.names_kernels
+        run.profiler = variant.timer == "measure"
+        run.launches = named if isinstance(named, bool) else variant.name in named
+        run.on_device = run.gpu and variant.timer != "measure-host"
+        error = run.checked(workload.verified)
+        if "peak_bytes" in workload.others:
+            run.peak_bytes = int(workload.others["peak_bytes"]())
+        return workload, error, run
+    error = workload.check()
+    return Timed(TIMERS[variant.timer](variant, workload, run), workload.cost, error)
+
+
+def _fresh(
+    experiment: Experiment, variant: Variant, point: Point, budget_s: float, calls: dict[str, FreshCalls]
+) -> Timed:
+    """The first call in fresh processes, or the one after it; variants with the same `work` share the processes."""
+    key = variant.work or f"variant {variant.name}"
+    if key not in calls:
+        calls[key] = fresh_calls(experiment, variant, point, budget_s)
+    times = calls[key].again if variant.timer == "call-again" else calls[key].first
+    measurement = Measurement(latency_s=Estimate.of(times), device=variant.device, samples={"latency_s": times})
+    return Timed(measurement, calls[key].cost, calls[key].error)
+
+
+def _opened(experiment: Experiment, variant: Variant, point: Point, opened: dict[str, Workload]) -> Workload:
+    """The variant's workload: made anew, or the one that an earlier variant with the same `work` made."""
+    key = variant.work or f"variant {variant.name}"
+    if key not in opened:
+        opened[key] = experiment.workload(variant.name, point)
+    return opened[key]
+
+
+def _interleaved(ready: list[tuple[str, Workload, float, Sampler]]) -> dict[str, Timed | BrrrError]:
+    try:
+        measurements = interleave([run for *_, run in ready])
+        return {
+            name: Timed(measurement, workload.cost, error)
+            for (name, workload, error, _), measurement in zip(ready, measurements, strict=True)
+        }
+    except Exception as failure:
+        if len(ready) == 1:
+            return {ready[0][0]: as_brrr_error(failure, ready[0][0])}
+        # One of them failed; measured apart, the others are not lost.
+        apart: dict[str, Timed | BrrrError] = {}
+        for item in ready:
+            item[-1].start_again()
+            apart.update(_interleaved([item]))
+        return apart
+
+
+def as_brrr_error(error: Exception, where: str) -> BrrrError:
+    """What a measurement raised, as one of brrr's errors, so that a grid can go on without the point."""
+    if isinstance(error, BrrrError):
+        return error
+    if type(error).__name__ in ("OutOfMemoryError", "MemoryError", "DefaultCPUAllocatorError") or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    ):
+        return DeviceMemoryError(f"{where}: out of memory: {str(error).splitlines()[0]}")
+    if isinstance(error, ImportError):
+        return UnavailableError(f"{where}: {error}; install it, or look at the recordings")
+    wrapped = BrrrError(f"{where}: {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def _place(variant: Variant, workload: Workload) -> Place:
+    if variant.device == "cpu-queue":
+        assert workload.queue is not None, f"{variant.name} runs on the CPU queue, but its workload has none"
+        return workload.queue  # type: ignore[no-any-return]
+    return variant.processor
+
+
+def _cache_of(variant: Variant, point: Point) -> Any:
+    return point.get("cache", variant.cache)
+
+
+def _wait_of(variant: Variant, workload: Workload) -> Callable[[], None]:
+    if workload.synchronize is not None:
+        return workload.synchronize
+    return lambda: None
+
+
+def _reading(run: Sampler, field: Field, samples: Sequence[float]) -> Measurement:
+    """A timer that tells one number, as a measurement with that one field."""
+    fields: Mapping[str, Any] = {field: Estimate.of(samples)}
+    return Measurement(**fields, cache=run.cache, device=name_of(run.place), samples={field: tuple(samples)})
+
+
+Timer = Callable[[Variant, Workload, Sampler], Measurement]
+
+
+def _naive(timer: Callable[[Any, Any], list[float]], field: Field) -> Timer:
+    def timed(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
+        return _reading(run, field, timer(workload.run, _wait_of(variant, workload)))
+
+    return timed
+
+
+def _transfers(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
+    if "with_transfers" not in workload.others:
+        raise UnavailableError(f"{variant.name}: this function has no inputs to send")
+    samples = naive_timers.transfers_included(workload.others["with_transfers"], _wait_of(variant, workload))
+    return _reading(run, "latency_s", samples)
+
+
+def _truth(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
+    if "truth" not in workload.others:
+        raise UnavailableError(f"{variant.name}: this function's truth is not known by construction")
+    found = workload.others["truth"]()
+    assert isinstance(found, Measurement)
+    return found
+
+
+def _own(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
+    """What the workload measures itself, because many of them are quicker measured together."""
+    found = workload.others["measured"]()
+    assert isinstance(found, Measurement)
+    return found
+
+
+def _do_bench(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
+    from triton.testing import do_bench
+
+    milliseconds = do_bench(workload.run, warmup=25, rep=100, return_mode="all")
+    return _reading(run, "span_s", [ms * 1e-3 for ms in milliseconds])
+
+
+def _do_bench_cudagraph(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
+    from triton.testing import do_bench_cudagraph
+
+    milliseconds = do_bench_cudagraph(workload.run, rep=50, return_mode="all")
+    return _reading(run, "span_s", [ms * 1e-3 for ms in milliseconds])
+
+
+def _torch_benchmark(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
+    from torch.utils.benchmark import Timer as TorchTimer
+
+    measured = TorchTimer("run()", globals={"run": workload.run}).blocked_autorange(min_run_time=0.1)
+    return _reading(run, "period_s", list(measured.times))
+
+
+TIMERS: Mapping[str, Timer] = {
+    "no-sync": _naive(naive_timers.no_sync, "host_s"),
+    "sync-each-call": _naive(naive_timers.sync_each_call, "latency_s"),
+    "loop-then-sync": _naive(naive_timers.loop_then_sync, "period_s"),
+    "event-pair": _naive(naive_timers.event_pair_each_call, "span_s"),
+    "transfers-included": _transfers,
+    "do-bench": _do_bench,
+    "do-bench-cudagraph": _do_bench_cudagraph,
+    "torch-benchmark": _torch_benchmark,
+    "truth": _truth,
+    "own": _own,
+}
+
+
+def _empty_cache() -> None:
+    """Give the device's memory back between points, so that the next size finds it free."""
+    import sys
+
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The timeline of an experiment's variant at a point, and the name of the file that it is kept in.
+
+FOLDER = "traces"
+"""Of a device's folder: `traces/<experiment>/<variant>@<axis>=<value>,<axis>=<value>.json`."""
+
+
+def trace_variant(experiment: Experiment, variant: str, point: Point) -> Timeline:
+    """Build the variant's workload, check its result, and trace it.
+
+    Raises what goes wrong as one of brrr's errors: WrongResultError, DeviceMemoryError, UnavailableError.
+    """
+
+    if experiment.variant(variant).timer == "first-call":
+        raise UnavailableError(f"trace: {experiment.name} {variant} is a first call in a process of its own: no loop")
+    try:
+        return _traced(experiment, variant, point)
+    except BrrrError:
+        raise
+    except Exception as error:
+        raise as_brrr_error(error, f"trace: {experiment.name} {variant} at {dict(point)}") from error
+    finally:
+        _empty_cache()  # the workload is gone by now: its memory is the next point's
+
+
+def _traced(experiment: Experiment, variant: str, point: Point) -> Timeline:
+    workload, device = experiment.workload(variant, point), experiment.variant(variant).device
+    try:
+        workload.check()
+        return trace(workload.run, device=workload.queue if device == "cpu-queue" else device)
+    finally:
+        workload.close()
+
+
+def file_name(variant: str, point: Point) -> str:
+    """The name of a recorded timeline's file.
+
+    >>> file_name("eager", {"size": 1024, "how": "a/b"})
+    'eager@size=1024,how=a%2Fb.json'
+    """
+    where = ",".join(f"{name}={quote(str(value), safe=' +-_.')}" for name, value in point.items())
+    return f"{quote(variant, safe=' +-_.')}@{where}.json"

@@ -1,0 +1,250 @@
+"""What the arguments of `explore` mean: which axes get a slider, what is shown, and what lies along x and y."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Literal, cast
+
+from brrr.core.errors import ArgumentError, NotRecordedError
+from brrr.core.measurement import Value
+from brrr_course.nouns.experiment import Axis, Experiment, Line
+from brrr_course.nouns.source import Source
+
+MOST_SLIDERS = 3
+Show = str | Mapping[str, str | Mapping[str, str]]
+
+_WORDS: Mapping[str, dict[str, str | Mapping[str, str]]] = {
+    "time": {}, "rate": {"y": "rate"}, "ladder": {"ladder": "time"}, "stack": {"stack": {}},
+}  # fmt: skip
+_KINDS = ("y", "rate", "ratio", "speedup", "ladder", "stack")
+_EXPECTED = (
+    '"time", "rate", "ladder", "stack", {"rate": "bytes"}, {"rate": "flop"}, {"ratio": LINE}, '
+    '{"speedup": {LINE: BASE}}, {"ladder": "rate"} or '
+    '{"stack": {LINE: PART}}; over lines also {"x": AXIS}, as in {"y": "rate", "x": AXIS}'
+)
+
+
+def slider_names(found: Experiment, at: Mapping[str, Value], sliders: Sequence[str] | None) -> list[str]:
+    """Which axes get a slider; all others must stand in `at`. An empty list, given on purpose, is a figure without."""
+    axes = [axis.name for axis in found.axes]
+    if sliders is None:
+        names = axes if len(axes) <= MOST_SLIDERS else [name for name in axes if name not in at]
+    else:
+        names = [found.axis(name).name for name in sliders]
+    pinned = [name for name in axes if name not in names]
+    hint = "Pin the other axes with at=, as at={" + f"{axes[-1]!r}: {found.axes[-1].values[0]!r}" + "}."
+    too_few = not names and sliders is None
+    if too_few or len(names) > MOST_SLIDERS or len(set(names)) != len(names):
+        expected = f"at most {MOST_SLIDERS} different axes of {', '.join(axes)}"
+        raise ArgumentError("explore", "sliders", names, expected, hint)
+    for name in pinned:
+        if name not in at:
+            raise ArgumentError("explore", "at", dict(at), f"a value for the axis {name!r}, which has no slider", hint)
+    return names
+
+
+def view_of(
+    found: Experiment,
+    sliders: Sequence[str],
+    show: Show,
+    values: Mapping[str, Sequence[Value]] | None = None,
+    lines: Sequence[str] | None = None,
+    published: str | None = None,
+) -> View:
+    """What is shown, in which form, along which axis, and which values of the axes are kept."""
+    wanted = _wanted(show)
+    along = str(wanted.get("x", next(iter(sliders), found.axes[0].name)))
+    if along not in (sliders or [axis.name for axis in found.axes]):
+        raise ArgumentError("explore", "show", show, f"an x that has a slider: {', '.join(sliders)}")
+    bases = {found.line(line).name: found.line(base).name for line, base in _mapping(wanted, "speedup").items()}
+    parts = _parts(found, wanted, lines)
+    for line in lines or ():
+        if (bases or parts) and line not in (bases or parts):
+            expected = f"lines that `show` names: {', '.join(bases or parts)}"
+            raise ArgumentError("explore", "lines", list(lines or ()), expected)
+    form = next((name for name in ("ladder", "stack") if name in wanted), "lines")
+    to = str(wanted.get("ratio", ""))
+    view = View(
+        along, found.line(to).name if to else "", _kept(found, values), cast(Shows, _shows(wanted)), cast(Form, form),
+        bases, parts, published or "", str(wanted.get("rate", "")),
+    )  # fmt: skip
+    return _with_panels(view)
+
+
+def _wanted(show: Show) -> Mapping[str, str | Mapping[str, str]]:
+    """`show` as a mapping; ArgumentError where it is none of the known ones."""
+    if isinstance(show, str):
+        if show not in _WORDS:
+            raise ArgumentError("explore", "show", show, _EXPECTED)
+        return _WORDS[show]
+    kinds = [name for name in show if name in _KINDS]
+    known = len(kinds) <= 1 and set(show) <= {"x", *_KINDS}
+    times = [show[name] for name in ("y", "ladder") if name in show]
+    if not known or any(value not in ("time", "rate") for value in times) or not _is_amount(show.get("rate", "flop")):
+        raise ArgumentError("explore", "show", dict(show), _EXPECTED)
+    if "x" in show and ("ladder" in show or "stack" in show):
+        hint = "Bars stand at the sliders' point and have no x: leave it out."
+        raise ArgumentError("explore", "show", dict(show), _EXPECTED, hint)
+    for name in ("ratio", "x"):
+        if not isinstance(show.get(name, ""), str):
+            raise ArgumentError("explore", "show", dict(show), _EXPECTED)
+    return show
+
+
+def _is_amount(value: object) -> bool:
+    return value in ("bytes", "flop")
+
+
+def _mapping(wanted: Mapping[str, str | Mapping[str, str]], name: str) -> Mapping[str, str]:
+    """A value of `show` that must be a mapping of names; empty where it is not asked for."""
+    value = wanted.get(name, {})
+    if not isinstance(value, Mapping) or (name in wanted and name == "speedup" and not value):
+        raise ArgumentError("explore", "show", dict(wanted), _EXPECTED)
+    return value
+
+
+def _parts(
+    found: Experiment, wanted: Mapping[str, str | Mapping[str, str]], lines: Sequence[str] | None
+) -> dict[str, str]:
+    """The rungs of a stack with their parts' names: as `show` gives them, else the lines' own labels."""
+    if "stack" not in wanted:
+        return {}
+    given = _mapping(wanted, "stack") or dict.fromkeys(lines or [line.name for line in found.lines], "")
+    return {found.line(name).name: part for name, part in given.items()}
+
+
+def _shows(wanted: Mapping[str, str | Mapping[str, str]]) -> str:
+    if "ratio" in wanted or "speedup" in wanted:
+        return "ratio" if "ratio" in wanted else "speedup"
+    return "rate" if "rate" in wanted else str(wanted.get("y") or wanted.get("ladder") or "time")
+
+
+def _kept(found: Experiment, values: Mapping[str, Sequence[Value]] | None) -> dict[str, tuple[Value, ...]]:
+    keep = {found.axis(name).name: tuple(kept) for name, kept in (values or {}).items()}
+    for name, kept in keep.items():
+        if not kept:
+            raise ArgumentError("explore", "values", dict(values or {}), f"at least one value of {name!r}")
+        for value in kept:
+            found.axis(name).checked("explore", value)
+    return keep
+
+
+def _with_panels(view: View) -> View:
+    """The view, if its published panels exist and are of what it shows."""
+    if not view.published:
+        return view
+    from brrr_course.view.published import published_panels
+
+    published_panels(view.published)
+    if view.shows not in ("ratio", "speedup"):
+        hint = 'The published tables are speed-ups: show={"speedup": {LINE: BASE}} stands above them.'
+        raise ArgumentError("explore", "published", view.published, "nothing, where times or rates are shown", hint)
+    return view
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What an explorer shows: which quantity, in which form, what lies along x, and which values are kept.
+
+Shows = Literal["time", "rate", "ratio", "speedup"]
+Form = Literal["lines", "ladder", "stack"]
+
+
+@dataclass(frozen=True)
+class View:
+    """`shows` says what a line's time is turned into, `form` how it is drawn: lines over x, a ladder, or a stack.
+
+    >>> View("size").shows, View("batch", form="ladder").is_bars
+    ('time', True)
+
+    `x` is the axis along x (of bars: the one that "Measure all points" goes along); `to` is a ratio's line; `bases`
+    name for each line of a speed-up the line that it is compared with; `parts` name, for each line of a stack from
+    the cheapest to the dearest, what it adds; `keep` holds the values to keep of an axis; `published` names the
+    published tables to draw below; `rate` says of what a rate is, where it is not the experiment's first.
+    """
+
+    x: str
+    to: str = ""
+    keep: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    shows: Shows = "time"
+    form: Form = "lines"
+    bases: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
+    published: str = ""
+    rate: str = ""
+
+    @property
+    def is_bars(self) -> bool:
+        """Whether it draws bars at the sliders' point instead of lines over x."""
+        return self.form != "lines"
+
+    @property
+    def only(self) -> tuple[str, ...]:
+        """The lines that alone make sense here, in order; empty where all do."""
+        return tuple(self.bases or self.parts)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What an explorer can show of an experiment with a source: which lines, which values, and the ratio of two.
+
+
+def available(
+    experiment: Experiment, source: Source, lines: Sequence[str] | None, only: Sequence[str] = ()
+) -> list[Line]:
+    """The lines asked for that this source can show; all that it can show, where it has none of them.
+
+    `queue unsynchronized` stands in for `unsynchronized` where there is no GPU, and so with every line of the queue.
+    `only` names, in order, the lines that alone make sense in this view: then there may be none.
+    """
+    here = source.variants(experiment)
+    can = [line for line in experiment.lines if line.variant in here]
+    wanted = [experiment.available(name, here) for name in lines or only]
+    if only:
+        return [line for name in only if (line := experiment.available(name, here)) and line in wanted]
+    return [line for line in can if line in wanted] or can
+
+
+def slider_values(
+    experiment: Experiment, source: Source, lines: Sequence[Line], keep: Mapping[str, Sequence[Value]]
+) -> dict[str, tuple[Value, ...]]:
+    """The values that each slider takes: those of the source at which at least one line may have a point.
+
+    `keep` holds, by axis, the values to keep; where the source has none of them, it has no say. Raises
+    NotRecordedError where an axis has none.
+    """
+    values = {axis.name: source.values(experiment, axis.name) for axis in experiment.axes}
+    values = {name: tuple(v for v in all_ if v in keep.get(name, all_)) or all_ for name, all_ in values.items()}
+    if experiment.supports and lines:
+        variants = dict.fromkeys(line.variant for line in lines)
+        points = [dict(zip(values, each, strict=True)) for each in product(*values.values())]
+        there = [point for point in points if any(experiment.has(variant, point) for variant in variants)]
+        found = {name: {point[name] for point in there} for name in values}
+        values = {name: tuple(v for v in all_ if v in found[name]) for name, all_ in values.items()}
+    for name, left in values.items():
+        if not left:
+            raise NotRecordedError(f"explore: {source.name} has no point of {experiment.name!r} along {name!r}")
+    return values
+
+
+def looks(experiment: Experiment, lines: Sequence[Line]) -> dict[str, int]:
+    """The number of each line's look: its place in the experiment, so that it looks the same in every figure.
+
+    Where two of the lines would then have the same colour, their places among themselves.
+    """
+    from brrr.drawing.style import COLOURS
+
+    places = {line.name: experiment.lines.index(line) for line in lines}
+    if len({place % len(COLOURS) for place in places.values()}) == min(len(places), len(COLOURS)):
+        return places
+    return {line.name: place for place, line in enumerate(lines)}
+
+
+def snap(axis: Axis, values: Sequence[Value], value: Value) -> Value:
+    """The value of the source closest to the one asked for: by ratio on a log axis."""
+    axis.checked("explore", value)
+    if axis.scale == "category" or value in values:
+        if value not in values:
+            raise ArgumentError("explore", axis.name, value, f"one of {', '.join(map(str, values))}")
+        return value
+    return axis.nearest(value, values)

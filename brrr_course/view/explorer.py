@@ -1,0 +1,216 @@
+"""`explore`: sliders and a figure over any experiment and any source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from brrr.core.errors import ArgumentError, BrrrError
+from brrr.core.measurement import Value
+from brrr_course.experiments import experiment as experiment_named
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Source
+from brrr_course.sources import source as source_named
+from brrr_course.view import words
+from brrr_course.view.arguments import Show, slider_names, snap, view_of
+from brrr_course.view.display import Lock, Shown
+from brrr_course.view.predictions import LinePrediction
+from brrr_course.view.scene import Row, Scene
+
+if TYPE_CHECKING:
+    from brrr.drawing.style import Picture
+    from brrr_course.view.stack import Part
+
+
+class Explorer(Shown):
+    """What `explore` returns; it shows itself as the last expression of a cell.
+
+    `text` is the line in front of the figure, `data` what is drawn, `guides` the theoretical lines, `parts` those of a
+    stack, `predictions` what each line should take where the sliders stand, `sliders` the sliders by name, `panel`
+    all widgets.
+    """
+
+    def __init__(self, scene: Scene, sliders: Sequence[str], unlock: Lock | None, at: Mapping[str, Value],
+                 lines: Sequence[str] | None) -> None:  # fmt: skip
+        super().__init__(unlock)
+        self._scene, self._names = scene, tuple(sliders)
+        self._at, self._lines = dict(at), lines
+        self._given_source = scene.source
+
+    @property
+    def data(self) -> dict[str, list[Row]]:
+        """What is drawn: for each line its points as (x, median, low, high), in the figure's unit; {} if covered.
+
+        Of a ladder or a stack, each line's value where the sliders stand.
+        """
+        return {} if self.covered else self.scene.data
+
+    @property
+    def guides(self) -> dict[str, list[tuple[Value, float]]]:
+        """The theoretical lines that are drawn, each as (x, height); {} if covered."""
+        return {} if self.covered else self.scene.guide_data
+
+    @property
+    def parts(self) -> list[Part]:
+        """The parts of a stack where the sliders stand; [] for other figures, and if covered."""
+        return words.stack_of(self.scene) if self.scene.view.form == "stack" and not self.covered else []
+
+    @property
+    def predictions(self) -> list[LinePrediction]:
+        """For each line its predicted time where the sliders stand, its bound, its residual; [] if covered or off."""
+        return [] if self.covered else self.scene.predicted_here
+
+    @property
+    def scene(self) -> Scene:
+        """The point, the lines and the source as they are now."""
+        found = self._panel.scene if self._panel is not None else self._scene
+        assert isinstance(found, Scene)
+        return found
+
+    @property
+    def slider_names(self) -> tuple[str, ...]:
+        """The axes that have a slider, in their order on the page."""
+        return self._names
+
+    def fresh(self) -> Scene:
+        """A scene as the explorer's was at first, for who wants to move sliders without moving the explorer's."""
+        first = self._scene
+        return Scene(first.experiment, self._given_source, self._at, self._lines, first.view, first.predictions.on)
+
+    def _text(self) -> str:
+        return words.text(self.scene)
+
+    def _picture(self) -> Picture:
+        from brrr.drawing.style import WIDTH, Picture
+        from brrr_course.view.panel import png_of
+
+        predicted = f" {words.as_sentence(self.scene)}" if self.predictions else ""
+        return Picture(png_of(self.scene), f"{words.alt(self.scene)}. {self.text}{predicted}", WIDTH)
+
+    def _make_panel(self) -> Any:
+        from brrr_course.view.panel import ExplorerPanel
+
+        return ExplorerPanel(self._scene, self._names, sources_here(self._given_source), self._choose)
+
+    def _outputs(self) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        yield from super()._outputs()
+        if self.scene.predictions.on:
+            yield words.as_bundle(self.scene), {}
+
+    def set(self, **values: Value) -> Explorer:
+        """Move sliders, each to the value nearest to the one given.
+
+        >>> explore("matmul").set(size=4000).scene.point  # doctest: +SKIP
+        {'size': 4096}
+        """
+        for name, value in values.items():
+            if name not in self._names:
+                raise ArgumentError("Explorer.set", "name", name, f"one of the sliders {', '.join(self._names)}")
+            axis = self.scene.experiment.axis(name)
+            self.sliders[name].value = snap(axis, self.scene.values[name], value)
+        return self
+
+    def _choose(self, name: str) -> Scene:
+        chosen = self._given_source if name == self._given_source.name else source_named(name)
+        before = self.scene
+        at = {**self._at, **_kept(before, chosen)}
+        return Scene(before.experiment, chosen, at, self._lines, before.view, before.predictions.on)
+
+
+def explore(
+    name: str,
+    *,
+    at: Mapping[str, Value] | None = None,
+    lines: Sequence[str] | None = None,
+    sliders: Sequence[str] | None = None,
+    values: Mapping[str, Sequence[Value]] | None = None,
+    show: Show = "time",
+    published: str | None = None,
+    unlock: Lock | None = None,
+    source: str | Source | None = None,
+    predict: bool | None = None,
+) -> Explorer:
+    """Explore an experiment: move its sliders over what was recorded, or measure here.
+
+    >>> explore("matmul", at={"size": 4096}, lines=["synchronized", "unsynchronized"])  # doctest: +SKIP
+    At size 4096: GPU, clock stopped without waiting: 9.2 µs; GPU, clock stopped after synchronize(): 2.7 ms. ...
+
+    Args:
+        name: the experiment, as "matmul".
+        at: where the sliders start, and where the axes without a slider stand; values snap to the source's.
+        lines: the lines to offer; without it, all that the source has.
+        sliders: the axes that get a slider, at most three; without it, all axes, or those not in `at` if there
+            are more than three. The first lies along x. [] is a figure that stands still.
+        values: for an axis, the values to keep of those that the source has; without it, all.
+        show: what is drawn.
+
+            - "time", or "rate" for the experiment's bytes or FLOP over the time; {"rate": "bytes"} or
+              {"rate": "flop"} where it names both;
+            - {"ratio": LINE} for the times over those of a line;
+            - {"speedup": {LINE: BASE, ...}} for how many times faster than its base each line is;
+            - "ladder" (of rates: {"ladder": "rate"}) for one bar a line where the sliders stand;
+            - {"stack": {LINE: PART, ...}}, from the cheapest line to the dearest, for what each adds, under the
+              part's name; "stack" takes the order from `lines` and the names from the lines' labels;
+            - of the first three, with {"x": AXIS} for another axis along x, as in {"y": "rate", "x": "batch"}.
+
+            The experiment's theoretical lines of that view are drawn dashed.
+        published: "pseudo_linear" draws the published speed-ups of other machines below, in panels of their own.
+        unlock: a guess; the explorer stays covered until it is answered.
+        source: `recorded:h200`, `cuda`, `cpu` or a source; without it, `BRRR_SOURCE`, then a GPU if there is one.
+        predict: whether to show for each line, where the sliders stand, the predicted time, what limits it, and the
+            measured time over the predicted one; without it, where the experiment says so. Predictions are drawn thin
+            and dashed; a button switches them on and off.
+
+    Raises ArgumentError for an experiment, axis, line, value or view that does not exist.
+    """
+    found = experiment_named(name)
+    at = dict(at or {})
+    for axis in at:
+        found.axis(axis).checked("explore", at[axis])
+    for line in lines or ():
+        found.line(line)
+    names = slider_names(found, at, sliders)
+    chosen = source if source is not None and not isinstance(source, str) else source_named(source)
+    view = view_of(found, names, show, values, lines, published)
+    standing = [axis for axis in at if axis not in names and not (axis == view.x and not view.is_bars)]
+    view = replace(view, keep={**{axis: _snapped(found, chosen, axis, at[axis]) for axis in standing}, **view.keep})
+    scene = Scene(found, chosen, at, lines, view, _predicts(found, predict))
+    return Explorer(scene, names, unlock, at, lines)
+
+
+def _predicts(found: Experiment, predict: bool | None) -> bool:
+    """Whether predictions are shown; ArgumentError where they are asked for and there is nothing to predict from."""
+    if predict and not (found.predicts or found.cost):
+        hint = f"{found.name!r} tells neither what to predict nor what it costs."
+        raise ArgumentError("explore", "predict", predict, "False or None", hint)
+    return bool(found.predicts) and found.predict_by_default if predict is None else predict
+
+
+def _snapped(found: Experiment, source: Source, axis: str, value: Value) -> tuple[Value, ...]:
+    """The one value that an axis without a slider takes: the source's nearest, so that the limits fit what is shown."""
+    there = source.values(found, axis)
+    return (snap(found.axis(axis), there, value),) if value in there or found.axis(axis).scale != "category" else ()
+
+
+def _kept(before: Scene, chosen: Source) -> dict[str, Value]:
+    """The point to keep when the source changes."""
+    return {name: value for name, value in before.point.items() if chosen.values(before.experiment, name)}
+
+
+def sources_here(current: Source) -> list[tuple[str, str]]:
+    """What the list of sources offers: the one in use, the recordings there are, the GPU if there is one, the CPU."""
+    from brrr.gpu.device import default_device_kind
+
+    try:
+        from brrr.core.files import recorded_devices
+
+        recorded = [f"recorded:{device}" for device in recorded_devices()]
+    except BrrrError:  # a damaged recording must not take the other sources away
+        recorded = []
+    titles = {"cuda": "live on this GPU", "cpu": "live on this CPU"}
+    class_s = [name] if (name := os.environ.get("BRRR_SOURCE", "")).startswith("remote:") else []
+    titles |= {name: "live on the class's device" for name in (*class_s, current.name) if name.startswith("remote:")}
+    named = dict.fromkeys([*recorded, default_device_kind(), "cpu", *class_s, current.name])
+    return [(titles.get(name, name.replace("recorded:", "recorded: ")), name) for name in named]

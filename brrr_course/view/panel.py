@@ -1,0 +1,287 @@
+"""The explorer's widgets: sliders, checkboxes, the source, the text line, the picture, the table, and measuring.
+
+This module imports ipywidgets; `brrr.explore` loads it when there is something to show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets as widgets
+
+from brrr.core import units
+from brrr.core.errors import BrrrError
+from brrr.core.measurement import Value
+from brrr.drawing import style
+from brrr_course.view import words
+from brrr_course.view.canvas import Canvas
+from brrr_course.view.scene import Scene
+from brrr_course.view.widgets import Panel, button, html, live_region
+
+if TYPE_CHECKING:
+    from brrr_course.view.bars import SceneBars
+    from brrr_course.view.measuring import Job, Slice
+
+
+class SceneLines:
+    """A scene's lines over x: `show` what a slider may leave standing, then `png` at each step."""
+
+    def __init__(self) -> None:
+        self._canvas = Canvas()
+
+    @property
+    def redraws(self) -> int:
+        """How often everything was drawn anew."""
+        return self._canvas.redraws
+
+    def show(self, scene: Scene) -> None:
+        """Take over the scene's axes and lines."""
+        self._canvas.show(scene.frame(), scene.curves())
+
+    def png(self, scene: Scene) -> bytes:
+        """The picture where the sliders stand."""
+        return self._canvas.mark(*scene.marks(), words.in_figure(scene))
+
+
+def kept_picture(scene: Scene) -> SceneLines | SceneBars:
+    """What draws a scene's form: lines over x, or bars at the sliders' point."""
+    if not scene.view.is_bars:
+        return SceneLines()
+    from brrr_course.view.bars import SceneBars
+
+    return SceneBars()
+
+
+def png_of(scene: Scene) -> bytes:
+    """The picture of a scene, drawn once."""
+    drawn = kept_picture(scene)
+    drawn.show(scene)
+    return drawn.png(scene)
+
+
+class ExplorerPanel(Panel):
+    """One explorer's widgets over a `Scene`."""
+
+    def __init__(
+        self, scene: Scene, sliders: Sequence[str], sources: Sequence[tuple[str, str]], choose: Callable[[str], Scene]
+    ) -> None:
+        super().__init__()
+        self.scene, self._choose = scene, choose
+        self._canvas = kept_picture(scene)
+        self._job: Job | None = None
+        self._confirmed: object = None
+        self.source = self._choice("source", list(sources), self._on_source, value=scene.source.name)
+        self.sliders = {name: self._axis_slider(name) for name in sliders}
+        self.lines = widgets.HBox([], layout={"flex_flow": "row wrap", "max_width": f"{style.WIDTH}px"})
+        self.lines.add_class("brrr-lines")
+        self._make_buttons()
+        head = widgets.HBox([self.source, self.badge], layout={"flex_flow": "row wrap", "align_items": "center"})
+        asked = widgets.HBox([self.show_table, self.show_predictions])
+        below = (self.predicted, self.lines, self.measuring, asked, self.table)
+        self._build(head, *self.sliders.values(), self.text, self.image, *below)
+        self._fill()
+
+    # -- building --------------------------------------------------------------------------------------------------
+
+    def _make_buttons(self) -> None:
+        self.measure = button("Measure", "measure every line shown, at the sliders' values", "primary")
+        self.measure_all = button(
+            "Measure all points", f"measure every line shown, at every value of {self.scene.view.x}"
+        )
+        self.cancel = button("Cancel", "stop before the next measurement")
+        self.progress = widgets.IntProgress(description="", layout={"width": "160px"})
+        self.left = widgets.Label("")
+        self.measure.on_click(self._guarded(lambda _: self._press(self._slices_here())))
+        self.measure_all.on_click(self._guarded(lambda _: self._press(self._slices_all())))
+        self.cancel.on_click(self._guarded(lambda _: self._stop()))
+        parts = [self.measure, self.measure_all, self.cancel, self.progress, self.left]
+        self.measuring = widgets.HBox(parts, layout={"flex_flow": "row wrap", "align_items": "center"})
+        self.measuring.add_class("brrr-measuring")
+        self.show_table = widgets.ToggleButton(value=False, description="Data table", layout={"width": "max-content"},
+                                               tooltip="the numbers of the figure as a table")  # fmt: skip
+        self.show_table.observe(self._guarded(lambda _: self._fill_table()), "value")
+        self.table = html("brrr-table")
+        self.show_predictions = widgets.ToggleButton(
+            value=self.scene.predictions.on, description="Predictions", layout={"width": "max-content"},
+            tooltip="what each line should take, what limits it, and how far off the measurement is",
+        )  # fmt: skip
+        self.show_predictions.observe(self._guarded(lambda change: self._on_predictions(change["new"])), "value")
+        self.predicted = html("brrr-predicted")
+
+    def _axis_slider(self, name: str) -> Any:
+        title = self.scene.experiment.axis(name).title
+        return self._slider(
+            title, self._options(name), self.scene.point[name], lambda value: self._on_slider(name, value)
+        )
+
+    def _options(self, name: str) -> list[tuple[str, Value]]:
+        return [(style.readable(value), value) for value in self.scene.values[name]]
+
+    def _fill(self) -> None:
+        """Put the scene's values, lines and badge into the widgets: at the start, and for a new source."""
+        with self._silently():
+            for name, slider in self.sliders.items():
+                slider.options = self._options(name)
+                slider.value = self.scene.point[name]
+            stack = self.scene.view.form == "stack"  # its parts are made of all its lines
+            self.lines.children = [] if stack else [self._checkbox(line.name, line.label) for line in self.scene.lines]
+        self._show_badge(self.scene.source_said)
+        self.image.tooltip = words.alt(self.scene)
+        self.show_predictions.layout.display = "flex" if self.scene.predictions.possible else "none"
+        self._show_measuring()
+        self._canvas.show(self.scene)
+        self.refresh()
+
+    def _checkbox(self, name: str, label: str) -> Any:
+        index = self.scene.looks[name]
+        colour = style.look(index)["color"]
+        shown = "inherit" if colour == "#000000" else colour
+        box = widgets.Checkbox(value=name in self.scene.on, indent=False, description=label)
+        box.observe(self._guarded(lambda change: self._on_line(name, change["new"])), "value")
+        mark = widgets.HTML(f"<span style='color:{shown}' aria-hidden='true'>{style.glyph(index)}</span>")
+        return widgets.HBox([mark, box], layout={"align_items": "center"})
+
+    # -- reacting --------------------------------------------------------------------------------------------------
+
+    def _on_slider(self, name: str, value: Any) -> None:
+        self.scene.move(name, value)
+        if name != self.scene.view.x and not self.scene.view.is_bars:
+            self._canvas.show(self.scene)
+        self.refresh()
+
+    def _on_line(self, name: str, on: bool) -> None:
+        self.scene.switch(name, on)
+        self._canvas.show(self.scene)
+        self.refresh()
+
+    def _on_predictions(self, on: bool) -> None:
+        self.scene.predictions.on = on
+        self._canvas.show(self.scene)
+        self.refresh()
+
+    def _on_source(self, name: str) -> None:
+        self._stop()
+        try:
+            self.scene = self._choose(name)
+        except BrrrError as unavailable:  # the one before stays, and its name goes back into the list
+            with self._silently():
+                self.source.value = self.scene.source.name
+            self._say(str(unavailable))
+            return
+        self._fill()
+
+    def refresh(self) -> None:
+        """The picture first, for it is what the eye waits for, then the text line and the table."""
+        self.image.value = self._canvas.png(self.scene)
+        self.text.value = said_html(self.scene)
+        self.predicted.value = words.as_panel(self.scene)
+        if self.show_table.value:
+            self._fill_table()
+
+    def _fill_table(self) -> None:
+        self.table.value = words.table_of(self.scene) if self.show_table.value else ""
+
+    # -- measuring -------------------------------------------------------------------------------------------------
+
+    def _show_measuring(self) -> None:
+        running = self._job is not None and self._job.running
+        self.measuring.layout.display = "flex" if self.scene.source.live else "none"
+        self.measure.disabled = self.measure_all.disabled = running
+        for part in (self.cancel, self.progress, self.left):
+            part.layout.display = "flex" if running else "none"
+
+    def _variants(self) -> list[str]:
+        """Of the lines shown, and of those that they are compared with."""
+        shown = [self.scene.experiment.line(name) for name in self.scene.on]
+        bases = [base for line in shown if (base := self.scene.quantity.base(line))]
+        return list(dict.fromkeys(line.variant for line in shown + bases))
+
+    def _slices_here(self) -> list[Slice]:
+        from brrr_course.view.measuring import Slice
+
+        point = dict(self.scene.point)
+        return [Slice(v, point) for v in self._variants() if self.scene.experiment.has(v, point)]
+
+    def _slices_all(self) -> list[Slice]:
+        from brrr_course.view.measuring import Slice
+
+        x = self.scene.view.x
+        points = [{**self.scene.point, x: value} for value in self.scene.values[x]]
+        slices = [Slice(v, p) for p in points for v in self._variants() if self.scene.experiment.has(v, p)]
+        return [s for s in slices if self._is_new(s)]
+
+    def _is_new(self, piece: Slice) -> bool:
+        return tuple(piece.point.values()) not in self.scene.source.known(self.scene.experiment, piece.variant)
+
+    def _press(self, slices: list[Slice]) -> None:
+        """Start measuring, or ask first where it would take long on a CPU."""
+        from brrr_course.view.measuring import ASK_ABOVE_S, expected_s
+
+        scene = self.scene
+        wanted = [(s.variant, tuple(s.point.values())) for s in slices]
+        if scene.source.name == "cpu" and self._confirmed != wanted:
+            longest = max((expected_s(scene.experiment, scene.source, [s.variant], s.point) for s in slices), default=0)
+            if longest > ASK_ABOVE_S:
+                self._confirmed = wanted
+                total = sum(expected_s(scene.experiment, scene.source, [s.variant], s.point) for s in slices)
+                self._say(f"This takes {about(total)}: press the button again to measure.")
+                return
+        self._confirmed = None
+        self._run(slices)
+
+    def _run(self, slices: list[Slice]) -> None:
+        from brrr_course.view.measuring import Job
+
+        self.scene.message = ""
+        self.progress.max, self.progress.value = max(1, len(slices)), 0
+        self._job = Job(self.scene.experiment, self.scene.source, slices, self._on_step, self._on_end, self._on_wait)
+        self._job.running = True
+        self.left.value = f"0 of {len(slices)}"
+        self._show_measuring()
+        self._job.start()
+
+    def _stop(self) -> None:
+        if self._job is not None and self._job.running:
+            self._job.cancel()
+
+    def _on_step(self, done: int, of: int) -> None:
+        self.progress.value = done
+        self.left.value = f"{done} of {of}"
+        self._redraw()
+
+    def _on_wait(self, text: str) -> None:
+        self.left.value = f"{self.progress.value} of {self.progress.max}. {text}"
+
+    def _on_end(self, message: str) -> None:
+        assert self._job is not None
+        if self._job.unexpected is not None:
+            self.failures.append(self._job.unexpected)
+        self._show_measuring()
+        self._redraw()
+        self._say(message)
+
+    def _redraw(self) -> None:
+        self.scene.refresh()
+        self._canvas.show(self.scene)
+        self.refresh()
+
+    def _say(self, message: str) -> None:
+        """A message inside the figure and in the text line; the next movement takes it away."""
+        self.scene.message = message
+        self.refresh()
+
+
+def about(seconds: float) -> str:
+    if seconds == float("inf"):
+        return "an unknown time on this machine, perhaps long"
+    return f"about {units.seconds(seconds, 2)}" if seconds < 120 else f"about {seconds / 60:.0f} minutes"
+
+
+def said_html(scene: Scene) -> str:
+    """The text line, with its values in bold."""
+    readings = words.readings(scene)
+    said = "; ".join(f"{escape(label)}: <b>{escape(value)}</b>{escape(beside)}" for label, value, beside in readings)
+    where, remark = escape(words.place(scene)), escape(words.remark(scene))
+    return live_region(f"At {where}{': ' if said else ''}{said}. {remark}")

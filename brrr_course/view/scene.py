@@ -1,0 +1,282 @@
+"""What an explorer shows, without any widget: which point, which lines, their data and the axes they stand on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from brrr.core.measurement import Estimate, Value
+from brrr_course.nouns.experiment import Axis, Experiment, Line
+from brrr_course.nouns.source import Source
+from brrr_course.view.arguments import View, available, looks, slider_values, snap
+from brrr_course.view.predictions import LinePrediction, Predictions, together
+from brrr_course.view.quantities import Points, ReferenceLines, label, quantity
+
+if TYPE_CHECKING:
+    from brrr_course.view.canvas import Curve, Frame
+    from brrr_course.view.published import PublishedPanel
+
+Row = tuple[Value, float, float, float]
+"""One point of a line: where it is on the x axis, then median, low and high."""
+
+LINEAR_UP_TO = 20.0
+"""Where the values at all places of the sliders differ by more than this factor, a short bar would not be seen."""
+_FOR_PREDICTIONS = 1.25  # and so much more, since predictions may lie beyond what was measured
+_ROOM = 1.25  # at least this factor between a point and the end of the y axis, so that its mark is whole
+FEW = 8  # lines for all of which the legend has room, switched on or not
+_PARTS = ("median", "low", "high")
+_EMPTY_LIMITS = {"s": (1e-6, 1.0), "x": (0.1, 10.0)}  # of an axis before anything was measured
+_EMPTY_RATES = (1e6, 1e12)
+
+
+class Scene:
+    """The point looked at, the lines switched on, and what the source has on them.
+
+    Sliders change it through `move`, checkboxes through `switch`; `text`, `data` and `picture` say what it shows.
+    """
+
+    def __init__(
+        self, experiment: Experiment, source: Source, at: Mapping[str, Value], lines: Sequence[str] | None, view: View,
+        predict: bool = False,
+    ) -> None:  # fmt: skip
+        self.experiment, self.source, self.view = experiment, source, view
+        self.quantity = quantity(experiment, source, view)
+        self.lines = available(experiment, source, lines, view.only)
+        all_on = lines or view.only
+        self.on = [line.name for line in self.lines if all_on or line.shown] or [line.name for line in self.lines[:1]]
+        self.values = slider_values(experiment, source, self.lines, view.keep)
+        names = [line.name for line in self.lines]
+        self.guides = ReferenceLines(experiment, source, self.quantity.guide_view, self.values, names)
+        self.published = _published(view.published)
+        self.predictions = Predictions(experiment, source, predict)
+        self.looks = looks(experiment, self.lines)
+        self.point = {axis.name: self._start(axis, at) for axis in experiment.axes}
+        self.message = ""
+        self._held = set(self.on)  # lines that were on at some time: what the axis of values holds
+        self._room = _ROOM * (_FOR_PREDICTIONS if predict else 1.0)  # switching them on or off moves no axis
+        self._foretold = [height for rows in self.predicted_data.values() for _, height in rows]
+        self.refresh()
+
+    def _start(self, axis: Axis, at: Mapping[str, Value]) -> Value:
+        values = self.values[axis.name]
+        if axis.name not in at:
+            return values[len(values) // 2]
+        if axis.scale == "category" and at[axis.name] not in values:  # another source has it, this one has not
+            return values[0]
+        return snap(axis, values, at[axis.name])
+
+    @property
+    def x_axis(self) -> Axis:
+        """The axis that lies along x; of bars, the one that "Measure all points" goes along."""
+        return self.experiment.axis(self.view.x)
+
+    def move(self, axis: str, value: Value) -> None:
+        """Go to another value of an axis; along x only the marks move, along another axis the lines do."""
+        self.point[axis] = snap(self.experiment.axis(axis), self.values[axis], value)
+        self.message = ""
+        if axis != self.view.x:
+            self._cut()
+
+    def switch(self, line: str, on: bool) -> None:
+        """Switch a line on or off."""
+        self.experiment.line(line)
+        if on and line not in self._held:
+            self._held.add(line)
+            self._limits = self._make_limits()
+        self.on = [each.name for each in self.lines if (on if each.name == line else each.name in self.on)]
+
+    def refresh(self) -> None:
+        """Read the source again, after something was measured."""
+        points = {line.name: self.quantity.points(line) for line in self.lines}
+        self.everywhere = {line: self._in_reach(found) for line, found in points.items()}
+        self._along = {line: self._by_the_others(found) for line, found in points.items()}
+        self._limits = self._make_limits()
+        self._cut()
+
+    def _cut(self) -> None:
+        """Each line along x at the values of the other axes."""
+        self._cuts = {line.name: self._along_x(line) for line in self.lines}
+
+    def _by_the_others(self, points: Points) -> dict[tuple[Value, ...], dict[Value, Estimate]]:
+        """A line's points along x, by the values of the other axes."""
+        x = [axis.name for axis in self.experiment.axes].index(self.view.x)
+        found: dict[tuple[Value, ...], dict[Value, Estimate]] = {}
+        for key, estimate in points.items():
+            found.setdefault((*key[:x], *key[x + 1 :]), {})[key[x]] = estimate
+        return found
+
+    def _along_x(self, line: Line) -> dict[Value, Estimate]:
+        others = tuple(self.point[axis.name] for axis in self.experiment.axes if axis.name != self.view.x)
+        found = self._along[line.name].get(others, {})
+        return {x: found[x] for x in self.values[self.view.x] if x in found}
+
+    @property
+    def data(self) -> dict[str, list[Row]]:
+        """What is drawn: for each line switched on, its points as (x, median, low, high); of bars the point's only."""
+        if self.view.is_bars:
+            x = self.point[self.view.x]
+            return {name: [(x, e.median, e.low, e.high)] for name, e in self.here().items()}
+        return {name: [(x, e.median, e.low, e.high) for x, e in self._cuts[name].items()] for name in self.on}
+
+    @property
+    def guide_data(self) -> dict[str, list[tuple[Value, float]]]:
+        """The theoretical lines that are drawn: for each its heights as (x, height); of bars at the point only."""
+        return {label(guide): list(self._guide_along_x(guide.name)) for guide in self.guides.drawn}
+
+    def _guide_along_x(self, name: str) -> Iterable[tuple[Value, float]]:
+        guide = next(each for each in self.guides.drawn if each.name == name)
+        x = self.view.x
+        for value in [self.point[x]] if self.view.is_bars else self.values[x]:
+            height = self.guides.at(guide, {**self.point, x: value})
+            if height is not None:
+                yield value, height
+
+    def here(self) -> dict[str, Estimate]:
+        """For each line switched on, its value where the slider stands; lines without one there are left out."""
+        x = self.point[self.view.x]
+        return {name: self._cuts[name][x] for name in self.on if x in self._cuts[name]}
+
+    @property
+    def predicts(self) -> bool:
+        """Whether predictions are shown, and for a line switched on something is known of its device."""
+        return self.predictions.on and self.predictions.known(self.experiment.line(name) for name in self.on)
+
+    @property
+    def predicted_here(self) -> list[LinePrediction]:
+        """For each line switched on, what is predicted where the sliders stand, and what was measured."""
+        if not self.predicts:
+            return []
+        return [self.predictions.row(self.experiment.line(name), self.point) for name in self.on]
+
+    @property
+    def predicted_data(self) -> dict[str, list[tuple[Value, float]]]:
+        """The predictions that are drawn: for each line switched on, its heights as (x, height); of bars none."""
+        if not self.predicts or self.view.is_bars:
+            return {}
+        points = [{**self.point, self.view.x: value} for value in self.values[self.view.x]]
+        return {name: self.predictions.along_x(self.experiment.line(name), self.view, points) for name in self.on}
+
+    def _in_reach(self, points: Points) -> Points:
+        """Those at values that the sliders take: what fixed axes must hold."""
+        reach = [frozenset(self.values[axis.name]) for axis in self.experiment.axes]
+        return {key: e for key, e in points.items() if all(v in r for v, r in zip(key, reach, strict=True))}
+
+    # -- in words --------------------------------------------------------------------------------------------------
+
+    @property
+    def source_said(self) -> str:
+        """The badge as text."""
+        return str(self.source.badge(self.experiment))
+
+    @property
+    def y_label(self) -> str:
+        """What the y axis shows."""
+        return self.quantity.label
+
+    # -- for the canvas --------------------------------------------------------------------------------------------
+
+    def curves(self) -> list[Curve]:
+        """The lines, then the theoretical ones, as the canvas takes them."""
+        from brrr.drawing.style import positions
+        from brrr_course.view.canvas import SEVERAL, Curve
+
+        drawn = []
+        axis, values = self.x_axis, self.values[self.view.x]
+        joined = not self.source.live  # while points are being measured, nothing runs over those that are missing
+        for line in self.lines:
+            if line.name in self.on:
+                points = self._cuts[line.name]
+                xs = tuple(positions(values, axis.scale, list(points)))
+                ys, lows, highs = (tuple(float(getattr(e, p)) for e in points.values()) for p in _PARTS)
+                drawn.append(Curve(line.name, line.label, self.looks[line.name], xs, ys, lows, highs, joined=joined))
+        for index, guide in enumerate(self.guides.drawn):
+            rows = list(self._guide_along_x(guide.name))
+            xs, ys = tuple(positions(values, axis.scale, [x for x, _ in rows])), tuple(y for _, y in rows)
+            drawn.append(Curve(f"guide {guide.name}", guide.label, index, xs, ys, (), (), guide=guide.kind))
+        for heights, names in together(self.predicted_data).items():
+            xs, ys = tuple(positions(values, axis.scale, [x for x, _ in heights])), tuple(y for _, y in heights)
+            index = self.looks[names[0]] if len(names) == 1 else SEVERAL
+            drawn.append(Curve(f"predicted {names[0]}", "", index, xs, ys, (), (), predicted=True))
+        return drawn
+
+    def marks(self) -> tuple[float, dict[str, float]]:
+        """What the canvas marks: the place on the x axis, and each line's height there."""
+        from brrr.drawing.style import positions
+
+        axis = self.x_axis
+        (place,) = positions(self.values[axis.name], axis.scale, [self.point[axis.name]])
+        return place, {name: e.median for name, e in self.here().items()}
+
+    def frame(self) -> Frame:
+        """The axes, limits and badge: the same while a slider moves."""
+        from brrr.drawing.style import legend_rows
+        from brrr_course.view.canvas import PREDICTED, Frame
+
+        axis = self.x_axis
+        few = len(self.lines) <= FEW  # then switching one off leaves the axes where they are
+        named = [line.label for line in self.lines if few or line.name in self.on]
+        dashed = [PREDICTED] if self.predicts else []
+        rows = legend_rows(named + [label(guide) for guide in self.guides.drawn] + dashed)
+        return Frame(
+            tuple(self.values[axis.name]), axis.scale, axis.title, self.quantity.unit, self.y_label, self._limits,
+            self.source.badge(self.experiment), rows, self.published, self.predicts, axis.alone,
+        )  # fmt: skip
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The ends of the axis of values: the same wherever the sliders stand."""
+        return self._limits
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The least and the largest value at all places of the sliders, the theoretical ones among them."""
+        found = [e.median for points in self.everywhere.values() for e in points.values()]
+        for guide in self.guides.drawn:
+            found += self.guides.all_heights(guide)
+        positive = [value for value in found if 0 < value < math.inf]
+        return (min(positive), max(positive)) if positive else self._limits
+
+    @property
+    def is_log(self) -> bool:
+        """Whether its values differ too much for bars: then a ladder has markers on a log axis."""
+        low, high = self.span
+        return high > LINEAR_UP_TO * low
+
+    def _make_limits(self) -> tuple[float, float]:
+        """Round numbers around every point of every line that is or was on, at all values of all sliders.
+
+        Of what is predicted, around what is drawn to begin with: elsewhere it may be far from everything measured.
+        """
+        held = [points for line, points in self.everywhere.items() if line in self._held]
+        bounds = [e.median for points in held for e in points.values()] + self._foretold
+        if not bounds:
+            bounds = list(_EMPTY_LIMITS.get(self.quantity.unit, _EMPTY_RATES))
+        for guide in self.guides.drawn:
+            bounds += self.guides.all_heights(guide)
+        bounds += [y for panel in self.published for curve in panel.curves for y in curve.ys]
+        positive = [bound for bound in bounds if 0 < bound < math.inf]
+        return _round_limits(min(positive) / self._room, max(positive) * self._room)
+
+
+def _published(name: str) -> tuple[PublishedPanel, ...]:
+    if not name:
+        return ()
+    from brrr_course.view.published import published_panels
+
+    return published_panels(name)
+
+
+def _round_limits(low: float, high: float) -> tuple[float, float]:
+    """A step times a power of ten around two numbers, so that lines fill the axes.
+
+    >>> _round_limits(3.5e-7, 2.5), _round_limits(0.6, 1.9)
+    ((3e-07, 3.0), (0.5, 2.0))
+    """
+    steps = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    down, up = math.floor(math.log10(low)), math.floor(math.log10(high))
+    least = max(step * 10.0**down for step in steps if step * 10.0**down <= low * (1 + 1e-9))
+    most = min(
+        step * 10.0**power for step in steps for power in (up, up + 1) if step * 10.0**power * (1 + 1e-9) >= high
+    )
+    return least, most if most > least else 10 * least

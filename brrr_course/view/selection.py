@@ -1,0 +1,239 @@
+"""What a timeline's widget can show: the variants and points that have a timeline, and the one it stands at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from brrr.core.errors import ArgumentError, BrrrError
+from brrr.core.measurement import Badge, Value
+from brrr.tracing.spans import HOST_LANES
+from brrr.tracing.timeline import Timeline
+from brrr_course.nouns.experiment import Axis, Experiment
+from brrr_course.nouns.source import Source, quick
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NOT_YET = "Not traced yet: press “Trace this point”."
+USUAL_LANES = 3
+
+
+class TimelineSelection:
+    """The timelines of some variants along one axis, of which one is shown.
+
+    `variants` are those that the source can show; `axis` is what the slider moves along, None where nothing varies.
+    `message` says what stands in the way where there is no timeline.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        source: Source,
+        variants: Sequence[str],
+        at: Mapping[str, Value],
+        calls: int | None,
+    ) -> None:
+        self.experiment, self.source, self.at, self.calls = experiment, source, dict(at), calls
+        self.message = ""
+        self._points = {v: points for v in variants if (points := self._points_of(v))}
+        self.variants = tuple(self._points)
+        self.variant = self.variants[0] if self.variants else ""
+        self.value: Value | None = None
+        self._pictures: dict[tuple[str, Value | None, int], bytes] = {}
+        if self.variants:
+            self.axis = self._varying()
+            wish = self.at.get(self.axis.name) if self.axis else None
+            self.value = self.values[0] if wish is None or self.axis is None else self._nearest(wish)
+        else:
+            self.axis = None
+            self.message = self._nothing(variants)
+
+    # -- what can be shown -----------------------------------------------------------------------------------------
+
+    def _points_of(self, variant: str) -> tuple[dict[str, Value], ...]:
+        """The points of a variant: those recorded; live, those listed that this machine can trace."""
+        from brrr_course.sources.plan import is_quick
+
+        if not self.source.live:
+            return self.source.traced(self.experiment, variant)
+        listed = dict.fromkeys(tuple(self.experiment.point(**p).items()) for v, p in self.experiment.traces
+                               if v in (variant, stands_for(variant)))  # fmt: skip
+        points = [dict(items) for items in listed]
+        small = [p for p in points if all(is_quick(self.experiment, name, value) for name, value in p.items())]
+        points = (small or points[:1]) if quick() else points
+        return tuple(p for p in points if self.experiment.has(variant, p))
+
+    def _nothing(self, asked: Sequence[str]) -> str:
+        names = ", ".join(asked) or "this experiment"
+        how = f"brrr record {self.experiment.name}"
+        return f"No timeline of {names} here: {self.source.name} has none. `{how}` records those of this machine."
+
+    def _varying(self) -> Axis | None:
+        """The axis along which the points differ; the first that `at` does not hold, if there are several."""
+        every = [point for points in self._points.values() for point in points]
+        varying = [axis for axis in self.experiment.axes if len({point[axis.name] for point in every}) > 1]
+        free = [axis for axis in varying if axis.name not in self.at]
+        return next(iter(free or varying), None)
+
+    @property
+    def values(self) -> tuple[Value | None, ...]:
+        """The slider's values for the variant shown, in the axis's order; (None,) where there is no slider."""
+        if self.axis is None:
+            return (None,)
+        found = {point[self.axis.name] for point in self._pinned()}
+        if self.axis.scale == "category":
+            return tuple(value for value in self.axis.values if value in found)
+        return tuple(sorted(found, key=float))
+
+    def _pinned(self) -> list[dict[str, Value]]:
+        """The variant's points at which the other axes stand where `at` holds them, or where the first point does."""
+        points = list(self._points[self.variant])
+        for axis in self.experiment.axes:
+            if axis is not self.axis and len({point[axis.name] for point in points}) > 1:
+                there = tuple({point[axis.name] for point in points})
+                wish = self.at.get(axis.name, points[0][axis.name])
+                kept = wish if wish in there else _closest(axis, there, wish)
+                points = [point for point in points if point[axis.name] == kept]
+        return points
+
+    def _nearest(self, wish: Value) -> Value | None:
+        assert self.axis is not None
+        return _closest(self.axis, [value for value in self.values if value is not None], wish)
+
+    @property
+    def point(self) -> dict[str, Value]:
+        """The point shown."""
+        points = self._pinned()
+        return points[0] if self.axis is None else next(p for p in points if p[self.axis.name] == self.value)
+
+    # -- moving ----------------------------------------------------------------------------------------------------
+
+    def move(self, value: Value) -> None:
+        """Go to the point with this value; to the nearest that there is."""
+        self.message, self.value = "", self._nearest(value)
+
+    def choose(self, variant: str) -> None:
+        """Show another variant, at the same value or the nearest that it has."""
+        if variant not in self.variants:
+            raise ArgumentError("timeline", "variant", variant, f"one of {', '.join(self.variants)}")
+        self.message, self.variant = "", variant
+        if self.axis is not None and self.value is not None:
+            self.value = self._nearest(self.value)
+
+    def trace(self) -> None:
+        """Trace the point shown (on a live source); what brrr refuses becomes the message."""
+        self.message = ""
+        try:
+            self.source.timeline(self.experiment, self.variant, self.point)
+        except BrrrError as refused:
+            self.message = str(refused)
+
+    # -- what is shown ---------------------------------------------------------------------------------------------
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """The timeline at the point shown, None where it was not traced yet."""
+        if not self.variants or self.point not in self.source.traced(self.experiment, self.variant):
+            return None
+        return self.source.timeline(self.experiment, self.variant, self.point)
+
+    @property
+    def badge(self) -> Badge | None:
+        """What stands above the picture where there is no timeline yet: the source's badge."""
+        try:
+            return self.source.badge(self.experiment)
+        except BrrrError:  # nothing of the experiment was recorded
+            return None
+
+    @property
+    def place(self) -> str:
+        """The variant and the point in words."""
+        from brrr.drawing.style import readable
+
+        label = self.experiment.variant(self.variant).label
+        if self.axis is None or self.value is None:
+            return label
+        return f"{label}, {self.axis.title.split(' (')[0]} {readable(self.value)}"
+
+    @property
+    def text(self) -> str:
+        """The text line: what the picture shows, or why there is none."""
+        if self.message or not self.variants:
+            return self.message
+        found = self.timeline
+        return f"{self.place}: {found.text if found else NOT_YET}"
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The lanes of every timeline of the variant that is there, so that they stay in place along the slider."""
+        points = self.source.traced(self.experiment, self.variant)
+        found = [self.source.timeline(self.experiment, self.variant, point) for point in points]
+        every = dict.fromkeys(lane for one in found for lane in one.lanes)
+        device = sorted((lane for lane in every if lane not in HOST_LANES), key=lambda lane: (len(lane), lane))
+        return (*(lane for lane in HOST_LANES if lane in every), *device)
+
+    def png(self) -> bytes:
+        """The picture of the point shown, kept for when a slider comes back; empty where there is nothing to show."""
+        from brrr.drawing.style import to_png
+
+        if not self.variants:
+            return b""
+        if self.timeline is None:
+            return to_png(self.figure())
+        key = (self.variant, self.value, len(self.lanes))
+        if key not in self._pictures:
+            self._pictures[key] = to_png(self.figure())
+        return self._pictures[key]
+
+    def figure(self) -> Figure:
+        """The timeline at the point shown; what to do, where it was not traced."""
+        from brrr.drawing.timeline import blank, draw
+
+        found, lanes = self.timeline, self.lanes
+        if found is None:
+            return blank(len(lanes) or USUAL_LANES, self.place, self.message or NOT_YET)
+        return draw(found, self.calls, lanes=lanes, title=self.place)
+
+    @property
+    def alt(self) -> str:
+        """The alternative text of the picture."""
+        found = self.timeline
+        if found is None:
+            return self.text
+        from brrr.drawing.timeline import alt
+
+        return f"{self.place}. {alt(found)}"
+
+
+def _closest(axis: Axis, there: Sequence[Value], wish: Value) -> Value:
+    """Of the values that there are, the one closest to a wish; the first where they cannot be compared."""
+    numbers = [value for value in there if not isinstance(value, str)]
+    if wish in there or isinstance(wish, str) or not numbers:
+        return wish if wish in there else there[0]
+    if axis.scale == "log":
+        return min(numbers, key=lambda value: max(value / wish, wish / value))
+    return min(numbers, key=lambda value: abs(value - wish))
+
+
+def stands_for(variant: str) -> str:
+    """The variant that a queue's one stands in for on a machine without a GPU.
+
+    >>> stands_for("queue eager"), stands_for("queue-eager"), stands_for("eager")
+    ('eager', 'eager', 'eager')
+    """
+    return variant.removeprefix("queue").lstrip(" -") or variant
+
+
+def showable(experiment: Experiment, source: Source, wanted: Sequence[str]) -> tuple[str, ...]:
+    """The variants to show: those wanted that the source has, a queue's variant standing in where there is no GPU.
+
+    Without one of them, all that the experiment lists a timeline of and that the source has.
+    """
+    try:
+        here = source.variants(experiment)
+    except BrrrError:  # nothing of the experiment was recorded
+        here = ()
+    found = [next((name for name in (v, f"queue {v}", f"queue-{v}") if name in here), "") for v in wanted]
+    listed = [variant for variant, _ in experiment.traces if variant in here]
+    return tuple(dict.fromkeys(filter(None, found))) or tuple(dict.fromkeys(listed))

@@ -1,0 +1,219 @@
+"""`timeline`: the timelines of an experiment in a notebook, with a slider over the points that have one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from brrr.core.errors import ArgumentError
+from brrr.core.measurement import Value
+from brrr.drawing import style as plots
+from brrr.gpu import is_gpu
+from brrr.tracing.timeline import Timeline
+from brrr_course.experiments import experiment as experiment_named
+from brrr_course.nouns.source import Source
+from brrr_course.sources import source as source_named
+from brrr_course.view.display import Lock, Shown
+from brrr_course.view.selection import TimelineSelection, showable
+from brrr_course.view.widgets import Panel, button, live_region
+
+if TYPE_CHECKING:
+    from brrr.drawing.style import Picture
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The widgets of `timeline`: variants to choose from, a slider, the text line, the picture, and the button to trace.
+
+
+class TimelinePanel(Panel):
+    """The widgets over a `TimelineSelection`."""
+
+    def __init__(self, selection: TimelineSelection) -> None:
+        super().__init__()
+        self.selection = selection
+        label, several = selection.experiment.variant, len(selection.variants) > 1
+        self.variants = self._choice("variant", [(label(n).label, n) for n in selection.variants], self._on_variant)
+        self.variants.layout.display = "flex" if several else "none"
+        title = selection.axis.title if selection.axis else ""
+        self.slider = self._slider(title, self._options(), self._value, self._on_value)
+        self.sliders = {selection.axis.name: self.slider} if selection.axis else {}
+        self.trace = button("Trace this point", "run this point under the profiler, and draw what happened", "primary")
+        self.trace.on_click(self._guarded(lambda _: self._trace()))
+        self._build(self.badge, self.variants, self.slider, self.text, self.image, self.trace)
+        self.refresh()
+
+    def _options(self) -> list[tuple[str, Value]]:
+        return [(plots.readable(value), value) for value in self._values]
+
+    @property
+    def _values(self) -> list[Value]:
+        """What the slider can take; one empty text where nothing varies, since a slider must take something."""
+        values = self.selection.values if self.selection.variants else ()
+        return [value for value in values if value is not None] or [""]
+
+    @property
+    def _value(self) -> Value:
+        return "" if self.selection.value is None else self.selection.value
+
+    # -- reacting --------------------------------------------------------------------------------------------------
+
+    def _on_variant(self, variant: str) -> None:
+        self.selection.choose(variant)
+        with self._silently():
+            self.slider.options = self._options()
+            self.slider.value = self._value
+        self.refresh()
+
+    def _on_value(self, value: Value) -> None:
+        if self.selection.axis is not None:
+            self.selection.move(value)
+        self.refresh()
+
+    def _trace(self) -> None:
+        self.trace.disabled = True
+        try:
+            self.selection.trace()
+        finally:
+            self.trace.disabled = False
+        self.refresh()
+
+    def go(self, value: Value) -> None:
+        """Move the slider to the value nearest to this one."""
+        self.selection.move(value)
+        self.slider.value = self._value
+        self.refresh()
+
+    def sweep(self) -> None:
+        """Show every variant at both ends of its slider, and what was shown before; raise what a callback raised."""
+        before = (self.variants.value, self.slider.value)
+        for variant in self.selection.variants:
+            self.variants.value = variant
+            for value in (self._values[0], self._values[-1]):
+                self.slider.value = value
+        if self.selection.variants:
+            self.variants.value, self.slider.value = before
+        if self.failures:
+            raise self.failures[0]
+
+    def refresh(self) -> None:
+        """The picture first, for it is what the eye waits for, then the text line, the badge and the button."""
+        png, found = self.selection.png(), self.selection.timeline
+        if png:
+            self.image.value, self.image.tooltip = png, self.selection.alt
+        self.image.layout.display = "block" if png else "none"
+        self.text.value = live_region(escape(self.selection.text))
+        self._show_badge(found.badge if found else self.selection.badge)
+        self.slider.layout.display = "flex" if self.selection.axis else "none"
+        live = self.selection.source.live and bool(self.selection.variants)
+        self.trace.layout.display = "block" if live and found is None else "none"
+
+
+QUICK_S = 2.0
+"""Live, the first point is traced at once if measuring it probably takes no longer than this."""
+
+
+class TimelineView(Shown):
+    """What `timeline` returns; it shows itself as the last expression of a cell.
+
+    `text` is the line in front of the picture, `timeline` what is drawn, `selection` what there is, `panel` all
+    widgets.
+    """
+
+    def __init__(self, selection: TimelineSelection, unlock: Lock | None) -> None:
+        super().__init__(unlock)
+        self.selection = selection
+
+    def _text(self) -> str:
+        return self.selection.text
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """The timeline that is drawn; None while covered, and where none was traced."""
+        return None if self.covered else self.selection.timeline
+
+    def _make_panel(self) -> Any:
+        self._trace_first()
+        return TimelinePanel(self.selection)
+
+    def set(self, **values: Value) -> TimelineView:
+        """Move the slider to the traced value nearest to the one given."""
+        for name, value in values.items():
+            if self.selection.axis is None or name != self.selection.axis.name:
+                there = self.selection.axis.name if self.selection.axis else "no slider"
+                raise ArgumentError("TimelineView.set", "name", name, f"the slider's axis: {there}")
+            self.panel.go(self.selection.axis.checked("TimelineView.set", value))
+        return self
+
+    def _picture(self) -> Picture:
+        from brrr.drawing.style import WIDTH, Picture
+
+        if self.timeline is None:
+            raise ArgumentError("TimelineView.picture", "point", self.selection.text, "a point that was traced")
+        return Picture(self.selection.png(), self.selection.alt, WIDTH)
+
+    def _outputs(self) -> Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """The pictures of all variants: who reads the edition cannot choose one."""
+        self._trace_first()
+        first = self.selection.variant
+        for variant in self.selection.variants:
+            self.selection.choose(variant)
+            if self.timeline is not None:
+                yield from super()._outputs()
+        if first:
+            self.selection.choose(first)
+
+    def _trace_first(self) -> None:
+        """Trace the point to begin with, so that the cell shows something; not where that would take long."""
+        selection = self.selection
+        if selection.variants and selection.source.live and selection.timeline is None and self._is_quick():
+            selection.trace()
+
+    def _is_quick(self) -> bool:
+        from brrr_course.view.measuring import expected_s
+
+        selection = self.selection
+        if is_gpu(selection.source.name):
+            return True
+        seconds = expected_s(selection.experiment, selection.source, [selection.variant], selection.point)
+        return seconds <= QUICK_S or (seconds == float("inf") and selection.value == selection.values[0])
+
+
+def timeline(
+    name: str,
+    *,
+    variant: str | None = None,
+    variants: Sequence[str] | None = None,
+    at: Mapping[str, Value] | None = None,
+    unlock: Lock | None = None,
+    source: str | Source | None = None,
+    calls: int | None = None,
+) -> TimelineView:
+    """Show the timelines of an experiment: who did what, when, and who waited; a slider moves along one axis.
+
+    >>> timeline("run_ahead", variant="eager", at={"elements": 1024}, source="recorded:h200").text
+    'GPU, one launch after the other, elements in each of 20 products 1024: 7 calls, ... without the profiler: ...'
+
+    Args:
+        name: the experiment, as "run_ahead".
+        variant: the variant whose timelines are shown; on a machine without a GPU, `queue NAME` stands in for NAME.
+        variants: several, to choose from; without either, all that the experiment lists timelines of.
+        at: where the slider starts, and where the other axes stand; values snap to what there is.
+        unlock: a guess; the timeline stays covered until it is answered.
+        source: `recorded:h200`, `cuda`, `cpu` or a source; without it, `BRRR_SOURCE`, then a GPU if there is one.
+            Live, a point is traced on a button, the first one at once.
+        calls: how many calls the picture shows; without it, as many as can be read.
+
+    Raises ArgumentError for an experiment, variant, axis or value that does not exist.
+    """
+    found = experiment_named(name)
+    if variant is not None and variants is not None:
+        raise ArgumentError("timeline", "variants", list(variants), "None where variant is given")
+    wanted = [variant] if variant is not None else list(variants or dict.fromkeys(v for v, _ in found.traces))
+    for each in wanted:
+        found.variant(each)
+    for axis, value in (at or {}).items():
+        found.axis(axis).checked("timeline", value)
+    if calls is not None and (isinstance(calls, bool) or not isinstance(calls, int) or calls < 1):
+        raise ArgumentError("timeline", "calls", calls, "a positive whole number, or None")
+    chosen = source if source is not None and not isinstance(source, str) else source_named(source)
+    return TimelineView(TimelineSelection(found, chosen, showable(found, chosen, wanted), at or {}, calls), unlock)

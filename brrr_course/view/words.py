@@ -1,0 +1,364 @@
+"""A scene in words and numbers: the text line, the alternative text, the table of predictions and the data table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
+
+from brrr.core import units
+from brrr.core.measurement import Estimate, Value
+from brrr_course.nouns.experiment import Experiment, Line
+from brrr_course.nouns.source import Source
+from brrr_course.view.display import table_html, table_text
+from brrr_course.view.predictions import LinePrediction
+from brrr_course.view.quantities import ABOVE, label
+from brrr_course.view.scene import Row, Scene
+
+if TYPE_CHECKING:
+    from brrr_course.view.published import PublishedPanel
+    from brrr_course.view.stack import Part
+
+_CHARTS = {
+    "lines": "Line chart of {what} against {x}.",
+    "ladder": "Bar chart of {what}: one bar for each of {lines}.",
+    "markers": "Markers of {what} on a log axis: one for each of {lines}.",
+    "stack": "One bar of {what}, stacked from the differences between {lines}; below it each part in its place.",
+}
+
+
+def place(scene: Scene, but: str = "") -> str:
+    """The point in words: `size 4096`; without one of the axes, where it is named."""
+    from brrr.drawing.style import readable
+
+    return ", ".join(f"{name} {readable(value)}" for name, value in scene.point.items() if name != but)
+
+
+def stack_of(scene: Scene) -> list[Part]:
+    """The parts of a scene's stack where its sliders stand."""
+    from brrr_course.view.stack import stacked  # no other form needs it
+
+    return stacked(scene)
+
+
+class Reading(NamedTuple):
+    """One of the values that the text line names: of what, the value, and what is said behind it."""
+
+    label: str
+    value: str
+    beside: str = ""
+
+
+def readings(scene: Scene) -> list[Reading]:
+    """Each line's value where the slider stands (of a stack: each part's), then the theoretical lines there."""
+    short = scene.quantity.short
+    if scene.view.form == "stack":
+        return [Reading(part.label, f"{short(part.value)}, {share(part.share)}") for part in stack_of(scene)]
+    said = [reading(scene, scene.experiment.line(name), estimate) for name, estimate in scene.here().items()]
+    heights = [(label(guide), scene.guides.at(guide, scene.point)) for guide in scene.guides.drawn]
+    return said + [Reading(name, short(height)) for name, height in heights if height is not None]
+
+
+def text(scene: Scene) -> str:
+    """One line that says what the figure shows at the slider's value."""
+    said = "; ".join(f"{label}: {value}{beside}" for label, value, beside in readings(scene))
+    return f"At {place(scene)}{': ' if said else ''}{said}. {remark(scene)}".rstrip()
+
+
+def reading(scene: Scene, line: Line, estimate: Estimate) -> Reading:
+    """What the text line says of a line."""
+    beside = scene.quantity.beside(line, estimate)
+    if is_above(scene, line.name, estimate.median):
+        beside += f" ({ABOVE})"
+    return Reading(line.label, scene.quantity.short(estimate.median), beside)
+
+
+def is_above(scene: Scene, line: str, value: float, **at: int | float | str) -> bool:
+    """Whether a line's rate passes a datasheet's limit at the point."""
+    return scene.guides.exceeded(line, value, {**scene.point, **at}) is not None
+
+
+def share(part: float) -> str:
+    """A part of one, in whole percents where it is not tiny.
+
+    >>> share(0.417), share(0.004)
+    ('42 %', '0.4 %')
+    """
+    return units.percent(part, 1 if part < 0.1 else 2)
+
+
+def remark(scene: Scene) -> str:
+    """What stands behind the readings: a comparison, what has no value here or drifted, and a message."""
+    here = scene.here()
+    drawn = [scene.experiment.line(name) for name, rows in scene.data.items() if rows]
+    parts = (
+        _stack_remark(scene) if scene.view.form == "stack" else _comparison(scene, here),
+        _absent(scene, [name for name in scene.on if name not in here]),
+        drifted(scene.experiment, scene.source, drawn),
+        no_datasheet(scene),
+        below(scene),
+        scene.message,
+    )
+    return " ".join(part for part in parts if part)
+
+
+def _comparison(scene: Scene, here: Mapping[str, Estimate]) -> str:
+    """Largest over smallest, where there are two to compare."""
+    most, least = scene.quantity.extremes
+    if len(here) < 2 or not most:
+        return ""
+    large = max(here, key=lambda name: here[name].median)
+    small = min(here, key=lambda name: here[name].median)
+    factor = units.ratio(here[large].median / here[small].median)
+    labels = [scene.experiment.line(name).label for name in (large, small)]
+    return f"{most} over {least}: {factor} ({labels[0]} over {labels[1]})."
+
+
+def _stack_remark(scene: Scene) -> str:
+    parts = stack_of(scene)
+    if not parts:
+        return ""
+    dearest = max(scene.here().items(), key=lambda item: item[1].median)[0]
+    total = f"All parts together: {scene.quantity.short(parts[-1].end)} ({scene.experiment.line(dearest).label})."
+    return " ".join([total, *(part.note for part in parts if part.note)])
+
+
+def _absent(scene: Scene, names: Sequence[str]) -> str:
+    if not scene.lines:
+        return nothing_here(scene)
+    if not scene.on:
+        return "No line is switched on."
+    if not names:
+        return ""
+    said = "Not measured yet" if scene.source.live else "Not recorded here"
+    return f"{said}: {'; '.join(scene.experiment.line(name).label for name in names)}."
+
+
+def drifted(experiment: Experiment, source: Source, lines: Iterable[Line]) -> str:
+    """By how much the lines' times were others when anchors were measured again; empty where none drifted."""
+    drifts = source.drifts(experiment)
+    found = [(drifts[line.variant, line.field], line) for line in lines if (line.variant, line.field) in drifts]
+    if not found:
+        return ""
+    most, line = max(found, key=lambda drift: drift[0])
+    return f"Measured again later, times differ by up to {units.percent(most, 2)} ({line.label})."
+
+
+def nothing_here(scene: Scene) -> str:
+    """What is said where the source has none of the lines that the view is made of."""
+    labels = "; ".join(scene.experiment.line(name).label for name in scene.view.only)
+    return f"{scene.source.name} has none of the lines of this figure: {labels}."
+
+
+def in_figure(scene: Scene) -> str:
+    """The message in the middle of the figure: also where it would show none of the lines that are on."""
+    if scene.message or not scene.lines:
+        return scene.message or nothing_here(scene)
+    if scene.source.live or scene.view.is_bars or not scene.on or any(scene.data.values()):
+        return ""
+    return f"Nothing was recorded of these lines at {place(scene, but=scene.view.x)}."
+
+
+def no_datasheet(scene: Scene) -> str:
+    """Why a datasheet's line is missing."""
+    names = [guide.label for guide in scene.guides.unknown if guide not in scene.guides.drawn]
+    return f"No datasheet of this device is known, so there is no line for: {'; '.join(names)}." if names else ""
+
+
+def below(scene: Scene) -> str:
+    """Whose published panels stand below."""
+    return f"Below, of other machines: {', '.join(p.badge for p in scene.published)}." if scene.published else ""
+
+
+def alt(scene: Scene) -> str:
+    """The alternative text of the picture: the same wherever the sliders stand."""
+    lines = "; ".join(line.label for line in scene.lines)
+    form = "markers" if scene.view.form == "ladder" and scene.is_log else scene.view.form
+    said = _CHARTS[form].format(what=scene.y_label, x=scene.x_axis.title, lines=lines)
+    dashed = [label(guide) for guide in scene.guides.drawn] if scene.view.form != "stack" else []
+    parts = [said, *([f"Dashed: {'; '.join(dashed)}."] if dashed else []), scene.source_said]
+    below = [panel.said for panel in scene.published]
+    return " ".join(parts) + (f". Below: {'. '.join(below)}" if below else "")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The predictions below a figure: for each line its time, what limits it, and measured over predicted.
+
+HEADER = ("line", "PREDICTED", "bound", "measured", "residual")
+_WIDTHS = (48, 14, 12, 14, 12)  # per cent: the same wherever the sliders stand
+_NOTHING = "–"
+_RESIDUAL = "Residual: measured over predicted."
+
+
+def cells(row: LinePrediction) -> tuple[str, str, str, str, str]:
+    """One line's row, as text.
+
+    >>> cells(LinePrediction("relu", "relu", 2e-6, "memory", None))
+    ('relu', '2 µs', 'memory', '–', '–')
+    """
+    predicted = _NOTHING if row.predicted_s is None else units.seconds(row.predicted_s)
+    measured = _NOTHING if row.measured is None else units.seconds(row.measured.median)
+    return row.label, predicted, row.bound or _NOTHING, measured, residual(row.residual)
+
+
+def residual(share: float | None) -> str:
+    """Measured over predicted in whole per cent, tiny ones with a digit; as a factor from ten on.
+
+    >>> residual(1.047), residual(0.0123), residual(12.3), residual(None)
+    ('105 %', '1 %', '12.3x', '–')
+    """
+    if share is None:
+        return _NOTHING
+    if share < 0.1:
+        return units.percent(share, 1)
+    return units.ratio(share) if share >= 10 else f"{100 * share:.0f} %"
+
+
+def origin(scene: Scene) -> str:
+    """What stands below the table: the badge of the predictions, and what is missing."""
+    said = scene.predictions.origin(scene.experiment.line(name) for name in scene.on)
+    return f"{said} {_RESIDUAL}" if scene.predicts else said
+
+
+def as_panel(scene: Scene) -> str:
+    """The table as the panel shows it, with columns of fixed widths; empty while predictions are off.
+
+    Where no figures of the devices are known, only what to run.
+    """
+    if not scene.predictions.on:
+        return ""
+    columns = "".join(f"<col style='width:{width}%'>" for width in _WIDTHS)
+    head = "".join(f"<th scope='col'{_side(place)}>{escape(title)}</th>" for place, title in enumerate(HEADER))
+    body = "".join(_row(scene.looks[row.line], cells(row)) for row in scene.predicted_here)
+    said = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(origin(scene)))
+    below = f"<div class='brrr-origin'>{said}</div>"
+    if not scene.predicts:
+        return below
+    return f"<table><colgroup>{columns}</colgroup><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
+
+
+def _row(look: int, texts: Sequence[str]) -> str:
+    from brrr.drawing import style  # it imports matplotlib
+
+    colour = style.look(look)["color"]
+    shown = "inherit" if colour == "#000000" else colour
+    mark = f"<span style='color:{shown}' aria-hidden='true'>{style.glyph(look)}</span> "
+    first = f"<th scope='row' title='{escape(texts[0], quote=True)}'>{mark}{escape(texts[0])}</th>"
+    rest = "".join(f"<td{_side(place)}>{escape(text)}</td>" for place, text in enumerate(texts[1:], start=1))
+    return f"<tr>{first}{rest}</tr>"
+
+
+def _side(place: int) -> str:
+    return "" if place in (0, 2) else " class='brrr-number'"
+
+
+def as_bundle(scene: Scene) -> dict[str, str]:
+    """The table for an edition that is read: as HTML, and as text."""
+    rows = [cells(row) for row in scene.predicted_here]
+    if not rows:
+        return {"text/markdown": origin(scene), "text/plain": origin(scene)}
+    return {
+        "text/html": table_html(HEADER, rows, f"At {place(scene)}. {origin(scene)}"),
+        "text/plain": table_text(HEADER, rows, f"At {place(scene)}. {origin(scene)}"),
+    }
+
+
+def as_sentence(scene: Scene) -> str:
+    """The same in words, for the picture's alternative text."""
+    said = [
+        f"{row.label}: {units.seconds(row.predicted_s)}, {row.bound}"
+        + (f", measured over predicted {residual(row.residual)}" if row.residual is not None else "")
+        for row in scene.predicted_here
+        if row.predicted_s is not None
+    ]
+    return f"Predicted: {'; '.join(said)}." if said else "Predicted: nothing."
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The data table below a figure: its numbers with their intervals, and the theoretical and published ones.
+
+_MARK = "above the limit"  # in a cell; the caption says what it means
+
+
+def table_of(scene: Scene) -> str:
+    """What the figure shows as HTML tables: its own numbers, then the published ones of other machines."""
+    made = {"lines": _line_table, "ladder": _ladder_table, "stack": _stack_table}[scene.view.form]
+    header, rows = made(scene)
+    caption = f"{scene.y_label}: median (95 % interval). {scene.source_said}"
+    if scene.view.form != "lines":
+        caption = f"{place(scene)}. {caption}"
+    if any(_MARK in cell for row in rows for cell in row):
+        caption = f"{ABOVE.capitalize()}. {caption}"
+    return table_html(header, rows, caption) + published_tables(scene)
+
+
+Table = tuple[Sequence[str], list[Sequence[str]]]
+
+
+def _line_table(scene: Scene) -> Table:
+    """A row for each value along x; the theoretical lines and the predictions behind the measured ones."""
+    data = {name: {row[0]: row for row in rows} for name, rows in scene.data.items()}
+    guides = {name: dict(rows) for name, rows in scene.guide_data.items()}
+    predicted = {f"PREDICTED {scene.experiment.line(n).label}": dict(rows) for n, rows in scene.predicted_data.items()}
+    guides |= {name: heights for name, heights in predicted.items() if heights}
+    from brrr.drawing.style import readable
+
+    rows: list[Sequence[str]] = []
+    for x in scene.values[scene.view.x]:
+        cells = [cell(scene, name, data[name].get(x)) for name in scene.on]
+        heights = [_height(scene, guides[name].get(x)) for name in guides]
+        if any(cells):
+            rows.append([readable(x), *cells, *heights])
+    header = [scene.x_axis.name, *(scene.experiment.line(name).label for name in scene.on), *guides]
+    return header, rows
+
+
+def cell(scene: Scene, name: str, row: Row | None) -> str:
+    """A line's median and interval in the data table; empty where it has no point."""
+    if row is None:
+        return ""
+    x, middle, low, high = row
+    beside = f", {_MARK}" if is_above(scene, name, middle, **{scene.view.x: x}) else ""
+    return f"{scene.quantity.short(middle)} ({scene.quantity.between(low, high)}){beside}"
+
+
+def _height(scene: Scene, height: float | None) -> str:
+    return "" if height is None else scene.quantity.short(height)
+
+
+def _ladder_table(scene: Scene) -> Table:
+    """A row for each bar, and its ratio to the smallest; then the theoretical values."""
+    here = scene.here()
+    smallest = min((e.median for e in here.values()), default=1.0)
+    x: Value = scene.point[scene.view.x]
+    rows: list[Sequence[str]] = []
+    for name, e in here.items():
+        shown = cell(scene, name, (x, e.median, e.low, e.high))
+        rows.append([scene.experiment.line(name).label, shown, units.ratio(e.median / smallest)])
+    rows += [[name, value, ""] for name, value, _ in readings(scene)[len(here) :]]
+    return ["line", scene.y_label, "over the smallest"], rows
+
+
+def _stack_table(scene: Scene) -> Table:
+    """A row for each part, with the interval of the difference and its share of the whole."""
+    short, between = scene.quantity.short, scene.quantity.between
+    rows: list[Sequence[str]] = []
+    for part in stack_of(scene):
+        said = f"{short(part.value)} ({between(part.low, part.high)})"
+        rows.append([part.label, said, share(part.share), scene.experiment.line(part.line).label])
+    return ["part", scene.y_label, "share", "up to the line"], rows
+
+
+def published_tables(scene: Scene) -> str:
+    """The published numbers of other machines that are drawn below, as HTML tables."""
+    return "".join(_published_table(panel) for panel in scene.published)
+
+
+def _published_table(panel: PublishedPanel) -> str:
+    from brrr.drawing.style import readable
+
+    xs = sorted({x for curve in panel.curves for x in curve.xs})
+    found = [dict(zip(curve.xs, curve.ys, strict=True)) for curve in panel.curves]
+    rows = [[readable(x), *(units.ratio(c[x]) if x in c else "" for c in found)] for x in xs]
+    return table_html([panel.x_label, *(c.label for c in panel.curves)], rows, f"{panel.y_label}. {panel.badge}")
