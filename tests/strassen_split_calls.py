@@ -34,3 +34,9 @@ def split_product(left: Terms, right: Terms, *, kernels: bool = True) -> torch.T
     else:
         multiply_in_torch(left, right, out.unsqueeze(0))
     return out
+
+
+def value(terms: Terms) -> torch.Tensor:
+    """What a matrix's terms stand for, in float64."""
+    together = torch.ldexp(terms.hi.double() + terms.lo.double(), terms.exponents.double().unsqueeze(-1))
+    return together[0, :, : terms.k]

@@ -249,7 +249,7 @@ def test_autocast_is_torchs() -> None:
         (lambda: StrassenMLP.of([torch.ones(2, 3)] * 2, [None] * 2), "expected 2 columns"),
         (lambda: StrassenMLP.of([torch.ones(2, 2), torch.ones(2, 2).half()], [None] * 2), "torch.float16"),
         (lambda: layers_of([nn.ReLU()]), "modules is 'ReLU'; expected Linear, or ReLU behind one"),
-        (lambda: Limits(form="other"), "form is 'other'"),
+        (lambda: Limits(form="other").checked(), "form is 'other'"),
     ],
 )
 def test_what_is_refused(call: Any, message: str) -> None:

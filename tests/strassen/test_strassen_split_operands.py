@@ -165,14 +165,14 @@ def test_it_compiles_and_four_blocks_fit_a_multiprocessor(architecture: int, tmp
     command = [str(NVCC), "-std=c++17", code, "-cubin", "-Xptxas", "-v", *target]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     spilled = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", done.stderr)
-    of_the_split = ("12", "8") if architecture == 80 else ("0", "0")  # the product of the terms needs 9.0 anyway
+    of_the_split = ("8", "4") if architecture == 80 else ("0", "0")  # the product of the terms needs 9.0 anyway
     assert spilled == [("0", "0"), ("0", "0"), of_the_split]
 
 
 def test_a_tile_waits_for_tasks_before_it_alone() -> None:
-    for rows, k in ((8192, 8192), (64, 100000), (8, 16)):
+    for rows, k in ((1024, 1024), (64, 10000), (8, 16)):
         terms = Terms(*(torch.empty(1, 1, 1).expand(1, rows, -(-k // 8) * 8) for _ in range(3)), k)
-        cut = operand(SplitSource(torch.empty(1, 1).expand(rows, k).as_strided((rows, k), (1, rows)), terms), 528)
+        cut = operand(SplitSource(torch.empty(k, rows).t(), terms), 528)
         assert cut.turned and cut.lag >= min(cut.deep, cut.tiles) and cut.tasks == 2 * cut.tiles
 
 

@@ -107,12 +107,12 @@ struct alignas(T::BYTES * VECTOR < 4 ? 4 : T::BYTES * VECTOR < 16 ? T::BYTES * V
     INLINE float operator[](int k) const { return wide(T(), word[k / EACH], k % EACH); }
 };
 
-// Numbers of 16 bits are widened anew for each sum that they enter: kept wide, they would take twice the registers. So
-// the compiler is made to believe that they have changed.
+// Numbers are taken anew for each sum that they enter: kept as sums or widened, they would take more registers. So the
+// compiler is made to believe that they have changed.
 INLINE void renew(const Numbers &) {}
 template <class T>
 INLINE void renew(Packed<T> &all) {
-    if constexpr (T::BYTES == 2) UNROLL for (int k = 0; k < Packed<T>::WORDS; ++k) changed(all.word[k]);
+    UNROLL for (int k = 0; k < Packed<T>::WORDS; ++k) changed(all.word[k]);
 }
 
 template <class T>

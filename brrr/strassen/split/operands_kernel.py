@@ -38,11 +38,6 @@ class Terms:
     exponents: torch.Tensor
     k: int
 
-    def value(self) -> torch.Tensor:
-        """What the terms stand for, in float64."""
-        together = torch.ldexp(self.hi.double() + self.lo.double(), self.exponents.double().unsqueeze(-1))
-        return together[..., : self.k]
-
 
 @dataclass(frozen=True)
 class SplitSource:
