@@ -10,6 +10,7 @@ from made_up import estimate, record
 
 from brrr.core.measurement import Measurement, Value
 from brrr.counting.cost import Cost
+from brrr.strassen.problem import Problem
 from brrr.strassen.workspace import Traffic
 from brrr_course.experiments.strassen.ways import way_of
 from brrr_course.nouns.experiment import Experiment
@@ -32,7 +33,7 @@ def time_and_error(variant: str, n: int) -> tuple[float, float]:
     slower = RATES["sgemm"] / CPU_RATE if variant.startswith("cpu-") else 1.0
     if way is None:
         return slower * 2 * n**3 / RATES["fp16x3"], ERRORS["sgemm"]
-    traffic = Traffic.of(way, n, n, n)
+    traffic = Traffic.of(Problem(way, n, n, n))
     passes = (sum(traffic.left) + sum(traffic.right) + sum(traffic.post_add)) / COPY if way.level else 0.0
     products = 2 * n**3 * (7 / 8) ** way.level / RATES.get(way.inner, 150e12)
     error = ERRORS.get(way.inner, 4e-4) * GROWTH.get(str(way.form), 1.0) ** way.level

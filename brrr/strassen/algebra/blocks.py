@@ -123,11 +123,6 @@ class Schedule:
         """Its additions and subtractions."""
         return tuple(step for step in self.steps if step.operator != "*")
 
-    @property
-    def products(self) -> tuple[Assignment, ...]:
-        """Its products, in order."""
-        return tuple(step for step in self.steps if step.operator == "*")
-
     def run(self, blocks: Mapping[str, Any], multiply: Callable[[Any, Any], Any]) -> dict[str, Any]:
         """Follow the steps on anything that can be added; every name's value, the blocks' included.
 
@@ -151,7 +146,7 @@ class Schedule:
 
         def multiply(first: Any, second: Any) -> Any:
             products.append((first, second))
-            return np.eye(len(self.products), dtype=int)[len(products) - 1]
+            return np.eye(PRODUCTS, dtype=int)[len(products) - 1]
 
         unit = np.eye(len(BLOCKS), dtype=int)
         values = self.run({x + b: unit[i] for x in "AB" for i, b in enumerate(BLOCKS)}, multiply)
