@@ -20,7 +20,7 @@ from brrr.core.errors import ArgumentError, RecordingError
 T = TypeVar("T")
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, content: str | bytes) -> None:
     """Replace the file's content: a temporary file beside it is filled, flushed to the disk and renamed.
 
     Raises RecordingError if the folder cannot be written to or the disk is full; the old file is then untouched.
@@ -32,7 +32,7 @@ def write_atomically(path: Path, text: str) -> None:
         raise _cannot_write(path, error) from error
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(text.encode())
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(0o644)  # mkstemp makes files that only their owner may read

@@ -8,12 +8,11 @@ from typing import NoReturn
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.files import recorded_devices, recordings_root
 from brrr.core.measurement import Processor
 from brrr.gpu import GPU, is_gpu
 from brrr.gpu.datasheet import Hardware, find_hardware, hardware
 from brrr.roofline.peak import Curve, Kind, Peak
-from brrr.roofline.peaks import MissingPeakError, Peaks, datasheet_peaks, find_peaks
+from brrr.roofline.peaks import MissingPeakError, Peaks, datasheet_peaks, find_recorded
 
 
 @dataclass(frozen=True)
@@ -219,7 +218,7 @@ def model_of(device: Where) -> DeviceModel:
 
 def _by_name(device: str) -> DeviceModel:
     known = find_hardware(device)
-    recorded = _recorded(known.key if known is not None else device)
+    recorded = find_recorded(known.key if known is not None else device)
     if recorded is not None:
         return DeviceModel.measured(recorded)
     model = DeviceModel.of_datasheet(_datasheet(device, device))
@@ -252,12 +251,6 @@ def known_here(kind: Processor) -> Peaks | Hardware:
         return found
 
 
-def _recorded(slug: str) -> Peaks | None:
-    """The peaks recorded for a device, None where its recordings hold none; a damaged file is an error."""
-    root = recordings_root()
-    return find_peaks(root / slug) if slug in recorded_devices(root) else None
-
-
 def _kind_here(device: object) -> Processor:
     """The GPU where it works, else the CPU; UnavailableError where the GPU was asked for and does not work."""
     from brrr.gpu.device import cuda_problem
@@ -275,7 +268,7 @@ def peaks_here(kind: Processor) -> Peaks:
     from brrr.gpu.device import this_device
 
     here = this_device(kind)
-    found = _recorded(here.slug)
+    found = find_recorded(here.slug)
     if found is None or found.device != here.name:
         raise MissingPeakError(
             f"predict: no peaks of this machine ({here.name}) are kept here. Run `brrr calibrate`, or pass "

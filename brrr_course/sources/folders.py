@@ -24,7 +24,6 @@ from typing import Any
 from brrr.core.errors import BrrrError, NotRecordedError, RecordingError
 from brrr.core.files import FILE, read_object, require_writable, write_atomically
 from brrr.core.measurement import FIELDS
-from brrr.roofline import peaks as peaks_file
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.plan import Step
 from brrr_course.sources.recording import FORMAT, Failure, Machine, Recording, RunInfo, parted, seal_of
@@ -108,7 +107,7 @@ def convert(folder: Path) -> list[str]:
     """
     if read_object(folder / FILE).get("format") == FORMAT:
         return []
-    machine, peaks = Machine.read(folder), peaks_file.within(folder / FILE)
+    machine = Machine.read(folder)
     tables = {path: (path.read_bytes().decode(), *parted(path)) for path in sorted(folder.glob("*.csv"))}
     for path, (_, table, seal) in tables.items():
         if seal != seal_of(table):
@@ -119,10 +118,6 @@ def convert(folder: Path) -> list[str]:
             continue  # an earlier conversion, killed, came this far
         write_atomically(path, table + seal)
         lines.append(f"{path.name}: {_compared(path, old, parted(path)[0])}")
-    if peaks is not None and not (folder / peaks_file.PEAKS).exists():
-        peaks_file.write(folder, peaks)
-        _require_same(folder / peaks_file.PEAKS, peaks, peaks_file.read_peaks(folder))
-        lines.append(f"{peaks_file.PEAKS}: {sum(1 for _ in _leaves(asdict(peaks)))} values, all the same")
     machine.write(folder)
     _require_same(folder / FILE, machine, Machine.read(folder))
     return [*lines, f"{FILE}: {sum(1 for _ in _leaves(asdict(machine)))} values, all the same"]

@@ -494,10 +494,10 @@ def test_arithmetic_nobody_knows_is_a_note() -> None:
 def test_recorded_peaks_are_taken_by_name(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     from pathlib import Path
 
-    from brrr.cli.calibrate import write_peaks
+    from brrr.roofline.peaks import write
 
     assert isinstance(tmp_path, Path)
-    write_peaks(tmp_path / "h200", gpu())
+    write(tmp_path / "h200", gpu())
     monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
     for name in ("h200", "NVIDIA H200"):
         assert predict(work(pointwise(1e6)), device=name).kinds == ("measured",)
