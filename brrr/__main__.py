@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 
 from brrr.core import __version__
-from brrr.core.errors import BrrrError
+from brrr.core.errors import BrrrError, extras
 
 COMMANDS = {
     "doctor": ("brrr.cli.doctor", "what is here, and what would enable more"),
@@ -48,7 +48,8 @@ def main(argv: list[str] | None = None) -> int:
         print(f"brrr: no command {name!r}\n\n{usage(known)}", file=sys.stderr)
         return 2
     try:
-        return int(import_module(known[name][0]).main(rest))
+        with extras(f"`brrr {name}`"):
+            return int(import_module(known[name][0]).main(rest))
     except BrrrError as error:
         print(f"brrr {name}: {error}", file=sys.stderr)
         return 1

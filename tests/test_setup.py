@@ -16,6 +16,7 @@ import tomllib
 import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
@@ -517,6 +518,53 @@ def test_the_wheels_ship_their_data(wheels: dict[str, Path]) -> None:
         shipped = {f"brrr_course/share/{folder}/{name}" for name in files(ROOT / folder, pattern)}
         assert shipped <= names["brrr_course"]
     assert {name.partition("/")[0] for name in names["brrr_course"]} == {"brrr_course", "brrr_course-0.2.0.dist-info"}
+
+
+SMALL = """
+import brrr, sys
+from brrr import Cost, array, measure, predict
+print(predict(Cost(flop=1e9, bytes=1e8), device="h200"), measure(lambda: sum(range(1000)), budget_s=0.01), sep="\\n")
+calls = {
+    "brrr.cost": lambda: brrr.cost, "brrr.PersistentRNN": lambda: brrr.PersistentRNN,
+    "predict": lambda: predict(lambda x: x * 2, array(8, "float32"), device="h200"),
+    "calibrate": lambda: brrr.calibrate(quick=True), "diagnose": lambda: brrr.diagnose(lambda: 1),
+    "elementwise": lambda: brrr.elementwise("z = x * 2;", x=1.0), "host_array": lambda: brrr.host_array(8),
+    "roofline_plot": lambda: brrr.roofline_plot({"x": predict(Cost(1e9, 1e8), device="h200")}),
+    "capture": lambda: brrr.capture(lambda: 1), "measure": lambda: measure(lambda: 1, device="cuda"),
+}
+for name, call in calls.items():
+    try:
+        print(name, "works:", call())
+    except brrr.UnavailableError as error:
+        print(error)
+print(sorted({"torch", "matplotlib", "pandas"} & {*sys.modules}))
+"""
+
+
+@pytest.mark.slow
+def test_the_small_wheel_alone(wheels: dict[str, Path], tmp_path: Path) -> None:
+    """With numpy and psutil, and nothing else: what needs more says which extra brings it."""
+    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "v")
+    python = real_dev.venv_python(str(tmp_path / "v"))
+    install = ("-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index")
+    run(sys.executable, *install, wheels["brrr_gpu"])
+    purelib = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"))
+    for name in ("numpy", "psutil"):
+        there = Path(metadata.distribution(name).locate_file(""))
+        for each in (name, f"{name}.libs"):  # the libraries that a wheel brings along
+            if (there / each).is_dir():
+                (purelib / each).symlink_to(there / each)
+    predicted, measured, *said, loaded = run(python, "-c", SMALL, cwd=tmp_path).splitlines()
+    assert predicted.startswith("PREDICTED: about 26 µs, memory-bound (NVIDIA H200") and "to issue" in measured
+    extras = [re.sub(r".*(pip install .*?brrr-gpu\[\w+\]\").*", r"\1", line) for line in said]
+    torch, plot = 'pip install "brrr-gpu[torch]"', 'pip install "brrr-gpu[plot]"'
+    assert extras == [*[torch] * 7, plot, *[torch] * 2], said
+    assert loaded == "[]"
+    script = Path(python).parent / ("brrr.exe" if os.name == "nt" else "brrr")
+    assert "a call" in run(script, "time", "sum(range(1000))", cwd=tmp_path)
+    assert "torch          no    not installed" in run(script, "doctor", cwd=tmp_path)
+    refused = subprocess.run([script, "calibrate", "--quick"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert refused.returncode and torch in refused.stderr and "Traceback" not in refused.stderr
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from brrr.core import units
-from brrr.core.errors import ArgumentError
+from brrr.core.errors import ArgumentError, extras
 from brrr.diagnosis.assess import (
     Assessed,
     Regime,
@@ -54,6 +54,7 @@ QUEUED = 0.05
 PROFILED = "times of the host are those under the profiler, which slows it: the overhead is an upper limit"
 
 
+@extras("diagnose")
 def diagnose(
     fn: Any, *args: Any, backward: bool = False, try_remedies: bool = False, device: str | None = None,
     peaks: Where = None, budget_s: float = 0.3, **kwargs: Any,

@@ -19,7 +19,6 @@ from brrr.core import units
 from brrr.drawing import style
 from brrr.tracing.spans import HOST_LANES, Interval, Kind, Span, gaps
 from brrr.tracing.timeline import Timeline, lane_title
-from brrr.tracing.tracer import trace as trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,9 +52,6 @@ IDLE = "#f6dfd3"
 def picture(found: Timeline, calls: int | None = None) -> style.Picture:
     """The timeline as a picture for a notebook, with what it shows as alternative text."""
     return style.picture(draw(found, calls), alt(found))
-
-
-Timeline.drawer = picture  # so that a timeline shows itself in a notebook
 
 
 def alt(found: Timeline) -> str:

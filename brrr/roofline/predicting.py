@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any, NamedTuple
 
-from brrr.core.errors import ArgumentError
+from brrr.core.errors import ArgumentError, extras
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.roofline.device_model import DeviceModel, Where, model_of
 from brrr.roofline.figures import WHOLE, host_class, of_training, python_s
@@ -187,6 +187,7 @@ def _seeds(kernels: Sequence[OperatorCost], model: DeviceModel) -> tuple[Operato
 HOWS = ("eager", "graph", "compiled")
 
 
+@extras("predict")
 def predict(
     fn_or_cost: Callable[..., Any] | Cost,
     *args: Any,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from brrr.core import units
-from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
+from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError, extras
 from brrr.core.measurement import DeviceKind
 from brrr.gpu import GPU, free_bytes, is_gpu, tensors_on
 from brrr.running.lanes import CudaLane, Lane, PlainLane, ThreadLane
@@ -71,6 +71,7 @@ class Pipeline:
     without a GPU where one was asked for.
     """
 
+    @extras("Pipeline")
     def __init__(
         self,
         compute: Callable[[Any], Any],
@@ -194,6 +195,7 @@ class Pipeline:
             self._known_pinned.add(array.data_ptr())
 
 
+@extras("host_array")
 def host_array(elements: int, dtype: Any = None, *, pinned: bool = True) -> Any:
     """An array in main memory, not filled; pinned, so that the GPU can copy from and to it by itself.
 

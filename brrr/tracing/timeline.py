@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -53,8 +54,8 @@ class Timeline:
     loop_period_s: float
     profiled_period_s: float
     badge_kind: Literal["LIVE", "RECORDED", "LIVE, CPU QUEUE"] = "LIVE"
-    drawer: ClassVar[Callable[[Timeline], Any] | None] = None
-    """What draws a timeline in a notebook: `brrr.drawing.timeline` sets it when it is loaded."""
+    drawer: ClassVar[str] = "brrr.drawing.timeline"
+    """The module whose `picture` draws a timeline; it stands above this one, and is loaded when one is shown."""
 
     # -- what there is ---------------------------------------------------------------------------------------------
 
@@ -195,9 +196,10 @@ class Timeline:
         return self.text
 
     def _repr_mimebundle_(self, **_: Any) -> Any:
-        if self.drawer is None:
+        try:
+            data, metadata = import_module(self.drawer).picture(self)._repr_mimebundle_()
+        except ImportError:  # without matplotlib
             return {"text/plain": self.text}, {}
-        data, metadata = self.drawer()._repr_mimebundle_()
         return {**data, "text/plain": self.text}, metadata
 
 

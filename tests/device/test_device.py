@@ -273,7 +273,7 @@ H200 = [("NVIDIA H200", "580.65")]
 
 def test_no_torch(machine: Callable[..., None]) -> None:
     machine()
-    assert device.cuda_problem() == "torch is not installed"
+    assert device.cuda_problem() == 'torch is not installed: pip install "brrr-gpu[torch]"'
     assert device.default_device_kind() == "cpu"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError, UnavailableError, extras
 from brrr.kernels.elementwise.generate import (
     ITEMSIZE,
     MOST_BLOCKS,
@@ -137,6 +137,7 @@ class Elementwise:
         return result
 
 
+@extras("elementwise")
 def elementwise(line: str, **inputs: Input) -> Elementwise:
     """Make one line of CUDA C++ into a kernel that runs once for each element; call what comes back for the result.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from brrr.core import __version__
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError, UnavailableError, extras
 from brrr.core.measurement import Processor
 from brrr.gpu import GPU, is_gpu
 from brrr.gpu.precision import float32_products
@@ -24,6 +24,7 @@ QUICK_S = {"cpu": 6.0, GPU: 10.0}
 """What a quick calibration takes at most, once torch is loaded and what a GPU's first use costs is paid."""
 
 
+@extras("calibrate")
 @float32_products()  # whatever the user has set; a part that wants TF32 asks for it
 def calibrate(
     device: str | None = None,
