@@ -22,7 +22,7 @@ from brrr.counting.conventions import counted, dtype_of
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.counting.parts import PARTS
 from brrr.counting.traffic import Access, Traffic, amount, covered_by, is_view, region_of, storage_key, traffic_of
-from brrr.gpu import is_gpu
+from brrr.gpu import is_cpu, is_gpu
 
 
 class CostMode(TorchDispatchMode):
@@ -124,7 +124,7 @@ _ITEM = torch.ops.aten._local_scalar_dense.default
 
 def _is_number(tensor: torch.Tensor) -> bool:
     """Whether it is a number that the callable holds, as an optimizer its steps: it is read as it was before."""
-    return not isinstance(tensor, FakeTensor) and tensor.device.type == "cpu" and not tensor.dim()
+    return not isinstance(tensor, FakeTensor) and is_cpu(tensor.device) and not tensor.dim()
 
 
 def _is_composite(func: Any) -> bool:

@@ -10,7 +10,7 @@ from brrr.core.errors import ArgumentError, BrrrError
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.calls import LAYOUT, Call
 from brrr.diagnosis.split import Split
-from brrr.gpu import GPU, is_gpu
+from brrr.gpu import GPU, is_gpu, tensors_on
 from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, assumed_launches, known_here, model_of
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.prediction import GRAPH_GAIN
@@ -86,7 +86,7 @@ def name_here(device: str) -> str:
     """The name of this machine's GPU ("cuda") or CPU."""
     from brrr.gpu.device import this_device
 
-    return this_device("cuda" if device == "cuda" else "cpu").name
+    return this_device(tensors_on(device)).name
 
 
 def assess(calls: Iterable[Call], model: DeviceModel | None) -> list[Assessed]:

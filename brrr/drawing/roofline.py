@@ -28,7 +28,7 @@ _FIELDS = ("period_s", "span_s", "busy_s", "latency_s")
 @extras("roofline_plot")
 def roofline_plot(
     points: Mapping[str, Timed],
-    device: Where = "h200",
+    device: Where = None,
     *,
     dtypes: Iterable[str] | None = None,
     field: str = "period_s",

@@ -201,19 +201,43 @@ def model_of(device: Where) -> DeviceModel:
     'datasheet'
 
     `Peaks` and `Hardware` are taken as they are. "h200" means the peaks recorded for it, else its datasheet, with a
-    note; "datasheet:h200" the datasheet in any case; "cuda" and None this machine, as `brrr calibrate` left it.
+    note; "datasheet:h200" the datasheet in any case; "cuda" this machine's GPU, as `brrr calibrate` left it. Where none
+    is named (None), it is this machine where it has peaks, else the H200, with a note (`STANDS_IN`).
     """
     if isinstance(device, Peaks):
         return DeviceModel.measured(device)
     if isinstance(device, Hardware):
         return DeviceModel.of_datasheet(device)
-    if device is None or is_gpu(device):
+    if device is None:
+        return _unnamed()
+    if is_gpu(device):
         return DeviceModel.measured(peaks_here(_kind_here(device)))
     if not isinstance(device, str):
         raise ArgumentError("predict", "device", device, "a device's name, Peaks, or None for this machine")
     if device.startswith(DATASHEET):
         return DeviceModel.of_datasheet(_datasheet(device.removeprefix(DATASHEET), device))
     return _by_name(device)
+
+
+def unnamed() -> Peaks | str:
+    """What is meant where no device is named: this machine's peaks where it has them, else "h200"."""
+    try:
+        return peaks_here(_kind_here(None))
+    except MissingPeakError:
+        return STAND_IN
+
+
+STAND_IN = "h200"
+STANDS_IN = "as no peaks of this machine are kept"
+"""Behind the name of the device that was not asked for."""
+
+
+def _unnamed() -> DeviceModel:
+    meant = unnamed()
+    model = model_of(meant)
+    if meant == STAND_IN:
+        model.note(STANDS_IN)
+    return model
 
 
 def _by_name(device: str) -> DeviceModel:

@@ -20,6 +20,7 @@ from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, RecordingError
 from brrr.core.files import json_text, kept, read_json, recordings_root, require_writable, write_atomically
 from brrr.core.measurement import Processor
+from brrr.gpu import is_cpu
 from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.peak import Curve, Peak, Sweep
 from brrr.roofline.sweep_file import Packed, packed
@@ -331,4 +332,4 @@ def slug_of(peaks: Peaks) -> str:
     """The name of the device's folder of recordings."""
     from brrr.gpu.device import slug
 
-    return "cpu" if peaks.kind == "cpu" else slug(peaks.device)
+    return "cpu" if is_cpu(peaks.kind) else slug(peaks.device)

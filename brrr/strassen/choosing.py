@@ -10,14 +10,14 @@ Importing this loads no torch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Processor
-from brrr.gpu import GPU, is_gpu
-from brrr.roofline.device_model import Where, known_here, model_of
+from brrr.gpu import is_cpu, is_gpu, tensors_on
+from brrr.roofline.device_model import STAND_IN, STANDS_IN, Where, known_here, model_of, unnamed
 from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen.accuracy import CLOSE, OF_TYPE, PLAIN, Constraints, Inners, accuracy_limit, checked, predicted_error
 from brrr.strassen.peeling import block_sizes, copied, core_of
@@ -70,20 +70,22 @@ def plan(
     >>> print(plan(64, 64, 64, level=1, inner="sgemm", device="h200").why)
     As asked for; it does not pay: the classical product (sgemm) is predicted to take ...
 
-    accuracy, level, form, inner, workspace_bytes: as for `matmul`. device: as `brrr.predict` takes it; None is the GPU
-    of this machine, or its CPU. prepared: the right operand's sums are made beforehand. whole: odd sizes are rounded
+    accuracy, level, form, inner, workspace_bytes: as for `matmul`. device: as `brrr.predict` takes it, without it too.
+    prepared: the right operand's sums are made beforehand. whole: odd sizes are rounded
     up, as in a chain of layers, and nothing is peeled off.
     """
     request = checked(m, n, k, dtype, accuracy, level, form, inner, workspace_bytes, prepared, whole=whole)
-    return plan_of(request, device)
+    meant = unnamed() if device is None else device
+    made = plan_of(request, meant)
+    if device is None and meant == STAND_IN:
+        return replace(made, why=f"{made.why}; planned for the H200, {STANDS_IN}")
+    return made
 
 
 def plan_of(request: Constraints, device: Where) -> ProductPlan:
     """The plan for what is asked: of tensors on "cuda" or "cpu", or on a device as `brrr.predict` takes it."""
-    if device in (None, "cuda", "cpu"):
-        from brrr.gpu.device import default_device_kind
-
-        return _planned(request, GPU if is_gpu(device) else "cpu" if device else default_device_kind(), None)
+    if is_gpu(device) or is_cpu(device):
+        return _planned(request, tensors_on(device), None)
     return _planned(request, model_of(device).kind, device)
 
 

@@ -13,7 +13,7 @@ import torch
 from brrr.core import units
 from brrr.core.errors import DeviceMemoryError
 from brrr.counting.cost import Cost
-from brrr.gpu import is_gpu
+from brrr.gpu import is_cpu, is_gpu
 from brrr.networks.torch_ways import with_own_code
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.nouns.experiment import Workload
@@ -185,7 +185,7 @@ def held_workload(
     def error(found: Any, kept: Any = held) -> float:
         return check(found)
 
-    if device == "cpu":
+    if is_cpu(device):
         return Workload(run, made, error, TOLERANCE[dtype])
     compile_now(run)  # loads and compiles: what happens once must not pass for a slow call
     torch.cuda.synchronize()

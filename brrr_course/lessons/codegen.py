@@ -21,7 +21,7 @@ from brrr.core import units
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.files import recordings_root
 from brrr.core.measurement import Badge, DeviceKind
-from brrr.gpu import is_gpu, tensors_on
+from brrr.gpu import is_cpu, is_gpu, tensors_on
 from brrr.kernels.elementwise.kernel import Elementwise
 from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.source import quick
@@ -84,9 +84,9 @@ def generated(name: str, on: str | None = None) -> GeneratedCode:
     if name not in WORKS:
         raise ArgumentError("generated", "name", name, f"one of {', '.join(WORKS)}")
     chosen = source(on).name
-    if is_gpu(chosen) or (chosen == "cpu" and has_cpp_compiler() and not quick()):
+    if is_gpu(chosen) or (is_cpu(chosen) and has_cpp_compiler() and not quick()):
         return compiled_now(name, tensors_on(chosen))
-    return recorded(name, RECORDED if chosen == "cpu" else chosen)
+    return recorded(name, RECORDED if is_cpu(chosen) else chosen)
 
 
 def has_cpp_compiler() -> bool:

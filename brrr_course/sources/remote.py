@@ -18,6 +18,7 @@ from brrr.core import errors
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
 from brrr.core.files import recordings_root
 from brrr.core.measurement import DeviceKind, Measurement, Point, Value
+from brrr.gpu import tensors_on
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.on_device import OnDevice
 from brrr_course.sources.rows import check_row, from_cells
@@ -158,7 +159,7 @@ class Remote(OnDevice):
     def __init__(self, url: str, token_: str | None = None) -> None:
         self.connection = Connection(url, token_ or token())
         about = self.connection.ask("GET", "/about")
-        self.kind: DeviceKind = "cuda" if about["kind"] == "cuda" else "cpu"
+        self.kind: DeviceKind = tensors_on(about["kind"])
         self.device_name, self._slug, self.torch_version = (str(about[key]) for key in ("device", "slug", "torch"))
         self._measured: dict[tuple[str, str], dict[tuple[Value, ...], Measurement]] = {}
         self._failed: dict[tuple[str, str, tuple[Value, ...]], BrrrError] = {}

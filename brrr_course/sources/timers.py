@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from brrr.core.errors import BrrrError, DeviceMemoryError, UnavailableError
 from brrr.core.measurement import Estimate, Field, Measurement, Point
+from brrr.gpu import is_queue, tensors_on
 from brrr.gpu.precision import float32_products
 from brrr.timing import interleave
 from brrr.timing import naive as naive_timers
@@ -151,7 +152,7 @@ def as_brrr_error(error: Exception, where: str) -> BrrrError:
 
 
 def _place(variant: Variant, workload: Workload) -> Place:
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         assert workload.queue is not None, f"{variant.name} runs on the CPU queue, but its workload has none"
         return workload.queue  # type: ignore[no-any-return]
     return variant.processor
@@ -278,7 +279,7 @@ def _traced(experiment: Experiment, variant: str, point: Point) -> Timeline:
     workload, device = experiment.workload(variant, point), experiment.variant(variant).device
     try:
         workload.check()
-        return trace(workload.run, device=workload.queue if device == "cpu-queue" else device)
+        return trace(workload.run, device=workload.queue if is_queue(device) else tensors_on(device))
     finally:
         workload.close()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Estimate, Field, Point, Processor, Value
-from brrr.gpu import is_gpu
+from brrr.gpu import is_cpu, is_gpu, is_queue
 from brrr_course.nouns.experiment import Experiment, Line, Variant
 from brrr_course.nouns.source import Source
 from brrr_course.view.arguments import View
@@ -57,7 +57,7 @@ def what_to_run(source: Source, figures: Figures) -> str:
         return ""
     what = "GPU" if is_gpu(figures.kind) else "CPU"
     if source.live:
-        device = " --device cpu" if figures.kind == "cpu" else ""
+        device = " --device cpu" if is_cpu(figures.kind) else ""
         return f"No peaks of this {what} are kept here: run `brrr calibrate{device}`."
     return f"No peaks of that machine's {what} are recorded; `brrr calibrate` measures them there."
 
@@ -182,7 +182,7 @@ class Predictions:
         used = {figures.device: figures for each in variants.values() if (figures := self.figures(each)).known}
         said = [f"PREDICTED · {device} · peaks: {figures.origin}." for device, figures in used.items()]
         said += dict.fromkeys(what_to_run(self.source, self.figures(each)) for each in variants.values())
-        said += [QUEUE] if "cpu-queue" in variants and used else []
+        said += [QUEUE] if any(map(is_queue, variants)) and used else []
         said += [f"No prediction: {self.problem}"] if self.problem else []
         return " ".join(part for part in said if part)
 
@@ -211,7 +211,7 @@ def time_of(prediction: Prediction, variant: Variant, field: Field) -> float | N
             "span_s": prediction.span_s, "busy_s": prediction.busy_s, "kernel_s": prediction.busy_s,
         }  # fmt: skip
         return by_field[field]
-    if variant.device == "cpu-queue" and field in ("host_s", "latency_s"):
+    if is_queue(variant.device) and field in ("host_s", "latency_s"):
         return None
     return prediction.period_s
 

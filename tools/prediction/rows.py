@@ -129,7 +129,7 @@ def rows_of(experiment: Experiment, source: Source, rows_from: RowsFrom = predic
 
 def _peaks_of(source: Source) -> Peaks:
     """The measured peaks of the machine that a source measured on."""
-    from brrr.roofline.device_model import model_of
+    from brrr.roofline.device_model import peaks_here
     from brrr_course.sources.recorded import Recorded
 
     try:
@@ -137,11 +137,9 @@ def _peaks_of(source: Source) -> Peaks:
             from brrr.roofline.peaks import read_peaks
 
             return read_peaks(source.folder)
-        found = model_of("cuda" if source.name == "cuda" else None).peaks
+        return peaks_here("cuda" if source.name == "cuda" else "cpu")
     except BrrrError as error:
         raise NotRecordedError(f"no peaks of this machine are known: {error}") from error
-    assert found is not None
-    return found
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from brrr.core import __version__
 from brrr.core.errors import ArgumentError, UnavailableError, extras
 from brrr.core.measurement import Processor
-from brrr.gpu import GPU, is_gpu
+from brrr.gpu import GPU, is_cpu, is_gpu
 from brrr.gpu.precision import float32_products
 from brrr.roofline.peak import Curve, Peak
 from brrr.roofline.peaks import MissingPeakError, Peaks
@@ -58,7 +58,7 @@ def _chosen(device: str | None) -> Processor:
         raise ArgumentError(
             "calibrate", "device", device, "'cuda', 'cpu' or None", "None takes the GPU if there is one"
         )
-    if device == "cpu":
+    if is_cpu(device):
         return "cpu"
     from brrr.gpu.device import cuda_problem
 

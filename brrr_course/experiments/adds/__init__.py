@@ -11,6 +11,7 @@ from __future__ import annotations
 from brrr.core import units
 from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost, matmul_cost
+from brrr.gpu import is_cpu, is_queue
 from brrr_course.experiments.predicted import alone, pointwise, product, run
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below, ratio_verdict
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
@@ -45,7 +46,7 @@ def supports(variant: Variant, point: Point) -> bool:
     elements = int(point["elements"])
     if variant.name in SCALARS or is_peak(variant):
         return elements == 1
-    return variant.device != "cpu-queue" or elements <= MOST_ELEMENTS
+    return not is_queue(variant.device) or elements <= MOST_ELEMENTS
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -59,7 +60,7 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 def _peak_size(variant: Variant) -> int:
-    return CPU_PEAK_SIZE if variant.device == "cpu" else PEAK_SIZE
+    return CPU_PEAK_SIZE if is_cpu(variant.device) else PEAK_SIZE
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:

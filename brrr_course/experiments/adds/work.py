@@ -12,7 +12,7 @@ import torch
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr.gpu import waiting
+from brrr.gpu import is_queue, waiting
 from brrr.roofline.calibrate.part import product_error
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.adds import CPU_PEAK_SIZE, PEAK_SIZE, additions, cost, is_peak
@@ -33,7 +33,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         a, b = random.gauss(0, 1), random.gauss(0, 1)
         return Workload(repeated(a, b, additions(elements)), made, _exactly(a, b), DOUBLE_TOLERANCE)
     refuse_too_large(3 * 4 * elements, variant.processor, f"adds {elements}")
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         return _queued(elements, made)
     a, b = _operands(variant, elements)
     wait = waiting(variant.device)

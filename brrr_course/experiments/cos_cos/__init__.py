@@ -12,6 +12,7 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
+from brrr.gpu import is_cpu
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.judging import best, counted, gains, minimum, together
 from brrr_course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, least_s, pointwise, run
@@ -29,7 +30,7 @@ WAYS = ("compile", "triton", "cuda")
 def supports(variant: Variant, point: Point) -> bool:
     """The CPU stops at CPU_MAX elements, torch.compile takes the sizes in COMPILED."""
     elements = int(point["elements"])
-    if variant.device == "cpu":
+    if is_cpu(variant.device):
         return elements <= CPU_MAX
     return variant.name != "compile" or elements in COMPILED[str(point["dtype"])]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Field, Point, Value
+from brrr.gpu import is_cpu
 from brrr_course.experiments.fusion.theory import (
     ITEMSIZE,
     KINDS,
@@ -139,7 +140,7 @@ CPU_KINDS = ("bias", "pseudo", "chain", "norm", "softmax")
 def supports(variant: Variant, point: Point) -> bool:
     """The CPU stops at CPU_MAX elements, torch.compile takes the sizes in COMPILED."""
     elements = int(point["elements"])
-    if variant.device == "cpu":
+    if is_cpu(variant.device):
         return elements <= CPU_MAX
     return "compile" not in variant.name or elements in COMPILED[str(point["dtype"])]
 
@@ -162,7 +163,7 @@ VARIANTS = (
 def _line(variant: Variant) -> Line:
     """The chain is shown at first, the others on request: all at once would be two dozen lines."""
     shown = kind_of(variant.name) == "chain"
-    field: Field = "period_s" if variant.device == "cpu" else "busy_s"
+    field: Field = "period_s" if is_cpu(variant.device) else "busy_s"
     return Line(variant.name.replace("-", " "), variant.name, field, variant.label, shown)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from brrr.core import units
 from brrr.core.measurement import DeviceKind, Estimate, Point
 from brrr.counting.cost import Cost
-from brrr.gpu import is_gpu
+from brrr.gpu import is_cpu, is_gpu
 from brrr_course.experiments.judging import at, closed
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_above, not_below, ratio_verdict
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
@@ -57,7 +57,7 @@ RUNGS = (
 def _variants() -> tuple[Variant, ...]:
     on: dict[DeviceKind, str] = {"cuda": "", "cpu": "cpu-"}
     return tuple(
-        Variant(f"{prefix}{rung.name}", rung.label + (", on the CPU" if device == "cpu" else ""), device)
+        Variant(f"{prefix}{rung.name}", rung.label + (", on the CPU" if is_cpu(device) else ""), device)
         for device, prefix in on.items()
         for rung in RUNGS
         if rung.on_cpu or is_gpu(device)
@@ -86,7 +86,7 @@ def _lines() -> tuple[Line, ...]:
 def supports(variant: Variant, point: Point) -> bool:
     """The CPU stops early, for there a large operator hides nothing; compiled is at two sizes only."""
     elements = int(point["elements"])
-    if variant.device == "cpu" and elements > MOST_ON_CPU:
+    if is_cpu(variant.device) and elements > MOST_ON_CPU:
         return False
     return not variant.name.endswith("compile") or elements in COMPILED_AT
 

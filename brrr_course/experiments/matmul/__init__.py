@@ -10,6 +10,7 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
+from brrr.gpu import is_queue
 from brrr_course.experiments.judging import Curve, minimum, wins_from
 from brrr_course.experiments.predicted import alone, product
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
@@ -29,7 +30,7 @@ def supports(variant: Variant, point: Point) -> bool:
     size = int(point["size"])
     if variant.timer == "first-call":
         return size in FIRST_CALL_SIZES
-    return variant.device != "cpu-queue" or size <= QUEUE_MAX
+    return not is_queue(variant.device) or size <= QUEUE_MAX
 
 
 def cost(variant: Variant, point: Point) -> Cost:

@@ -7,6 +7,7 @@ PyTorch 1.7.1); the other ways of running the network, down to one kernel for al
 from __future__ import annotations
 
 from brrr.core.measurement import Field, Point
+from brrr.gpu import is_queue
 from brrr_course.experiments.mlp.claims import JUDGES
 from brrr_course.experiments.mlp.own_claims import JUDGES as OWN_JUDGES
 from brrr_course.experiments.mlp.own_claims import LARGE
@@ -134,7 +135,7 @@ LATENCIES = ("module", "graph", "max-autotune", "megakernel", "megakernel-graph"
 def _lines() -> tuple[Line, ...]:
     """Every way in a loop, and for claims and ladders the host's and the device's own time of some."""
     shown = {*SHOWN, "cpu-module", "cpu-functional", "cpu-script", "cpu-numpy"}
-    loops = [_line(each, "period_s", "", each.device == "cpu-queue" or each.name in shown) for each in VARIANTS]
+    loops = [_line(each, "period_s", "", is_queue(each.device) or each.name in shown) for each in VARIANTS]
     named = {each.name: each for each in VARIANTS}
     hosts = [_line(named[name], "host_s", "host") for name in HOSTS]
     spans = [_line(named[name], "span_s", "span") for name in SPANS]

@@ -14,6 +14,7 @@ import torch
 
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
+from brrr.gpu import is_cpu, is_queue
 from brrr.networks.implementations import WAYS
 from brrr.networks.network import Network, Weights
 from brrr.timing.cpu_queue import CpuQueue
@@ -57,12 +58,12 @@ def workload(variant: Variant, point: Point) -> Workload:
     given = Given.of(network, device)
     weights = given.weights_of(network)
     work, tolerance = cost(variant, point), weights.tolerance * (STRASSEN_ROOM if way in STRASSEN else 1.0)
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         queue = CpuQueue()
         run = _submitted(queue, way, given)
         return Workload(run, work, given.error, tolerance, queue.synchronize, queue.close, queue)
     run, close = _made(way, network, given, weights)
-    if device == "cpu":
+    if is_cpu(device):
         return Workload(run, work, given.error, tolerance, close=close)
     run()  # libraries load and choose at the first call
     torch.cuda.synchronize()

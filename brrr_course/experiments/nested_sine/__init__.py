@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
+from brrr.gpu import is_queue
 from brrr_course.experiments.nested_sine.claims import JUDGES
 from brrr_course.experiments.predicted import alone, kernel, pointwise, run
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant
@@ -34,7 +35,7 @@ QUEUE_MAX = 2**24
 def supports(variant: Variant, point: Point) -> bool:
     """Whether a variant exists at a size; whether the size fits into a machine's memory shows when it is run."""
     elements = int(point["elements"])
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         return elements <= QUEUE_MAX
     if variant.name == "gpu-scripted-first":
         return elements in SCRIPTED_ANEW

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Estimate, Measurement, Point
-from brrr.gpu import is_gpu
+from brrr.gpu import is_cpu, is_gpu, is_queue
 from brrr.running.pipeline import host_array
 from brrr.timing.activity import record_activity
 from brrr.timing.cpu_queue import CpuQueue
@@ -51,7 +51,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """Four sines of that many fresh random numbers, run as the variant says."""
     n = int(point["elements"])
     _refuse(n, variant)
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         return _on_queue(variant, point, n)
     if variant.name == "cpu-drawing":
         return Workload(lambda: torch.rand(n), cost(variant, point), uniform_error(n), UNIFORM_TOLERANCE)
@@ -97,7 +97,7 @@ def sample_error(x: torch.Tensor) -> Callable[[Any], float]:
     another shape.
     """
     places = sampled(x.numel())
-    expected = x.cpu()[places] if x.device.type == "cpu" else x[places.to(x.device)].cpu()
+    expected = x.cpu()[places] if is_cpu(x.device) else x[places.to(x.device)].cpu()
     expected = expected.double()
     for _ in range(SINES):
         expected = expected.sin()

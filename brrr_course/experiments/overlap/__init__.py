@@ -11,6 +11,7 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost
+from brrr.gpu import is_queue
 from brrr.gpu.datasheet import Hardware
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, ratio_verdict
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
@@ -44,7 +45,7 @@ BALANCE = 1.4
 def supports(variant: Variant, point: Point) -> bool:
     """The toy accelerator and pageable memory end early; all else exists everywhere."""
     elements = int(point["elements"])
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         return elements <= QUEUE_MAX
     if variant.name in SHAPED:
         return elements >= SHAPED_MIN

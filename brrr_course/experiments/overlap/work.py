@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Point
+from brrr.gpu import is_queue
 from brrr.running.lanes import CudaLane
 from brrr.running.pipeline import BUFFERS, Pipeline
 from brrr_course.experiments.checked import refuse_too_large
@@ -24,7 +25,7 @@ from brrr_course.nouns.experiment import Run, Variant, Workload
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running k sines over n elements of the host."""
     elements, sines = int(point["elements"]), int(point["sines"])
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         return Toy(variant, point).workload()
     # input, result and their pageable twins on the host; input, result and reference (float64) on the GPU
     refuse_too_large(4 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")

@@ -7,6 +7,7 @@ whose readers measured it on two unnamed GPUs.
 from __future__ import annotations
 
 from brrr.core.measurement import Point
+from brrr.gpu import is_queue
 from brrr_course.experiments.predicted import BANDWIDTH
 from brrr_course.experiments.pseudo_linear.claims import JUDGES
 from brrr_course.experiments.pseudo_linear.theory import (
@@ -36,7 +37,7 @@ SLOW_FLOP = 1e13
 def supports(variant: Variant, point: Point) -> bool:
     """Which variant exists where: the toy accelerator up to a size, copies of the slow linear layer up to another."""
     flop, width = costs(point)[0].flop, int(point["width"])
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         return flop <= QUEUE_FLOP
     if variant.name == "linear-integers":
         return width in EXACT_WIDTHS and point["batch"] == max(BATCHES) and point["direction"] == FORWARD

@@ -10,6 +10,7 @@ import torch
 from torch.nn.functional import linear
 
 from brrr.core.measurement import Point
+from brrr.gpu import is_queue
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.checked import Shared, compile_now, refuse_too_large
 from brrr_course.experiments.pseudo_linear.check import inexact_share, linear_error, pseudo_error, whole_numbers
@@ -54,7 +55,7 @@ class Inputs(Shared):
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's layer at the point, on fresh random inputs that the point's variants share."""
     width, batch, backward = sizes(point)
-    on_queue = variant.device == "cpu-queue"
+    on_queue = is_queue(variant.device)
     device = "cpu" if on_queue else "cuda"
     refuse_too_large(needed_bytes(variant, point), device, f"{variant.label} of width {width}, batch {batch}")
     if variant.name == "linear-integers":

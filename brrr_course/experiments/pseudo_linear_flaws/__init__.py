@@ -10,6 +10,7 @@ from __future__ import annotations
 from brrr.core import units
 from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost
+from brrr.gpu import is_queue
 from brrr_course.experiments.judging import at, maximum
 from brrr_course.experiments.pseudo_linear.theory import ITEMSIZE, linear_cost, pseudo_cost
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below, opposite
@@ -48,7 +49,7 @@ def flaws_of(variant: str) -> frozenset[str]:
 def supports(variant: Variant, point: Point) -> bool:
     """The toy accelerator ends where a laptop's CPU would need a second and more a call."""
     work = linear_cost(int(point["width"]), int(point["batch"]))
-    return variant.device != "cpu-queue" or work.flop <= QUEUE_FLOP
+    return not is_queue(variant.device) or work.flop <= QUEUE_FLOP
 
 
 def cost(variant: Variant, point: Point) -> Cost:

@@ -10,6 +10,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from brrr.core.measurement import Point
+from brrr.gpu import is_cpu
 from brrr_course.experiments.checked import (
     CHUNK,
     Function,
@@ -108,7 +109,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     run = both(WAYS[way(variant)](activation, depth), inputs)
     check = error_against(_reference(activation, depth), (inputs.x.detach(), inputs.gradient), results=2)
     counted = cost(variant, point)
-    if device == "cpu":
+    if is_cpu(device):
         run()  # what happens once, as loading, is no part of a call; on a GPU to compile does the same
         return Workload(run, counted, check, TOLERANCE, others={"peak_bytes": lambda: _peak_on_cpu(run)})
     compile_now(run)  # loads and compiles: what happens once must not pass for a slow call

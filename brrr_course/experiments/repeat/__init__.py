@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from brrr.core.measurement import Field, Point
+from brrr.gpu import is_gpu
 from brrr_course.experiments.predicted import BANDWIDTH
 from brrr_course.experiments.repeat.claims import JUDGES
 from brrr_course.experiments.repeat.theory import ITEMSIZE, cost, fma_peak, multiply_peak, operation, predicted
@@ -36,7 +37,7 @@ def supports(variant: Variant, point: Point) -> bool:
     """Which variant exists where."""
     kind, repeat = operation(variant.name), int(point["repeat"])
     elements, dtype = int(point["elements"]), str(point["dtype"])
-    if variant.device in ("cpu-queue", "cpu"):
+    if not is_gpu(variant.device):
         return elements <= QUEUE_ELEMENTS and repeat * elements <= QUEUE_STEPS
     if "compile" in variant.name:
         return repeat in COMPILED_REPEATS and elements in COMPILED.get((kind, dtype), ())

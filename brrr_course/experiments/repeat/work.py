@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Point
+from brrr.gpu import is_cpu, is_queue
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.checked import Shared, compile_now, refuse_too_large
 from brrr_course.experiments.repeat.theory import COPY, FMA, ITEMSIZE, cost, operation
@@ -123,11 +124,11 @@ def workload(variant: Variant, point: Point) -> Workload:
     refuse_too_large(needed_bytes(point), device, f"{variant.label} on {elements} elements")
     inputs, kind = Inputs.of(elements, dtype, device), operation(variant.name)
     error, tolerance = _check(variant, inputs, kind, repeat)
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         return _queued(variant, point, inputs, error, tolerance)
     way = variant.name.removeprefix("cpu-").removesuffix(f"-{kind}")
     run = WAYS[way](inputs, kind, repeat)
-    if device == "cpu":
+    if is_cpu(device):
         return Workload(run, cost(variant, point), error, tolerance)
     compile_now(run)
     return Workload(run, cost(variant, point), error, tolerance, synchronize=torch.cuda.synchronize)

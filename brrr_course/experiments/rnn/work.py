@@ -12,6 +12,7 @@ from torch.nn.functional import pad
 
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
+from brrr.gpu import is_cpu
 from brrr_course.experiments.checked import Shared, refuse_too_large, relative
 from brrr_course.experiments.rnn import cost
 from brrr_course.nouns.experiment import Run, Variant, Workload
@@ -91,7 +92,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     def error(found: Any, kept: Given = given) -> float:
         return kept.error(found, training)
 
-    if device == "cpu":
+    if is_cpu(device):
         return Workload(run, made, error, tolerance)
     run()  # compiles, loads and chooses: what happens once must not pass for a slow call
     torch.cuda.synchronize()

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Point
+from brrr.gpu import is_cpu
 from brrr.gpu.precision import float32_products
 from brrr_course.experiments.checked import Shared, refuse_too_large, relative
 from brrr_course.experiments.rnn_ladder import cost
@@ -52,7 +53,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     def checked(found: Any, kept: Given = given) -> float:
         return error(found)
 
-    if device == "cpu":
+    if is_cpu(device):
         return Workload(run, made, checked, tolerance)
     run()  # compiles, loads and chooses: what happens once must not pass for a slow call
     torch.cuda.synchronize()

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Point
+from brrr.gpu import is_cpu
 from brrr_course.experiments.checked import queued, refuse_too_large
 from brrr_course.experiments.strides import ITEMSIZE, WHOLE, cost, touched
 from brrr_course.nouns.experiment import Variant, Workload
@@ -30,7 +31,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     refuse_too_large(4 * ITEMSIZE * int(point["numbers"]), device, f"{variant.label} of {point['numbers']} floats")
     run, error, tolerance = MAKERS[variant.name](point, device)
-    if device == "cpu":
+    if is_cpu(device):
         return queued(Workload(run, cost(variant, point), error, tolerance))
     run()
     torch.cuda.synchronize()

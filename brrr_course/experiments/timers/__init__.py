@@ -9,6 +9,7 @@ from __future__ import annotations
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Measurement, Point
+from brrr.gpu import is_queue
 from brrr_course.nouns.claim import Judge, Verdict
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr_course.nouns.source import Evidence
@@ -35,9 +36,9 @@ OWN_TIMERS = ("measure", "measure-no-profiler", "truth")
 def supports(variant: Variant, point: Point) -> bool:
     """Which timer is asked about which function in which cache state."""
     function, cold = str(point["function"]), point["cache"] == "cold"
-    if (variant.device == "cpu-queue") != (function in QUEUE_FUNCTIONS):
+    if is_queue(variant.device) != (function in QUEUE_FUNCTIONS):
         return False
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         return not cold
     if variant.timer == "truth":
         return function in CONSTRUCTED and not cold

@@ -10,6 +10,7 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
+from brrr.gpu import is_queue
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.judging import at, curve, datasheet, largest, minimum, toy_named
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
@@ -130,7 +131,7 @@ THROUGH_ONE_MEMORY = ("device", "cpu")
 
 def supports(variant: Variant, point: Point) -> bool:
     """Everything exists everywhere, but the toy accelerator ends at QUEUE_MAX."""
-    return variant.device != "cpu-queue" or int(point["nbytes"]) <= QUEUE_MAX
+    return not is_queue(variant.device) or int(point["nbytes"]) <= QUEUE_MAX
 
 
 def cost(variant: Variant, point: Point) -> Cost:
