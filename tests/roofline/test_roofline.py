@@ -543,7 +543,7 @@ def test_without_a_name_it_is_this_machine_where_it_has_peaks(tmp_path: Path, mo
     predicted, planned, picture = unnamed_answers()
     assert f"({here}, eager, " in predicted
     assert "no peaks" not in planned and picture.startswith(f"Roofline of {here}")
-    with pytest.raises(ArgumentError, match='expected a GPU. Name one: device="h200"'):
+    with pytest.raises(ArgumentError, match=r'expected a GPU. Name one: device="h200"'):
         suggest_shape(64, 64, 64)
 
 
