@@ -161,7 +161,7 @@ def megakernel_period(network: Network, where: Where) -> tuple[float, bool]:
     """
     from brrr.kernels.megakernel import device, plan
 
-    launch_s, shape = LAUNCH_S["megakernel"], plan.Network(network.layers, network.batch, network.hidden)
+    launch_s, shape = LAUNCH_S["megakernel"], plan.NetworkShape(network.layers, network.batch, network.hidden)
     alike = model_of(where).sm_count == plan.H200.active_clusters[1]
     made = device.plan(shape, plan.H200) if alike else None
     if made is not None:

@@ -175,9 +175,9 @@ def megakernel_plan(*, layers: int, batch: int, hidden: int) -> str:
     'hidden  128: 16 groups of  4 blocks, joined in a cluster         rows a group: 1'
     """
     from brrr.kernels.megakernel.device import plan, predicted_s
-    from brrr.kernels.megakernel.plan import H200, Network
+    from brrr.kernels.megakernel.plan import H200, NetworkShape
 
-    network = Network(layers=layers, batch=batch, hidden=hidden)
+    network = NetworkShape(layers=layers, batch=batch, hidden=hidden)
     made = plan(network, H200)
     if made is None:
         raise ArgumentError("megakernel_plan", "hidden", hidden, "a network that one kernel on an H200 can hold")

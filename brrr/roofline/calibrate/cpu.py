@@ -103,7 +103,7 @@ def arithmetic(found: Findings) -> None:
     what = "arrays that stay in the L2 cache: a lower bound of the units, for every step loads and stores"
     seconds = min(0.25, found.left_s / 10)
     x = torch.rand(IN_CACHE * torch.get_num_threads())
-    recurrence = Recurrence(64, addition=True)
+    recurrence = LinearRecurrence(64, addition=True)
     a, b, end = torch.full_like(x, recurrence.factor), torch.full_like(x, recurrence.addend), recurrence.end(x)
     y = x.clone()
     for _ in range(recurrence.steps):
@@ -145,11 +145,11 @@ PARTS: tuple[Part, ...] = (
 # The recurrence x = a x + b, whose solution is known: the check of every chain of arithmetic.
 
 
-class Recurrence:
+class LinearRecurrence:
     """x = factor * x + addend, so many times.
 
-    >>> Recurrence(4, addition=True).factor, Recurrence(4, addition=True).addend, Recurrence(4, addition=False).addend
-    (0.75, 0.5, 0.0)
+    >>> LinearRecurrence(4, addition=True).factor, LinearRecurrence(4, addition=True).addend
+    (0.75, 0.5)
 
     The factor is so near 1 that after all steps the start still counts by 1/e; factor and addend need no rounding, for
     steps are a power of two. A step left out, or one too many, so shows in the end of the chain; the fixed point with
