@@ -23,8 +23,8 @@ import triton.language as tl
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu import is_gpu
 from brrr.gpu.launching import fastest
+from brrr.kernels.checks import check_shape, check_tensors, require_triton
 
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 TRIAL_MS = 4
 """How long each tiling is tried."""
 
@@ -251,30 +251,15 @@ def _fastest(batch: int, n: int, k: int, dtype: torch.dtype, tf32: bool, device_
 
 def check(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, out: torch.Tensor, tf32: bool) -> None:
     """ArgumentError for tensors that the kernel cannot take; UnavailableError for the CPU outside the interpreter."""
-    for name, tensor, axes in (("x", x, 2), ("w", w, 2), ("b", b, 1), ("out", out, 2)):
-        if not isinstance(tensor, torch.Tensor) or tensor.dtype not in DTYPES or tensor.dtype != x.dtype:
-            given = str(tensor.dtype) if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-            expected = "a tensor of float32, float16 or bfloat16, all of one type"
-            raise ArgumentError("linear_relu", name, given, expected)
-        if tensor.ndim != axes or not tensor.is_contiguous():
-            found = f"shape {tuple(tensor.shape)}, strides {tensor.stride()}"
-            raise ArgumentError("linear_relu", name, found, f"{axes} axes, contiguous", "Use .contiguous()")
-        if tensor.device != x.device:
-            raise ArgumentError("linear_relu", name, str(tensor.device), f"a tensor on {x.device}, as x")
-    _check_shape("w", w, (len(b), x.shape[1]))
-    _check_shape("out", out, (x.shape[0], len(b)))
+    check_tensors("linear_relu", alike=True, x=x, w=w, b=b, out=out)
+    for name, tensor, axes in (("x", x, 2), ("b", b, 1)):
+        if tensor.ndim != axes:
+            raise ArgumentError("linear_relu", name, tuple(tensor.shape), f"{axes} axes")
+    check_shape("linear_relu", "w", w, (len(b), x.shape[1]))
+    check_shape("linear_relu", "out", out, (x.shape[0], len(b)))
     if tf32 and x.dtype != torch.float32:
         raise ArgumentError("linear_relu", "tf32", tf32, f"False for {x.dtype}", "TF32 is a way to multiply float32")
-    if not x.is_cuda and not triton.knobs.runtime.interpret:
-        raise UnavailableError(
-            "linear_relu: the tensors are on the CPU, and a Triton kernel needs an NVIDIA GPU. Move them with .cuda(), "
-            "or set TRITON_INTERPRET=1 before Triton is loaded to run the kernel in its interpreter"
-        )
-
-
-def _check_shape(name: str, tensor: torch.Tensor, shape: tuple[int, int]) -> None:
-    if tensor.shape != shape:
-        raise ArgumentError("linear_relu", name, tuple(tensor.shape), f"shape {shape}, by those of x and b")
+    require_triton("linear_relu", x)
 
 
 def _nothing() -> None:

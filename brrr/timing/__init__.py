@@ -44,11 +44,7 @@ def measure(
 
 
 def measure_together(
-    functions: Sequence[Callable[[], Any]],
-    *,
-    device: Place | None = None,
-    cache: Cache = "hot",
-    budget_s: float = 0.2,
+    functions: Sequence[Callable[[], Any]], *, device: Place | None = None, cache: Cache = "hot", budget_s: float = 0.2
 ) -> list[Measurement]:
     """Measure several functions interleaved, a slice of each in turn, so that a drift of the machine meets them all.
 

@@ -13,7 +13,7 @@ import torch
 from brrr.core import units
 from brrr.core.errors import DeviceMemoryError
 from brrr.counting.cost import Cost
-from brrr.gpu import is_cpu, is_gpu
+from brrr.gpu import free_bytes, is_cpu, is_gpu
 from brrr.networks.torch_ways import with_own_code
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.nouns.experiment import Workload
@@ -36,12 +36,7 @@ class Shared:
 
 def refuse_too_large(needed_bytes: int, device: str, what: str) -> None:
     """DeviceMemoryError before anything is allocated, with what is needed and what is free."""
-    if is_gpu(device):
-        free = torch.cuda.mem_get_info()[0] if torch.cuda.is_initialized() else needed_bytes
-    else:
-        import psutil
-
-        free = psutil.virtual_memory().available
+    free = needed_bytes if is_gpu(device) and not torch.cuda.is_initialized() else free_bytes(device)
     if needed_bytes > free:
         raise DeviceMemoryError(
             f"{what} needs {units.nbytes(needed_bytes)} and {units.nbytes(free)} is free on the "

@@ -161,7 +161,7 @@ class Recorded:
 
     def timeline(self, experiment: Experiment, variant: str, point: Point) -> Timeline:
         """The timeline recorded at exactly this point; NotRecordedError names the three nearest that there are."""
-        from brrr.tracing.files import read
+        from brrr_course.sources.timeline_file import read
 
         full = experiment.point(**point)
         path = self._trace_file(experiment, variant, full)

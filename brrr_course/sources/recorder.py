@@ -9,13 +9,13 @@ from pathlib import Path
 
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import FIELDS, DeviceKind, Field, Point, Value
-from brrr.tracing.files import write
 from brrr.tracing.timeline import Timeline
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.folders import Store
 from brrr_course.sources.plan import DurationEstimator, Step, is_quick
 from brrr_course.sources.recording import Drift, Failure, RunInfo
 from brrr_course.sources.rows import Row, Timed, check_row
+from brrr_course.sources.timeline_file import write
 from brrr_course.sources.timers import FOLDER, file_name, trace_variant
 
 FAR = 3.0

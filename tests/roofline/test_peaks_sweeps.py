@@ -165,7 +165,7 @@ def test_a_layer_that_is_wrong_is_left_out(emulated: None, monkeypatch: pytest.M
 
 def test_operators_that_are_several_are_left_out(emulated: None) -> None:
     values = gpu_times.pool(4096, torch.float32)
-    several = gpu_layers.Layer(lambda x, y: torch.where(y > 0, x, y), lambda draw, elements: (), matrix=True)
+    several = gpu_layers.Swept(lambda x, y: torch.where(y > 0, x, y), lambda draw, elements: (), matrix=True)
     nothing = gpu_operators.matrices()["to float32"]
     assert gpu_operators.made("choose", several, values, ((4, 8), (4, 8))) is None
     assert gpu_operators.made("to float32", nothing, values, ((4, 8),)) is None
@@ -185,7 +185,7 @@ def test_what_is_no_number_has_to_be_at_the_same_places(emulated: None) -> None:
         (torch.sqrt, True),
         (lambda x: x.sqrt() if x.dtype == torch.float64 else -x, False),
     ):
-        layer = gpu_layers.Layer(run, lambda draw, elements: (), matrix=True)
+        layer = gpu_layers.Swept(run, lambda draw, elements: (), matrix=True)
         if right:
             assert gpu_operators.made("root", layer, values, ((4,),)) is not None
         else:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Value
+from brrr.gpu import free_bytes
 from brrr.roofline.calibrate import host_cost, part
 from brrr.roofline.calibrate.part import CALLS, Findings, Part, loop_estimate, measure_products
 from brrr.roofline.peak import Curve, Peak, better, sizes_between
@@ -51,11 +52,10 @@ def _rates(
 
 
 def _sizes(quick: bool) -> list[int]:
-    import psutil
 
     if quick:
         return sizes_between(SMALLEST, QUICK_LARGEST, 8)
-    return sizes_between(SMALLEST, min(LARGEST, psutil.virtual_memory().available // 4), 2)
+    return sizes_between(SMALLEST, min(LARGEST, free_bytes("cpu") // 4), 2)
 
 
 def _threads() -> dict[str, int]:
@@ -123,8 +123,6 @@ def arithmetic(found: Findings) -> None:
 
 def look_round(found: Findings) -> None:
     """Say so if other programs keep the processors busy: products and large sets then look slower than they are."""
-    import psutil
-
     load, processors = psutil.getloadavg()[0], psutil.cpu_count() or 1
     if load > BUSY * processors:
         found.note(f"the machine was busy (load {load:.1f} on {processors} processors): the figures may be too low")

@@ -14,6 +14,7 @@ from torch.nn import functional as f
 
 from brrr.counting.cost import OperatorCost
 from brrr.counting.mode import CostMode
+from brrr.gpu import GPU, free_bytes
 from brrr.gpu.precision import float32_recurrence
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.gpu_layers import CLASSES, Shape, Swept, Tensor, layers, matrix
@@ -125,7 +126,7 @@ MATRICES_SEED = "2026 "
 
 def sweep_operators(found: Findings) -> None:
     """`sweeps["operators"]`: times of torch's own operators on random values, hot."""
-    free, _ = torch.cuda.mem_get_info()
+    free = free_bytes(GPU)
     share = QUICK_SHARE if found.quick else 1.0
     most = min(MOST_BYTES, free / MEMORY_SHARE) * share
     pools = {dtype: pool(int(2.1 * most) + 4096, getattr(torch, dtype)) for dtype in DTYPES}

@@ -15,11 +15,11 @@ import pytest
 import timelines
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, RecordingError, UnavailableError
-from brrr.tracing import files
 from brrr.tracing.timeline import Timeline
 from brrr_course import sources as source_module
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr_course.sources import record
+from brrr_course.sources import timeline_file as files
 from brrr_course.sources.live import Live
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recorder import record_traces, wanted
