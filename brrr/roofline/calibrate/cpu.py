@@ -52,7 +52,6 @@ def _rates(
 
 
 def _sizes(quick: bool) -> list[int]:
-
     if quick:
         return sizes_between(SMALLEST, QUICK_LARGEST, 8)
     return sizes_between(SMALLEST, min(LARGEST, free_bytes("cpu") // 4), 2)
@@ -123,6 +122,8 @@ def arithmetic(found: Findings) -> None:
 
 def look_round(found: Findings) -> None:
     """Say so if other programs keep the processors busy: products and large sets then look slower than they are."""
+    import psutil
+
     load, processors = psutil.getloadavg()[0], psutil.cpu_count() or 1
     if load > BUSY * processors:
         found.note(f"the machine was busy (load {load:.1f} on {processors} processors): the figures may be too low")
