@@ -239,13 +239,13 @@ static int run_cluster(int shared_bytes) {
 }
 
 // maps: data, columns, rows, numbers a row, box columns, box rows of each of the four; blocks: the grid.
-extern "C" int brrr_host_run(const long long *maps, float *out, const int *left, const int *right, const void *problem,
+extern "C" int brrr_host_run(const long long *maps, float *out, const int *left, const int *right, const void *grid,
                              const float *halves, int blocks, int shared_bytes, unsigned seed) {
     TensorMap map[4];
     for (int i = 0; i < 4; ++i, maps += 6)
         map[i] = {reinterpret_cast<const uint16_t *>(maps[0]), maps[1], maps[2], maps[3], int(maps[4]), int(maps[5])};
-    Problem p;
-    std::memcpy(&p, problem, sizeof p);
+    TileGrid p;
+    std::memcpy(&p, grid, sizeof p);
     host::halves.assign(halves, halves + 65536);
     host::dice.seed(seed), host::failure = 0, host::threads = THREADS, gridDim.x = blocks;
     host::kernel = [&] { brrr_split_product(map[0], map[1], map[2], map[3], out, left, right, p); };

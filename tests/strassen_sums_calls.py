@@ -1,56 +1,78 @@
-"""The sums of blocks as calls that make their own buffers, for tests."""
+"""The sums of blocks as calls that make their own buffers, for tests; `kernels`: by the kernel, or by torch."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from brrr.strassen import Way
 from brrr.strassen.algebra.blocks import buffer_shape
+from brrr.strassen.passes import launch
 from brrr.strassen.passes.launch import SplitBuffers, prepared_split_pre_add
-from brrr.strassen.passes.steps import prepared_post_add, prepared_pre_add, prepared_step
-from brrr.strassen.passes.work import check_matrix, check_tensors
+from brrr.strassen.passes.sums import passes
+from brrr.strassen.passes.work import Work, assembled_work, factors_work, run_in_torch
+
+
+def run(work: Work, kernels: str = "auto") -> None:
+    """One pass: "cuda", "torch", or as the package chooses."""
+    run_in_torch(work) if kernels == "torch" else launch.prepared(work)()
 
 
 def pre_add(
-    x: torch.Tensor, side: str, form: Any, level: int, *, transposed: bool = False, out: Any = None, **more: Any
+    x: torch.Tensor, side: str, form: str, level: int, *, transposed: bool = False, kernels: str = "auto"
 ) -> torch.Tensor:
     """All products' factors of one operand."""
-    if out is None:
-        check_tensors("pre_add", x=x)
-        check_matrix("pre_add", "x", x, None, written=False)
-        out = x.new_empty(buffer_shape(x.shape[0], x.shape[1], side, level, transposed))
-    prepared_pre_add(x, side, form, level, transposed=transposed, out=out, **more)()
+    out = x.new_empty(buffer_shape(x.shape[0], x.shape[1], side, level, transposed))
+    run(factors_work(x, side, form, level, transposed, out), kernels)
     return out
 
 
 def post_add(
-    products: torch.Tensor, form: Any, level: int, shape: tuple[int, int], *, out: Any = None, **more: Any
-) -> torch.Tensor:
+    products: torch.Tensor, form: str, level: int, shape: tuple[int, int], *, bias: Any = None, relu: bool = False,
+    kernels: str = "auto",
+) -> torch.Tensor:  # fmt: skip
     """The result of size `shape` from all products."""
-    out = products.new_empty(shape) if out is None else out
-    prepared_post_add(products, form, level, shape, out=out, **more)()
+    out = products.new_empty(shape)
+    run(assembled_work(products, form, level, shape, bias, relu, out), kernels)
     return out
+
+
+def step_works(
+    products: torch.Tensor, form: str, level: int, shape: tuple[int, int], next_way: Way, out: torch.Tensor, *,
+    bias: Any = None, keep: Any = None,
+) -> list[Work]:  # fmt: skip
+    """The passes between two layers."""
+    return passes(assembled_work(products, form, level, shape, bias, True, keep), next_way, out)
 
 
 def step(
-    products: torch.Tensor, form: Any, level: int, shape: tuple[int, int], *, next_level: int | None = None,
-    out: Any = None, **more: Any,
+    products: torch.Tensor, form: str, level: int, shape: tuple[int, int], *, next_level: int | None = None,
+    next_form: str | None = None, kernels: str = "auto", **more: Any,
 ) -> torch.Tensor:  # fmt: skip
     """The next layer's left factors from all products."""
-    if out is None:
-        out = products.new_empty(buffer_shape(*shape, "left", level if next_level is None else next_level))
-    prepared_step(products, form, level, shape, next_level=next_level, out=out, **{"relu": True, **more})()
+    way = Way("sgemm", level if next_level is None else next_level, next_form or form)
+    out = products.new_empty(buffer_shape(*shape, "left", way.level))
+    for work in step_works(products, form, level, shape, way, out, **more):
+        run(work, kernels)
     return out
 
 
-def split_pre_add(
-    x: torch.Tensor, side: str, form: Any, level: int, *, transposed: bool = False, **more: Any
-) -> SplitBuffers:
+def split_pre_add(x: torch.Tensor, side: str, form: str, level: int, *, transposed: bool = False) -> SplitBuffers:
     """The factors in two float16 terms."""
     out = split_buffers(x, side, level, transposed)
-    prepared_split_pre_add(x, side, form, level, transposed=transposed, out=out, **more)()
+    prepared_split_pre_add(x, side, form, level, transposed=transposed, out=out)()
     return out
+
+
+def exponents_in_torch(x: torch.Tensor, side: str, form: str, level: int, find: Callable[..., Any]) -> torch.Tensor:
+    """What `split_exponents` finds."""
+    from brrr.strassen.algebra.forms import form_of
+
+    rows = split_buffers(x, side, level).exponents.shape[1]
+    made: torch.Tensor = find(x, side, form_of(form), level, torch.empty(rows, dtype=torch.int32, device=x.device))
+    return made
 
 
 def split_buffers(x: torch.Tensor, side: str, level: int, transposed: bool = False) -> SplitBuffers:

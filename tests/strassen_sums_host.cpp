@@ -13,8 +13,6 @@ struct Index { unsigned x; };
 static Index blockIdx, threadIdx;
 struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
-static uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
-static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 static float __uint_as_float(unsigned bits) { float x; std::memcpy(&x, &bits, 4); return x; }
 static unsigned __float_as_uint(float x) { unsigned bits; std::memcpy(&bits, &x, 4); return bits; }
 
@@ -46,12 +44,10 @@ static bool allowed(const void *at, unsigned bytes) {
     return false;
 }
 template <class Word>
-static Word __ldg(const Word *from) { return allowed(from, sizeof(Word)) ? *from : Word{}; }
+static Word get(const void *from) { return allowed(from, sizeof(Word)) ? *static_cast<const Word *>(from) : Word{}; }
 template <class Word>
-static Word __ldcs(const Word *from) { return __ldg(from); }
-template <class Word>
-static void __stcs(Word *to, Word word) {
-    if (allowed(to, sizeof(Word))) *to = word;
+static void put(void *to, Word word) {
+    if (allowed(to, sizeof(Word))) *static_cast<Word *>(to) = word;
 }
 
 #include SOURCE

@@ -269,7 +269,7 @@ REGION, SOURCE_GRID = At(layers=8, batch=(64, 128), hidden=THERE), At(batch=(2, 
 MEGA, RIVALS = "megakernel megakernel-graph", "module graph max-autotune"
 RIVALS_ALL, WITHOUT = f"{RIVALS} compile", f"graph max-autotune pycuda-graph triton-graph {MEGA}"
 SINE = ("CUDA context", "memory", "copy", "first kernel")
-GONE, LEVELS = "ffma|fp8|tf32x3|bf16x6", r"-(strassen|winograd)-\d"
+GONE, LEVELS = "ffma|fp8|tf32x3|bf16x6|sgemm-strassen-4|tf32-s|fp16-s", "-(strassen|winograd)-[123]"
 TIMED, READY, ANY = f"sgemm{LEVELS}", f"sgemm{LEVELS}-prepared", f"{LEVELS}(-prepared)?"
 SPLIT = f"fp16x3({LEVELS})?"
 A100, A100_40, OLD, NEW = (HARDWARE[name] for name in ("a100", "a100-40gb", "gtx-1070", "h200"))
@@ -615,7 +615,7 @@ def effective(r: Recording, actual: bool) -> T:
 
 def growth(r: Recording, form: str, bound: float) -> Verdict:
     """The largest growth of the error a level, over SGEMM."""
-    ways = [way for name in r.names if (way := re.fullmatch(rf"sgemm-{form}-(\d)(-prepared)?", name))]
+    ways = [way for name in r.names if (way := re.fullmatch(rf"sgemm-{form}-([123])(-prepared)?", name))]
     base, found = r.all("sgemm.error"), [(int(w[1]), p, t) for w in ways for p, t in r.all(f"{w[0]}.error").items()]
     return band(max(present([(t.mid / base[p].mid) ** (1 / level) for level, p, t in found])), 0, bound)
 
@@ -637,7 +637,7 @@ def chooses(r: Recording) -> Verdict:
         inner = "bf16" if promised == "bf16" else "(sgemm|tf32|fp16x3)"
         for (size,) in r.all(f"{name}.span_s") if name.startswith("auto-") else ():
             error = 1e-5 if promised == "1e-5" else 1.05 * r(f"{promised}.error", size=size).mid
-            best = fastest(r, f"{inner}({LEVELS})?", size, error)
+            best = fastest(r, f"(?!{GONE}){inner}({LEVELS})?", size, error)
             found.append(compared(r, (name, size), (best, size), 0, 1.05))
     return every(*found)
 
@@ -1200,7 +1200,6 @@ CLAIMS: dict[str, Claim] = {
     "strassen.split-stretch": faster("sgemm", SPLIT, 16384, 4, accurate=True),
     "strassen.bf16-16384": faster("bf16", f"bf16{ANY}", 16384, 1.2),
     "strassen.bf16-8192": faster("bf16", f"bf16{ANY}", 8192, 1.06),
-    "strassen.tf32-16384": faster("tf32", f"tf32{ANY}", 16384, 1.05),
     "strassen.error-strassen": lambda r: growth(r, "strassen", 1.6),
     "strassen.odd-sizes": lambda r: compared(
         r, (fastest(r, READY, 4097), 4097), (fastest(r, READY, 4096), 4096), 0, 1.1),

@@ -15,6 +15,7 @@
 // the arithmetic units need not wait for the result before. Half types are widened to float32 and rounded once, at the
 // end, as a fusing compiler does. Both pointers must be multiples of 16 bytes; `in` and `out` may be the same memory.
 
+#define UNROLL _Pragma("unroll")
 constexpr int WORDS = 2;
 constexpr int ROUND = 16;
 
@@ -39,8 +40,7 @@ struct Packed {
     static constexpr int PER_WORD = 8;
     static __device__ __forceinline__ void unpack(uint4 word, float *x) {
         const unsigned parts[4] = {word.x, word.y, word.z, word.w};
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
+        UNROLL for (int k = 0; k < 4; ++k) {
             x[2 * k] = Type::widen(static_cast<unsigned short>(parts[k]));
             x[2 * k + 1] = Type::widen(static_cast<unsigned short>(parts[k] >> 16));
         }
@@ -88,16 +88,13 @@ template <int N, class Step>
 __device__ __forceinline__ void repeated(float (&x)[N], int repeat, Step step) {
 #pragma unroll 1
     for (; repeat >= ROUND; repeat -= ROUND) {
-#pragma unroll
-        for (int s = 0; s < ROUND; ++s) {
-#pragma unroll
-            for (int n = 0; n < N; ++n) x[n] = step(x[n]);
+        UNROLL for (int s = 0; s < ROUND; ++s) {
+            UNROLL for (int n = 0; n < N; ++n) x[n] = step(x[n]);
         }
     }
 #pragma unroll 1
     for (; repeat > 0; --repeat) {
-#pragma unroll
-        for (int n = 0; n < N; ++n) x[n] = step(x[n]);
+        UNROLL for (int n = 0; n < N; ++n) x[n] = step(x[n]);
     }
 }
 
@@ -124,13 +121,10 @@ __device__ __forceinline__ void chain(const void *in, void *out, long long count
     if (first + (WORDS - 1) * static_cast<long long>(blockDim.x) < whole) {
         uint4 words[WORDS];
         float x[WORDS * EACH];
-#pragma unroll
-        for (int k = 0; k < WORDS; ++k) words[k] = from[first + k * static_cast<long long>(blockDim.x)];
-#pragma unroll
-        for (int k = 0; k < WORDS; ++k) Type::unpack(words[k], x + k * EACH);
+        UNROLL for (int k = 0; k < WORDS; ++k) words[k] = from[first + k * static_cast<long long>(blockDim.x)];
+        UNROLL for (int k = 0; k < WORDS; ++k) Type::unpack(words[k], x + k * EACH);
         repeated(x, repeat, step);
-#pragma unroll
-        for (int k = 0; k < WORDS; ++k) to[first + k * static_cast<long long>(blockDim.x)] = Type::pack(x + k * EACH);
+        UNROLL for (int k = 0; k < WORDS; ++k) to[first + k * static_cast<long long>(blockDim.x)] = Type::pack(x + k * EACH);
         return;
     }
 #pragma unroll 1

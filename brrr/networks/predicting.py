@@ -15,7 +15,8 @@ from brrr.roofline.persistent import Step, persistent_s
 from brrr.roofline.predicting import predict
 from brrr.roofline.prediction import How, Prediction
 from brrr.strassen.accuracy import PLAIN
-from brrr.strassen.layers import Limits, planned
+from brrr.strassen.layers import planned
+from brrr.strassen.limits import Limits
 from brrr.strassen.predicting import Predictor
 from brrr.strassen.ways import Way
 

@@ -10,13 +10,13 @@
 | --- | --- |
 | `multiply.py`, `product.py`, `verifying.py` | `matmul(a, b, accuracy=...)`, `explain`, `prepare` |
 | `network.py`, `layers.py`, `running.py`, `operators.py` | chains of layers: `StrassenMLP`, `fuse(model)` |
-| `ways.py` | every implementation: a base GEMM, and the levels outside it |
-| `choosing.py` | `plan(...)`: which implementation, and why |
-| `predicting.py`, `accuracy.py` | time and error, and the constraints of a product; `frontier(...)`: all by both |
+| `ways.py`, `problem.py` | every implementation: a base GEMM, and the levels outside it; sizes, type and way as one |
+| `limits.py`, `choosing.py` | what is asked; `plan(...)`: which implementation, and why |
+| `predicting.py`, `accuracy.py` | time and error; `frontier(...)`: all by both |
 | `calibration.py` | the constants of both |
-| `execution.py`, `steps.py`, `schedules.py` | the steps of an implementation, and two schedules of them |
-| `workspace.py`, `operands.py`, `peeling.py` | memory, traffic and launches; operands; odd sizes |
-| `algebra/` | the forms, their sums in whole numbers, and rounding errors |
+| `execution.py`, `operands.py` | the steps of an implementation; operands |
+| `workspace.py`, `odd_sizes.py` | memory, traffic and launches; sizes that blocks do not divide |
+| `algebra/` | the forms, and their sums in whole numbers |
 | `passes/` | sums of blocks before, between and after the products, each in one pass over memory |
 | `gemm/` | the products of blocks, by cuBLAS or torch |
 | `split/` | products of several short terms |

@@ -2,9 +2,7 @@
 
 from .algebra.blocks import block_shape as block_shape
 from .algebra.forms import FORMS as FORMS
-from .algebra.forms import Coefficients as Coefficients
 from .algebra.forms import Form as Form
-from .algebra.forms import coefficients as coefficients
 from .choosing import ProductPlan as ProductPlan
 from .choosing import plan as plan
 from .multiply import explain as explain
@@ -13,7 +11,6 @@ from .multiply import prepare as prepare
 from .network import StrassenLinear as StrassenLinear
 from .network import StrassenMLP as StrassenMLP
 from .network import fuse as fuse
-from .predicting import Frontier as Frontier
 from .predicting import ParetoPoint as ParetoPoint
 from .predicting import frontier as frontier
 from .ways import INNERS as INNERS

@@ -8,28 +8,24 @@ mean 0 and alike in size. To them come:
 
 - what tensor cores lose: their sums truncate, so that the error grows with the depth, not with its root (`split_error`
   tells what is left of that when a product's sums leave them early);
-- what is cut off the factors: by TF32 and by split products in the product, by the short types where the sums before
-  the products are stored. A factor that is a copy of a block loses nothing there. bfloat16's products are stored too.
+- what is cut off the factors: by TF32 and by split products in the product, by bfloat16 where the sums before the
+  products are stored. A factor that is a copy of a block loses nothing there. bfloat16's products are stored too.
 
-Badly scaled matrices are worse with levels than this says: sums mix large blocks with small ones (`scaling.py` helps).
-On an H200 the model gives what was measured: SGEMM's 1.6e-6 at 8192, and a growth of 1.42 a level (Strassen's form),
-1.87 (Winograd's) and 1.19 (the balanced one). How fast a tensor core loses stands in `calibration.py`.
+Badly scaled matrices are worse with levels than this says: sums mix large blocks with small ones. On an H200 the model
+gives what was measured: SGEMM's 1.6e-6 at 8192, and a growth of 1.42 a level (Strassen's form) and 1.87 (Winograd's).
+How fast a tensor core loses stands in `calibration.py`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from operator import index
-from typing import SupportsIndex
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen.algebra.forms import ALL_FORMS
+from brrr.strassen.algebra.forms import FORMS
 from brrr.strassen.calibration import CONSTANTS
-from brrr.strassen.ways import FORM_NAMES, INNERS, LEVELS, WAYS, Inner, Way
-from brrr.strassen.workspace import product_dtype
+from brrr.strassen.problem import Problem
+from brrr.strassen.ways import WAYS, Inner, Way
 
 BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 """Significant bits of a type."""
@@ -43,27 +39,25 @@ FP8_BITS = 4
 OF_TYPE = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 """What an operand's type asks for, where nothing else is asked for."""
 
+PLAIN = {"float64": "fp64", "float32": "sgemm", "float16": "fp16", "bfloat16": "bf16"}
+"""The library's product of each type."""
+
 CLOSE = 1.05
 """Two errors this near are taken as equal: measured ones scatter by as much."""
 
 
-def predicted_error(way: Way, k: int, operand: str = "float32", *, depth: int = 0) -> float:
+def predicted_error(way: Way, k: int, operand: str = "float32") -> float:
     """The relative error to expect of a way at depth k, of operands and a result of this type.
 
     >>> predicted_error(WAYS["bf16-strassen-1"], 4096) > 2 * predicted_error(WAYS["bf16"], 4096, "bfloat16")
     True
-
-    depth: so many outer levels go depth first, in buffers of the operands' type.
     """
     if k <= 0:
         return 0.0
-    inner = way.kind
-    each = product_error(inner, max(1.0, k / 2**way.level))
+    each = product_error(way.kind, max(1.0, k / 2**way.level))
     amplified = amplification(str(way.form)) if way.level else 1.0
     stored = _rounded(BITS[operand]) if BITS[operand] < 24 else 0.0
-    if depth and stored:  # each product is rounded before it is added to the result, and so is every such sum
-        stored *= math.sqrt(1 + 2 * _counted(way.form, depth)[0])
-    return math.sqrt((each * amplified**way.level) ** 2 + _cut_factors(way, inner, operand) ** 2 + stored**2)
+    return math.sqrt((each * amplified**way.level) ** 2 + _cut_factors(way, operand) ** 2 + stored**2)
 
 
 def product_error(inner: Inner, depth: float) -> float:
@@ -137,24 +131,24 @@ def _rounded(bits: int) -> float:
     return ROUNDING * 2.0**-bits
 
 
-def _cut_factors(way: Way, inner: Inner, operand: str) -> float:
+def _cut_factors(way: Way, operand: str) -> float:
     """What rounding the factors costs: those that are sums, or all of them where the operands are of a wider type."""
-    narrowed = inner.bits < BITS[operand] and not inner.split and inner.name != "tf32"
-    if inner.split or inner.bits >= 24:
+    inner = way.kind
+    narrowed = inner.bits < BITS[operand]
+    if inner.split or inner.bits >= 24 or inner.name == "tf32":
         return 0.0
-    if not way.level:
-        kept = BITS[inner.dtype] == inner.bits  # the product, in the factors' type too
-        return math.sqrt(2 + kept) * _rounded(inner.bits) if narrowed else 0.0
+    if not way.level:  # the product is rounded in the factors' type too
+        return math.sqrt(3) * _rounded(inner.bits) if narrowed else 0.0
     every, summed = _counted(way.form, way.level)
     counted = 2 * every if narrowed else summed
-    counted += every if product_dtype(way, operand) == "bfloat16" else 0.0
-    return _rounded(24 if inner.name == "tf32" else inner.bits) * math.sqrt(counted)
+    counted += every if Problem(way, 1, 1, 1, operand).product_dtype == "bfloat16" else 0.0
+    return _rounded(inner.bits) * math.sqrt(counted)
 
 
 @lru_cache(maxsize=64)
 def _counted(form: str | None, level: int) -> tuple[float, float]:
     """By how much a factor's squared rounding counts in the result: each side once; both sides, copies left out."""
-    known = ALL_FORMS[str(form)]
+    known = FORMS[str(form)]
     sides = [side.astype(float) for side in (known.left, known.right, known.result.T)]
     sizes = math.prod((side**2).sum(axis=1) for side in sides) / 8
     every = float(sizes.sum()) ** level
@@ -173,86 +167,3 @@ def amplification(form: str) -> float:
     (2.0, 2.646)
     """
     return math.sqrt(_counted(form, 1)[0])
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# What is asked of a product: sizes, type, accuracy, levels, memory; checked once.
-
-PLAIN = {"float64": "fp64", "float32": "sgemm", "float16": "fp16", "bfloat16": "bf16"}
-"""The library's product of each type."""
-
-FEW_ROWS = 128
-"""With fewer rows no levels and no other product than the type's own are taken by themselves: b is most of the bytes,
-and other ways read more. On an H200 neither gained with 64 rows, and split products did with 128."""
-
-Inners = str | Sequence[str] | None
-
-
-@dataclass(frozen=True)
-class Constraints:
-    """What is asked of a product, checked; hashable, so that what is asked again is not planned again.
-
-    eager: the host issues each launch. whole: odd sizes are rounded up, as in a chain of layers.
-    """
-
-    m: int
-    n: int
-    k: int
-    operand: str
-    accuracy: float | str | None = None
-    level: int | None = None
-    form: str | None = None
-    inner: tuple[str, ...] = ()
-    workspace_bytes: int | None = None
-    prepared: bool = False
-    free_bytes: int | None = None
-    eager: bool = False
-    whole: bool = False
-
-    @property
-    def few_rows(self) -> bool:
-        """Whether they are too few for other ways than the simplest."""
-        return self.m < FEW_ROWS
-
-    @property
-    def limit_bytes(self) -> int | None:
-        """The workspace that may be taken: what is given, and no more than is free."""
-        given = [each for each in (self.workspace_bytes, self.free_bytes) if each is not None]
-        return min(given, default=None)
-
-
-def checked(
-    m: int, n: int, k: int, dtype: str, accuracy: float | str | None, level: int | None, form: str | None,
-    inner: Inners, workspace_bytes: int | None, prepared: bool = False, free_bytes: int | None = None,
-    eager: bool = False, whole: bool = False,
-) -> Constraints:  # fmt: skip
-    """A request, or the ArgumentError that says what is wrong with it."""
-    operand = str(dtype).removeprefix("torch.")
-    if operand not in PLAIN:
-        raise ArgumentError("matmul", "dtype", operand, f"one of {', '.join(PLAIN)}")
-    level = None if level is None else _level(level)
-    if form is not None and form not in FORM_NAMES:
-        raise ArgumentError("matmul", "form", form, f"one of {', '.join(FORM_NAMES)}")
-    if workspace_bytes is not None and (isinstance(workspace_bytes, bool) or workspace_bytes < 0):
-        raise ArgumentError("matmul", "workspace_bytes", workspace_bytes, "a number of bytes, 0 or more")
-    accuracy_limit(accuracy, k, operand)
-    inners = _inners(inner, operand)
-    return Constraints(
-        m, n, k, operand, accuracy, level, form, inners, workspace_bytes, prepared, free_bytes, eager, whole
-    )
-
-
-def _level(level: SupportsIndex) -> int:
-    if isinstance(level, bool) or not isinstance(level, SupportsIndex) or index(level) not in LEVELS:
-        raise ArgumentError("matmul", "level", level, f"a whole number from 0 (classical) to {LEVELS[-1]}")
-    return index(level)
-
-
-def _inners(inner: Inners, operand: str) -> tuple[str, ...]:
-    names = () if inner is None else (inner,) if isinstance(inner, str) else tuple(inner)
-    for name in names:
-        if name not in INNERS:
-            raise ArgumentError("matmul", "inner", name, f"one of {', '.join(INNERS)}")
-        if operand not in INNERS[name].operands:
-            raise ArgumentError("matmul", "inner", name, f"an inner product of {operand}")
-    return names

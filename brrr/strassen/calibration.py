@@ -44,9 +44,7 @@ CONSTANTS: Mapping[str, Constant] = MappingProxyType(
             1.0, _H200, ((512, 0.85), (1400, 1.05), (1960, 1.015), (3750, 1.07), (7500, 1.08), (14336, 1.06))
         ),
         "rate.tf32": Constant(1.0, _PREDICTOR),
-        "rate.tf32.batched": Constant(1.0, f"{_H200}: one level and two at 2048", ((1960, 0.85), (3750, 1.0))),
         "rate.fp16": Constant(1.0, _PREDICTOR),
-        "rate.fp16.batched": Constant(1.0, f"{_H200}: a level at 2048", ((1960, 0.75), (3750, 1.0))),
         "rate.bf16": Constant(1.0, _H200, ((8192, 1.0), (16384, 1.11))),
         "rate.bf16.batched": Constant(1.0, _H200, ((1960, 0.75), (3750, 1.0), (7836, 1.036), (16384, 1.11))),
         "rate.fp16x3": Constant(

@@ -9,18 +9,19 @@ Importing this loads no torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from brrr.core import units
-from brrr.core.errors import ArgumentError
+from brrr.core.errors import ArgumentError, DeviceMemoryError
 from brrr.core.measurement import Processor
 from brrr.gpu import is_cpu, is_gpu, tensors_on
 from brrr.roofline.device_model import STAND_IN, STANDS_IN, Where, known_here, model_of, unnamed
 from brrr.roofline.peaks import MissingPeakError
-from brrr.strassen.accuracy import CLOSE, OF_TYPE, PLAIN, Constraints, Inners, accuracy_limit, checked, predicted_error
-from brrr.strassen.peeling import block_sizes, copied, core_of
+from brrr.strassen.accuracy import CLOSE, OF_TYPE, PLAIN, accuracy_limit, predicted_error
+from brrr.strassen.limits import Inners, Limits, Request
+from brrr.strassen.odd_sizes import copied, core_of
 from brrr.strassen.predicting import ParetoPoint, Predictor, candidates, estimates, issuing_s, marked
 from brrr.strassen.ways import WAYS, Way
 from brrr.strassen.workspace import workspace_bytes as least_bytes
@@ -33,8 +34,8 @@ GAIN = 1.03
 class ProductPlan:
     """How two matrices will be multiplied, and why; prints as that sentence.
 
-    `predicted_s` is None where nothing is known of the device. `depth` of the levels go depth first. `estimates` are
-    all ways that were looked at, the fastest first, with those that are dominated named as such.
+    `predicted_s` is None where nothing is known of the device. `estimates` are all ways that were looked at, the
+    fastest first, with those that are dominated named as such.
     """
 
     way: Way
@@ -44,7 +45,6 @@ class ProductPlan:
     predicted_s: float | None
     predicted_error: float
     workspace_bytes: int
-    depth: int
     why: str
     estimates: tuple[ParetoPoint, ...] = field(default=(), repr=False)
 
@@ -71,10 +71,11 @@ def plan(
     As asked for; it does not pay: the classical product (sgemm) is predicted to take ...
 
     accuracy, level, form, inner, workspace_bytes: as for `matmul`. device: as `brrr.predict` takes it, without it too.
-    prepared: the right operand's sums are made beforehand. whole: odd sizes are rounded
-    up, as in a chain of layers, and nothing is peeled off.
+    prepared: the right operand's sums are made beforehand. whole: odd sizes are rounded up, as in a chain of layers,
+    and nothing is split off.
     """
-    request = checked(m, n, k, dtype, accuracy, level, form, inner, workspace_bytes, prepared, whole=whole)
+    limits = Limits(accuracy, level, form, inner, workspace_bytes)
+    request = Request(m, n, k, dtype, limits, prepared, whole=whole)
     meant = unnamed() if device is None else device
     made = plan_of(request, meant)
     if device is None and meant == STAND_IN:
@@ -82,7 +83,7 @@ def plan(
     return made
 
 
-def plan_of(request: Constraints, device: Where) -> ProductPlan:
+def plan_of(request: Request, device: Where) -> ProductPlan:
     """The plan for what is asked: of tensors on "cuda" or "cpu", or on a device as `brrr.predict` takes it."""
     if is_gpu(device) or is_cpu(device):
         return _planned(request, tensors_on(device), None)
@@ -90,25 +91,29 @@ def plan_of(request: Constraints, device: Where) -> ProductPlan:
 
 
 @lru_cache(maxsize=4096)
-def _planned(request: Constraints, kind: Processor, device: Where) -> ProductPlan:
+def _planned(request: Request, kind: Processor, device: Where) -> ProductPlan:
     """On a kind of device; by the figures of `device`, or of the one of this machine where that is None."""
     allowed = [way for way in candidates(request.operand, kind, request.prepared) if _asked_for(way, request)]
+    limits = request.limits
     if not allowed:
-        asked = f"inner {', '.join(request.inner) or 'any'}, level {request.level}, form {request.form or 'any'}"
+        asked = f"inner {', '.join(limits.inners) or 'any'}, level {limits.level}, form {limits.form or 'any'}"
         raise ArgumentError("matmul", "inner", asked, f"a way of multiplying {request.operand} on {kind}")
     estimates = _estimates(request, kind, device, allowed)
     fitting = [each for each in estimates if _exact_enough(each, request)]
     if not fitting:
         _refuse(request, allowed, estimates)
     chosen = _chosen(fitting, request, request.eager and is_gpu(kind))
+    plain = replace(
+        request, limits=Limits(level=0, inner=chosen.way.inner), prepared=False, free_bytes=None, eager=False
+    )
+    other = _planned(plain, kind, device) if limits.level else None  # beside levels that were asked for
     return ProductPlan(
-        chosen.way, request.m, request.n, request.k, chosen.seconds, chosen.error, chosen.workspace_bytes, chosen.depth,
-        _why(chosen, fitting, request, _limit(request), partial(_classical_s, request, kind, device, chosen.way.inner)),
-        tuple(estimates),
+        chosen.way, request.m, request.n, request.k, chosen.seconds, chosen.error, chosen.workspace_bytes,
+        _why(chosen, fitting, request, other), tuple(estimates),
     )  # fmt: skip
 
 
-def _estimates(request: Constraints, kind: Processor, device: Where, allowed: list[Way]) -> Sequence[ParetoPoint]:
+def _estimates(request: Request, kind: Processor, device: Where, allowed: list[Way]) -> Sequence[ParetoPoint]:
     """By prediction; where nothing is known of the device, without times, the library's own product first."""
     try:
         predictor = Predictor.of(known_here(kind) if device is None else device)
@@ -119,26 +124,25 @@ def _estimates(request: Constraints, kind: Processor, device: Where, allowed: li
     return marked(estimates(allowed, request, kind, predictor))
 
 
-def _asked_for(way: Way, request: Constraints) -> bool:
-    if request.inner and way.inner not in request.inner:
+def _asked_for(way: Way, request: Request) -> bool:
+    limits = request.limits
+    if (limits.inners and way.inner not in limits.inners) or limits.level not in (None, way.level):
         return False
-    if request.level is not None and way.level != request.level:
-        return False
-    if way.level and (request.accuracy, request.level, request.form, request.inner) == (None, None, None, ()):
+    if way.level and limits.nothing:
         return False  # badly scaled matrices lose digits in a level's sums: only who asks for one gets it
-    return not way.level or request.form is None or way.form == request.form
+    return not way.level or limits.form in (None, way.form)
 
 
-def _exact_enough(each: ParetoPoint, request: Constraints) -> bool:
+def _exact_enough(each: ParetoPoint, request: Request) -> bool:
     """By the accuracy asked for; without one, the inner product's own counts where level or inner are asked for."""
     operand, k = request.operand, request.k
-    if request.accuracy is None and request.level is not None:
+    if request.limits.accuracy is None and request.limits.level is not None:
         classical = predicted_error(WAYS[each.way.inner], k, operand)
-        return bool(request.inner) or classical <= accuracy_limit(None, k, operand)
+        return bool(request.limits.inners) or classical <= accuracy_limit(None, k, operand)
     return each.error <= _limit(request)
 
 
-def _chosen(fitting: list[ParetoPoint], request: Constraints, issued: bool) -> ParetoPoint:
+def _chosen(fitting: list[ParetoPoint], request: Request, issued: bool) -> ParetoPoint:
     """The fastest; others than the simpler ones only where they are ahead by more than predictions err, and rows many.
 
     issued: the host issues each launch, and a way takes no less than that does.
@@ -160,34 +164,25 @@ def _chosen(fitting: list[ParetoPoint], request: Constraints, issued: bool) -> P
     return chosen
 
 
-def _classical_s(request: Constraints, kind: Processor, device: Where, inner: str) -> float | None:
-    """What the classical product of the same kind is predicted to take."""
-    plain = Constraints(request.m, request.n, request.k, request.operand, level=0, inner=(inner,), whole=request.whole)
-    return _planned(plain, kind, device).predicted_s
-
-
-def _refuse(request: Constraints, allowed: list[Way], estimates: Sequence[ParetoPoint]) -> None:
+def _refuse(request: Request, allowed: list[Way], estimates: Sequence[ParetoPoint]) -> None:
     """What cannot be: so exact, or in so little memory."""
     if not estimates:
-        sizes = request.m, request.n, request.k, request.operand
-        needed = min(least_bytes(way, *sizes, 0 if way.prepared else way.level, aligned=False) for way in allowed)
-        if request.workspace_bytes is not None and needed > request.workspace_bytes:
+        given = request.limits.workspace_bytes
+        needed = min(least_bytes(request.problem(way, aligned=False)) for way in allowed)
+        if given is not None and needed > given:
             hint = "Take fewer levels, or level=0"
-            raise ArgumentError(
-                "matmul", "workspace_bytes", request.workspace_bytes, f"at least {needed} for this way", hint
-            )
-        from brrr.core.errors import DeviceMemoryError
-
+            raise ArgumentError("matmul", "workspace_bytes", given, f"at least {needed} for this way", hint)
         raise DeviceMemoryError(f"matmul: it needs a workspace of {needed} bytes, and {request.limit_bytes} are free")
     nearest = min(estimates, key=lambda each: each.error)
     expected = f"at least {nearest.error:.1e}, the smallest error of what is allowed here ({nearest.way.name})"
-    raise ArgumentError("matmul", "accuracy", request.accuracy or OF_TYPE[request.operand], expected)
+    raise ArgumentError("matmul", "accuracy", request.limits.accuracy or OF_TYPE[request.operand], expected)
 
 
-def _limit(request: Constraints) -> float:
-    if request.accuracy is None and request.inner:
-        return CLOSE * max(predicted_error(WAYS[name], request.k, request.operand) for name in request.inner)
-    return accuracy_limit(request.accuracy, request.k, request.operand)
+def _limit(request: Request) -> float:
+    limits = request.limits
+    if limits.accuracy is None and limits.inners:
+        return CLOSE * max(predicted_error(WAYS[name], request.k, request.operand) for name in limits.inners)
+    return accuracy_limit(limits.accuracy, request.k, request.operand)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -197,25 +192,20 @@ ROUNDED_UP = 1.01
 """From this on, what rounding blocks up adds to the work is worth a word."""
 
 
-def _why(
-    chosen: ParetoPoint,
-    fitting: Sequence[ParetoPoint],
-    request: Constraints,
-    limit: float,
-    classical_s: Callable[[], float | None],
-) -> str:
+def _why(chosen: ParetoPoint, fitting: Sequence[ParetoPoint], request: Request, classical: ProductPlan | None) -> str:
     """Sentences on a choice: against what it won, whether levels that were asked for pay, what sizes and memory cost.
 
-    fitting: all that might have been chosen, the fastest first; limit: the error they may have; classical_s: what the
-    classical product of the same kind takes.
+    fitting: all that might have been chosen, the fastest first; classical: the product without levels of the same kind.
     """
+    limits = request.limits
     said = ["Nothing is predicted, as no peaks of this device are known"] if chosen.seconds is None else []
-    if request.level is not None or (request.inner and len(fitting) == 1):
-        said.append("As asked for" + (f"; {_paying(chosen, classical_s)}" if request.level else ""))
+    if limits.level is not None or (limits.inners and len(fitting) == 1):
+        said.append("As asked for" + (f"; {_paying(chosen, classical)}" if classical else ""))
     elif request.few_rows and chosen.way.classical:
         said.append("With so few rows the right operand is most of the bytes, of which other ways read more")
     elif chosen.seconds is not None:
-        said.append(f"The fastest of {len(fitting)} with an error of at most {limit:.1e}{_against(chosen, fitting)}")
+        bound = f"an error of at most {_limit(request):.1e}"
+        said.append(f"The fastest of {len(fitting)} with {bound}{_against(chosen, fitting)}")
     return " ".join(f"{each}." for each in [*said, *_notes(chosen, request)])
 
 
@@ -228,35 +218,27 @@ def _against(chosen: ParetoPoint, fitting: Sequence[ParetoPoint]) -> str:
     return f"; the fastest {kind} is {other.way.name}, {units.seconds(other.seconds)}"
 
 
-def _paying(chosen: ParetoPoint, classical_s: Callable[[], float | None]) -> str:
+def _paying(chosen: ParetoPoint, classical: ProductPlan) -> str:
     """Whether levels that were asked for pay."""
-    other_s = None if chosen.seconds is None else classical_s()
-    if chosen.seconds is None or other_s is None:
+    if chosen.seconds is None or classical.predicted_s is None:
         return "whether it pays is not known"
-    begin = "it pays" if chosen.seconds < other_s else "it does not pay"
-    return f"{begin}: the classical product ({chosen.way.inner}) is predicted to take {units.seconds(other_s)}"
+    begin = "it pays" if chosen.seconds < classical.predicted_s else "it does not pay"
+    other = units.seconds(classical.predicted_s)
+    return f"{begin}: the classical product ({chosen.way.inner}) is predicted to take {other}"
 
 
-def _notes(chosen: ParetoPoint, request: Constraints) -> list[str]:
-    """What the sizes and the memory bring with them."""
-    found = []
-    way, sizes = chosen.way, (request.m, request.n, request.k)
-    core = sizes if request.whole or chosen.depth else core_of(way, *sizes, request.operand)
-    if core != sizes:
+def _notes(chosen: ParetoPoint, request: Request) -> list[str]:
+    """What the sizes bring with them."""
+    found, problem = [], request.problem(chosen.way)
+    core = core_of(problem)
+    if core != problem.sizes:
         m, n, k = core
         found.append(f"The levels take {m} x {k} by {k} x {n}; what is left over, the library's thin products")
-    elif copied(way, *sizes, request.operand).any and _has_copies(chosen, request):
+    elif copied(problem).any and chosen.workspace_bytes == least_bytes(problem):
         found.append("Operands are copied to rows that start at 16 bytes, without which the library is slow")
-    rows, deep, columns = block_sizes(way, *core)
-    work, needed = rows * deep * columns * 8**way.level, core[0] * core[1] * core[2]
+    rows, deep, columns = replace(problem, m=core[0], n=core[1], k=core[2]).block
+    work, needed = rows * deep * columns * 8**chosen.way.level, core[0] * core[1] * core[2]
     if needed and work > ROUNDED_UP * needed:
         added = f"{100 * (work / needed - 1):.0f} %"
         found.append(f"Blocks are {rows} x {deep} x {columns}: rounding up adds {added} of work")
-    if chosen.depth:
-        found.append(f"{chosen.depth} of its levels go depth first, to stay within {request.limit_bytes} bytes")
     return found
-
-
-def _has_copies(chosen: ParetoPoint, request: Constraints) -> bool:
-    """Whether the workspace is that with copies."""
-    return chosen.workspace_bytes == least_bytes(chosen.way, request.m, request.n, request.k, request.operand)

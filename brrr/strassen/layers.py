@@ -18,11 +18,12 @@ from torch import nn
 from brrr.core.errors import ArgumentError
 from brrr.gpu.precision import float32_products
 from brrr.roofline.device_model import Where
-from brrr.strassen.accuracy import Inners, checked
 from brrr.strassen.choosing import ProductPlan, plan_of
 from brrr.strassen.execution import prepare_right
+from brrr.strassen.limits import Limits as Limits
+from brrr.strassen.limits import Request
 from brrr.strassen.operands import Right
-from brrr.strassen.ways import INNERS, Way
+from brrr.strassen.ways import Way
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,28 +194,6 @@ def state_of(weight: torch.Tensor) -> tuple[Any, ...]:
 # Which way each layer of a network is made in.
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What is asked of each product, as `matmul` takes it; ArgumentError for what no product can be asked."""
-
-    accuracy: float | str | None = None
-    level: int | None = None
-    form: str | None = None
-    inner: Inners = None
-
-    def __post_init__(self) -> None:
-        if isinstance(self.inner, list):
-            object.__setattr__(self, "inner", tuple(self.inner))
-        names = (self.inner,) if isinstance(self.inner, str) else self.inner or ()
-        operand = next((INNERS[name].operands[-1] for name in names if name in INNERS), "float32")
-        checked(1, 1, 1, operand, **self.options, workspace_bytes=None)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """As keywords."""
-        return {"accuracy": self.accuracy, "level": self.level, "form": self.form, "inner": self.inner}
-
-
 def planned(
     shapes: Iterable[tuple[int, int]], rows: int, dtype: str, device: Where, limits: Limits, *, prepared: bool = True,
     eager: bool = False,
@@ -223,5 +202,5 @@ def planned(
 
     eager: the host issues each launch, rather than a CUDA Graph.
     """
-    more: dict[str, Any] = {"workspace_bytes": None, "prepared": prepared, "eager": eager, "whole": True}
-    return [plan_of(checked(rows, n, k, dtype, **limits.options, **more), device) for n, k in shapes]
+    asked = (Request(rows, n, k, dtype, limits, prepared, eager=eager, whole=True) for n, k in shapes)
+    return [plan_of(request, device) for request in asked]

@@ -9,9 +9,7 @@ True
 
 from __future__ import annotations
 
-from ast import literal_eval
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -19,11 +17,12 @@ from torch.compiler import is_compiling
 
 from brrr.core.errors import ArgumentError
 from brrr.gpu.cublas_lt import capturing
-from brrr.strassen.accuracy import PLAIN, Inners, accuracy_limit, checked
+from brrr.strassen.accuracy import PLAIN, accuracy_limit
 from brrr.strassen.choosing import ProductPlan, plan_of
 from brrr.strassen.execution import prepare_right
+from brrr.strassen.limits import NOTHING, SCHEMA, Inners, Limits, Request, limits_of
 from brrr.strassen.operands import Right, check_operands, check_out, in_memory, operand_name
-from brrr.strassen.product import NOTHING, Asked, Torchs, plan_for, product
+from brrr.strassen.product import PlainCalls, plan_for, product
 from brrr.strassen.verifying import verified
 from brrr.strassen.ways import Way
 
@@ -31,7 +30,7 @@ from brrr.strassen.ways import Way
 def matmul(
     a: torch.Tensor, b: torch.Tensor | Right, *, accuracy: float | str | None = None, level: int | None = None,
     form: str | None = None, inner: Inners = None, out: torch.Tensor | None = None,
-    workspace_bytes: int | None = None, scaling: str | None = None, verify: bool = False,
+    workspace_bytes: int | None = None, verify: bool = False,
 ) -> torch.Tensor:  # fmt: skip
     """a @ b, in the fastest way that is predicted to be as exact as asked for; `explain` says which, and why.
 
@@ -49,9 +48,8 @@ def matmul(
         (a name in `INNERS`, or several). A level that is asked for is taken whether it pays or not; its accuracy is
         what the levels make of the inner product's.
     out: (m, n), of a's type; may be strided; shares no memory with the operands.
-    workspace_bytes: no more memory is taken than that (on a CPU with half types, the sums take more); levels then go
-        depth first. None: what is free.
-    scaling: a way of `Scaling.of`, for badly scaled matrices; it costs two passes and a copy of each.
+    workspace_bytes: no more memory is taken than that, by fewer levels where none are asked for (on a CPU the sums of
+        half types and of several levels take more). None: what is free.
     verify: the result is checked by a few products with vectors in float64 (`verifying.py`). Where a row is wrong by
         much more than was asked for, a warning says so and the classical product takes its place. It waits for the GPU;
         under torch.compile, torch.export, torch.func and in a capture it is an ArgumentError.
@@ -63,16 +61,16 @@ def matmul(
     ArgumentError for shapes, types and limits that do not fit, DeviceMemoryError, naming the bytes, where the device
     has too little memory.
     """
-    asked = (accuracy, level, form, inner, workspace_bytes)
-    kind, nothing = None, asked == NOTHING and out is None and scaling is None and not verify
+    nothing = (accuracy, level, form, inner, workspace_bytes, out) == (None,) * 6 and not verify
+    kind, limits = None, NOTHING if nothing else _limits(accuracy, level, form, inner, workspace_bytes)
     if nothing and isinstance(b, torch.Tensor) and isinstance(a, torch.Tensor) and not is_compiling():
         kind = None if _learns(a, b) else (a.shape, b.shape, a.dtype, b.dtype, a.device, b.device)
-        if kind and _TORCHS.has(kind, a):
+        if kind and _PLAIN_CALLS.has(kind, a):
             with suppress(torch.OutOfMemoryError):  # said below, with the bytes
                 return torch.mm(a, b)
-    made = _verified(a, b, asked, out, scaling) if verify else _checked(a, b, asked, out, scaling)
-    if kind and kind[2] == kind[3] == made.dtype and _is_torchs(a, Right.of(b)):  # type: ignore[arg-type]
-        _TORCHS.note(kind)
+    made = _verified(a, b, limits, out) if verify else _checked(a, b, limits, out)
+    if kind and kind[2] == kind[3] == made.dtype and _is_plain(a, Right.of(b)):  # type: ignore[arg-type]
+        _PLAIN_CALLS.note(kind)
     return made
 
 
@@ -90,9 +88,9 @@ def prepare(
     """
     check_operands("prepare", b.t(), b)
     right = Right.of(b)
-    limits = checked(rows, right.n, right.k, operand_name(b), accuracy, level, form, inner, workspace_bytes, True)
-    way = plan_of(limits, b.device.type).way
-    return prepare_right(right, way, peeled=True) if way.prepared else right
+    limits = _limits(accuracy, level, form, inner, workspace_bytes)
+    way = plan_of(Request(rows, right.n, right.k, operand_name(b), limits, prepared=True), b.device.type).way
+    return prepare_right(right, way, cut=True) if way.prepared else right
 
 
 def explain(
@@ -106,10 +104,14 @@ def explain(
     """
     check_operands("explain", a, b.matrix if isinstance(b, Right) else b)
     right = b if isinstance(b, Right) else Right.of(b)
-    return plan_for(a, right, (accuracy, level, form, inner, workspace_bytes))
+    return plan_for(a, right, _limits(accuracy, level, form, inner, workspace_bytes))
 
 
-_TORCHS = Torchs()
+def _limits(*asked: Any) -> Limits:
+    return Limits(*asked) if is_compiling() else limits_of(*asked)  # what is traced remembers nothing
+
+
+_PLAIN_CALLS = PlainCalls()
 """Operands that passed all checks and whose product is torch's own where nothing is asked: shapes, types, devices."""
 
 
@@ -117,17 +119,15 @@ def _learns(a: torch.Tensor, b: torch.Tensor) -> bool:
     return (a.requires_grad or b.requires_grad) and torch.is_grad_enabled()
 
 
-def _is_torchs(a: torch.Tensor, right: Right) -> bool:
+def _is_plain(a: torch.Tensor, right: Right) -> bool:
     """Whether the plan is torch's product of the operands as they lie."""
-    chosen = plan_for(a, right, NOTHING, known=True)
+    chosen = plan_for(a, right, NOTHING, within=False)
     return chosen.way == Way(PLAIN[operand_name(a)]) and not chosen.workspace_bytes
 
 
-def _checked(
-    a: torch.Tensor, b: torch.Tensor | Right, asked: Asked, out: torch.Tensor | None, scaling: str | None
-) -> torch.Tensor:
+def _checked(a: torch.Tensor, b: torch.Tensor | Right, limits: Limits, out: torch.Tensor | None) -> torch.Tensor:
     """The product, whatever is given and asked: run at once, or as an operator of torch."""
-    if cast := _cast(a, b, asked, out):
+    if cast := _cast(a, b, limits, out):
         a, b = cast
     right = b if isinstance(b, Right) else None
     check_operands("matmul", a, b if right is None else right.matrix)
@@ -137,39 +137,37 @@ def _checked(
         name, found = ("out", "a tensor") if out is not None else ("b", "prepared")
         raise ArgumentError("matmul", name, found, "None where gradients are wanted", "Use torch.no_grad()")
     if not learns and in_memory(a) and in_memory(other):
-        return product(a, right or Right.of(other), asked, out, scaling)
+        return product(a, right or Right.of(other), limits, out)
     if right is not None and right.way is not None:
-        asked = asked[0], right.way.level, right.way.form, right.way.inner, asked[4]
+        limits = limits.way_of(right.way)
     below = other if right is None else right.matrix
     if out is not None:
         check_out("matmul", out, a, below.shape[1], below)
     run = operator if is_compiling() or (in_memory(a) and in_memory(below)) else _Product.apply
-    made: torch.Tensor = run(a, below, repr((*asked, scaling)))  # type: ignore[no-untyped-call]
+    made: torch.Tensor = run(a, below, *limits.typed)  # type: ignore[no-untyped-call]
     return made if out is None else out.copy_(made)
 
 
-def _verified(
-    a: torch.Tensor, b: torch.Tensor | Right, asked: Asked, out: torch.Tensor | None, scaling: str | None
-) -> torch.Tensor:
+def _verified(a: torch.Tensor, b: torch.Tensor | Right, limits: Limits, out: torch.Tensor | None) -> torch.Tensor:
     """The product, or the classical one where it is wrong."""
-    made, right = _checked(a, b, asked, out, scaling), b if isinstance(b, Right) else Right.of(b)
+    made, right = _checked(a, b, limits, out), b if isinstance(b, Right) else Right.of(b)
     if is_compiling() or not (in_memory(a) and in_memory(right.source)) or (a.is_cuda and capturing()):
         raise ArgumentError("matmul", "verify", True, "False where nothing can be looked at, as in a CUDA Graph")
     if made.dtype != a.dtype or made.dtype != right.source.dtype:  # under autocast
         a, right = a.to(made.dtype), Right.of(right.matrix.to(made.dtype))
-    limit = accuracy_limit(asked[0], right.k, operand_name(a))
-    limit = max(limit, plan_for(a, right, asked, known=True).predicted_error)
-    plain: Asked = (None, 0, None, PLAIN[operand_name(a)], asked[4])
-    kept = verified(a, right.matrix, made, limit, lambda: _checked(a, right.matrix, plain, None, None))
+    limit = accuracy_limit(limits.accuracy, right.k, operand_name(a))
+    limit = max(limit, plan_for(a, right, limits, within=False).predicted_error)
+    plain = Limits(level=0, inner=PLAIN[operand_name(a)])
+    kept = verified(a, right.matrix, made, limit, lambda: _checked(a, right.matrix, plain, None))
     return kept if out is None or kept is out else out.copy_(kept)
 
 
 def _cast(
-    a: torch.Tensor, b: torch.Tensor | Right, asked: Asked, out: torch.Tensor | None
+    a: torch.Tensor, b: torch.Tensor | Right, limits: Limits, out: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor] | None:
     """The operands as autocast has torch's product take them; None where they are taken as they are."""
     given = isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
-    if not given or out is not None or (asked[0], asked[3]) != (None, None):
+    if not given or out is not None or limits.accuracy is not None or limits.inners:
         return None
     assert isinstance(b, torch.Tensor)
     kind = "cuda" if a.is_cuda else "cpu"
@@ -183,36 +181,29 @@ def _cast(
 # The product as an operator of torch: for gradients, and for what traces a program. Others have less to pass through.
 
 
-@torch.library.custom_op("brrr::matmul", mutates_args=(), schema="(Tensor a, Tensor b, str asked) -> Tensor")
-def operator(a: torch.Tensor, b: torch.Tensor, asked: str) -> torch.Tensor:
-    """`matmul` as torch knows it; asked: its other arguments, and scaling, as Python writes them."""
-    *limits, scaling = _read(asked)
-    return product(a, Right.of(b), (limits[0], *limits[1:]), None, scaling)
-
-
-@lru_cache(maxsize=256)
-def _read(asked: str) -> tuple[Any, ...]:
-    made: tuple[Any, ...] = literal_eval(asked)
-    return made
+@torch.library.custom_op("brrr::matmul", mutates_args=(), schema=f"(Tensor a, Tensor b, {SCHEMA}) -> Tensor")
+def operator(a: torch.Tensor, b: torch.Tensor, *limits: Any) -> torch.Tensor:
+    """`matmul` as torch knows it; its limits as `Limits.typed` has them."""
+    return product(a, Right.of(b), Limits.of_typed(*limits))
 
 
 @operator.register_fake
-def _(a: torch.Tensor, b: torch.Tensor, asked: str) -> torch.Tensor:
-    checked(1, 1, 1, operand_name(a), *_read(asked)[:-1])
+def _(a: torch.Tensor, b: torch.Tensor, *limits: Any) -> torch.Tensor:
+    Request(1, 1, 1, operand_name(a), Limits.of_typed(*limits))
     return a.new_empty(a.shape[0], b.shape[1])
 
 
-def _remember(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor, str], output: torch.Tensor) -> None:
-    *operands, ctx.asked = inputs
-    ctx.save_for_backward(*operands)
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    a, b, *ctx.limits = inputs
+    ctx.save_for_backward(a, b)
 
 
 def _gradients(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     """g @ b^T and a^T @ g, in ways chosen for their own sizes."""
     a, b = ctx.saved_tensors
-    left = operator(gradient, b.t(), ctx.asked) if ctx.needs_input_grad[0] else None
-    right = operator(a.t(), gradient, ctx.asked) if ctx.needs_input_grad[1] else None
-    return left, right, None
+    left = operator(gradient, b.t(), *ctx.limits) if ctx.needs_input_grad[0] else None
+    right = operator(a.t(), gradient, *ctx.limits) if ctx.needs_input_grad[1] else None
+    return left, right, *(None for _ in ctx.limits)
 
 
 operator.register_autograd(_gradients, setup_context=_remember)
@@ -222,6 +213,6 @@ class _Product(torch.autograd.Function):
     """The same inside torch.func.grad and torch.vmap, which take no gradients of operators."""
 
     generate_vmap_rule = True
-    forward = staticmethod(lambda a, b, asked: operator(a, b, asked))
+    forward = staticmethod(lambda a, b, *limits: operator(a, b, *limits))
     setup_context = staticmethod(_remember)
     backward = staticmethod(_gradients)

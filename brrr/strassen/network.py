@@ -19,9 +19,9 @@ import torch
 from torch import nn
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen.accuracy import Inners
 from brrr.strassen.choosing import ProductPlan
-from brrr.strassen.layers import Layer, Limits, check_chain, hooked, is_linear, layers_of, parts_of
+from brrr.strassen.layers import Layer, check_chain, hooked, is_linear, layers_of, parts_of
+from brrr.strassen.limits import Inners, Limits
 from brrr.strassen.operators import Runner, Runners
 
 
@@ -47,7 +47,7 @@ class StrassenMLP(nn.Sequential):
         inner: Inners = None, graphs: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(*modules)
-        self.limits, self.graphs = Limits(accuracy, level, form, inner), graphs
+        self.limits, self.graphs = Limits(accuracy, level, form, inner).checked(), graphs
         self._runners = Runners(self.limits, graphs)
 
     @classmethod
@@ -150,7 +150,8 @@ def fuse(
     """
     if not isinstance(model, nn.Module):
         raise ArgumentError("fuse", "model", type(model).__name__, "a torch.nn.Module")
-    options = {**Limits(accuracy, level, form, inner).options, "graphs": graphs}
+    Limits(accuracy, level, form, inner).checked()
+    options = {"accuracy": accuracy, "level": level, "form": form, "inner": inner, "graphs": graphs}
     return _fused(model, options, {})
 
 

@@ -18,29 +18,6 @@ from brrr.core.errors import ArgumentError, DeviceMemoryError
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import rounded
 
-
-def check_batch(
-    call: str, left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, right_transposed: bool
-) -> tuple[int, int, int, int]:
-    """Products, m, n and k; ArgumentError for tensors that do not fit together or are not contiguous."""
-    for name, tensor in (("left", left), ("right", right), ("out", out)):
-        if tensor.ndim != 3 or not tensor.is_contiguous():
-            found = f"shape {tuple(tensor.shape)}, strides {tensor.stride()}"
-            raise ArgumentError(call, name, found, "3 axes, contiguous", "Use .contiguous()")
-        if tensor.device != left.device:
-            raise ArgumentError(call, name, str(tensor.device), f"a tensor on {left.device}, as left")
-    products, m, k = left.shape
-    n = right.shape[1 if right_transposed else 2]
-    wanted = (products, n, k) if right_transposed else (products, k, n)
-    if right.dtype != left.dtype or right.shape != wanted:
-        raise ArgumentError(call, "right", f"{right.dtype} {tuple(right.shape)}", f"{left.dtype} of shape {wanted}")
-    if out.shape != (products, m, n):
-        raise ArgumentError(call, "out", tuple(out.shape), f"shape {(products, m, n)}, by those of left and right")
-    if out.numel() and out.data_ptr() in (left.data_ptr(), right.data_ptr()):
-        raise ArgumentError(call, "out", "the memory of left or right", "another tensor")
-    return products, m, n, k
-
-
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -49,8 +26,8 @@ class Right:
     """A right operand: `source` is (k, n), or (n, k) where `transposed`, as the weights of Linear lie.
 
     `factors` are its sums for `way`, made before; none where they are made in each product. They lie as (n, k) where
-    `made_transposed`, whatever the operand does. `parts`: of a nested way, the seven of its outermost level. `core`:
-    the n and k that they were made of, where what is left over was peeled off (`peeling.py`).
+    `made_transposed`, whatever the operand does. `core`: the n and k that they were made of, where what is left over
+    was split off (`odd_sizes.py`).
     """
 
     source: torch.Tensor
@@ -58,7 +35,6 @@ class Right:
     way: Way | None = None
     factors: tuple[torch.Tensor, ...] = field(default=(), repr=False)
     made_transposed: bool = False
-    parts: tuple[Right, ...] = field(default=(), repr=False)
     core: tuple[int, int] | None = None
 
     @classmethod
@@ -83,15 +59,9 @@ class Right:
         return self.source.t() if self.transposed else self.source
 
     @property
-    def made(self) -> bool:
-        """Whether its sums were made before."""
-        return bool(self.factors or self.parts)
-
-    @property
     def nbytes(self) -> int:
         """What its factors take."""
-        own = sum(each.numel() * each.element_size() for each in self.factors)
-        return own + sum(part.nbytes for part in self.parts)
+        return sum(each.numel() * each.element_size() for each in self.factors)
 
     def cut(self, n: int, k: int) -> Right:
         """Its first n columns and k rows, with the sums that were made of those.
@@ -102,10 +72,6 @@ class Right:
         if (n, k) == (self.n, self.k):
             return self
         return replace(self, source=self.source[:n, :k] if self.transposed else self.source[:k, :n], core=None)
-
-    def taken_by(self, way: Way) -> Right:
-        """The same sums for another way that needs the same: of another inner product of the same type."""
-        return replace(self, way=way, parts=tuple(part.taken_by(way.within) for part in self.parts))
 
 
 def operand_name(x: torch.Tensor) -> str:
@@ -141,6 +107,8 @@ def check_out(call: str, out: object, a: torch.Tensor, n: int, *others: torch.Te
     if (tuple(out.shape), out.dtype, out.device) != (shape, a.dtype, a.device):
         found, wanted = f"{out.dtype} {tuple(out.shape)} on {out.device}", f"{a.dtype} {shape} on {a.device}"
         raise ArgumentError(call, "out", found, wanted)
+    if any(step == 0 and size > 1 for step, size in zip(out.stride(), out.shape, strict=True)):
+        raise ArgumentError(call, "out", f"strides {out.stride()}", "a tensor whose elements lie apart")
     if not in_memory(out):
         return
     memory = out.untyped_storage().data_ptr()
@@ -177,16 +145,9 @@ class Arena:
             if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
                 raise
             raise DeviceMemoryError(
-                f"matmul: it needs a workspace of {nbytes} bytes on {device}, and there are less. Give workspace_bytes "
-                "for an order that takes less, or level=0"
+                f"matmul: it needs a workspace of {nbytes} bytes on {device}, and there are less. Take fewer levels, "
+                "or level=0"
             ) from error
-
-    @classmethod
-    def over(cls, memory: torch.Tensor) -> Arena:
-        """Over memory that is there, in bytes."""
-        made = cls.__new__(cls)
-        made.nbytes, made._taken, made.memory = memory.numel(), 0, memory
-        return made
 
     @property
     def left_bytes(self) -> int:

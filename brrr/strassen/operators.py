@@ -11,10 +11,8 @@ without: an operator costs the host more.
 from __future__ import annotations
 
 import warnings
-from ast import literal_eval
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from itertools import count
 from typing import Any
 from weakref import WeakValueDictionary
@@ -26,9 +24,10 @@ from brrr.gpu.cublas_lt import capturing
 from brrr.gpu.precision import in_full_precision
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.choosing import ProductPlan
-from brrr.strassen.layers import Chain, Formatted, Layer, Limits, chain_of, flat, planned
+from brrr.strassen.layers import Chain, Formatted, Layer, chain_of, flat, planned
+from brrr.strassen.limits import SCHEMA, Limits
 from brrr.strassen.operands import in_memory, operand_name
-from brrr.strassen.product import Torchs
+from brrr.strassen.product import PlainCalls
 from brrr.strassen.running import ChainRun, gradients, outputs_of
 from brrr.strassen.ways import Way
 
@@ -76,7 +75,7 @@ class Runner:
         try:
             return by_torch(chain, x) if ways is None else run(chain, x, ways)
         except UnavailableError as missing:
-            if self.limits.inner is not None:
+            if self.limits.inners:
                 raise
             warnings.warn(f"StrassenMLP: {missing}; torch's own modules run instead", stacklevel=5)
             return by_torch(chain, x)
@@ -133,8 +132,8 @@ class Runners:
 
     def __init__(self, limits: Limits, graphs: bool = False) -> None:
         self.limits, self.graphs, self._made = limits, graphs, dict[int, Runner]()
-        self._torchs, self._all_torchs = Torchs(), False
-        self.asked, self.number = repr((*limits.options.values(), graphs)), next(_NUMBERS)
+        self._plain_calls, self._all_plain = PlainCalls(), False
+        self.number = next(_NUMBERS)
         _ALL[self.number] = self
 
     def at(self, place: int) -> Runner:
@@ -146,13 +145,13 @@ class Runners:
     def torchs(self, x: torch.Tensor) -> bool:
         """Whether each chain was found to be torch's for inputs like x; if not, this call may find it."""
         if not torch.compiler.is_compiling():
-            self._all_torchs = True
-        return not torch.compiler.is_compiling() and self._torchs.has(_kind(x), x)
+            self._all_plain = True
+        return not torch.compiler.is_compiling() and self._plain_calls.has(_kind(x), x)
 
     def note(self, x: torch.Tensor) -> None:
         """Remember what this call found."""
-        if not torch.compiler.is_compiling() and self._all_torchs:
-            self._torchs.note(_kind(x))
+        if not torch.compiler.is_compiling() and self._all_plain:
+            self._plain_calls.note(_kind(x))
 
     def __call__(self, place: int, chain: Chain, x: torch.Tensor) -> torch.Tensor:
         """The chain's result for x, (..., k)."""
@@ -160,16 +159,17 @@ class Runners:
         if not _fits(chain, x) or torch.is_autocast_enabled(x.device.type):
             return by_torch(chain, x)[-1]
         learning = torch.is_grad_enabled() and any(each.requires_grad for each in (x, *tensors))
-        rows, asked = x.reshape(-1, x.shape[-1]), (layout, self.asked, self.number, place, learning)
+        rows, limits = x.reshape(-1, x.shape[-1]), self.limits.typed
+        asked = (layout, *limits, self.graphs, self.number, place, learning)
         if torch.compiler.is_compiling():
             y = operator(rows, tensors, *asked)[-1]
         elif all(map(in_memory, (x, *tensors))):
             ways = self.at(place).ways(chain, rows, learning)
-            self._all_torchs &= ways is None
+            self._all_plain &= ways is None
             if ways is not None:
                 y = operator(rows, tensors, *asked)[-1] if learning else self.at(place)(chain, rows, ways)
         else:  # inside torch.vmap, torch.func.grad and the like
-            self._all_torchs = False
+            self._all_plain = False
         return by_torch(chain, x)[-1] if y is None else y.reshape(*x.shape[:-1], chain[-1].n)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Runners:
@@ -200,66 +200,61 @@ def _fits(chain: Chain, x: torch.Tensor) -> bool:
 # A chain as an operator of torch, and its gradients as another.
 
 
-@lru_cache(maxsize=256)
-def _limits(asked: str) -> Limits:
-    return Limits(*literal_eval(asked)[:-1])
-
-
 @torch.library.custom_op(
     "brrr::layers",
     mutates_args=(),
-    schema="(Tensor x, Tensor[] tensors, str layout, str asked, int number, int place, bool learning) -> Tensor[]",
+    schema=f"(Tensor x, Tensor[] tensors, str layout, {SCHEMA}, bool graphs, int number, int place, bool learning)"
+    " -> Tensor[]",
 )
-def operator(
-    x: torch.Tensor, tensors: Sequence[torch.Tensor], layout: str, asked: str, number: int, place: int, learning: bool
-) -> list[torch.Tensor]:
+def operator(x: torch.Tensor, tensors: Sequence[torch.Tensor], layout: str, *asked: Any) -> list[torch.Tensor]:
     """The chain's result for x, (rows, k), with each layer's output before it where `learning`.
 
-    tensors, layout: the chain as `flat` has it. asked: its limits and graphs, as Python writes them. number, place:
+    tensors, layout: the chain as `flat` has it. Then its limits as `Limits.typed` has them, and graphs. number, place:
     whose `Runners` keep what was made for it; where there are none with the same limits, as in a program that was
     exported and loaded, nothing is kept.
     """
-    chain, found = chain_of(tensors, layout), _ALL.get(number)
-    runner = found.at(place) if found is not None and found.asked == asked else Runner(_limits(asked))
+    *limits, graphs, number, place, learning = asked
+    made, found = Limits.of_typed(*limits), _ALL.get(number)
+    same = found is not None and (found.limits, found.graphs) == (made, graphs)
+    chain, runner = chain_of(tensors, layout), found.at(place) if found is not None and same else Runner(made)
     with torch.autocast(x.device.type, enabled=False), torch.no_grad():
         return runner.outputs(chain, x) if learning else [runner(chain, x, runner.ways(chain, x, learning=False))]
 
 
 @operator.register_fake
-def _(
-    x: torch.Tensor, tensors: Sequence[torch.Tensor], layout: str, asked: str, number: int, place: int, learning: bool
-) -> list[torch.Tensor]:
+def _(x: torch.Tensor, tensors: Sequence[torch.Tensor], layout: str, *asked: Any) -> list[torch.Tensor]:
     chain = chain_of(tensors, layout)
-    return [x.new_empty(x.shape[0], layer.weight.shape[0]) for layer in (chain if learning else chain[-1:])]
+    return [x.new_empty(x.shape[0], layer.weight.shape[0]) for layer in (chain if asked[-1] else chain[-1:])]
 
 
 @torch.library.custom_op(
     "brrr::layers_backward",
     mutates_args=(),
-    schema="(Tensor x, Tensor[] tensors, Tensor[] outputs, Tensor gradient, str layout, str asked, bool[] wanted)"
+    schema=f"(Tensor x, Tensor[] tensors, Tensor[] outputs, Tensor gradient, str layout, {SCHEMA}, bool[] wanted)"
     " -> Tensor[]",
 )
 def backward_operator(
     x: torch.Tensor, tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], gradient: torch.Tensor,
-    layout: str, asked: str, wanted: Sequence[bool],
+    layout: str, *asked: Any,
 ) -> list[torch.Tensor]:  # fmt: skip
-    """The gradients that are wanted of x and `tensors`, by that of the last output."""
+    """The gradients that are `wanted` of x and `tensors`, by that of the last output; before `wanted` its limits."""
+    *limits, wanted = asked
     with torch.autocast(x.device.type, enabled=False), torch.no_grad():
-        made = gradients(chain_of(tensors, layout), x, outputs, gradient, wanted, _limits(asked))
+        made = gradients(chain_of(tensors, layout), x, outputs, gradient, wanted, Limits.of_typed(*limits))
     return [each for each in made if each is not None]
 
 
 @backward_operator.register_fake
 def _(
     x: torch.Tensor, tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], gradient: torch.Tensor,
-    layout: str, asked: str, wanted: Sequence[bool],
+    layout: str, *asked: Any,
 ) -> list[torch.Tensor]:  # fmt: skip
-    return [each.new_empty(each.shape) for each, asked_for in zip((x, *tensors), wanted, strict=True) if asked_for]
+    return [each.new_empty(each.shape) for each, wanted in zip((x, *tensors), asked[-1], strict=True) if wanted]
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: Sequence[torch.Tensor]) -> None:
-    x, tensors, ctx.layout, ctx.asked, *_ = inputs
-    ctx.count = len(tensors)
+    x, tensors, ctx.layout, *asked = inputs
+    ctx.limits, ctx.count, ctx.given = asked[:-4], len(tensors), len(inputs)
     ctx.save_for_backward(x, *tensors, *output)
 
 
@@ -268,9 +263,9 @@ def _gradients(ctx: Any, incoming: Sequence[torch.Tensor]) -> tuple[Any, ...]:
     x, *rest = ctx.saved_tensors
     tensors, outputs = rest[: ctx.count], rest[ctx.count :]
     wanted = [ctx.needs_input_grad[0], *ctx.needs_input_grad[1]]
-    found = iter(backward_operator(x, tensors, outputs, incoming[-1], ctx.layout, ctx.asked, wanted))
+    found = iter(backward_operator(x, tensors, outputs, incoming[-1], ctx.layout, *ctx.limits, wanted))
     of_x, *of_tensors = [next(found) if each else None for each in wanted]
-    return of_x, of_tensors, None, None, None, None, None
+    return of_x, of_tensors, *(None for _ in range(ctx.given - 2))
 
 
 operator.register_autograd(_gradients, setup_context=_remember)

@@ -1,8 +1,8 @@
 """How long each way takes, before it runs, and which ways no other beats in time and error.
 
 >>> predictor = Predictor.of("h200")
->>> parts = predictor.parts(WAYS["sgemm-strassen-1"], 8192, 8192, 8192)
->>> parts.total_s < predictor.parts(WAYS["sgemm"], 8192, 8192, 8192).total_s, parts.left_s < parts.products_s
+>>> parts, plain = (predictor.parts(Problem(WAYS[name], 8192, 8192, 8192)) for name in ("sgemm-strassen-1", "sgemm"))
+>>> parts.total_s < plain.total_s, parts.left_s < parts.products_s
 (True, True)
 
 A way's passes over memory and its products take what the roofline's model of the device says, corrected by the
@@ -12,7 +12,7 @@ constants of `calibration.py`. Importing this loads no torch.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -26,11 +26,13 @@ from brrr.roofline.device_model import LAUNCH_S, DeviceModel, Where, model_of
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.products import operator_of
 from brrr.roofline.terms import kernel_time, stream_s
-from brrr.strassen.accuracy import PLAIN, Constraints, predicted_error
+from brrr.strassen.accuracy import PLAIN, predicted_error
 from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS
-from brrr.strassen.peeling import Sizes, aligned_size, block_sizes, copied, core_of, halves, thin_parts
+from brrr.strassen.limits import Limits, Request
+from brrr.strassen.odd_sizes import copied, core_of, thin_parts
+from brrr.strassen.problem import Problem, Sizes, aligned_size
 from brrr.strassen.ways import INNERS, WAYS, Inner, Way
-from brrr.strassen.workspace import Traffic, blocks_added, fits_aligned, launches, least_depth, workspace_bytes
+from brrr.strassen.workspace import Traffic, launches, workspace_bytes
 
 _LIBRARY = {"fp16x3": "fp16"}
 """The library product whose predicted rate an inner product of ours goes by."""
@@ -43,7 +45,7 @@ _CPU_LIBRARY = {"fp16x3": "sgemm", "fp16": "sgemm"}
 class Parts:
     """Seconds of a way: the pass before the products on each side, the products, and the pass behind them.
 
-    `thin_s` is for the products of what an odd size leaves over, where that is peeled off.
+    `thin_s` is for the products of what an odd size leaves over, where that is split off.
     """
 
     left_s: float
@@ -69,40 +71,25 @@ class Predictor:
         """For a device as `brrr.predict` takes it; MissingPeakError where nothing is known of it."""
         return cls(model_of(device))
 
-    def parts(
-        self, way: Way, m: int, n: int, k: int, operand: str = "float32", *, whole: bool = False, aligned: bool = True
-    ) -> Parts:
-        """The seconds of a way's passes and products; MissingPeakError where the device lacks its type.
+    def parts(self, problem: Problem) -> Parts:
+        """The seconds of a way's passes and products; MissingPeakError where the device lacks its type."""
+        m, n, k = (max(1, size) for size in problem.sizes)  # an empty product takes no less
+        problem = replace(problem, m=m, n=n, k=k, aligned=problem.aligned and self.basis.is_gpu)
+        core = core_of(problem)
+        inside = replace(problem, m=core[0], n=core[1], k=core[2])
+        left_s, right_s, post_add_s = self._passes(inside)
+        if copied(inside).any:
+            inside = replace(inside, n=aligned_size(inside.n), k=aligned_size(inside.k), aligned=False)
+        rows, deep, columns = inside.block
+        products_s = self._product_s(problem.way.kind, problem.way.products, rows, columns, deep)
+        return Parts(left_s, right_s, products_s, post_add_s, self._thin_s(core, problem))
 
-        whole: sizes are rounded up to whole blocks, as in a chain of layers, and nothing is peeled off. aligned: a
-        classical product may copy its operands to aligned rows.
-        """
-        m, n, k = (max(1, size) for size in (m, n, k))  # an empty product takes no less
-        core = (m, n, k) if whole else core_of(way, m, n, k, operand)
-        made = self._core(way, core, operand, aligned and self.basis.is_gpu)
-        return made if core == (m, n, k) else replace(made, thin_s=self._thin_s(core, (m, n, k), operand))
-
-    def _core(self, way: Way, sizes: Sizes, operand: str, aligned: bool = True) -> Parts:
-        """What goes through the levels, or a classical product; seven products one after another if it is nested."""
-        if way.nested:
-            around = self._passes(way.outermost, sizes, operand)
-            each = self._core(way.within, halves(*sizes), operand)
-            inside = (each.left_s, each.right_s, each.post_add_s)
-            left_s, right_s, post_add_s = (one + 7 * other for one, other in zip(around, inside, strict=True))
-            return Parts(left_s, right_s, 7 * each.products_s, post_add_s)
-        m, n, k = sizes
-        if aligned and copied(way, m, n, k, operand).any:
-            n, k = aligned_size(n), aligned_size(k)
-        left_s, right_s, post_add_s = self._passes(way, sizes, operand, aligned)
-        rows, deep, columns = block_sizes(way, m, n, k)
-        return Parts(left_s, right_s, self._product_s(way.kind, way.products, rows, columns, deep), post_add_s)
-
-    def _passes(self, way: Way, sizes: Sizes, operand: str, aligned: bool = True) -> tuple[float, float, float]:
+    def _passes(self, problem: Problem) -> tuple[float, float, float]:
         """The passes before the products on each side and behind them."""
-        traffic = (Traffic.of if self.basis.is_gpu else Traffic.by_blocks)(way, *sizes, operand, aligned=aligned)
+        traffic = (Traffic.of if self.basis.is_gpu else Traffic.by_blocks)(problem)
         touched = float(traffic.touched)
-        plain = (aligned and copied(way, *sizes, operand).any) or way.level or not self.basis.is_gpu
-        split = ("sums", "turned", "sums") if way.inner == "fp16x3" else ("casts",) * 3
+        plain = copied(problem).any or problem.way.level or not self.basis.is_gpu
+        split = ("sums", "turned", "sums") if problem.way.inner == "fp16x3" else ("casts",) * 3
         left, right, post_add = ("sums",) * 3 if plain else split
         return (
             self._pass(traffic.left, touched, left),
@@ -110,38 +97,23 @@ class Predictor:
             self._pass(traffic.post_add, touched, post_add),
         )
 
-    def _thin_s(self, core: Sizes, sizes: Sizes, operand: str) -> float:
+    def _thin_s(self, core: Sizes, problem: Problem) -> float:
         """The thin products beside a core, by the library; what is added to is read too."""
-        seconds = 0.0
-        for m, n, k in thin_parts(core, *sizes):
-            again = ITEMSIZE[operand] * m * n if k < sizes[2] else 0
+        seconds, operand = 0.0, problem.operand
+        for m, n, k in thin_parts(core, problem.sizes):
+            again = ITEMSIZE[operand] * m * n if k < problem.k else 0
             seconds += self._product_s(INNERS[PLAIN[operand]], 1, m, n, k) + self._pass((again, 0), float(again))
         return seconds
 
-    def total_s(
-        self, way: Way, m: int, n: int, k: int, operand: str = "float32", depth: int = 0, *, whole: bool = False,
-        aligned: bool = True,
-    ) -> float:  # fmt: skip
-        """All of it, the outer `depth` levels depth first: seven products one after another, sums by plain passes.
-
-        whole, aligned: as for `parts`.
-        """
-        if not depth:
-            return self.parts(way, m, n, k, operand, whole=whole, aligned=aligned).total_s
-        rows, columns, deep = halves(m, n, k)
-        size, (before, behind) = ITEMSIZE[operand], blocks_added(str(way.form))
-        blocks = before * (rows * deep + deep * columns) + behind * rows * columns
-        sums_s = self._pass((2 * size * blocks, size * blocks), 3.0 * size * blocks)
-        return 7 * self.total_s(way.within, rows, columns, deep, operand, depth - 1, whole=True) + sums_s
-
     def chain_s(self, way: Way, layers: int, rows: int, hidden: int, operand: str = "float32") -> float:
         """A network of square layers, one pass over memory between the products of two; weights prepared."""
-        parts = self.parts(way, rows, hidden, hidden, operand, whole=True, aligned=way.dtype != operand)
-        if not way.level or way.nested:  # bias and ReLU in the product, or in place behind it
+        problem = Request(rows, hidden, hidden, operand, whole=True).problem(way)
+        parts = self.parts(problem)
+        if not way.level:  # bias and ReLU in the product, or in place behind it
             size = ITEMSIZE[operand] * rows * hidden
-            behind = self._pass((size, size), 2.0 * size) if way.kind.split or way.nested else 0.0
+            behind = self._pass((size, size), 2.0 * size) if way.kind.split else 0.0
             return layers * (parts.total_s + behind)
-        traffic = Traffic.of(way, rows, hidden, hidden, operand)
+        traffic = Traffic.of(problem)
         fused = not way.kind.split
         between = self._pass((traffic.post_add[0], traffic.left[1]), float(traffic.touched)) if fused else 0.0
         between = between or parts.post_add_s + parts.left_s
@@ -176,12 +148,11 @@ class Predictor:
         return found.value * float(np.interp(math.log(max(size, 1.0)), np.log(places), factors))
 
 
-def issuing_s(way: Way, request: Constraints) -> float:
-    """Seconds of the host for all launches of a way; `matmul` also finds those of what is not torch's own product."""
+def issuing_s(way: Way, request: Request) -> float:
+    """Seconds of the host for all launches of a way; `matmul` also makes those of what is not torch's own product."""
     first, ours = (CONSTANTS[f"host.{name}"].value for name in ("call", "matmul"))
-    found = way.name != PLAIN[request.operand] and not request.whole  # a chain of layers keeps its own
-    count = launches(way, request.m, request.n, request.k, request.operand, whole=request.whole)
-    return first + LAUNCH_S["strassen"] * count + ours * found
+    made = way.name != PLAIN[request.operand] and not request.whole  # a chain of layers keeps its own
+    return first + LAUNCH_S["strassen"] * launches(request.problem(way)) + ours * made
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -192,15 +163,14 @@ def issuing_s(way: Way, request: Constraints) -> float:
 class ParetoPoint:
     """What is expected of a way: seconds (None where nothing is known), relative error, and bytes besides the operands.
 
-    `depth` of its levels go depth first, to stay within a limit. `beaten_by` names a way that is neither slower nor
-    less exact: such a way is dominated, and there is no reason to take it but memory.
+    `beaten_by` names a way that is neither slower nor less exact: such a way is dominated, and there is no reason to
+    take it but memory.
     """
 
     way: Way
     seconds: float | None
     error: float
     workspace_bytes: int
-    depth: int = 0
     beaten_by: str | None = None
 
     def __str__(self) -> str:
@@ -210,53 +180,26 @@ class ParetoPoint:
         return f"{self.way.name}: {time}, error {self.error:.1e}, workspace {memory}{beaten}"
 
 
-@dataclass(frozen=True)
-class Frontier:
-    """All estimates for one size, the fastest first; `best` are those that no other beats."""
-
-    m: int
-    n: int
-    k: int
-    estimates: tuple[ParetoPoint, ...]
-
-    @property
-    def best(self) -> tuple[ParetoPoint, ...]:
-        """The Pareto set: from fast and coarse to slow and exact."""
-        return tuple(each for each in self.estimates if each.beaten_by is None and each.seconds is not None)
-
-    def __getitem__(self, name: str) -> ParetoPoint:
-        return next(each for each in self.estimates if each.way.name == name)
-
-    def __iter__(self) -> Iterator[ParetoPoint]:
-        return iter(self.estimates)
-
-    def __len__(self) -> int:
-        return len(self.estimates)
-
-    def __str__(self) -> str:
-        return "\n".join([f"{self.m} x {self.k} by {self.k} x {self.n}", *map(str, self.estimates)])
-
-
 def frontier(
     m: int, n: int, k: int, *, operand: str = "float32", device: Where = "h200", prepared: bool = False,
     names: Iterable[str] | None = None, workspace_bytes: int | None = None, whole: bool = False,
-) -> Frontier:  # fmt: skip
-    """Every way for an (m, k) by (k, n) product with its predicted time and error.
+) -> tuple[ParetoPoint, ...]:  # fmt: skip
+    """Every way for an (m, k) by (k, n) product with its predicted time and error, the fastest first.
 
     >>> found = frontier(4096, 4096, 4096, device="h200", names=["sgemm", "sgemm-strassen-2", "tf32"])
-    >>> [each.way.name for each in found], found["sgemm"].beaten_by is None
+    >>> [each.way.name for each in found], found[-1].beaten_by is None
     (['tf32', 'sgemm-strassen-2', 'sgemm'], True)
 
     device: as `brrr.predict` takes it. prepared: the right operand's part is made beforehand. names: of these ways
-    only. workspace_bytes: ways that need more go depth first, or are left out. whole: odd sizes are rounded up, as in a
-    chain of layers. MissingPeakError where nothing is known of the device; a type that was not measured there has no
-    time, and comes last.
+    only. workspace_bytes: ways that need more are left out. whole: odd sizes are rounded up, as in a chain of layers.
+    MissingPeakError where nothing is known of the device; a type that was not measured there has no time, and comes
+    last.
     """
     predictor = Predictor.of(device)
     kind = predictor.basis.kind
     ways = candidates(operand, kind, prepared) if names is None else [WAYS[name] for name in names]
-    request = Constraints(m, n, k, operand, workspace_bytes=workspace_bytes, whole=whole)
-    return Frontier(m, n, k, marked(estimates(ways, request, kind, predictor)))
+    request = Request(m, n, k, operand, Limits(workspace_bytes=workspace_bytes), whole=whole)
+    return marked(estimates(ways, request, kind, predictor))
 
 
 def candidates(operand: str, kind: str, prepared: bool = False) -> list[Way]:
@@ -289,9 +232,7 @@ def marked(estimates: Sequence[ParetoPoint]) -> tuple[ParetoPoint, ...]:
     return tuple(found)
 
 
-def estimates(
-    ways: Iterable[Way], request: Constraints, kind: Processor, predictor: Predictor | None
-) -> list[ParetoPoint]:
+def estimates(ways: Iterable[Way], request: Request, kind: Processor, predictor: Predictor | None) -> list[ParetoPoint]:
     """What is expected of ways for a product; those that cannot stay within its memory are left out.
 
     Without a predictor, and for a type that was not measured on the device, without seconds.
@@ -300,20 +241,17 @@ def estimates(
     return [each for each in found if each is not None]
 
 
-def _estimate(way: Way, request: Constraints, gpu: bool, predictor: Predictor | None) -> ParetoPoint | None:
-    """Without copies to aligned rows where there is no room for them, and in a chain, which makes none."""
-    sizes, operand, limit_bytes = (request.m, request.n, request.k), request.operand, request.limit_bytes
-    room = gpu and fits_aligned(way, *sizes, operand, limit_bytes)
-    aligned = room and not (request.whole and way.dtype == operand)
-    depth = least_depth(way, *sizes, operand, limit_bytes, aligned=aligned)
-    if depth is None:
+def _estimate(way: Way, request: Request, gpu: bool, predictor: Predictor | None) -> ParetoPoint | None:
+    """Without copies to aligned rows where there is no room for them, and on a CPU."""
+    problem, limit = request.problem(way, aligned=gpu), request.limit_bytes
+    if limit is not None and not way.level and workspace_bytes(problem) > limit:
+        problem = replace(problem, aligned=False)
+    needed, seconds = workspace_bytes(problem), None
+    if limit is not None and needed > limit:
         return None
-    seconds = None
     with suppress(MissingPeakError):
-        if predictor is not None:
-            seconds = predictor.total_s(way, *sizes, operand, depth, whole=request.whole, aligned=aligned)
-    needed = workspace_bytes(way, *sizes, operand, depth, aligned=aligned)
-    return ParetoPoint(way, seconds, predicted_error(way, request.k, operand, depth=depth), needed, depth)
+        seconds = None if predictor is None else predictor.parts(problem).total_s
+    return ParetoPoint(way, seconds, predicted_error(way, request.k, request.operand), needed)
 
 
 def _time(each: ParetoPoint) -> float:

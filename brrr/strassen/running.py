@@ -25,12 +25,13 @@ from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.execution import prepare_right, run_all, steps
 from brrr.strassen.gemm.products import product_step
 from brrr.strassen.layers import Chain, Limits, activate
-from brrr.strassen.multiply import matmul
 from brrr.strassen.operands import Arena, Right, operand_name
 from brrr.strassen.passes.launch import Run
-from brrr.strassen.passes.steps import layer_step, post_add_step, pre_add_step
+from brrr.strassen.passes.sums import layer_step, post_add_step, pre_add_step
+from brrr.strassen.problem import Problem
+from brrr.strassen.product import product
 from brrr.strassen.ways import Way
-from brrr.strassen.workspace import product_dtype, rounded, workspace_bytes
+from brrr.strassen.workspace import rounded, workspace_bytes
 
 
 class ChainRun:
@@ -91,7 +92,7 @@ class ChainRun:
     def _alone(self, place: int) -> bool:
         """Whether a layer's product has no pass to share with its neighbours."""
         way = self.ways[place]
-        return not way.level or way.nested or way.kind.split
+        return not way.level or way.kind.split
 
     def _fused(self, place: int) -> bool:
         """Whether the pass behind a layer makes the next one's factors too."""
@@ -100,11 +101,8 @@ class ChainRun:
 
     def _leveled(self, place: int, source: torch.Tensor | None, target: torch.Tensor | None) -> list[Run]:
         """A layer with levels: the pass before its products, unless the layer before has made it; and that behind."""
-        way, layer, made = (
-            self.ways[place],
-            self.chain[place],
-            self._once("product", place, partial(self._product, place)),
-        )
+        way, layer = self.ways[place], self.chain[place]
+        made = self._once("product", place, partial(self._product, place))
         if not self._fused(place - 1):
             assert source is not None
             made = [pre_add_step(source, "left", way, self._left[place]), *made]
@@ -159,14 +157,14 @@ class ChainRun:
             return (0,), torch.uint8
         if kind == 0:
             return buffer_shape(self.rows, layer.k, "left", way.level), getattr(torch, way.dtype)
-        operand = operand_name(layer.weight)
-        return products_shape(self.rows, layer.n, way.level), getattr(torch, product_dtype(way, operand))
+        dtype = Problem(way, self.rows, layer.n, layer.k, operand_name(layer.weight)).product_dtype
+        return products_shape(self.rows, layer.n, way.level), getattr(torch, dtype)
 
     def _needed(self, operand: str) -> int:
         """Bytes of the two buffers, and of what the products that stand alone take."""
         shared = sum(max((rounded(_size(*self._shape(p, kind))) for p in self._places), default=0) for kind in (0, 1))
         alone = [
-            workspace_bytes(self.ways[p], self.rows, self.chain[p].n, self.chain[p].k, operand)
+            workspace_bytes(Problem(self.ways[p], self.rows, self.chain[p].n, self.chain[p].k, operand))
             for p in self._places
             if self._alone(p)
         ]
@@ -204,7 +202,7 @@ def gradients(
             gradient = torch.where(output > 0, gradient, 0)
         if layer.bias is not None:
             found.insert(0, gradient.sum(0) if left.pop() else None)
-        found.insert(0, matmul(gradient.t(), given, **limits.options) if left.pop() else None)
+        found.insert(0, product(gradient.t(), Right.of(given), limits) if left.pop() else None)
         if any(left):
-            gradient = matmul(gradient, layer.weight, **limits.options)
+            gradient = product(gradient, Right.of(layer.weight), limits)
     return [gradient if left[0] else None, *found]

@@ -9,13 +9,11 @@ Importing this loads no torch.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import ITEMSIZE
-from brrr.gpu import is_gpu
-from brrr.strassen.algebra.blocks import MAX_LEVEL
 
 _GPU = ("cuda",)
 _BOTH = ("cuda", "cpu")
@@ -28,7 +26,8 @@ class Inner:
     `dtype` is what the operands' buffers hold, `operands` the types of the matrices it takes. `bits` are the
     significant bits of a factor as it is multiplied (TF32 keeps 11 of float32's 24; a split product keeps `terms`
     parts of each factor and makes `products` products of them). `exact_sums`: sums over k are rounded as float32 or
-    float64, one addition at a time; a tensor core's truncate, and add up more than one product a step.
+    float64, one addition at a time; a tensor core's truncate, and add up more than one product a step. `levels`: how
+    many may lie outside it.
     """
 
     name: str
@@ -54,17 +53,17 @@ class Inner:
 
 
 _F32 = ("float32",)
-_NESTED = (0, 1, 2, 3, 4)
-"""Only where products are slow against memory does a fourth level pay, and only there is it offered."""
+_CLASSICAL = (0,)
+"""What levels hardly gain over: such a product is taken as the library makes it."""
 
 _LIST = (
-    Inner("fp64", "float64", "float64", ("float64",), _BOTH, 53, True, levels=_NESTED),
-    Inner("sgemm", "SGEMM (float32)", "float32", _F32, _BOTH, 24, True, levels=_NESTED),
+    Inner("fp64", "float64", "float64", ("float64",), _BOTH, 53, True),
+    Inner("sgemm", "SGEMM (float32)", "float32", _F32, _BOTH, 24, True),
     Inner("fp16x3", "two float16 terms, 3 products", "float16", _F32, _BOTH, 22, False, 2, 3),
-    Inner("tf32", "TF32", "float32", _F32, _GPU, 11, False),
-    Inner("fp16", "float16", "float16", ("float16", "float32"), _BOTH, 11, False),
+    Inner("tf32", "TF32", "float32", _F32, _GPU, 11, False, levels=_CLASSICAL),
+    Inner("fp16", "float16", "float16", ("float16", "float32"), _BOTH, 11, False, levels=_CLASSICAL),
     Inner("bf16", "bfloat16", "bfloat16", ("bfloat16", "float32"), _BOTH, 8, False),
-)  # fmt: skip
+)
 
 INNERS: Mapping[str, Inner] = MappingProxyType({each.name: each for each in _LIST})
 """By name, from the most exact to the least of its kind."""
@@ -74,12 +73,9 @@ INNERS: Mapping[str, Inner] = MappingProxyType({each.name: each for each in _LIS
 # The ways: an inner product, and the Strassen levels outside it.
 
 
-FORM_NAMES = ("strassen", "winograd", "balanced")
-GPU_FORMS = ("strassen", "winograd")
-"""Those whose sums the GPU's kernels make."""
-
-LEVELS = (0, 1, 2, 3, 4)
-"""Up to three in one pass over memory; a fourth lies outside, with a pass of its own."""
+FORM_NAMES = ("strassen", "winograd")
+LEVELS = (0, 1, 2, 3)
+"""All of them in one pass over memory."""
 
 
 @dataclass(frozen=True)
@@ -146,41 +142,13 @@ class Way:
         return int(7**self.level)
 
     @property
-    def nested(self) -> bool:
-        """Whether its outermost level has a pass of its own: it has more than one pass takes.
-
-        >>> Way("sgemm", 4, "strassen").nested, Way("sgemm", 3, "strassen").nested
-        (True, False)
-        """
-        return self.level > MAX_LEVEL
-
-    @property
-    def within(self) -> Way:
-        """The way of the outermost level's products: one level less, prepared if this one is.
-
-        >>> Way("sgemm", 4, "strassen", prepared=True).within.name
-        'sgemm-strassen-3-prepared'
-        """
-        return replace(self, level=self.level - 1)
-
-    @property
-    def outermost(self) -> Way:
-        """The outermost level by itself.
-
-        >>> Way("sgemm", 4, "strassen").outermost.name
-        'sgemm-strassen-1'
-        """
-        return replace(self, level=1)
-
-    @property
     def classical(self) -> bool:
         """Whether it is the plain product of a library, with nothing outside."""
         return not self.level
 
     def here(self, operand: str, device: str) -> bool:
         """Whether it multiplies operands of this type on this kind of device."""
-        forms = GPU_FORMS if is_gpu(device) else FORM_NAMES
-        return operand in self.kind.operands and device in self.kind.devices and (not self.level or self.form in forms)
+        return operand in self.kind.operands and device in self.kind.devices
 
 
 _WAYS = (

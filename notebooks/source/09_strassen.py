@@ -54,8 +54,8 @@ compare_speedup(g, "strassen", levels, **at)
 # kernels: [[memory-bound]]. They grow with n², the arithmetic with n³: the smaller the matrices, the lower the
 # [[arithmetic intensity]], and the more of the gain they take. What exceeds the bound comes from a fuller GPU (below) or another kernel.
 #
-# For the same reason a level pays later **with tensor cores**. In TF32 the arithmetic takes a fraction of the time, and the additions
-# move the same bytes.
+# For the same reason a level pays later **with tensor cores**. In bfloat16 the arithmetic takes a fraction of the time, and the
+# additions still move half of float32's bytes.
 #
 # </details>
 #
@@ -108,7 +108,7 @@ display(drawing("strassen-bytes"), drawing("strassen-roofline", level=3))
 # it decides.
 
 # %% tags=["explore"]
-rates = [f"sgemm strassen {level} prepared" for level in (1, 2, 3, 4)]
+rates = [f"sgemm strassen {level} prepared" for level in (1, 2, 3)]
 rates = first_available("strassen", ["sgemm", *rates], ["cpu sgemm", *cpus])
 display(explore("strassen", at=at, lines=rates, show="rate"), strassen_table(layers=8))
 

@@ -23,9 +23,8 @@ factory("compute", detail="sm")
 # %% [markdown] tags=["guess"]
 # ## Guess: the last digits
 #
-# Levels nest: two have 49 products of a quarter of the size, three 343. A level has several **forms**: Strassen's
-# has 18 additions; Winograd's 15, by sharing partial sums; the *balanced* one more of them, and products that are more alike in
-# size.
+# Levels nest: two have 49 products of a quarter of the size, three 343. A level has more than one **form**: Strassen's
+# has 18 additions; Winograd's 15, by sharing partial sums.
 #
 # A level enlarges rounding errors. A sum of two blocks of normally distributed numbers is larger than a block by √2, so its
 # products' rounding errors are too, while the result stays the same size. What becomes of the [[relative error]]?
@@ -46,8 +45,8 @@ compare_errors(g, level=2)
 # <details><summary>Our explanation</summary>
 #
 # A level saves an eighth of the arithmetic and adds passes over memory. In float32 without [[tensor core|tensor cores]] the
-# arithmetic takes long, and the passes are small beside it. TF32 and bfloat16 do it in a fraction of that time; TF32 moves just as
-# many bytes, bfloat16 half. So there a level pays on larger matrices only.
+# arithmetic takes long, and the passes are small beside it. bfloat16 does it in a fraction of that time, and moves half as
+# many bytes. So there a level pays on larger matrices only.
 #
 # </details>
 #

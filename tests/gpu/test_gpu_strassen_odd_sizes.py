@@ -9,11 +9,12 @@ import torch
 
 from brrr.core.errors import UnavailableError
 from brrr.running.graphs import capture
-from brrr.strassen import WAYS, Way, explain, kept, matmul, prepare
+from brrr.strassen import WAYS, Way, explain, matmul, prepare
 from brrr.strassen.accuracy import predicted_error
-from brrr.strassen.execution import pass_steps, peeled_steps, prepare_right, prepared, run_all
+from brrr.strassen.execution import cut_steps, pass_steps, prepare_right, prepared, run_all
+from brrr.strassen.odd_sizes import Copied, copied, core_of
 from brrr.strassen.operands import Arena, Right
-from brrr.strassen.peeling import Copied, Sizes, copied, core_of
+from brrr.strassen.problem import Problem, Sizes
 from brrr.strassen.workspace import workspace_bytes
 from tests.strassen_on_gpu import error, normal
 
@@ -43,10 +44,11 @@ def test_every_way_beside_a_core(way: Way, turned: bool) -> None:
     right = Right.of(b.t().contiguous().t() if turned else b)
     if way.prepared:
         made = prepare_right(right.cut(*core[1:]), way)
-        right = Right(right.source, right.transposed, way, made.factors, made.made_transposed, made.parts, core[1:])
+        right = Right(right.source, right.transposed, way, made.factors, made.made_transposed, core[1:])
     wide = spoilt(m, n + 1, dtype)
     try:
-        run_all(peeled_steps(way, core, a, right, wide[:, :n], Arena(workspace_bytes(way, m, n, k, operand), "cuda")))
+        arena = Arena(workspace_bytes(Problem(way, m, n, k, operand)), "cuda")
+        run_all(cut_steps(way, core, a, right, wide[:, :n], arena))
     except UnavailableError as missing:
         pytest.skip(str(missing))
     assert error(wide[:, :n], a, b) <= ROOM * predicted_error(way, k, operand)
@@ -66,7 +68,7 @@ def test_a_way_as_it_is_run(name: str, sizes: Sizes) -> None:
 def test_whole_numbers_beside_a_core_are_exact() -> None:
     a, b = (torch.randint(-3, 4, (1025, 1025), device="cuda").float() for _ in range(2))
     for name in ("sgemm-strassen-1", "sgemm-strassen-3", "sgemm-winograd-2"):
-        assert core_of(WAYS[name], 1025, 1025, 1025) != (1025, 1025, 1025)
+        assert core_of(Problem(WAYS[name], 1025, 1025, 1025)) != (1025, 1025, 1025)
         out = spoilt(1025, 1025)
         prepared(WAYS[name], a, b, out)()
         assert torch.equal(out.double(), a.double() @ b.double())
@@ -122,7 +124,7 @@ def test_copies_to_aligned_rows(inner: str, sizes: Sizes, turned: bool) -> None:
         found = Copied(True, True, True) if way.dtype != operand else Copied(bool(k % 8), True, bool(n % 8))
         arena, out = Arena(3 * 4 * (m + 8) * (n + 8) + 3 * 4 * (k + 8) * (m + n + 16), "cuda"), spoilt(m, n, dtype)
         arena.memory.fill_(255)  # NaN: what lies behind the rows must not count
-        made = pass_steps(way, a, right, out, arena, found)
+        made = pass_steps(Problem(way, m, n, k, operand), a, right, out, arena, found)
         run_all(made)
         assert error(out, a, b) <= ROOM * predicted_error(way, k, operand)
 
@@ -143,8 +145,9 @@ def test_never_more_memory_than_stated_at_odd_sizes() -> None:
     n = 4097
     a, b = normal(n, n, dtype=torch.bfloat16), normal(n, n, dtype=torch.bfloat16)
     out = torch.empty_like(a)
-    assert copied(WAYS["bf16"], n, n, n, "bfloat16").any
-    for limit in (workspace_bytes(WAYS["bf16"], n, n, n, "bfloat16"), 2**20):
+    problem = Problem(WAYS["bf16"], n, n, n, "bfloat16")
+    assert copied(problem).any
+    for limit in (workspace_bytes(problem), 2**20):
         matmul(a, b, out=out, level=0, workspace_bytes=limit)  # libraries take their workspaces
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
@@ -159,7 +162,6 @@ def test_never_more_memory_than_stated_at_odd_sizes() -> None:
 
 
 def test_the_same_addresses_are_right_for_new_numbers_and_no_memory_is_held() -> None:
-    kept.forget()
     for options in ({"inner": "fp16x3", "level": 0}, {"inner": "sgemm", "level": 1}, {"inner": "bf16", "level": 0}, {}):
         a, b, out = normal(1025, 1000), normal(1000, 1031), spoilt(1025, 1031)
         for _ in range(3):
@@ -171,7 +173,6 @@ def test_the_same_addresses_are_right_for_new_numbers_and_no_memory_is_held() ->
         size = a.nbytes + b.nbytes + out.nbytes
         del a, b, out
         assert torch.cuda.memory_allocated() <= before - size
-    assert kept._KEPT, "the launches were made at each call"
 
 
 def test_on_two_streams_and_in_a_graph() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.strassen.gemm.products import prepared_batched
+from brrr.strassen.gemm.products import by_cublas, by_torch
 
 needs_nvmath = pytest.mark.skipif(importlib.util.find_spec("nvmath") is None, reason="needs nvmath-python")
-HOWS = ["torch", pytest.param("cublas", marks=needs_nvmath)]
+HOWS = [by_torch, pytest.param(by_cublas, marks=needs_nvmath)]
 SHAPES = [(1, 1, 1, 1), (3, 131, 257, 33), (49, 100, 96, 104), (2, 1, 515, 1000)]
 """Products, m, n, k."""
 
@@ -35,7 +35,7 @@ def error(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, transposed
 def test_every_way_multiplies_float32(shape: tuple[int, int, int, int], transposed: bool, how: Any) -> None:
     left, right = operands(*shape, transposed)
     out = torch.full(shape[:3], math.nan, device="cuda")
-    prepared_batched(left, right, out, right_transposed=transposed, how=how)()
+    how(left, right, out, transposed, False)()
     assert error(left, right, out, transposed) < 2e-6, "true float32, not TF32"
 
 
@@ -53,7 +53,7 @@ def test_the_libraries_multiply_every_type(
     before = torch.backends.cuda.matmul.fp32_precision
     left, right = operands(7, 72, 136, 264, True, dtype)
     out = torch.full((7, 72, 136), math.nan, dtype=into, device="cuda")
-    prepared_batched(left, right, out, right_transposed=True, how=how, tf32=tf32)()
+    how(left, right, out, True, tf32)()
     found = error(left, right, out, True)
     assert found < worst and (not tf32 or found > 1e-5), "TF32 must be TF32"
     assert torch.backends.cuda.matmul.fp32_precision == before
@@ -66,7 +66,7 @@ def test_a_prepared_product_is_captured(how: Any) -> None:
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        launch = prepared_batched(left, right, out, right_transposed=True, how=how)
+        launch = how(left, right, out, True, False)
         launch()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream):

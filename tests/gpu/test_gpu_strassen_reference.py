@@ -9,20 +9,20 @@ from brrr.strassen import FORMS
 from brrr.strassen.accuracy import amplification
 from brrr.strassen.algebra.blocks import products_shape
 from brrr.strassen.algebra.reference import post_add, pre_add, product
-from brrr.strassen.algebra.scaling import STEPS, Scaling
+from brrr_course.experiments.strassen_errors.scaling import STEPS, Scaling
 
-ALL = pytest.mark.parametrize("form", [*FORMS, "balanced"])
+BOTH = pytest.mark.parametrize("form", FORMS)
 LEVELS = pytest.mark.parametrize("level", range(4))
 
 
-@pytest.mark.parametrize("form", FORMS)
+@BOTH
 @LEVELS
 def test_products_of_integers_are_exact(form: str, level: int) -> None:
     a, b = (torch.randint(-(10**6), 10**6, shape, device="cuda") for shape in ((33, 70), (70, 21)))
     assert torch.equal(product(a, b, form, level).cpu(), a.cpu() @ b.cpu())
 
 
-@ALL
+@BOTH
 @LEVELS
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_sums_are_the_cpus(form: str, level: int, dtype: torch.dtype) -> None:
@@ -34,7 +34,7 @@ def test_sums_are_the_cpus(form: str, level: int, dtype: torch.dtype) -> None:
     assert torch.equal(made.cpu(), post_add(products.cpu(), form, level, (50, 77), relu=True))
 
 
-@ALL
+@BOTH
 def test_growth_of_the_librarys_products_from_level_1_to_3(form: str) -> None:
     """Below what it would be if shorter sums were no more exact; 15 % are for rounding in the additions."""
     assert not torch.backends.cuda.matmul.allow_tf32

@@ -15,11 +15,12 @@ from torch import nn
 from brrr.core.errors import ArgumentError
 from brrr.strassen import StrassenLinear, StrassenMLP, Way, fuse, operators
 from brrr.strassen.execution import prepare_right
-from brrr.strassen.layers import MOST, Formatted, Layer, Limits, layers_of, parts_of, planned
+from brrr.strassen.layers import MOST, Formatted, Layer, layers_of, parts_of, planned
+from brrr.strassen.limits import Limits
 from brrr.strassen.operands import Right
 from brrr.strassen.running import ChainRun
 
-FORMS = ["strassen", "winograd", "balanced"]
+FORMS = ["strassen", "winograd"]
 
 
 def sequential(*sizes: int, dtype: torch.dtype = torch.float64) -> nn.Sequential:
@@ -52,7 +53,7 @@ def test_a_fused_network_is_the_network(sizes: tuple[int, ...], level: int, form
 
 @pytest.mark.parametrize(("dtype", "inner", "limit"), [
     (torch.float32, "sgemm", 1e-5), (torch.float32, "fp16x3", 1e-5), (torch.float32, "bf16", 5e-2),
-    (torch.bfloat16, "bf16", 5e-2), (torch.float16, "fp16", 5e-3),
+    (torch.bfloat16, "bf16", 5e-2),
 ])  # fmt: skip
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_every_inner_product(dtype: torch.dtype, inner: str, limit: float, level: int) -> None:
@@ -248,26 +249,12 @@ def test_autocast_is_torchs() -> None:
         (lambda: StrassenMLP.of([torch.ones(2, 3)] * 2, [None] * 2), "expected 2 columns"),
         (lambda: StrassenMLP.of([torch.ones(2, 2), torch.ones(2, 2).half()], [None] * 2), "torch.float16"),
         (lambda: layers_of([nn.ReLU()]), "modules is 'ReLU'; expected Linear, or ReLU behind one"),
-        (lambda: Limits(form="other"), "form is 'other'"),
+        (lambda: Limits(form="other").checked(), "form is 'other'"),
     ],
 )
 def test_what_is_refused(call: Any, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         call()
-
-
-def test_four_levels_in_a_network_and_its_gradients() -> None:
-    """A level of its own around three: such a layer shares no pass with its neighbours."""
-    plain = nn.Sequential(nn.Linear(48, 40), nn.ReLU(), nn.Linear(40, 24), nn.ReLU()).double()
-    fused = StrassenMLP(*copy.deepcopy(plain), level=4, form="strassen")
-    assert all(plan.way.level == 4 for plan in fused.explain(20))
-    x = torch.randn(20, 48, dtype=torch.float64)
-    with torch.no_grad():
-        assert torch.allclose(fused(x), plain(x), rtol=1e-9, atol=1e-9)
-    for model in (plain, fused):
-        model(x).square().sum().backward()
-    for one, two in zip(plain.parameters(), fused.parameters(), strict=True):
-        assert torch.allclose(one.grad, two.grad, rtol=1e-8, atol=1e-8)  # type: ignore[arg-type]
 
 
 # --- layers that are torch's ------------------------------------------------------------------------------------------

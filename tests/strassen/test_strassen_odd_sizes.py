@@ -9,15 +9,16 @@ from itertools import product
 import pytest
 import torch
 
-from brrr.strassen import WAYS, Way, execution, explain, matmul, peeling, plan, prepare
-from brrr.strassen.accuracy import checked
+from brrr.strassen import WAYS, Way, execution, explain, matmul, odd_sizes, plan, prepare
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.choosing import plan_of
-from brrr.strassen.execution import pass_steps, peeled_steps, prepare_right, prepared, run_all, steps
-from brrr.strassen.layers import Limits, planned
+from brrr.strassen.execution import cut_steps, pass_steps, prepare_right, prepared, run_all, steps
+from brrr.strassen.layers import planned
+from brrr.strassen.limits import Limits, Request
+from brrr.strassen.odd_sizes import Copied, copied, core_of, right_core, rows_of, thin_parts
 from brrr.strassen.operands import Arena, Right
-from brrr.strassen.peeling import Copied, Sizes, block_sizes, copied, core_of, halves, right_core, rows_of, thin_parts
 from brrr.strassen.predicting import Predictor
+from brrr.strassen.problem import Problem, Sizes
 from brrr.strassen.workspace import Buffers, workspace_bytes
 
 ON_CPU = ("fp64", "sgemm", "fp16x3", "fp16", "bf16")
@@ -33,21 +34,21 @@ def filled(m: int, n: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.full((m, n), math.nan, dtype=dtype)
 
 
-def peel(way: Way, core: Sizes, a: torch.Tensor, right: Right, out: torch.Tensor) -> None:
-    nbytes = workspace_bytes(way, a.shape[0], right.n, right.k, str(a.dtype)[6:])
-    run_all(peeled_steps(way, core, a, right, out, Arena(nbytes, "cpu")))
+def cut(way: Way, core: Sizes, a: torch.Tensor, right: Right, out: torch.Tensor) -> None:
+    nbytes = workspace_bytes(Problem(way, a.shape[0], right.n, right.k, str(a.dtype)[6:]))
+    run_all(cut_steps(way, core, a, right, out, Arena(nbytes, "cpu")))
 
 
 # --- the product beside a core ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("level", [1, 2, 4])
+@pytest.mark.parametrize("level", [1, 2, 3])
 @pytest.mark.parametrize("rest", list(product((0, 1, 3), repeat=3)))
 def test_any_rest_is_exact(rest: tuple[int, int, int], level: int) -> None:
     core = (48, 64, 32)
     m, n, k = (size + more for size, more in zip(core, rest, strict=True))
     a, b, out = whole(m, k, largest=9), whole(k, n, largest=9), filled(m, n)
-    peel(Way("sgemm", level, "winograd"), core, a, Right.of(b), out)
+    cut(Way("sgemm", level, "winograd"), core, a, Right.of(b), out)
     assert torch.equal(out, a @ b)
 
 
@@ -56,7 +57,7 @@ def test_any_rest_is_exact(rest: tuple[int, int, int], level: int) -> None:
 @pytest.mark.parametrize("inner", ON_CPU)
 def test_every_inner_product_beside_a_core(inner: str, made: bool, turned: bool) -> None:
     """Prepared or not, as Linear's weights lie or not: the same numbers, and nothing beside the result is written."""
-    for level in (1, 2, 4):
+    for level in (1, 2, 3):
         if level not in WAYS[inner].kind.levels:
             continue
         way = Way(inner, level, "strassen", prepared=made)
@@ -69,7 +70,7 @@ def test_every_inner_product_beside_a_core(inner: str, made: bool, turned: bool)
             part = prepare_right(right.cut(64, 32), way)
             right = replace(part, source=right.source, core=(64, 32))
         wide = filled(69, 80, dtype)
-        peel(way, core, a, right, wide[:, :65])
+        cut(way, core, a, right, wide[:, :65])
         assert torch.equal(wide[:, :65].double(), a.double() @ b.double())
         assert wide[:, 65:].isnan().all()
 
@@ -77,7 +78,7 @@ def test_every_inner_product_beside_a_core(inner: str, made: bool, turned: bool)
 def test_strided_operands_and_results_beside_a_core() -> None:
     a, b = whole(140, 70)[::2, ::2], whole(35, 66)[:, ::2]
     for out in (filled(33, 70).t(), filled(70, 66)[:, ::2]):
-        peel(Way("sgemm", 1, "strassen"), (64, 32, 32), a, Right.of(b), out)
+        cut(Way("sgemm", 1, "strassen"), (64, 32, 32), a, Right.of(b), out)
         assert torch.equal(out, a @ b)
 
 
@@ -102,18 +103,10 @@ def test_a_prepared_right_side_meets_any_number_of_rows() -> None:
 
 def test_gradients_through_a_core() -> None:
     a, b = whole(1025, 1025).requires_grad_(), whole(1025, 1025).requires_grad_()
-    assert core_of(WAYS["sgemm-strassen-2"], 1025, 1025, 1025) != (1025, 1025, 1025)
+    assert core_of(Problem(WAYS["sgemm-strassen-2"], 1025, 1025, 1025)) != (1025, 1025, 1025)
     matmul(a, b, level=2, form="strassen", inner="sgemm").sum().backward()
     expected = torch.ones(1025, 1025)
     assert torch.equal(a.grad, expected @ b.detach().t()) and torch.equal(b.grad, a.detach().t() @ expected)  # type: ignore[arg-type]
-
-
-def test_within_a_limit_it_is_right_too() -> None:
-    a, b, way = whole(1025, 1025), whole(1025, 1025), WAYS["sgemm-strassen-2"]
-    for depth in range(3):
-        limit = workspace_bytes(way, 1025, 1025, 1025, depth=depth)
-        found = matmul(a, b, level=2, form="strassen", inner="sgemm", workspace_bytes=limit)
-        assert torch.equal(found, a @ b)
 
 
 # --- what goes through the levels -------------------------------------------------------------------------------------
@@ -123,34 +116,36 @@ def test_within_a_limit_it_is_right_too() -> None:
 def test_cores_are_within_the_sizes_and_leave_little(way: Way) -> None:
     operand = way.kind.operands[-1]
     for m, n, k in ((1, 1, 1), (63, 4097, 4097), (4097, 4097, 4097), (4096, 4097, 4096), (5000, 1537, 8191)):
-        core = core_of(way, m, n, k, operand)
+        problem = Problem(way, m, n, k, operand)
+        core = core_of(problem)
         for part, size in zip(core, (m, n, k), strict=True):
-            assert 0 < part <= size and size - part <= peeling.LARGEST_REST * size
-        assert sum(x * y * z for x, y, z in [core, *thin_parts(core, m, n, k)]) == m * n * k
+            assert 0 < part <= size and size - part <= odd_sizes.LARGEST_REST * size
+        assert sum(x * y * z for x, y, z in [core, *thin_parts(core, (m, n, k))]) == m * n * k
         if way.prepared:
-            assert core[1:] == right_core(way, n, k, operand) if m >= peeling.SMALL else True
-            assert core[0] == rows_of(way, m, (n, k), right_core(way, n, k, operand), operand)
+            assert core[1:] == right_core(way, n, k, operand) if m >= odd_sizes.SMALL else True
+            assert core[0] == rows_of(problem, right_core(way, n, k, operand))
 
 
-def test_whole_blocks_are_left_alone_and_one_row_more_is_peeled() -> None:
-    for level in (1, 2, 3, 4):
+def test_whole_blocks_are_left_alone_and_one_row_more_is_split_off() -> None:
+    for level in (1, 2, 3):
         way = Way("sgemm", level, "strassen")
-        assert core_of(way, 8192, 8192, 8192) == (8192, 8192, 8192)
-        assert core_of(way, 8193, 8192, 8192)[0] == core_of(way, 8192, 8193, 8192)[1] == 8192
-        assert core_of(way, 8191, 8191, 8191) == (8191, 8191, 8191)
-    assert core_of(Way("sgemm"), 4097, 4097, 4097) == (4097, 4097, 4097)
+        assert core_of(Problem(way, 8192, 8192, 8192)) == (8192, 8192, 8192)
+        assert core_of(Problem(way, 8193, 8192, 8192))[0] == core_of(Problem(way, 8192, 8193, 8192))[1] == 8192
+        assert core_of(Problem(way, 8191, 8191, 8191)) == (8191, 8191, 8191)
+        assert core_of(Problem(way, 8193, 8193, 8193, whole=True)) == (8193, 8193, 8193)
+    assert core_of(Problem(Way("sgemm"), 4097, 4097, 4097)) == (4097, 4097, 4097)
 
 
 def test_of_k_nothing_is_added_to_a_result_in_a_short_type() -> None:
     for n in (1025, 4097, 16385):
-        for name in ("bf16-strassen-1", "bf16-winograd-3", "fp16-strassen-2"):
-            assert core_of(WAYS[name], n, n, n, f"{'b' * name.startswith('b')}float16")[2] == n
+        for name in ("bf16-strassen-1", "bf16-winograd-3"):
+            assert core_of(Problem(WAYS[name], n, n, n, "bfloat16"))[2] == n
 
 
-@pytest.mark.parametrize("name", ["sgemm-strassen-2-prepared", "sgemm-strassen-3", "sgemm-strassen-4-prepared"])
+@pytest.mark.parametrize("name", ["sgemm-strassen-2-prepared", "sgemm-strassen-3"])
 def test_the_prediction_and_the_plan_know_of_it(name: str) -> None:
     predictor, way = Predictor.of("h200"), WAYS[name]
-    made, rounded_up = (predictor.parts(way, 4097, 4097, 4097, whole=each) for each in (False, True))
+    made, rounded_up = (predictor.parts(Problem(way, 4097, 4097, 4097, whole=each)) for each in (False, True))
     assert made.thin_s > 0 == rounded_up.thin_s and made.total_s < rounded_up.total_s
     assert made.total_s == pytest.approx(made.left_s + made.right_s + made.products_s + made.post_add_s + made.thin_s)
     found = plan(
@@ -179,7 +174,7 @@ def test_copies_to_aligned_rows_are_exact(sizes: Sizes, inner: str, turned: bool
                 continue
             arena, out = Arena(2**20, "cpu"), filled(m, n, dtype)
             arena.memory.fill_(255)  # NaN in every type: what lies behind the rows must not count
-            made = pass_steps(way, a, right, out, arena, copies)
+            made = pass_steps(Problem(way, m, n, k, operand), a, right, out, arena, copies)
             run_all(made)
             assert torch.equal(out.double(), a.double() @ b.double())
 
@@ -187,7 +182,7 @@ def test_copies_to_aligned_rows_are_exact(sizes: Sizes, inner: str, turned: bool
 def test_no_copies_without_room_for_them_or_of_what_does_not_lie_as_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "KINDS", ("cpu",))
     a, b, out = (torch.ones(size, dtype=torch.bfloat16) for size in ((1536, 1536), (1536, 1537), (1536, 1537)))
-    assert copied(WAYS["bf16"], 1536, 1537, 1536, "bfloat16") == Copied(False, True, True)
+    assert copied(Problem(WAYS["bf16"], 1536, 1537, 1536, "bfloat16")) == Copied(False, True, True)
     for nbytes, left, count in ((2**24, a, 3), (100, a, 1), (2**24, a.t(), 1)):
         assert len(steps(WAYS["bf16"], left, Right.of(b), out, Arena(nbytes, "cpu"))) == count
 
@@ -198,11 +193,12 @@ def test_the_classical_product_takes_the_copies_that_are_planned(inner: str, mon
     for operand, n in ((SHORT[inner], 1537), (torch.float32, 1025)):
         a, b, out = (whole(n, n, dtype=operand, largest=1) for _ in range(3))
         way, name = WAYS[inner], str(operand)[6:]
-        needed = workspace_bytes(way, n, n, n, name)
+        problem = Problem(way, n, n, n, name)
+        needed = workspace_bytes(problem)
         arena = Arena(needed, "cpu")
         made = steps(way, a, Right.of(b), out, arena)
-        assert len(made) == 4 and arena.left_bytes == 0 and needed == Buffers.of(way, n, n, n, name).total > 0
-        little = Arena(workspace_bytes(way, n, n, n, name, aligned=False), "cpu")
+        assert len(made) == 4 and arena.left_bytes == 0 and needed == Buffers.of(problem).total > 0
+        little = Arena(workspace_bytes(replace(problem, aligned=False)), "cpu")
         for each in (made, steps(way, a, Right.of(b), out, little)):
             out.fill_(math.nan)
             run_all(each)
@@ -211,39 +207,39 @@ def test_the_classical_product_takes_the_copies_that_are_planned(inner: str, mon
 
 def test_copies_are_planned_where_they_pay() -> None:
     for n in (512, 1000, 4096, 5000):
-        assert not copied(WAYS["bf16"], n, n, n, "bfloat16").any
+        assert not copied(Problem(WAYS["bf16"], n, n, n, "bfloat16")).any
     for name, operand in (("bf16", "bfloat16"), ("fp16", "float16"), ("tf32", "float32")):
-        assert all(copied(WAYS[name], 4097, 4097, 4097, operand))
-        assert not copied(WAYS[name], 33, 70, 41, operand).any and not copied(WAYS[name], 1, 4097, 4097, operand).any
-    assert not copied(WAYS["sgemm"], 4097, 4097, 4097).any and not copied(WAYS["tf32"], 4100, 4100, 4100).any
-    assert copied(WAYS["bf16"], 4096, 4097, 4096, "bfloat16") == Copied(False, True, True)
-    assert copied(WAYS["bf16"], 4096, 4096, 4097, "bfloat16") == Copied(True, True, False)
+        assert all(copied(Problem(WAYS[name], 4097, 4097, 4097, operand)))
+        assert not copied(Problem(WAYS[name], 33, 70, 41, operand)).any
+        assert not copied(Problem(WAYS[name], 1, 4097, 4097, operand)).any
+    assert not copied(Problem(WAYS["sgemm"], 4097, 4097, 4097)).any
+    assert not copied(Problem(WAYS["tf32"], 4100, 4100, 4100)).any
+    assert copied(Problem(WAYS["bf16"], 4096, 4097, 4096, "bfloat16")) == Copied(False, True, True)
+    assert copied(Problem(WAYS["bf16"], 4096, 4096, 4097, "bfloat16")) == Copied(True, True, False)
 
 
 def test_plans_state_the_copies_and_do_without_them_where_there_is_no_room() -> None:
     sizes = (4097, 4097, 4097)
     found = plan(*sizes, dtype="bfloat16", device="h200", level=0)
     tight = plan(*sizes, dtype="bfloat16", device="h200", level=0, workspace_bytes=2**20)
-    assert found.workspace_bytes == workspace_bytes(WAYS["bf16"], *sizes, "bfloat16") > 10**8
+    assert found.workspace_bytes == workspace_bytes(Problem(WAYS["bf16"], *sizes, "bfloat16")) > 10**8
     assert tight.workspace_bytes == 0 and "16 bytes" in found.why and "16 bytes" not in tight.why
     assert found.predicted_s is not None and tight.predicted_s is not None
     assert found.predicted_s < tight.predicted_s / 2
-    on_cpu = plan_of(checked(*sizes, "bfloat16", None, 0, None, None, None), "cpu")
+    on_cpu = plan_of(Request(*sizes, "bfloat16", Limits(level=0)), "cpu")
     assert on_cpu.workspace_bytes == 0 and "16 bytes" not in on_cpu.why
 
 
-def test_explain_says_what_is_peeled() -> None:
+def test_explain_says_what_is_split_off() -> None:
     x = torch.empty(1, 1).expand(1025, 1025)
     assert "The levels take 1024 x" in explain(x, x, level=1, form="strassen", inner="sgemm").why
 
 
-@pytest.mark.parametrize("way", ["sgemm-strassen-1", "bf16-winograd-2", "sgemm-strassen-3", "sgemm-strassen-4"])
+@pytest.mark.parametrize("way", ["sgemm-strassen-1", "bf16-winograd-2", "sgemm-strassen-3"])
 @pytest.mark.parametrize("sizes", [(64, 64, 64), (101, 30, 60), (4097, 1023, 777)])
 def test_block_sizes_are_those_of_the_buffers(way: str, sizes: tuple[int, int, int]) -> None:
     made, (m, n, k) = WAYS[way], sizes
-    if made.nested:
-        made, (m, n, k) = made.within, halves(m, n, k)
-    rows, deep, columns = block_sizes(WAYS[way], *sizes)
+    rows, deep, columns = Problem(made, m, n, k).block
     assert buffer_shape(m, k, "left", made.level) == (made.products, rows, deep)
     assert buffer_shape(k, n, "right", made.level) == (made.products, deep, columns)
     assert products_shape(m, n, made.level) == (made.products, rows, columns)

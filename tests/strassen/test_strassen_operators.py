@@ -13,6 +13,7 @@ from torch import nn
 
 from brrr.core.errors import ArgumentError
 from brrr.strassen import StrassenLinear, fuse, matmul, multiply, operators, prepare
+from brrr.strassen.limits import NOTHING, Limits
 from brrr.strassen.multiply import operator
 
 BACKENDS = ["aot_eager", *(["inductor"] if shutil.which("g++") else [])]
@@ -33,15 +34,15 @@ def pair(dtype: torch.dtype, transposed: bool, learns: bool) -> tuple[torch.Tens
 
 @pytest.mark.parametrize("learns", [False, True])
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("asked", [(None,) * 6, (None, 1, "strassen", None, None, None), (None,) * 5 + ("outer",)])
-def test_the_product_is_an_operator(asked: tuple[Any, ...], dtype: torch.dtype, transposed: bool, learns: bool) -> None:
-    found = torch.library.opcheck(operator, (*pair(dtype, transposed, learns), repr(asked)))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("limits", [NOTHING, Limits(level=1, form="strassen"), Limits("bf16")], ids=str)
+def test_the_product_is_an_operator(limits: Limits, dtype: torch.dtype, transposed: bool, learns: bool) -> None:
+    found = torch.library.opcheck(operator, (*pair(dtype, transposed, learns), *limits.typed))
     assert set(found.values()) == {"SUCCESS"}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("options", [{}, LEVELED, {"accuracy": 1e-4}, {"scaling": "outer"}])
+@pytest.mark.parametrize("options", [{}, LEVELED, {"accuracy": 1e-4}, {"accuracy": "tf32", "inner": ["sgemm", "bf16"]}])
 def test_a_compiled_product_is_the_product(options: dict[str, Any], backend: str) -> None:
     def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return torch.relu(matmul(a, b, **options))
@@ -128,21 +129,21 @@ def nets(**options: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("learns", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("level", [0, 1])
 def test_layers_are_operators(level: int, dtype: torch.dtype, learns: bool) -> None:
     x, *tensors = (torch.randn(size, dtype=dtype).requires_grad_(learns) for size in ((5, 9), (7, 9), (7,), (3, 7)))
-    asked = repr((None, level, "strassen", None, False))
+    asked = Limits(level=level, form="strassen").typed
     for each in (x, torch.randn(9, 5, dtype=dtype).t().requires_grad_(learns)):
-        found = torch.library.opcheck(operators.operator, (each, tensors, "br ", asked, -1, 0, learns))
+        found = torch.library.opcheck(operators.operator, (each, tensors, "br ", *asked, False, -1, 0, learns))
         assert set(found.values()) == {"SUCCESS"}
 
 
 def test_gradients_are_an_operator() -> None:
     x, tensors, outputs = torch.randn(5, 9), [torch.randn(7, 9), torch.randn(7)], [torch.randn(5, 7)]
-    asked = repr((None, 1, "strassen", None, False))
+    asked = Limits(level=1, form="strassen").typed
     for wanted in ([True] * 3, [False, True, False]):
-        given = (x, tensors, outputs, torch.randn(5, 7), "br", asked, wanted)
+        given = (x, tensors, outputs, torch.randn(5, 7), "br", *asked, wanted)
         assert set(torch.library.opcheck(operators.backward_operator, given).values()) == {"SUCCESS"}
 
 
@@ -214,7 +215,7 @@ def test_a_compiled_network_under_autocast(backend: str) -> None:
 
 
 def test_a_short_product_is_torchs_after_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    multiply._TORCHS.clear()
+    multiply._PLAIN_CALLS.clear()
     a, b = pair(torch.float32, False, False)
     matmul(a, b)
     monkeypatch.setattr(multiply, "_checked", lambda *_: pytest.fail("it is checked once"))
@@ -222,7 +223,7 @@ def test_a_short_product_is_torchs_after_the_first(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_is_not_alike_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    multiply._TORCHS.clear()
+    multiply._PLAIN_CALLS.clear()
     a, b = pair(torch.float32, False, False)
     for wrong in (b.double(), b.t(), b.to("meta"), [1.0]):
         for _ in range(2):

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.errors import UnavailableError
 from brrr.gpu import cublas
 from brrr.gpu.launching import fastest
-from brrr.strassen.gemm.products import prepared_batched
+from brrr.strassen.gemm.products import product_step
+from brrr.strassen.ways import INNERS
 
 
 def operands(products: int, m: int, n: int, k: int, transposed: bool) -> tuple[torch.Tensor, torch.Tensor]:
@@ -155,45 +156,14 @@ def test_empty_products_of_cublas() -> None:
 def test_torch_multiplies_every_type(dtype: torch.dtype, into: torch.dtype, worst: float, transposed: bool) -> None:
     left, right = (each.to(dtype) for each in operands(7, 9, 24, 16, transposed))
     out = torch.full((7, 9, 24), math.nan, dtype=into)
-    prepared_batched(left, right, out, right_transposed=transposed)()
+    product_step(INNERS["sgemm"], left, right, out, right_transposed=transposed)()
     assert error(out, wanted_of(left, right, transposed)) < worst
 
 
 def test_prepared_reads_its_operands_when_called() -> None:
     left, right = operands(2, 3, 4, 5, False)
     out = torch.empty(2, 3, 4)
-    launch = prepared_batched(left, right, out, right_transposed=False)
+    launch = product_step(INNERS["sgemm"], left, right, out, right_transposed=False)
     left.zero_()
     launch()
     assert (out == 0).all()
-
-
-def test_on_the_cpu_cublas_says_what_it_needs() -> None:
-    left, right = operands(2, 3, 4, 5, True)
-    with pytest.raises(UnavailableError, match="on the CPU"):
-        prepared_batched(left, right, torch.empty(2, 3, 4), right_transposed=True, how="cublas")
-
-
-ONES = torch.ones(2, 3, 5), torch.ones(2, 4, 5), torch.ones(2, 3, 4)
-
-
-@pytest.mark.parametrize(
-    ("tensors", "options", "message"),
-    [
-        (ONES, {"how": "fast"}, "one of cublas, torch"),
-        (ONES, {"right_transposed": False}, "right is"),
-        ((ONES[0], ONES[1], ONES[2][:1]), {}, "by those of left and right"),
-        ((ONES[0][:, :, ::2], ONES[1], ONES[2]), {}, "contiguous"),
-        ((ONES[0][0], ONES[1], ONES[2]), {}, "3 axes"),
-        ((ONES[0], ONES[1].double(), ONES[2]), {}, "right is"),
-        ((ONES[0], ONES[1], ONES[2].half()), {}, "out is"),
-        ((ONES[0].half(), ONES[1].half(), ONES[2].bfloat16()), {}, "float16 or float32"),
-        ((ONES[0].half(), ONES[1].half(), ONES[2]), {"tf32": True}, "TF32 is a way to multiply float32"),
-        ((ONES[0].int(), ONES[1].int(), ONES[2].int()), {}, "float32, float16 or bfloat16"),
-        ((torch.ones(2, 4, 4), ONES[1][:, :, :4].contiguous(), None), {}, "the memory of left or right"),
-    ],
-)
-def test_what_is_refused(tensors: tuple[Any, Any, Any], options: dict[str, Any], message: str) -> None:
-    left, right, out = tensors
-    with pytest.raises(ArgumentError, match=message):
-        prepared_batched(left, right, left if out is None else out, **{"right_transposed": True, **options})

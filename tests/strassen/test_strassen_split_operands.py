@@ -12,17 +12,15 @@ import pytest
 import torch
 from hosted import hosted, needs_gxx
 
-from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.files import PACKAGE
 from brrr.strassen.algebra.forms import FORMS
 from brrr.strassen.passes import launch as strassen_sums_split
 from brrr.strassen.split import guard
-from brrr.strassen.split import operands as exponents
+from brrr.strassen.split import operands_kernel as exponents
 from brrr.strassen.split.guard import SPREAD, lost_digits, noted
-from brrr.strassen.split.operands import Operands, Source, operand, operands
-from brrr.strassen.split.splits import Part, Terms, empty_terms, prepared_splits
-from brrr.strassen.split.splitting import split
+from brrr.strassen.split.operands_kernel import Operands, SplitSource, Terms, operand, operands
 from tests import strassen_sums_calls as calls
+from tests.strassen_split_calls import split
 
 KERNELS = PACKAGE / "strassen/split"
 NVCC = shutil.which("nvcc")
@@ -37,21 +35,20 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return compiled(PACKAGE / "strassen/split/split_operands.cu", tmp_path_factory.mktemp("split"))
 
 
-def hard(batch: int, rows: int, k: int) -> torch.Tensor:
+def hard(rows: int, k: int) -> torch.Tensor:
     """Normal numbers, rows of very different size, some subnormal, one infinity, one NaN, a row of zeros."""
-    x = torch.randn(batch, rows, k) * torch.exp2(torch.randint(-140, 100, (batch, rows, 1)).double()).float()
+    x = torch.randn(rows, k) * torch.exp2(torch.randint(-140, 100, (rows, 1)).double()).float()
     if rows > 4:
-        x[0, 1, k // 2], x[0, 2, 0], x[-1, 3] = float("inf"), float("nan"), 0.0
+        x[1, k // 2], x[2, 0], x[3] = float("inf"), float("nan"), 0.0
     return x
 
 
 def room(x: torch.Tensor) -> Terms:
     """Terms full of rubbish, with some more behind them."""
-    batch, rows, k = x.shape
-    width = -(-k // 8) * 8
-    spoilt = [torch.full((batch * rows * width + 64,), 7.0).half()[: batch * rows * width] for _ in range(2)]
-    both = [each.view(batch, rows, width) for each in spoilt]
-    return Terms(both[0], both[1], torch.full((batch, rows), 99, dtype=torch.int32), k, False)
+    (rows, k), width = x.shape, -(-x.shape[1] // 8) * 8
+    spoilt = [torch.full((rows * width + 64,), 7.0).half()[: rows * width] for _ in range(2)]
+    both = [each.view(1, rows, width) for each in spoilt]
+    return Terms(both[0], both[1], torch.full((1, rows), 99, dtype=torch.int32), k)
 
 
 def same(one: Terms, other: Terms) -> bool:
@@ -63,7 +60,7 @@ def same(one: Terms, other: Terms) -> bool:
 
 
 def host_split(
-    library: ctypes.CDLL, sources: list[Source], blocks: int, seed: int = 0, hurried: bool = False
+    library: ctypes.CDLL, sources: list[SplitSource], blocks: int, seed: int = 0, hurried: bool = False
 ) -> tuple[int, bool]:
     """The emulation's verdict, run twice, and whether what it counts in is zero again."""
     argument, counts = operands(sources, blocks)
@@ -74,20 +71,19 @@ def host_split(
     return verdict, counts is None or not counts.any()
 
 
-def source(x: torch.Tensor, out: Terms, turned: bool, given: bool = False) -> Source:
-    along = x.mT.contiguous().mT if turned else x
-    return Source(along, out.hi, out.lo, out.exponents, turned, given)
+def source(x: torch.Tensor, out: Terms, turned: bool) -> SplitSource:
+    return SplitSource(x.mT.contiguous().mT if turned else x, out)
 
 
-SHAPES = [(1, 1, 1), (1, 5, 3), (2, 130, 200), (3, 65, 1000), (1, 70, 4100), (1, 3, 9001), (2, 64, 64), (1, 200, 129)]
+SHAPES = [(1, 1), (5, 3), (130, 200), (65, 1000), (70, 4100), (3, 9001), (64, 64), (200, 129)]
 
 
 @needs_gxx
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("turned", [False, True])
-def test_bit_by_bit_the_reference_s(kernel: ctypes.CDLL, shape: tuple[int, int, int], turned: bool) -> None:
+def test_bit_by_bit_the_reference_s(kernel: ctypes.CDLL, shape: tuple[int, int], turned: bool) -> None:
     x = hard(*shape)
-    expected, found = split(x, how="torch"), room(x)
+    expected, found = split(x, kernels=False), room(x)
     assert host_split(kernel, [source(x, found, turned)], 3) == (0, True)
     assert same(found, expected)
     assert bool((found.hi.view(-1).untyped_storage().size() // 2) >= found.hi.numel() + 64)
@@ -100,28 +96,17 @@ def test_bit_by_bit_the_reference_s(kernel: ctypes.CDLL, shape: tuple[int, int, 
 @pytest.mark.parametrize("turned", [(False, True), (True, False), (True, True), (False, False)], ids=str)
 @pytest.mark.parametrize("blocks", [1, 2, 5])
 def test_two_operands_in_one_launch(kernel: ctypes.CDLL, turned: tuple[bool, bool], blocks: int) -> None:
-    given = hard(2, 90, 300), hard(2, 150, 300)
+    given = hard(90, 300), hard(150, 300)
     found = [room(x) for x in given]
     sources = [source(x, out, each) for x, out, each in zip(given, found, turned, strict=True)]
     assert host_split(kernel, sources, blocks, blocks, hurried=blocks > 2) == (0, True)
-    assert all(same(out, split(x, how="torch")) for x, out in zip(given, found, strict=True))
-
-
-@needs_gxx
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("scale", ["matrix", "none"])
-def test_exponents_that_are_given(kernel: ctypes.CDLL, turned: bool, scale: str) -> None:
-    x = torch.randn(2, 100, 77)
-    expected, found = split(x, how="torch", scale=scale), room(x)
-    found.exponents.copy_(expected.exponents)
-    assert host_split(kernel, [source(x, found, turned, given=True)], 2) == (0, True)
-    assert same(found, expected)
+    assert all(same(out, split(x, kernels=False)) for x, out in zip(given, found, strict=True))
 
 
 @needs_gxx
 @pytest.mark.parametrize(("rows", "k", "level"), [(1, 1, 1), (5, 300, 1), (13, 1030, 2), (16, 64, 3), (3, 2, 3)])
 def test_the_exponents_of_rows_that_are_summed(kernel: ctypes.CDLL, rows: int, k: int, level: int) -> None:
-    for x in (hard(1, rows, k)[0], torch.randn(rows, k + 3)[:, :k]):
+    for x in (hard(rows, k), torch.randn(rows, k + 3)[:, :k]):
         for form, side in ((FORMS["strassen"], "left"), (FORMS["winograd"], "transposed")):
             block_rows = -(-rows // 2**level)
             found, expected = (torch.full((block_rows,), 99, dtype=torch.int32) for _ in range(2))
@@ -142,7 +127,7 @@ def test_sums_of_rows_scaled_by_their_exponents_fit_float16() -> None:
 
 MISTAKES = {
     "turned before all is seen": ("< static_cast<unsigned>(o.deep)) {}", "< 1u) {}"),
-    "sizes that stay": ("o.sizes[tile.batch * o.rows + column] = 0;", "{}"),
+    "sizes that stay": ("o.sizes[column] = 0;", "{}"),
     "pieces where they are not": ("shared.hi[row][from ^ row / 4]", "shared.hi[row][from]"),
     "zeros forgotten": ("tile.k + i < o.k ? o.rows : 0", "o.rows"),
     "nobody waits for the warps": (
@@ -161,15 +146,14 @@ def test_the_emulation_sees_mistakes(mistake: str, tmp_path: Path) -> None:
     assert text.count(right) == 1
     (tmp_path / "split_operands.cu").write_text(text.replace(right, wrong), encoding="utf-8")
     library, seen = compiled(tmp_path / "split_operands.cu", tmp_path), []
-    wide = torch.randn(1, 100, 2002) * torch.arange(1, 2003)
+    wide = torch.randn(100, 2002) * torch.arange(1, 2003)
     for turned in (False, True):
         memory = torch.full((2200 * 100,), 1e30)  # behind the matrix lie numbers that must not be read
-        x = memory[:200200].view(1, 2002, 100).mT if turned else memory[:200200].view(1, 100, 2002)
+        x = memory[:200200].view(2002, 100).mT if turned else memory[:200200].view(100, 2002)
         x.copy_(wide)
         found = room(x)
-        made = Source(x, found.hi, found.lo, found.exponents, turned)
-        alike = host_split(library, [made], 20, hurried=True) == (0, True)
-        seen.append(alike and same(found, split(wide, how="torch")))
+        alike = host_split(library, [SplitSource(x, found)], 20, hurried=True) == (0, True)
+        seen.append(alike and same(found, split(wide, kernels=False)))
     assert not all(seen), "the mistake went unseen"
 
 
@@ -181,32 +165,15 @@ def test_it_compiles_and_four_blocks_fit_a_multiprocessor(architecture: int, tmp
     command = [str(NVCC), "-std=c++17", code, "-cubin", "-Xptxas", "-v", *target]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     spilled = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", done.stderr)
-    of_the_split = ("12", "8") if architecture == 80 else ("0", "0")  # the product of the terms needs 9.0 anyway
+    of_the_split = ("8", "4") if architecture == 80 else ("0", "0")  # the product of the terms needs 9.0 anyway
     assert spilled == [("0", "0"), ("0", "0"), of_the_split]
 
 
 def test_a_tile_waits_for_tasks_before_it_alone() -> None:
-    for rows, k in ((8192, 8192), (64, 100000), (1, 8)):
-        x = torch.empty(1, 1, 1).expand(1, rows, k)
-        cut = operand(Source(x, torch.empty(1, 1, 1).expand(1, rows, -(-k // 8) * 8), x, x, turned=True), 528)
-        assert cut.lag >= min(cut.deep, cut.tiles) and cut.tasks == 2 * cut.tiles
-
-
-def test_what_cannot_be_is_refused() -> None:
-    x = torch.randn(3, 8)
-    with pytest.raises(UnavailableError, match="how='cuda' needs a GPU"):
-        split(x, how="cuda")
-    with pytest.raises(ArgumentError, match="out is 'terms"):
-        prepared_splits(Part(x, empty_terms(4, 8)))
-
-
-def test_prepared_splits_read_what_is_there_when_they_run() -> None:
-    a, b = torch.zeros(3, 9), torch.zeros(9, 4)
-    left, right = empty_terms(3, 9), empty_terms(4, 9)
-    run = prepared_splits(Part(a, left), Part(b, right, transposed=True, scale="matrix"))
-    a.normal_(), b.normal_()
-    run()
-    assert same(left, split(a)) and same(right, split(b, transposed=True, scale="matrix"))
+    for rows, k in ((1024, 1024), (64, 10000), (8, 16)):
+        terms = Terms(*(torch.empty(1, 1, 1).expand(1, rows, -(-k // 8) * 8) for _ in range(3)), k)
+        cut = operand(SplitSource(torch.empty(k, rows).t(), terms), 528)
+        assert cut.turned and cut.lag >= min(cut.deep, cut.tiles) and cut.tasks == 2 * cut.tiles
 
 
 # ---- the guard: what is noted of both operands, the decision, the classical product in its place ----
@@ -215,15 +182,11 @@ def test_prepared_splits_read_what_is_there_when_they_run() -> None:
 def noting(a: torch.Tensor, b: torch.Tensor, blocks: int, library: ctypes.CDLL) -> tuple[torch.Tensor, torch.Tensor]:
     """What the kernel notes of a (m, k) and b (k, n), each split as it lies."""
     left, right = noted(a.shape[1], torch.device("cpu"))
-    outs = [room(each.unsqueeze(0)) for each in (a, b.t())]
-    made = []
-    for x, out, notes in zip((a, b.t()), outs, ({"peaks": left}, {"inner": right}), strict=True):
-        turned = x.stride(1) != 1
-        made.append(Source(x.unsqueeze(0), out.hi, out.lo, out.exponents, turned, **notes))
+    outs = [room(each) for each in (a, b.t())]
+    notes = ({"peaks": left}, {"inner": right})
+    made = [SplitSource(x, out, **each) for x, out, each in zip((a, b.t()), outs, notes, strict=True)]
     assert host_split(library, made, blocks)[0] == 0
-    assert all(
-        same(out, split(x.contiguous().unsqueeze(0), how="torch")) for x, out in zip((a, b.t()), outs, strict=True)
-    )
+    assert all(same(out, split(x.contiguous(), kernels=False)) for x, out in zip((a, b.t()), outs, strict=True))
     return left, right
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,12 @@ from hosted import hosted, needs_gxx
 
 from brrr.core.files import PACKAGE
 from brrr.gpu.nvrtc import source_text
+from brrr.strassen import Way
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
-from brrr.strassen.passes import launch as dispatch
-from brrr.strassen.passes import steps
-from brrr.strassen.passes.launch import SOURCE, Arguments, arguments_of
-from brrr.strassen.passes.plan import Tuning, edge_of, launch_size
-from brrr.strassen.passes.work import Work, run_in_torch
+from brrr.strassen.algebra.forms import WINOGRAD
+from brrr.strassen.passes.jobs import Tuning, edge_of, launch_size
+from brrr.strassen.passes.launch import LETTERS, SOURCE, arguments_of
+from brrr.strassen.passes.work import Work, assembled_work, factors_work, run_in_torch
 from tests import strassen_sums_calls as calls
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
@@ -45,7 +45,7 @@ class Region(ctypes.Structure):
 
 def compiled(work: Work, tuning: Tuning, folder: Path) -> Any:
     """The very text that the GPU gets, compiled for the CPU; each access goes by the list of what may be touched."""
-    text = work.job(tuning.vector).text(replace(tuning, streamed=3)) + source_text(SOURCE)
+    text = work.job(tuning.vector).text(tuning) + source_text(SOURCE)
     name = f"sums{abs(hash(text))}"
     library = folder / f"{name}.so"
     (folder / f"{name}.cu").write_text(text, encoding="utf-8")
@@ -57,33 +57,19 @@ def compiled(work: Work, tuning: Tuning, folder: Path) -> Any:
 def on_host(work: Work, folder: Path, tuning: Tuning | None = None) -> None:
     """One launch as `strassen_launch.prepared` makes it, all its threads in turn."""
     chosen = tuning or work.job().tuning()
-    arguments = arguments_of(work, chosen)
+    blocks, arguments = arguments_of(work, chosen)
     run = compiled(work, chosen, folder)
     kinds = [ctypes.c_void_p] * 6 + [ctypes.c_int] * 2 + [ctypes.c_longlong] * 5
-    given = [kind(value) for kind, value in zip(kinds, astuple(arguments)[:-1], strict=True)]
+    given = [kind(value) for kind, value in zip(kinds, arguments, strict=True)]
     tensors = (work.source, work.bias, work.matrix, work.high, work.low, work.exponents)
     regions = [region_of(each) for each in tensors if each is not None and each.numel()]
-    outside = run(*given, ctypes.c_uint(arguments.blocks), (Region * len(regions))(*regions), len(regions))
+    outside = run(*given, ctypes.c_uint(blocks), (Region * len(regions))(*regions), len(regions))
     assert outside == 0, f"{outside} accesses beyond the memory, or not aligned"
 
 
 def region_of(tensor: torch.Tensor) -> Region:
     last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
     return Region(tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size())
-
-
-def works_of(make: Any, monkeypatch: pytest.MonkeyPatch) -> list[Work]:
-    """The passes that a public function asks for."""
-    found: list[Work] = []
-
-    def caught(work: Work, kernels: str = "auto") -> Any:
-        found.append(work)
-        return lambda: None
-
-    for module in (steps, dispatch):
-        monkeypatch.setattr(module, "prepared", caught)
-    make()
-    return found
 
 
 def compared(work: Work, folder: Path, tuning: Tuning | None = None) -> None:
@@ -114,43 +100,38 @@ def tensors_for(level: int, shape: tuple[int, int], dtype: torch.dtype) -> tuple
 
 
 @EACH
-def test_pre_add(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pre_add(level: int, dtype: torch.dtype, folder: Path) -> None:
     for number, (rows, columns) in enumerate(SHAPES):
         form = ("strassen", "winograd")[number % 2]
         for side, turned in (("left", False), ("right", False), ("right", True)):
             x = laid_out(rows, columns, dtype, ("plain", "transposed", "part", "every other")[number // 2])
             out = torch.empty(buffer_shape(rows, columns, side, level, turned), dtype=dtype)
-            run = lambda: steps.prepared_pre_add(x, side, form, level, transposed=turned, out=out)  # noqa: B023, E731
-            for work in works_of(run, monkeypatch):
-                compared(work, folder)
+            compared(factors_work(x, side, form, level, turned, out), folder)
 
 
 @EACH
-def test_post_add(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_post_add(level: int, dtype: torch.dtype, folder: Path) -> None:
     for number, shape in enumerate(SHAPES):
         form = ("strassen", "winograd")[number % 2]
         products, bias = tensors_for(level, shape, F32 if number % 3 else dtype)
         out = laid_out(*shape, dtype, ("plain", "transposed", "part", "every other")[number // 2])
-        options: dict[str, Any] = {"bias": bias if number % 2 else None, "relu": number % 4 > 1}
-        run = lambda: steps.prepared_post_add(products, form, level, shape, out=out, **options)  # noqa: B023, E731
-        for work in works_of(run, monkeypatch):
-            compared(work, folder)
+        given = bias if number % 2 else None
+        compared(assembled_work(products, form, level, shape, given, number % 4 > 1, out), folder)
 
 
-@pytest.mark.parametrize(("level", "dtype"), [(0, F32), (1, BF16), (2, F32), (3, BF16)], ids=str)
-def test_step(level: int, dtype: torch.dtype, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("level", "dtype"), [(1, BF16), (2, F32), (3, BF16)], ids=str)
+def test_step(level: int, dtype: torch.dtype, folder: Path) -> None:
     for number, shape in enumerate(SHAPES):
-        then = (level, level, 0, 3 - level)[number % 4]
+        then = (level, level, 4 - level)[number % 3]
         products, bias = tensors_for(level, shape, dtype)
         keep = laid_out(*shape, dtype, ("plain", "part")[number % 2]) if number % 3 else None
         out = torch.empty(buffer_shape(*shape, "left", then), dtype=dtype)
-        options: dict[str, Any] = {"bias": bias, "keep": keep, "next_form": "winograd", "next_level": then}
-        run = lambda: steps.prepared_step(products, "strassen", level, shape, out=out, **options)  # noqa: B023, E731
-        for work in works_of(run, monkeypatch):
+        way = Way("sgemm", then, "winograd")
+        for work in calls.step_works(products, "strassen", level, shape, way, out, bias=bias, keep=keep):
             compared(work, folder)
 
 
-@pytest.mark.parametrize("level", [0, 1, 2, 3])
+@pytest.mark.parametrize("level", [1, 2, 3])
 def test_split(level: int, folder: Path) -> None:
     for rows, columns in SHAPES:
         x = torch.randn(rows, columns) * torch.logspace(-6, 6, rows)[:, None]
@@ -167,51 +148,41 @@ def test_split(level: int, folder: Path) -> None:
 
 
 def split_work(x: torch.Tensor, level: int, exponents: torch.Tensor, out: Any) -> Work:
-    from brrr.strassen.passes.work import factors_work
-
-    return factors_work("split_pre_add", x, "right", "winograd", level, True, out.high, out.low, exponents)
+    return factors_work(x, "right", "winograd", level, True, out.high, out.low, exponents)
 
 
-@pytest.mark.parametrize("vector", [1, 2, 4, 8])
+@pytest.mark.parametrize("vector", [2, 4, 8])
 @pytest.mark.parametrize("rolled", [False, True])
 def test_every_cut_of_the_work(vector: int, rolled: bool, folder: Path) -> None:
-    from brrr.strassen.algebra.forms import WINOGRAD
-    from brrr.strassen.passes.work import assembled_work
-
     level, shape = 2, (21, 44)
     for dtype in (F32, BF16):
         products, bias = tensors_for(level, shape, dtype)
         keep, out = torch.empty(shape, dtype=dtype), torch.empty(buffer_shape(*shape, "left", level), dtype=dtype)
-        work = assembled_work("step", products, "strassen", level, shape, bias, True, keep)
+        work = assembled_work(products, "strassen", level, shape, bias, True, keep)
         cut = Tuning(vector, threads=32, ahead=2 * rolled, rolled=rolled)
         compared(replace(work, spread=WINOGRAD, high=out), folder, cut)
 
 
 def test_a_nan_stays_one_and_spreads_to_where_it_is_summed(folder: Path) -> None:
-    from brrr.strassen.passes.work import assembled_work
-
     products = torch.zeros(products_shape(4, 16, 1))
     products[2, 0, 3] = math.nan  # M3 is in C12 and C22
     y = torch.empty(4, 16)
-    on_host(assembled_work("post_add", products, "strassen", 1, (4, 16), None, True, y), folder)
+    on_host(assembled_work(products, "strassen", 1, (4, 16), None, True, y), folder)
     assert y.isnan().nonzero().tolist() == [[0, 11], [2, 11]]
 
 
 def test_an_access_beyond_the_memory_is_found_out(folder: Path) -> None:
     x, out = torch.randn(5, 7), torch.empty(buffer_shape(5, 7, "left", 1))
-    from brrr.strassen.passes.work import factors_work
-
-    work = factors_work("pre_add", x, "left", "strassen", 1, False, out, None, None)
+    work = factors_work(x, "left", "strassen", 1, False, out)
     with pytest.raises(AssertionError, match="beyond the memory"):
         on_host(replace(work, source=x[:4, :6], shape=(5, 7)), folder)
 
 
-def test_arguments_are_in_the_kernels_order() -> None:
+def test_arguments_are_of_the_kernels_types() -> None:
     text = (PACKAGE / SOURCE).read_text(encoding="utf-8")
     found = text[text.index("void brrr_strassen_sums(") :]
-    names = [each.split()[-1].lstrip("*") for each in found[found.index("(") + 1 : found.index(")")].split(",")]
-    ours = ["in" if each == "source" else each for each in Arguments.__dataclass_fields__]
-    assert [each.removeprefix("__restrict__") for each in names] == ours[:-1]
+    types = found[found.index("(") + 1 : found.index(")")].split(",")
+    assert "".join("P" if "*" in each else "q" if "long long" in each else "i" for each in types) == LETTERS
 
 
 def test_words_only_where_they_fit() -> None:

@@ -37,22 +37,8 @@
 // for each word that it reads: K_WARPS warps work on one tile, each on some chunks, and add up their sums in the end.
 //
 // WIDTH is HIDDEN rounded up until everything divides: weights are zero there, and so is every value sent on.
-// The numbers below are given by the compiler's -D, once for each shape; see megakernel_plan.py for how they are chosen.
-#ifndef HIDDEN
-#define HIDDEN 128
-#define WIDTH 128
-#define CLUSTER 8
-#define ROWS 4
-#define TILE_ROWS 4
-#define TILE_QUADS 1
-#define K_WARPS 1
-#define DEPTH 128
-#define SLOTS 8
-#define BLOCKS 1
-#define ADJACENT 1
-#define WIDE 0
-#endif
-
+// The numbers are given by the compiler's -D, once for each shape, each of them: HIDDEN, WIDTH, CLUSTER, ROWS, TILE_ROWS,
+// TILE_QUADS, K_WARPS, DEPTH, SLOTS, BLOCKS, ADJACENT and WIDE; see plan.py for how they are chosen.
 constexpr int THREADS = ROWS / TILE_ROWS * (WIDTH / CLUSTER / (4 * TILE_QUADS)) * K_WARPS * 32 + 32;
 
 #if !defined(__CUDACC__) || __CUDA_ARCH__ >= 900

@@ -27,23 +27,12 @@
 // BACKWARD runs through time the other way: the matrix is the transposed one, and what is exchanged are the gradients of
 // the values in front of the activation, for an LSTM those of all four gates.
 //
-// The numbers are given by the compiler's -D; plan.py tells how they are chosen.
-#ifndef HIDDEN
-#define HIDDEN 1024
-#define KIND 0      // 0: tanh, 1: relu, 2: an LSTM
-#define TYPE 0      // 0: float, 1: half, 2: bfloat16
-#define SPLIT 0     // float only
-#define BACKWARD 0
-#define TRAIN 0     // keep what the gradient needs
-#define WARPS 8
-#define CHUNKS 4
-#define SHARED_CHUNKS 0
-#define LANE_ROWS 8  // rows a lane; with tensor cores tiles of 16 rows a warp
-#define SAMPLES 2
-#define GROUP_BLOCKS 32
-#define GROUP_BATCH 16
-#define WATCH 0     // polls after which a block gives up; 0: it never does
-#endif
+// The numbers are given by the compiler's -D, each of them; plan.py tells how they are chosen:
+//
+//     HIDDEN; KIND 0: tanh, 1: relu, 2: an LSTM; TYPE 0: float, 1: half, 2: bfloat16; SPLIT: float only; BACKWARD
+//     TRAIN: keep what the gradient needs; WARPS, CHUNKS, SHARED_CHUNKS; LANE_ROWS: rows a lane, with tensor cores tiles
+//     of 16 rows a warp; SAMPLES; GROUP_BLOCKS, GROUP_BATCH; WATCH: polls after which a block gives up, 0: it never does
+#define UNROLL _Pragma("unroll")
 
 constexpr bool IS_HALF = TYPE != 0, IS_LSTM = KIND == 2, TILES = IS_HALF || SPLIT;
 constexpr int THREADS = WARPS * 32, CHUNK = SPLIT ? 16 : 32;
@@ -154,8 +143,7 @@ struct Split {  // four floats, each as the nearest tf32 and what is left of it
     unsigned high[4], low[4];
     __device__ void take(uint4 word) {
         const unsigned bits[4] = {word.x, word.y, word.z, word.w};
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
+        UNROLL for (int k = 0; k < 4; ++k) {
             // volatile: made anew at each step. Kept over the steps, they would need the registers that the weights need.
             asm volatile("{.reg .u32 r; add.u32 r, %1, 0x1000; and.b32 %0, r, 0xffffe000;}" : "=r"(high[k]) : "r"(bits[k]));
             low[k] = __float_as_uint(__uint_as_float(bits[k]) - __uint_as_float(high[k]));
@@ -169,8 +157,7 @@ template <int COUNT, int LANE>
 __device__ __forceinline__ void add_up(float *values, int lane, int &begin, bool &mine) {
     if constexpr (COUNT % 2 == 0) {
         const bool upper = lane & LANE;
-#pragma unroll
-        for (int k = 0; k < COUNT / 2; ++k) {
+        UNROLL for (int k = 0; k < COUNT / 2; ++k) {
             const float keep = upper ? values[k + COUNT / 2] : values[k];
             const float give = upper ? values[k] : values[k + COUNT / 2];
             values[k] = keep + __shfl_xor_sync(~0u, give, LANE);
@@ -178,8 +165,7 @@ __device__ __forceinline__ void add_up(float *values, int lane, int &begin, bool
         begin += upper ? COUNT / 2 : 0;
         if constexpr (LANE > 1) add_up<COUNT / 2, LANE / 2>(values, lane, begin, mine);
     } else {
-#pragma unroll
-        for (int k = 0; k < COUNT; ++k) values[k] += __shfl_xor_sync(~0u, values[k], LANE);
+        UNROLL for (int k = 0; k < COUNT; ++k) values[k] += __shfl_xor_sync(~0u, values[k], LANE);
         mine = mine && !(lane & LANE);
         if constexpr (LANE > 1) add_up<COUNT, LANE / 2>(values, lane, begin, mine);
     }
@@ -223,10 +209,8 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void brrr_recurrent(
         return GATES == 4 ? part * 4 + lane_row : lane_row * LANE_ROWS + part;
     };
     uint4 kept[KEPT > 0 ? KEPT : 1][PARTS];
-#pragma unroll
-    for (int chunk = 0; chunk < CHUNKS; ++chunk)
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
+    UNROLL for (int chunk = 0; chunk < CHUNKS; ++chunk)
+        UNROLL for (int part = 0; part < PARTS; ++part) {
             const uint4 word = weight(part_row(part), chunk);
             if (chunk < KEPT) kept[chunk][part] = word;
             else shared_weights[((chunk - KEPT) * PARTS + part) * THREADS + thread] = word;
@@ -259,12 +243,10 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void brrr_recurrent(
     };
     const auto ask = [&](State &read, const Place &place) {
         const bool zeros = place.step >= steps || (!place.step && !before);
-#pragma unroll
-        for (int set = 0; set < SETS; ++set) {
+        UNROLL for (int set = 0; set < SETS; ++set) {
             const bool valid = !zeros && lane_sample(place, set) < samples;
             const Element *const row = row_before(place, set);
-#pragma unroll
-            for (int chunk = 0; chunk < CHUNKS; ++chunk) {
+            UNROLL for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                 read.words[set][chunk] = uint4{0, 0, 0, 0};
                 if (valid && column(chunk) < COLUMNS) read.words[set][chunk] = peek(row + column(chunk));
             }
@@ -275,25 +257,20 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void brrr_recurrent(
         if (!place.step) return;  // given from outside: complete, whatever it is
         for (unsigned polls = 0;; ++polls) {
             bool missing[SETS][CHUNKS], any = false;
-#pragma unroll
-            for (int set = 0; set < SETS; ++set)
-#pragma unroll
-                for (int chunk = 0; chunk < CHUNKS; ++chunk) any |= missing[set][chunk] = empty(read.words[set][chunk]);
+            UNROLL for (int set = 0; set < SETS; ++set)
+                UNROLL for (int chunk = 0; chunk < CHUNKS; ++chunk) any |= missing[set][chunk] = empty(read.words[set][chunk]);
             if (!__any_sync(~0u, any) || given_up) break;
             if (WATCH && __any_sync(~0u, polls > WATCH || (polls % 1024 == 1023 && *static_cast<volatile int *>(late))))
                 given_up = true, *late = 1;
-#pragma unroll
-            for (int set = 0; set < SETS; ++set)
-#pragma unroll
-                for (int chunk = 0; chunk < CHUNKS; ++chunk)
+            UNROLL for (int set = 0; set < SETS; ++set)
+                UNROLL for (int chunk = 0; chunk < CHUNKS; ++chunk)
                     if (missing[set][chunk]) read.words[set][chunk] = peek(row_before(place, set) + column(chunk));
         }
         __syncwarp();
     };
     const auto need = [&](Needed &needed, const Place &place) {  // asked for one place ahead: it may lie in DRAM
         if (place.step >= steps) return;
-#pragma unroll
-        for (int each = 0; each < EACH; ++each) {
+        UNROLL for (int each = 0; each < EACH; ++each) {
             int row, sample;
             const bool valid = result(each, row, sample) && place.first + sample < samples;
             if (!valid) continue;
@@ -306,8 +283,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void brrr_recurrent(
             needed.values[each][1] = number(saved[at * HIDDEN + first_unit + row]);
 #elif BACKWARD
             const int unit = first_unit + row;
-#pragma unroll
-            for (int gate = 0; gate < 4; ++gate)
+            UNROLL for (int gate = 0; gate < 4; ++gate)
                 needed.values[each][1 + gate] = number(saved[at * 4 * HIDDEN + gate * HIDDEN + unit]);
             needed.values[each][5] = cells[at * HIDDEN + unit];
             const bool first = place.step == steps - 1;
@@ -318,8 +294,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void brrr_recurrent(
     };
 
     [[maybe_unused]] const auto put_tile = [&](float *to, int tile, int set, const float (&one)[4], const float (&other)[4]) {
-#pragma unroll
-        for (int k = 0; k < 4; ++k)
+        UNROLL for (int k = 0; k < 4; ++k)
             to[(set * 8 + lane % 4 * 2 + k % 2) * PITCH + tile * 16 + k / 2 * 8 + lane / 4] = one[k] + other[k];
     };
     const auto multiply = [&](const State &read, float *to) {
@@ -329,13 +304,10 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void brrr_recurrent(
         };
 #if !TYPE && !SPLIT
         float values[LANE_ROWS * SAMPLES] = {};
-#pragma unroll
-        for (int chunk = 0; chunk < CHUNKS; ++chunk)
-#pragma unroll
-            for (int part = 0; part < PARTS; ++part) {
+        UNROLL for (int chunk = 0; chunk < CHUNKS; ++chunk)
+            UNROLL for (int part = 0; part < PARTS; ++part) {
                 const uint4 w = word(chunk, part);
-#pragma unroll
-                for (int sample = 0; sample < SAMPLES; ++sample) {
+                UNROLL for (int sample = 0; sample < SAMPLES; ++sample) {
                     const uint4 h = read.words[sample][chunk];
                     float &sum = values[sample * LANE_ROWS + part];
                     sum = fmaf(__uint_as_float(w.x), __uint_as_float(h.x), sum);
@@ -349,24 +321,18 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void brrr_recurrent(
         add_up<LANE_ROWS * SAMPLES, 4>(values, lane, begin, mine);
         constexpr int LEFT = halved(LANE_ROWS * SAMPLES, 3);
         if (mine)
-#pragma unroll
-            for (int k = 0; k < LEFT; ++k) to[(begin + k) / LANE_ROWS * PITCH + part_row((begin + k) % LANE_ROWS)] = values[k];
+            UNROLL for (int k = 0; k < LEFT; ++k) to[(begin + k) / LANE_ROWS * PITCH + part_row((begin + k) % LANE_ROWS)] = values[k];
 #elif SPLIT
         float large[LANE_ROWS][SETS][4] = {}, small[LANE_ROWS][SETS][4] = {};
-#pragma unroll
-        for (int chunk = 0; chunk < CHUNKS; ++chunk) {
+        UNROLL for (int chunk = 0; chunk < CHUNKS; ++chunk) {
             Split states[SETS];
-#pragma unroll
-            for (int set = 0; set < SETS; ++set) states[set].take(read.words[set][chunk]);
-#pragma unroll
-            for (int tile = 0; tile < LANE_ROWS; ++tile) {
+            UNROLL for (int set = 0; set < SETS; ++set) states[set].take(read.words[set][chunk]);
+            UNROLL for (int tile = 0; tile < LANE_ROWS; ++tile) {
                 Split upper, lower;
                 upper.take(word(chunk, 2 * tile)), lower.take(word(chunk, 2 * tile + 1));
-#pragma unroll
-                for (int set = 0; set < SETS; ++set) {
+                UNROLL for (int set = 0; set < SETS; ++set) {
                     const Split &h = states[set];
-#pragma unroll
-                    for (int k = 0; k < 4; k += 2) {
+                    UNROLL for (int k = 0; k < 4; k += 2) {
                         const unsigned high[4] = {upper.high[k], lower.high[k], upper.high[k + 1], lower.high[k + 1]};
                         const unsigned low[4] = {upper.low[k], lower.low[k], upper.low[k + 1], lower.low[k + 1]};
                         mma(large[tile][set], high, h.high[k], h.high[k + 1]);
@@ -376,18 +342,13 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void brrr_recurrent(
                 }
             }
         }
-#pragma unroll
-        for (int tile = 0; tile < LANE_ROWS; ++tile)
-#pragma unroll
-            for (int set = 0; set < SETS; ++set) put_tile(to, tile, set, large[tile][set], small[tile][set]);
+        UNROLL for (int tile = 0; tile < LANE_ROWS; ++tile)
+            UNROLL for (int set = 0; set < SETS; ++set) put_tile(to, tile, set, large[tile][set], small[tile][set]);
 #else
-#pragma unroll
-        for (int tile = 0; tile < LANE_ROWS; ++tile)
-#pragma unroll
-            for (int set = 0; set < SETS; ++set) {
+        UNROLL for (int tile = 0; tile < LANE_ROWS; ++tile)
+            UNROLL for (int set = 0; set < SETS; ++set) {
                 float even[4] = {}, odd[4] = {};  // two chains of sums, since one waits for itself
-#pragma unroll
-                for (int chunk = 0; chunk < CHUNKS; ++chunk) {
+                UNROLL for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                     const uint4 upper = word(chunk, 2 * tile), lower = word(chunk, 2 * tile + 1);
                     const uint4 h = read.words[set][chunk];
                     mma(even, {upper.x, lower.x, upper.y, lower.y}, h.x, h.y);
@@ -399,8 +360,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void brrr_recurrent(
     };
 
     const auto finish = [&](const float *partial, const Needed &needed, const Place &place) {
-#pragma unroll
-        for (int each = 0; each < EACH; ++each) {
+        UNROLL for (int each = 0; each < EACH; ++each) {
             int row, sample;
             if (each * THREADS + warp * 32 >= ROWS * SAMPLES) break;  // no lane of this warp has a result
             const bool valid = result(each, row, sample) && place.first + sample < samples;
@@ -408,8 +368,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void brrr_recurrent(
             const long long at = place_of(place.step, local);
             float sum = valid ? needed.values[each][0] : 0.0f;
             if (sample < SAMPLES)
-#pragma unroll
-                for (int w = 0; w < WARPS; ++w) sum += partial[w * SUMS + sample * PITCH + row];
+                UNROLL for (int w = 0; w < WARPS; ++w) sum += partial[w * SUMS + sample * PITCH + row];
 #if !BACKWARD && KIND != 2
             publish(state + at * HIDDEN + unit, KIND == 1 ? (sum < 0.0f ? 0.0f : sum) : hyperbolic(sum), valid, 1, unit & 1);
 #elif !BACKWARD
@@ -439,8 +398,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void brrr_recurrent(
             const float dc = (valid ? cell[local * UNITS + row] : 0.0f) + sum * out * (1.0f - squashed * squashed);
             const float grads[4] = {dc * candidate * in * (1.0f - in), dc * cell_was * forget * (1.0f - forget),
                                     dc * in * (1.0f - candidate * candidate), sum * squashed * out * (1.0f - out)};
-#pragma unroll
-            for (int gate = 0; gate < 4; ++gate)
+            UNROLL for (int gate = 0; gate < 4; ++gate)
                 publish(state + at * COLUMNS + gate * HIDDEN + unit, grads[gate], valid, 1, unit & 1);
             if (!valid) continue;
             cell[local * UNITS + row] = dc * forget;

@@ -6,6 +6,7 @@
 // Little's law says what has to be in flight: 4.8 TB/s times 700 ns are 3.4 MB, 25 KB for each of 132 multiprocessors.
 // 2048 threads with four loads of 16 bytes each ask for 128 KB, so the memory is the limit, not the asking.
 
+#define UNROLL _Pragma("unroll")
 constexpr int IN_FLIGHT = 4;
 
 // Loads past L1: it is not what is measured, and a second pass over a small set would find its words there. `volatile`,
@@ -39,15 +40,12 @@ __device__ __forceinline__ void sweep(unsigned count, unsigned total, Load load,
     for (; done + (IN_FLIGHT - 1) * threads < total; done += IN_FLIGHT * threads) {
         unsigned places[IN_FLIGHT];
         Word words[IN_FLIGHT];
-#pragma unroll
-        for (int k = 0; k < IN_FLIGHT; ++k) {
+        UNROLL for (int k = 0; k < IN_FLIGHT; ++k) {
             places[k] = place;
             place = further(place, step, count);
         }
-#pragma unroll
-        for (int k = 0; k < IN_FLIGHT; ++k) words[k] = load(places[k]);
-#pragma unroll
-        for (int k = 0; k < IN_FLIGHT; ++k) use(places[k], words[k]);
+        UNROLL for (int k = 0; k < IN_FLIGHT; ++k) words[k] = load(places[k]);
+        UNROLL for (int k = 0; k < IN_FLIGHT; ++k) use(places[k], words[k]);
     }
     for (; done < total; done += threads) {
         use(place, load(place));
@@ -117,18 +115,14 @@ template <class Number, class Step>
 __device__ __forceinline__ void advance(Number *ends, int rounds, Step step) {
     const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
     Number x[CHAINS];
-#pragma unroll
-    for (int c = 0; c < CHAINS; ++c) x[c] = start<Number>(thread + c * threads);
+    UNROLL for (int c = 0; c < CHAINS; ++c) x[c] = start<Number>(thread + c * threads);
 #pragma unroll 1
     for (int round = 0; round < rounds; ++round) {
-#pragma unroll
-        for (int s = 0; s < STEPS_A_ROUND; ++s) {
-#pragma unroll
-            for (int c = 0; c < CHAINS; ++c) x[c] = step(x[c]);
+        UNROLL for (int s = 0; s < STEPS_A_ROUND; ++s) {
+            UNROLL for (int c = 0; c < CHAINS; ++c) x[c] = step(x[c]);
         }
     }
-#pragma unroll
-    for (int c = 0; c < CHAINS; ++c) ends[thread + c * threads] = x[c];
+    UNROLL for (int c = 0; c < CHAINS; ++c) ends[thread + c * threads] = x[c];
 }
 
 // A multiplication and an addition in one instruction: 2 FLOP.

@@ -18,7 +18,7 @@ PRODUCTS, BLOCK_COUNT = 7, 4
 """A level makes seven products of the four blocks."""
 
 MAX_LEVEL = 3
-"""The most levels in one pass over memory: 343 products of eighths. Further levels lie outside."""
+"""The most levels, all in one pass over memory: 343 products of eighths."""
 
 COLUMN_MULTIPLE = 8
 """Blocks' columns are a multiple of this, so that a row of the narrowest type, 2 bytes, starts at 16 bytes."""
@@ -29,29 +29,6 @@ def level_of(level: SupportsIndex, call: str = "level_of") -> int:
     if isinstance(level, bool) or not isinstance(level, SupportsIndex) or not 0 <= index(level) <= MAX_LEVEL:
         raise ArgumentError(call, "level", level, f"a whole number from 0 (classical) to {MAX_LEVEL}")
     return index(level)
-
-
-def transposed_block(block: int, level: int) -> int:
-    """The number of the block with row and column exchanged.
-
-    >>> [transposed_block(b, 1) for b in range(4)]
-    [0, 2, 1, 3]
-    """
-    digits = [block // BLOCK_COUNT**place % BLOCK_COUNT for place in range(level)]
-    return sum((digit % 2 * 2 + digit // 2) * BLOCK_COUNT**place for place, digit in enumerate(digits))
-
-
-def block_place(block: int, level: int) -> tuple[int, int]:
-    """A block's row and column in the 2^L x 2^L grid.
-
-    >>> block_place(0b0110, 2)  # digits 01 and 10: right in the outer level, below in the inner
-    (1, 2)
-    """
-    row = column = 0
-    for place in reversed(range(level)):
-        digit = block // BLOCK_COUNT**place % BLOCK_COUNT
-        row, column = 2 * row + digit // 2, 2 * column + digit % 2
-    return row, column
 
 
 def block_shape(rows: int, columns: int, level: int) -> tuple[int, int]:
@@ -191,6 +168,5 @@ def signed_sum(signs: Iterable[float], names: Iterable[str]) -> str:
     terms = [(sign, name) for sign, name in zip(signs, names, strict=True) if sign]
     if terms and terms[0][0] < 0:
         terms.sort(key=lambda term: -term[0])
-    sizes = ["" if abs(sign) == 1 else f"{abs(sign)} " for sign, _ in terms]
-    text = "".join(f" {'-' if s < 0 else '+'} {size}{name}" for size, (s, name) in zip(sizes, terms, strict=True))
+    text = "".join(f" {'-' if sign < 0 else '+'} {name}" for sign, name in terms)
     return (text[3:] if text.startswith(" +") else "-" + text[3:]) or "0"

@@ -4,8 +4,8 @@
 >>> bool((product(a, b, "winograd", 2) == a @ b).all())
 True
 
-What the kernels are compared with, and what runs where they cannot. Sums of float16 and bfloat16 are made in float32
-and rounded once, as the kernels do; other types are summed in themselves.
+What the kernels are compared with, and what runs where they cannot: level by level, in their order. Sums of float16 and
+bfloat16 are made in float32 and rounded once, as the kernels do; other types are summed in themselves.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen.algebra.blocks import PRODUCTS, buffer_shape, level_of, products_shape
+from brrr.strassen.algebra.blocks import BLOCK_COUNT, PRODUCTS, buffer_shape, level_of, products_shape
 from brrr.strassen.algebra.forms import Form, Signs, form_of
 
 _NARROW = (torch.float16, torch.bfloat16)
@@ -30,13 +30,10 @@ def pre_add(x: torch.Tensor, side: str, form: str | Form, level: int, *, transpo
     """
     form, level = form_of(form, "pre_add"), level_of(level, "pre_add")
     _matrix("pre_add", "x", x)
-    _summable("pre_add", "x", x, form)
-    shape = buffer_shape(x.shape[0], x.shape[1], side, level, transposed)
-    signs = form.left if side == "left" else form.right[:, [0, 2, 1, 3]] if transposed else form.right
-    parts = _padded(_wide(x), shape[1] << level, shape[2] << level)[None]
-    for _ in range(level):
-        parts = _factors(parts, signs)
-    return parts.to(x.dtype).contiguous()
+    wide = _wide(x)
+    out = wide.new_empty(buffer_shape(x.shape[0], x.shape[1], side, level, transposed))
+    pre_add_into(wide, signs_of(form, "transposed" if transposed else side), level, out)
+    return out.to(x.dtype)
 
 
 def post_add(
@@ -53,104 +50,93 @@ def post_add(
 
     products: [7^L, rows, columns] as `products_shape` says. bias: (n,). The result is of their type.
     """
-    made = _assembled(products, form, level, shape)
-    return _activated(made, bias, relu).to(products.dtype).contiguous()
+    form, level = form_of(form, "post_add"), level_of(level, "post_add")
+    if tuple(products.shape) != (wanted := products_shape(*shape, level)):
+        raise ArgumentError("post_add", "products", tuple(products.shape), f"{wanted} for a result of {tuple(shape)}")
+    wide = _wide(products)
+    made = post_add_into(wide, form.result, level, wide.new_empty(shape))
+    made = made if bias is None else made + bias.to(made.dtype)
+    return (made.clamp_min(0) if relu else made).to(products.dtype)
 
 
-def batched(left: torch.Tensor, right: torch.Tensor, right_transposed: bool = False) -> torch.Tensor:
-    """All products of the factors, one by one; integers exactly, on the CPU where a GPU has no such product.
-
-    >>> batched(torch.ones(7, 2, 8), torch.ones(7, 3, 8), right_transposed=True).shape
-    torch.Size([7, 2, 3])
-    """
-    turned = right.transpose(1, 2) if right_transposed else right
-    if left.is_cuda and not left.dtype.is_floating_point:
-        return torch.bmm(left.cpu(), turned.cpu()).to(left.device)
-    return torch.bmm(left, turned)
-
-
-def product(
-    a: torch.Tensor, b: torch.Tensor, form: str | Form, level: int, *, right_transposed: bool = False,
-    bias: torch.Tensor | None = None, relu: bool = False,
-) -> torch.Tensor:  # fmt: skip
-    """a @ b by `form`, `level` times; with `right_transposed` a @ b.t(), as Linear does.
+def product(a: torch.Tensor, b: torch.Tensor, form: str | Form, level: int) -> torch.Tensor:
+    """a @ b by `form`, `level` times.
 
     >>> product(torch.ones(1, 3), torch.ones(3, 1), "strassen", 3)
     tensor([[3.]])
 
-    Any sizes, 0 and 1 among them. The products are torch.bmm's, in the operands' type.
+    Any sizes, 0 and 1 among them. The products are torch.bmm's, in the operands' type; whole numbers' on the CPU.
     """
     _matrix("product", "a", a)
     _matrix("product", "b", b)
-    inner, columns = (b.shape[1], b.shape[0]) if right_transposed else (b.shape[0], b.shape[1])
-    if a.shape[1] != inner or a.dtype != b.dtype or a.device != b.device:
+    if a.shape[1] != b.shape[0] or a.dtype != b.dtype or a.device != b.device:
         found = f"{b.dtype} {tuple(b.shape)} on {b.device}"
         raise ArgumentError("product", "b", found, f"{a.dtype}, inner size {a.shape[1]}, on {a.device}")
-    left = pre_add(a, "left", form, level)
-    right = pre_add(b, "right", form, level, transposed=right_transposed)
-    return post_add(batched(left, right, right_transposed), form, level, (a.shape[0], columns), bias=bias, relu=relu)
+    left, right = pre_add(a, "left", form, level), pre_add(b, "right", form, level)
+    device = a.device if a.dtype.is_floating_point else "cpu"  # a GPU has no products of whole numbers
+    products = torch.bmm(left.to(device), right.to(device)).to(a.device)
+    return post_add(products, form, level, (a.shape[0], b.shape[1]))
 
 
-def _factors(parts: torch.Tensor, signs: Signs) -> torch.Tensor:
-    """One level: [count, rows, columns] to [count * 7, rows / 2, columns / 2], the outer number more significant."""
-    count, rows, columns = parts.shape
-    blocks = parts.view(count, 2, rows // 2, 2, columns // 2).permute(1, 3, 0, 2, 4)
-    four = [blocks[i, j] for i in range(2) for j in range(2)]
-    made = torch.stack([_signed(row, four) for row in signs.tolist()], dim=1)
-    return made.view(count * PRODUCTS, rows // 2, columns // 2)
+def signs_of(form: Form, side: str) -> Signs:
+    """A form's signs of the blocks, (7, 4), for the left operand, the right, or the right that lies "transposed"."""
+    return form.left if side == "left" else form.right if side == "right" else form.right[:, [0, 2, 1, 3]]
 
 
-def _assembled(products: torch.Tensor, form: str | Form, level: int, shape: tuple[int, int]) -> torch.Tensor:
-    """All products to the result, in the type that sums are made in."""
-    form, level = form_of(form, "post_add"), level_of(level, "post_add")
-    _summable("post_add", "products", products, form)
-    wanted = products_shape(*shape, level)
-    if tuple(products.shape) != wanted:
-        raise ArgumentError("post_add", "products", tuple(products.shape), f"{wanted} for a result of {tuple(shape)}")
-    parts = _wide(products)
-    for _ in range(level):
-        parts = _results(parts, form.result)
-    made = parts[0, : shape[0], : shape[1]]
-    return made if level else made.clone()  # never a view of the products
+# ---------------------------------------------------------------------------------------------------------------------
+# Sums of blocks straight into their buffers; with one level nothing is allocated, on any device.
 
 
-def _results(parts: torch.Tensor, signs: Signs) -> torch.Tensor:
-    """One level back: [count * 7, rows, columns] to [count, 2 * rows, 2 * columns]."""
-    rows, columns = parts.shape[1:]
-    seven = list(parts.reshape(parts.shape[0] // PRODUCTS, PRODUCTS, rows, columns).unbind(1))
-    made = torch.stack([_signed(row, seven) for row in signs.tolist()])
-    grid = made.view(2, 2, len(seven[0]), rows, columns).permute(2, 0, 3, 1, 4)
-    return grid.reshape(len(seven[0]), 2 * rows, 2 * columns)
+def pre_add_into(x: torch.Tensor, signs: Signs, level: int, out: torch.Tensor) -> None:
+    """All products' factors from one operand into `out`, [7^L, rows, columns]; x counts as zero beyond its end."""
+    if not level:
+        return signed_into(out[0], [(1, x)])
+    inner, rows, columns = len(out) // PRODUCTS, out.shape[1] << level - 1, out.shape[2] << level - 1
+    blocks = [_block(x, rows, columns, number) for number in range(BLOCK_COUNT)]
+    for number, row in enumerate(signs.tolist()):
+        made = out[number * inner : (number + 1) * inner]
+        part = made[0] if level == 1 else x.new_empty(rows, columns)
+        signed_into(part, [(sign, block) for sign, block in zip(row, blocks, strict=True) if sign])
+        if level > 1:
+            pre_add_into(part, signs, level - 1, made)
+    return None
 
 
-def _signed(signs: list[float], parts: list[torch.Tensor]) -> torch.Tensor:
-    """The sum of those with a sign, from left to right."""
-    total: torch.Tensor | None = None
-    for sign, part in zip(signs, parts, strict=True):
-        if not sign:
-            continue
-        signed = part if sign == 1 else -part if sign == -1 else part * sign  # exact: only sums are rounded
-        total = signed if total is None else total + signed
-    return torch.zeros_like(parts[0]) if total is None else total
+def post_add_into(products: torch.Tensor, signs: Signs, level: int, out: torch.Tensor) -> torch.Tensor:
+    """The result from all products, [7^L, rows, columns], into `out`, which is returned."""
+    if not level:
+        return out.copy_(products[0, : out.shape[0], : out.shape[1]])
+    inner, rows, columns = (len(products) // PRODUCTS, products.shape[1] << level - 1, products.shape[2] << level - 1)
+    each = products.split(inner) if inner else ()
+    parts = [of[0] if level == 1 else post_add_into(of, signs, level - 1, of.new_empty(rows, columns)) for of in each]
+    for number, row in enumerate(signs.tolist()):
+        block = _block(out, rows, columns, number)
+        height, width = block.shape
+        if block.numel():
+            signed_into(block, [(sign, x[:height, :width]) for sign, x in zip(row, parts, strict=True) if sign])
+    return out
 
 
-def _padded(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
-    whole = x.new_zeros(rows, columns)
-    whole[: x.shape[0], : x.shape[1]] = x
-    return whole
+def signed_into(out: torch.Tensor, terms: list[tuple[int, torch.Tensor]]) -> None:
+    """Write a sum of parts, each with its sign; a part may be smaller than `out`, and counts as zero beyond its end."""
+    (sign, first), *rest = terms
+    whole = first.shape == out.shape
+    if rest and whole and rest[0][1].shape == out.shape and sign == 1:
+        torch.add(first, rest[0][1], alpha=rest[0][0], out=out)
+        rest = rest[1:]
+    else:
+        if not whole:
+            out.zero_()
+        target = out[: first.shape[0], : first.shape[1]]
+        target.copy_(first) if sign == 1 else torch.neg(first, out=target)
+    for sign, part in rest:
+        out[: part.shape[0], : part.shape[1]].add_(part, alpha=sign)
 
 
-def _activated(made: torch.Tensor, bias: torch.Tensor | None, relu: bool) -> torch.Tensor:
-    if bias is not None:
-        if tuple(bias.shape) != (made.shape[1],):
-            raise ArgumentError("post_add", "bias", tuple(bias.shape), f"shape ({made.shape[1]},)")
-        made = made + bias.to(made.dtype)
-    return made.clamp_min(0) if relu else made
-
-
-def _summable(call: str, name: str, x: torch.Tensor, form: Form) -> None:
-    if not form.whole and not x.dtype.is_floating_point:
-        raise ArgumentError(call, name, x.dtype, f"a floating-point type: form {form.name} has halves")
+def _block(x: torch.Tensor, rows: int, columns: int, number: int) -> torch.Tensor:
+    """One of the four blocks of x; smaller where it hangs over x's end."""
+    i, j = divmod(number, 2)
+    return x[i * rows : (i + 1) * rows, j * columns : (j + 1) * columns]
 
 
 def _wide(x: torch.Tensor) -> torch.Tensor:

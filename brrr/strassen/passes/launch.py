@@ -1,132 +1,59 @@
-"""The kernel of `strassen_sums.cu` for a job: compiled once, kept on the disk, launched by PyCUDA or cuda-bindings.
+"""The kernel of `strassen_sums.cu` for a job: compiled once, kept on the disk, launched on torch's current stream.
 
 >>> run = prepared(work)    # doctest: +SKIP
 >>> run()                   # doctest: +SKIP
-
-PyCUDA takes torch's default stream and `shared_stream`'s only; on any other one, such as that on which torch captures a
-CUDA Graph, cuda-bindings launches the same code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
-from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.gpu.launching import (
-    PreparedLaunch,
-    on_current_stream,
-    packed_launch,
-    pycuda_function,
-    pycuda_stream,
-    raw_stream,
-    typed,
-)
+from brrr.core.errors import ArgumentError
+from brrr.gpu.launching import PreparedLaunch, on_current_stream, typed
 from brrr.gpu.nvrtc import function as function_of
 from brrr.strassen.algebra.forms import STRASSEN as STRASSEN
 from brrr.strassen.algebra.forms import Form
-from brrr.strassen.passes.plan import MOST, Job, Tuning, launch_size
-from brrr.strassen.passes.work import (
-    DTYPES,
-    Work,
-    factors_work,
-    run_in_torch,
-    signs_of,
-)
-
-if TYPE_CHECKING:
-    from brrr.strassen.passes.work import Work
+from brrr.strassen.algebra.reference import signs_of
+from brrr.strassen.passes.jobs import MOST, Job, Tuning, launch_size
+from brrr.strassen.passes.work import DTYPES, Work, chosen_form, factors_work, run_in_torch
 
 SOURCE, NAME = "strassen/passes/strassen_sums.cu", "brrr_strassen_sums"
 LETTERS = "PPPPPPiiqqqqq"
 """The types of the kernel's arguments, as Python's `struct` names them."""
 
 
-@dataclass(frozen=True)
-class Arguments:
-    """The kernel's arguments in their order, and the blocks of threads; strides in bytes."""
+def arguments_of(work: Work, tuning: Tuning) -> tuple[int, list[int]]:
+    """The blocks of threads, and a work's tensors as the kernel takes them, in its order; strides in bytes.
 
-    source: int
-    bias: int
-    matrix: int
-    high: int
-    low: int
-    exponents: int
-    exponent_step: int
-    words: int
-    block_rows: int
-    rows: int
-    columns: int
-    row_stride: int
-    column_stride: int
-    blocks: int
-
-
-def arguments_of(work: Work, tuning: Tuning) -> Arguments:
-    """A work's tensors as the kernel takes them. ArgumentError where it has more words than 32 bits count."""
+    ArgumentError where it has more words than 32 bits count.
+    """
     words, blocks = launch_size(work.block, tuning)
     if blocks * tuning.threads > MOST:
         found = f"blocks of {work.block}"
         raise ArgumentError("strassen_sums", "shape", found, f"at most {MOST} words in a block", "Use more levels")
     touched, exponents = work.touched, work.exponents
-    size = 0 if touched is None else touched.element_size()
-    down, along = (0, 0) if touched is None else touched.stride()
-    return Arguments(
-        _address(work.source), _address(work.bias), _address(work.matrix), _address(work.high), _address(work.low),
-        _address(exponents), int(exponents is not None and exponents.numel() > 1), words, work.block[0], *work.shape,
-        down * size, along * size, blocks,
-    )  # fmt: skip
+    strides = (0, 0) if touched is None else [each * touched.element_size() for each in touched.stride()]
+    tensors = (work.source, work.bias, work.matrix, work.high, work.low, exponents)
+    each_row = int(exponents is not None and exponents.numel() > 1)
+    return blocks, [*map(_address, tensors), each_row, words, work.block[0], *work.shape, *strides]
 
 
 def prepared_kernel(work: Work, tuning: Tuning | None = None) -> Callable[[], None]:
-    """A function of no arguments that does the work; it keeps the tensors. Errors as those of `launch`."""
-    chosen = tuning or work.job().tuning()
-    arguments = arguments_of(work, chosen)
-    if not arguments.blocks:
-        return _nothing
-    return launch(work.job(chosen.vector), chosen, work.source.device.index, arguments, work)
-
-
-def launch(
-    job: Job, tuning: Tuning, device_index: int, arguments: Arguments, kept: object = None
-) -> Callable[[], None]:
-    """A function of no arguments that launches on the stream that is torch's current one when it is called.
-
-    kept: what must live as long as the function does.
+    """A function of no arguments that does the work; it keeps the tensors.
 
     UnavailableError where the kernel cannot be compiled or loaded.
     """
-    values, blocks = astuple(arguments)[:-1], arguments.blocks
-    anywhere = _by_bindings(job, tuning, device_index, values, blocks)
-    try:
-        stream = pycuda_stream(device_index)
-        function = pycuda_function(SOURCE, NAME, LETTERS, device_index, _tables(job, tuning))
-    except UnavailableError:
-        return on_current_stream(anywhere, device_index, kept)
-    mine = packed_launch(function, (blocks, 1), (tuning.threads, 1, 1), values, stream)
-    return partial(_on_its_stream, mine, 0 if stream is None else stream.handle, anywhere, device_index, kept)
-
-
-def _on_its_stream(
-    mine: Callable[[], None], handle: int, anywhere: Callable[[int], None], device_index: int, _kept: object
-) -> None:
-    """PyCUDA's launch where its stream is the current one, else the other."""
-    current = raw_stream(device_index)
-    if current == handle:
-        mine()
-    else:
-        anywhere(current)
-
-
-def _by_bindings(
-    job: Job, tuning: Tuning, device_index: int, values: tuple[int, ...], blocks: int
-) -> Callable[[int], None]:
-    loaded = function_of(SOURCE, NAME, device_index, head=_tables(job, tuning))
-    return PreparedLaunch(loaded, (blocks, 1, 1), (tuning.threads, 1, 1), typed(LETTERS, values))
+    chosen = tuning or work.job().tuning()
+    (blocks, values), index = arguments_of(work, chosen), work.source.device.index
+    if not blocks:
+        return partial(run_all, ())
+    loaded = function_of(SOURCE, NAME, index, head=_tables(work.job(chosen.vector), chosen))
+    launch = PreparedLaunch(loaded, (blocks, 1, 1), (chosen.threads, 1, 1), typed(LETTERS, values))
+    return on_current_stream(launch, index, work)
 
 
 @lru_cache(maxsize=256)
@@ -138,41 +65,25 @@ def _address(tensor: torch.Tensor | None) -> int:
     return 0 if tensor is None else int(tensor.data_ptr())
 
 
-def _nothing() -> None:
-    """There is nothing to launch."""
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # What does the work: CUDA C++, or torch's operators.
 
-Kernels = Literal["auto", "cuda", "torch"]
 Run = Callable[[], Any]
 """A prepared call."""
 
 
-def prepared(work: Work, kernels: Kernels = "auto") -> Run:
-    """The work as a function of no arguments, by what `kernels` says."""
-    if kernels not in ("auto", "cuda", "torch"):
-        raise ArgumentError("strassen_sums", "kernels", kernels, '"auto", "cuda" or "torch"')
+def prepared(work: Work) -> Run:
+    """The work as a function of no arguments: by the kernel on a GPU, by torch elsewhere and in float64."""
     tensors = (work.source, work.bias, work.matrix, work.high, work.low)
-    narrow = all(each is None or each.dtype in DTYPES for each in tensors)
-    if kernels == "torch" or (kernels == "auto" and not (work.source.is_cuda and narrow)):
-        return partial(run_in_torch, work)
-    if not narrow:
-        raise ArgumentError("strassen_sums", "kernels", kernels, '"torch" for types wider than float32')
-    if not work.source.is_cuda:
-        raise UnavailableError("strassen_sums: CUDA C++ needs tensors on an NVIDIA GPU; move them there with .cuda()")
-    return prepared_kernel(work)
+    if work.source.is_cuda and all(each is None or each.dtype in DTYPES for each in tensors):
+        return prepared_kernel(work)
+    return partial(run_in_torch, work)
 
 
-def in_turn(*runs: Run) -> Run:
-    """One function that calls all of them."""
-    return partial(_each, runs)
-
-
-def _each(runs: tuple[Run, ...]) -> None:
-    for run in runs:
-        run()
+def run_all(made: Iterable[Run]) -> None:
+    """Each step, in order."""
+    for step in made:
+        step()
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -188,18 +99,16 @@ class SplitBuffers(NamedTuple):
 
 
 def prepared_split_pre_add(
-    x: torch.Tensor, side: str, form: str | Form, level: int, *,
-    transposed: bool = False, out: SplitBuffers, kernels: Kernels = "auto",
-) -> Run:  # fmt: skip
+    x: torch.Tensor, side: str, form: str | None, level: int, *, transposed: bool = False, out: SplitBuffers
+) -> Run:
     """The factors in two float16 terms, as a function of no arguments: it finds the exponents anew each time.
 
-    Each row of a block has one exponent, by the largest number in the rows that it sums: see `split_exponents`.
+    Each row of a block has one exponent, by the largest number in the rows that it sums: see `split_exponents`. Rows of
+    terms lie along k: a right operand is (n, k), as Linear's weights lie, and `transposed`.
     """
     exponents = out.exponents[0]
-    work = factors_work("split_pre_add", x, side, form, level, transposed, out.high, out.low, exponents)
-    assert work.spread is not None
-    find = _finding(x, work.side, work.spread, level, exponents, kernels)
-    return in_turn(find, prepared(work, kernels))
+    work = factors_work(x, side, form, level, transposed, out.high, out.low, exponents)
+    return partial(run_all, (_finding(x, work.side, chosen_form(form), level, exponents), prepared(work)))
 
 
 def split_exponents(x: torch.Tensor, side: str, form: Form, level: int, out: torch.Tensor) -> torch.Tensor:
@@ -223,14 +132,14 @@ def split_exponents(x: torch.Tensor, side: str, form: Form, level: int, out: tor
 
 def _gain(form: Form, side: str, level: int) -> int:
     """Binary places that a sum of blocks may have more than its blocks."""
-    terms = int(signs_of(form, side).abs().sum(1).max())
+    terms = int(abs(signs_of(form, side)).sum(1).max())
     return (terms - 1).bit_length() * level
 
 
-def _finding(x: torch.Tensor, side: str, form: Form, level: int, exponents: torch.Tensor, kernels: Kernels) -> Run:
+def _finding(x: torch.Tensor, side: str, form: Form, level: int, exponents: torch.Tensor) -> Run:
     """`split_exponents`, ready to run: in one launch where the kernel reads x."""
-    from brrr.strassen.split import operands as kernel
+    from brrr.strassen.split import operands_kernel as kernel
 
-    if kernels in ("auto", "cuda") and x.numel() and exponents.is_contiguous() and kernel.exponents_fit(x):
+    if x.numel() and exponents.is_contiguous() and kernel.exponents_fit(x):
         return kernel.prepared_exponents(x, exponents, 1 << level, _gain(form, side, level))
     return partial(split_exponents, x, side, form, level, exponents)

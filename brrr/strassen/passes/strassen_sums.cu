@@ -15,65 +15,22 @@
 // Sums are float32 whatever the types. A matrix may end anywhere: beyond its end it is zero, and nothing is read or
 // written there. Buffers are whole, and a row of them is a multiple of eight numbers.
 //
-// What is compiled is chosen by macros, which strassen_launch.py writes in front of this text.
-#ifndef LEVEL
-#define LEVEL 1
-#endif
-#ifndef FROM_PRODUCTS  // 0: the blocks come from a matrix; 1: from products
-#define FROM_PRODUCTS 1
-#endif
-#ifndef TO_MATRIX  // 1: they go to a matrix
-#define TO_MATRIX 1
-#endif
-#ifndef TERMS  // buffers that they go to: 0 none, 1, or 2 where each number is split into two of float16
-#define TERMS 1
-#endif
-#ifndef BIAS_TYPE  // of the bias, where BIAS is 1
-#define BIAS_TYPE F32
-#endif
-#ifndef BIAS
-#define BIAS 1
-#endif
-#ifndef RELU
-#define RELU 1
-#endif
-#ifndef IN_TYPE  // of the products, or of the matrix that is read
-#define IN_TYPE F32
-#endif
-#ifndef MATRIX_TYPE  // of the matrix that is written
-#define MATRIX_TYPE F32
-#endif
-#ifndef OUT_TYPE  // of the buffers
-#define OUT_TYPE F32
-#endif
-#ifndef VECTOR  // neighbours a thread takes: 1, 2, 4 or 8
-#define VECTOR 4
-#endif
-#ifndef AHEAD  // 7^AHEAD products are loaded together
-#define AHEAD 1
-#endif
-#ifndef ROLLED  // 1: the seven of the outermost level are a loop, so that the code is short and registers are few
-#define ROLLED (LEVEL == 3)
-#endif
-#ifndef EDGE  // the matrix 0: ends where the blocks end; 1: may end after any word; 2: anywhere, any strides
-#define EDGE 2
-#endif
-#ifndef THREADS
-#define THREADS 256
-#endif
-#ifndef RESIDENT  // blocks that a multiprocessor has to hold at once: this limits the registers
-#define RESIDENT 1
-#endif
-#ifndef STREAMED  // 1: what is loaded is not wanted again, 2: nor what is stored, 3: both
-#define STREAMED 0
-#endif
-#ifndef SPREAD_TABLE  // a form's sums of the left or the right blocks, 7 x 4
-#define SPREAD_TABLE {1, 0, 0, 1}, {0, 0, 1, 1}, {1, 0, 0, 0}, {0, 0, 0, 1}, {1, 1, 0, 0}, {-1, 0, 1, 0}, {0, 1, 0, -1}
-#endif
-#ifndef COLLECT_TABLE  // and of the products, 4 x 7
-#define COLLECT_TABLE {1, 0, 0, 1, -1, 0, 1}, {0, 0, 1, 0, 1, 0, 0}, {0, 1, 0, 1, 0, 0, 0}, {1, -1, 1, 0, 0, 1, 0}
-#endif
-
+// What is compiled is chosen by macros, which jobs.py writes in front of this text:
+//
+//     LEVEL                  of both
+//     FROM_PRODUCTS          0: the blocks come from a matrix; 1: from products
+//     TO_MATRIX              1: they go to a matrix
+//     TERMS                  buffers that they go to: 0 none, 1, or 2 where each number is split into two of float16
+//     BIAS, BIAS_TYPE, RELU  what follows the products in a layer
+//     IN_TYPE                of the products, or of the matrix that is read
+//     MATRIX_TYPE, OUT_TYPE  of the matrix that is written, and of the buffers
+//     VECTOR                 neighbours a thread takes: 2, 4 or 8, of float32 also 1
+//     AHEAD                  7^AHEAD products are loaded together
+//     ROLLED                 1: the seven of the outermost level are a loop: the code is short, and registers are few
+//     EDGE                   the matrix 0: ends with the blocks; 1: may end after any word; 2: anywhere, any strides
+//     THREADS, RESIDENT      of a block; blocks that a multiprocessor has to hold at once: this limits the registers
+//     SPREAD_TABLE           a form's sums of the left or the right blocks, 7 x 4
+//     COLLECT_TABLE          and of the products, 4 x 7
 [[maybe_unused]] constexpr signed char SPREAD[7][4] = {SPREAD_TABLE};
 [[maybe_unused]] constexpr signed char COLLECT[4][7] = {COLLECT_TABLE};
 
@@ -81,6 +38,10 @@ constexpr int BLOCKS = 1 << 2 * LEVEL, SIDE = 1 << LEVEL;
 constexpr int GROUP = AHEAD < LEVEL ? AHEAD : LEVEL;
 
 #define INLINE __device__ __forceinline__
+#define UNROLL _Pragma("unroll")
+
+// DO(0) DO(1) ... DO(6): for a level's seven, each number a constant
+#define SEVEN(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6)
 
 INLINE constexpr int sevens(int level) { return level == 0 ? 1 : 7 * sevens(level - 1); }
 
@@ -106,6 +67,10 @@ INLINE unsigned float_to_half(float x) {
     return bits;
 }
 INLINE void changed(unsigned &word) { asm volatile("" : "+r"(word)); }
+template <class Word>
+INLINE Word get(const void *from) { return __ldg(static_cast<const Word *>(from)); }
+template <class Word>
+INLINE void put(void *to, Word word) { *static_cast<Word *>(to) = word; }
 #endif
 
 // To nearest, ties to even.
@@ -136,73 +101,39 @@ struct Numbers {
 
 // VECTOR numbers as they lie in memory; so a float16 takes half a register until it is added to something.
 template <class T>
-struct Packed {
+struct alignas(T::BYTES * VECTOR < 4 ? 4 : T::BYTES * VECTOR < 16 ? T::BYTES * VECTOR : 16) Packed {
     static constexpr int BYTES = T::BYTES * VECTOR, WORDS = (BYTES + 3) / 4, EACH = 4 / T::BYTES;
     unsigned word[WORDS];
     INLINE float operator[](int k) const { return wide(T(), word[k / EACH], k % EACH); }
 };
 
-// Numbers of 16 bits are widened anew for each sum that they enter: kept wide, they would take twice the registers. So
-// the compiler is made to believe that they have changed.
+// Numbers are taken anew for each sum that they enter: kept as sums or widened, they would take more registers. So the
+// compiler is made to believe that they have changed.
 INLINE void renew(const Numbers &) {}
-INLINE void renew(const Packed<F32> &) {}
 template <class T>
 INLINE void renew(Packed<T> &all) {
-#pragma unroll
-    for (int k = 0; k < Packed<T>::WORDS; ++k) changed(all.word[k]);
+    UNROLL for (int k = 0; k < Packed<T>::WORDS; ++k) changed(all.word[k]);
 }
 
-INLINE Packed<F32> packed(F32, const Numbers &numbers) {
-    Packed<F32> all;
-#pragma unroll
-    for (int k = 0; k < VECTOR; ++k) all.word[k] = __float_as_uint(numbers.x[k]);
-    return all;
-}
 template <class T>
 INLINE Packed<T> packed(T, const Numbers &numbers) {
     Packed<T> all;
-#pragma unroll
-    for (int k = 0; k < VECTOR; k += 2)
-        all.word[k / 2] = pair(T(), numbers.x[k], k + 1 < VECTOR ? numbers.x[k + 1] : 0.0f);
+    UNROLL for (int k = 0; k < Packed<T>::WORDS; ++k)
+        if constexpr (T::BYTES == 4) all.word[k] = __float_as_uint(numbers.x[k]);
+        else all.word[k] = pair(T(), numbers.x[2 * k], 2 * k + 1 < VECTOR ? numbers.x[2 * k + 1] : 0.0f);
     return all;
 }
 
 // --- memory ----------------------------------------------------------------------------------------------------------
 
-template <class Word>
-INLINE Word get(const void *from) {
-#if STREAMED & 1
-    return __ldcs(static_cast<const Word *>(from));
-#else
-    return __ldg(static_cast<const Word *>(from));
-#endif
-}
-template <class Word>
-INLINE void put(void *to, Word word) {
-#if STREAMED & 2
-    __stcs(static_cast<Word *>(to), word);
-#else
-    *static_cast<Word *>(to) = word;
-#endif
-}
-
 template <class T>
 INLINE Packed<T> load(const char *from) {
     Packed<T> all;
     constexpr int BYTES = Packed<T>::BYTES;
-    if constexpr (BYTES == 2) all.word[0] = get<unsigned short>(from);
     if constexpr (BYTES == 4) all.word[0] = get<unsigned>(from);
-    if constexpr (BYTES == 8) {
-        const uint2 words = get<uint2>(from);
-        all.word[0] = words.x, all.word[1] = words.y;
-    }
-    if constexpr (BYTES >= 16)
-#pragma unroll
-        for (int k = 0; k < BYTES / 16; ++k) {
-            const uint4 words = get<uint4>(from + 16 * k);
-            all.word[4 * k] = words.x, all.word[4 * k + 1] = words.y;
-            all.word[4 * k + 2] = words.z, all.word[4 * k + 3] = words.w;
-        }
+    else if constexpr (BYTES == 8) reinterpret_cast<uint2 &>(all) = get<uint2>(from);
+    else
+        UNROLL for (int k = 0; k < BYTES / 16; ++k) reinterpret_cast<uint4 *>(&all)[k] = get<uint4>(from + 16 * k);
     return all;
 }
 
@@ -210,35 +141,28 @@ template <class T>
 INLINE void store(char *to, const Packed<T> &all) {
     constexpr int BYTES = Packed<T>::BYTES;
     if constexpr (BYTES == 2) put(to, static_cast<unsigned short>(all.word[0]));
-    if constexpr (BYTES == 4) put(to, all.word[0]);
-    if constexpr (BYTES == 8) put(to, make_uint2(all.word[0], all.word[1]));
-    if constexpr (BYTES >= 16)
-#pragma unroll
-        for (int k = 0; k < BYTES / 16; ++k)
-            put(to + 16 * k,
-                make_uint4(all.word[4 * k], all.word[4 * k + 1], all.word[4 * k + 2], all.word[4 * k + 3]));
+    else if constexpr (BYTES == 4) put(to, all.word[0]);
+    else if constexpr (BYTES == 8) put(to, reinterpret_cast<const uint2 &>(all));
+    else
+        UNROLL for (int k = 0; k < BYTES / 16; ++k) put(to + 16 * k, reinterpret_cast<const uint4 *>(&all)[k]);
 }
-
-INLINE unsigned one(F32, const char *from) { return get<unsigned>(from); }
-INLINE unsigned one(F16, const char *from) { return get<unsigned short>(from); }
-INLINE unsigned one(BF16, const char *from) { return get<unsigned short>(from); }
 
 // The numbers at a distance of `stride` bytes, `count` of them; the others are zero.
 template <class T>
 INLINE Packed<T> load_each(const char *from, long long stride, long long count) {
-    Packed<T> all;
-#pragma unroll
-    for (int k = 0; k < Packed<T>::WORDS; ++k) all.word[k] = 0u;
-#pragma unroll
-    for (int k = 0; k < VECTOR; ++k)
-        if (k < count) all.word[k / Packed<T>::EACH] |= one(T(), from + k * stride) << (k % Packed<T>::EACH) * 16;
+    Packed<T> all{};
+    UNROLL for (int k = 0; k < VECTOR; ++k)
+        if (k < count) {
+            const char *at = from + k * stride;
+            const unsigned one = T::BYTES == 4 ? get<unsigned>(at) : get<unsigned short>(at);
+            all.word[k / Packed<T>::EACH] |= one << (k % Packed<T>::EACH) * 16;
+        }
     return all;
 }
 
 template <class T>
 INLINE void store_each(char *to, const Packed<T> &all, long long stride, long long count) {
-#pragma unroll
-    for (int k = 0; k < VECTOR; ++k)
+    UNROLL for (int k = 0; k < VECTOR; ++k)
         if (k < count) {
             const unsigned word = all.word[k / Packed<T>::EACH];
             if constexpr (T::BYTES == 4) put(to + k * stride, word);
@@ -255,12 +179,10 @@ struct Place {
 // Goes over the thread's places, blocks in the order of rows, and calls use(block's number, address, numbers inside).
 template <class At, class Use>
 INLINE void at_each(At *first, long long row, long long column, const Place &place, Use use) {
-#pragma unroll
-    for (int i = 0; i < SIDE; ++i) {
+    UNROLL for (int i = 0; i < SIDE; ++i) {
         At *at = first;
         long long left = row < place.rows ? place.columns - column : 0;
-#pragma unroll
-        for (int j = 0; j < SIDE; ++j) {
+        UNROLL for (int j = 0; j < SIDE; ++j) {
             use(block_at(i, j), at, EDGE ? left : VECTOR);
             at += place.right;
             left -= place.block_columns;
@@ -296,10 +218,8 @@ INLINE float add(float sum, float x) {
 template <int P, int COUNT, class Word>
 INLINE void combine(const Word (&blocks)[4 * COUNT], Numbers (&sums)[COUNT]) {
     constexpr int A = SPREAD[P][0], B = SPREAD[P][1], C = SPREAD[P][2], D = SPREAD[P][3];
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i)
-#pragma unroll
-        for (int k = 0; k < VECTOR; ++k) {
+    UNROLL for (int i = 0; i < COUNT; ++i)
+        UNROLL for (int k = 0; k < VECTOR; ++k) {
             float sum = add<true, A>(0.0f, A ? blocks[i][k] : 0.0f);
             sum = add<!A, B>(sum, B ? blocks[COUNT + i][k] : 0.0f);
             sum = add<!A && !B, C>(sum, C ? blocks[2 * COUNT + i][k] : 0.0f);
@@ -321,11 +241,9 @@ struct Buffers {
     // numbers * scale = high + low, but for what is below low's last digit; the scale is a power of two.
     INLINE void split(const Numbers &numbers) {
         Numbers scaled, rest;
-#pragma unroll
-        for (int k = 0; k < VECTOR; ++k) scaled.x[k] = numbers.x[k] * scale;
+        UNROLL for (int k = 0; k < VECTOR; ++k) scaled.x[k] = numbers.x[k] * scale;
         const Packed<F16> upper = packed(F16(), scaled);
-#pragma unroll
-        for (int k = 0; k < VECTOR; ++k) rest.x[k] = scaled.x[k] - upper[k];
+        UNROLL for (int k = 0; k < VECTOR; ++k) rest.x[k] = scaled.x[k] - upper[k];
         store<F16>(high, upper);
         store<F16>(low, packed(F16(), rest));
         low += step;
@@ -335,8 +253,7 @@ struct Buffers {
 template <class Word>
 INLINE Numbers as_numbers(const Word &word) {
     Numbers all;
-#pragma unroll
-    for (int k = 0; k < VECTOR; ++k) all.x[k] = word[k];
+    UNROLL for (int k = 0; k < VECTOR; ++k) all.x[k] = word[k];
     return all;
 }
 
@@ -357,16 +274,10 @@ INLINE void spread_in_turn(Word (&blocks)[1 << 2 * L], Buffers &buffers) {
 #pragma unroll 1
     for (int p = 0; p < 7; ++p) {
         Numbers sums[COUNT];
-#pragma unroll
-        for (int b = 0; b < 4 * COUNT; ++b) renew(blocks[b]);
+        UNROLL for (int b = 0; b < 4 * COUNT; ++b) renew(blocks[b]);
         switch (p) {
-            case 0: combine<0, COUNT>(blocks, sums); break;
-            case 1: combine<1, COUNT>(blocks, sums); break;
-            case 2: combine<2, COUNT>(blocks, sums); break;
-            case 3: combine<3, COUNT>(blocks, sums); break;
-            case 4: combine<4, COUNT>(blocks, sums); break;
-            case 5: combine<5, COUNT>(blocks, sums); break;
-            default: combine<6, COUNT>(blocks, sums);
+#define COMBINE(P) case P: combine<P, COUNT>(blocks, sums); break;
+            SEVEN(COMBINE)
         }
         spread<L - 1>(sums, buffers);
     }
@@ -377,13 +288,8 @@ INLINE void spread(Word (&blocks)[1 << 2 * L], Buffers &buffers) {
     if constexpr (L == 0) buffers.take(as_numbers(blocks[0]));
     else if constexpr (L == LEVEL && ROLLED) spread_in_turn<L>(blocks, buffers);
     else {
-        spread_one<L, 0>(blocks, buffers);
-        spread_one<L, 1>(blocks, buffers);
-        spread_one<L, 2>(blocks, buffers);
-        spread_one<L, 3>(blocks, buffers);
-        spread_one<L, 4>(blocks, buffers);
-        spread_one<L, 5>(blocks, buffers);
-        spread_one<L, 6>(blocks, buffers);
+#define SPREAD_ONE(P) spread_one<L, P>(blocks, buffers);
+        SEVEN(SPREAD_ONE)
     }
 }
 
@@ -394,8 +300,7 @@ struct Products {
     Packed<IN_TYPE> ready[sevens(GROUP)];
 
     INLINE void fill() {
-#pragma unroll
-        for (int k = 0; k < sevens(GROUP); ++k) {
+        UNROLL for (int k = 0; k < sevens(GROUP); ++k) {
             ready[k] = load<IN_TYPE>(next);
             next += step;
         }
@@ -412,20 +317,16 @@ template <int P, int B, int COUNT>
 INLINE void accumulate_block(const Numbers (&part)[COUNT], Numbers (&blocks)[4 * COUNT]) {
     constexpr bool FIRST = first_of(B, P);
     if constexpr (COLLECT[B][P] != 0)
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i)
-#pragma unroll
-            for (int k = 0; k < VECTOR; ++k)
+        UNROLL for (int i = 0; i < COUNT; ++i)
+            UNROLL for (int k = 0; k < VECTOR; ++k)
                 blocks[B * COUNT + i].x[k] = add<FIRST, COLLECT[B][P]>(blocks[B * COUNT + i].x[k], part[i].x[k]);
 }
 
 // The P-th part, where it belongs among the four quarters of `blocks`.
 template <int P, int COUNT>
 INLINE void accumulate(const Numbers (&part)[COUNT], Numbers (&blocks)[4 * COUNT]) {
-    accumulate_block<P, 0, COUNT>(part, blocks);
-    accumulate_block<P, 1, COUNT>(part, blocks);
-    accumulate_block<P, 2, COUNT>(part, blocks);
-    accumulate_block<P, 3, COUNT>(part, blocks);
+    accumulate_block<P, 0, COUNT>(part, blocks), accumulate_block<P, 1, COUNT>(part, blocks);
+    accumulate_block<P, 2, COUNT>(part, blocks), accumulate_block<P, 3, COUNT>(part, blocks);
 }
 
 // 4^L blocks from the next 7^L products; AT: the first of these among those that were loaded together.
@@ -448,13 +349,8 @@ INLINE void collect_in_turn(Products &products, Numbers (&blocks)[1 << 2 * L]) {
         Numbers part[COUNT];
         collect<L - 1, 0>(products, part);
         switch (p) {
-            case 0: accumulate<0, COUNT>(part, blocks); break;
-            case 1: accumulate<1, COUNT>(part, blocks); break;
-            case 2: accumulate<2, COUNT>(part, blocks); break;
-            case 3: accumulate<3, COUNT>(part, blocks); break;
-            case 4: accumulate<4, COUNT>(part, blocks); break;
-            case 5: accumulate<5, COUNT>(part, blocks); break;
-            default: accumulate<6, COUNT>(part, blocks);
+#define ACCUMULATE(P) case P: accumulate<P, COUNT>(part, blocks); break;
+            SEVEN(ACCUMULATE)
         }
     }
 }
@@ -465,36 +361,26 @@ INLINE void collect(Products &products, Numbers (&blocks)[1 << 2 * L]) {
     if constexpr (L == 0) blocks[0] = as_numbers(products.ready[AT]);
     else if constexpr (L == LEVEL && ROLLED && L > GROUP) collect_in_turn<L>(products, blocks);
     else {
-        collect_one<L, AT, 0>(products, blocks);
-        collect_one<L, AT, 1>(products, blocks);
-        collect_one<L, AT, 2>(products, blocks);
-        collect_one<L, AT, 3>(products, blocks);
-        collect_one<L, AT, 4>(products, blocks);
-        collect_one<L, AT, 5>(products, blocks);
-        collect_one<L, AT, 6>(products, blocks);
+#define COLLECT_ONE(P) collect_one<L, AT, P>(products, blocks);
+        SEVEN(COLLECT_ONE)
     }
 }
 
 // --- what follows the sums in a layer ------------------------------------------------------------------------------
 
-INLINE Numbers bias_of(const char *bias, long long column, long long columns) {
-    constexpr int BYTES = BIAS_TYPE::BYTES;
-    return as_numbers(load_each<BIAS_TYPE>(bias + column * BYTES, BYTES, columns - column));
-}
-
 // max(x + bias, 0) inside the matrix, zero outside, where the next layer's sums need it.
 INLINE void finish(Numbers &numbers, const Numbers &bias, long long inside) {
-#pragma unroll
-    for (int k = 0; k < VECTOR; ++k) {
+    UNROLL for (int k = 0; k < VECTOR; ++k) {
         const float sum = BIAS ? numbers.x[k] + bias.x[k] : numbers.x[k];
         numbers.x[k] = (RELU && sum < 0.0f) || k >= inside ? 0.0f : sum;  // a NaN stays one
     }
 }
 
 INLINE void biases(Numbers (&shift)[SIDE], const char *bias, long long column, const Place &place) {
-#pragma unroll
-    for (int j = 0; j < SIDE; ++j)
-        if constexpr (BIAS != 0) shift[j] = bias_of(bias, column + j * place.block_columns, place.columns);
+    constexpr int BYTES = BIAS_TYPE::BYTES;
+    UNROLL for (int j = 0; j < SIDE; ++j, column += place.block_columns)
+        if constexpr (BIAS != 0)
+            shift[j] = as_numbers(load_each<BIAS_TYPE>(bias + column * BYTES, BYTES, place.columns - column));
         else shift[j] = Numbers{};
 }
 
@@ -536,13 +422,6 @@ extern "C" __global__ __launch_bounds__(THREADS, RESIDENT) void brrr_strassen_su
         collect<LEVEL, 0>(products, blocks);
         finish_all(blocks, bias, matrix + first, row, column, place);
         if constexpr (TERMS != 0) spread<LEVEL>(blocks, buffers);
-    } else if constexpr (BIAS || RELU) {  // a layer whose product had no level: its matrix is only read
-        Numbers blocks[BLOCKS];
-        at_each(in + first, row, column, place, [&](int b, const char *at, long long inside) {
-            blocks[b] = as_numbers(from_matrix<IN_TYPE>(at, column_stride, inside));
-        });
-        finish_all(blocks, bias, matrix, row, column, place);
-        spread<LEVEL>(blocks, buffers);
     } else {
         Packed<IN_TYPE> blocks[BLOCKS];
         at_each(in + first, row, column, place, [&](int b, const char *at, long long inside) {

@@ -22,8 +22,10 @@ from functools import partial
 
 import torch
 
+from brrr.gpu.launching import PreparedLaunch, on_current_stream
+from brrr.gpu.nvrtc import function as function_of
 from brrr.gpu.precision import float32_products
-from brrr.strassen.split.operands import SOURCE, THREADS
+from brrr.strassen.split.operands_kernel import SOURCE, THREADS
 
 SPREAD = 4096.0
 KERNEL, SIDE = "brrr_guard", 128
@@ -73,9 +75,6 @@ def argument(
 
 
 def _on_device(made: Guard, *held: torch.Tensor) -> Callable[[], None]:
-    from brrr.gpu.launching import PreparedLaunch, on_current_stream
-    from brrr.gpu.nvrtc import function as function_of
-
     index = held[0].device.index
     tiles = -(-made.m // SIDE) * -(-made.n // SIDE)
     blocks = min(tiles, int(torch.cuda.get_device_properties(index).multi_processor_count))

@@ -30,6 +30,7 @@ __device__ __forceinline__ unsigned seen(const unsigned *counter) {  // with all
 }
 #define SHARED(Type, name) __shared__ Type name
 #endif
+#define UNROLL _Pragma("unroll")
 
 constexpr int THREADS = 256, HELD = 8, TILE = 64, PIECES = TILE / 4;  // pieces: four numbers along k or across
 
@@ -39,9 +40,9 @@ struct Operand {
     int *exponents;
     unsigned *sizes, *counters;  // of columns, of strips of 64 columns: zeros, before and after
     unsigned *peaks, *inner;     // k numbers, zeros before; either may be null
-    long long x_batch, x_row;    // strides, in numbers
+    long long x_row;             // stride, in numbers
     int rows, k, width;          // of terms; zeros fill up their width
-    int turned, given, whole;    // given: exponents are; whole: four numbers may be read at once
+    int turned, whole;           // whole: four numbers may be read at once
     int threads;                 // of a row
     int deep, across, tiles;     // of a turned operand: tiles along k, across, and all
     int lag, tasks;              // so many tiles' maxima are found before the first tile is turned
@@ -77,9 +78,7 @@ struct Scale {
         first = __int_as_float((half + 127) << 23), second = __int_as_float((e - half + 127) << 23);
     }
 };
-struct Pair {
-    u16 hi, lo;
-};
+struct Pair { u16 hi, lo; };
 __device__ __forceinline__ Pair terms_of(float x, const Scale &scale) {
     const float scaled = x * scale.first * scale.second;
     const u16 hi = half_of(scaled);
@@ -103,19 +102,9 @@ __device__ __forceinline__ void store_four(const Operand &o, long long to, const
     *reinterpret_cast<uint2 *>(o.lo + to) = packed(a.lo, b.lo, c.lo, d.lo);
 }
 
-// The largest of a warp: one instruction from sm_80 on.
-__device__ __forceinline__ unsigned largest_of_warp(unsigned size) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-    for (int away = 16; away > 0; away /= 2) size = max(size, __shfl_xor_sync(~0u, size, away));
-    return size;
-#else
-    return __reduce_max_sync(~0u, size);
-#endif
-}
-
 // The largest of `threads` threads, whole warps.
 __device__ __forceinline__ unsigned largest_of(unsigned size, Shared &shared, int threads) {
-    size = largest_of_warp(size);
+    size = __reduce_max_sync(~0u, size);
     if (threads == 32) return size;
     const int warp = threadIdx.x / 32, count = threads / 32, first = warp / count * count;
     if (threadIdx.x % 32 == 0) shared.of_warp[warp] = size;
@@ -124,12 +113,15 @@ __device__ __forceinline__ unsigned largest_of(unsigned size, Shared &shared, in
     return size;
 }
 
+__device__ __forceinline__ float part_of(const float4 &x, int j) {
+    return j == 0 ? x.x : j == 1 ? x.y : j == 2 ? x.z : x.w;
+}
+__device__ __forceinline__ void grow(unsigned (&size)[4], const float4 &x) {
+    UNROLL for (int i = 0; i < 4; ++i) size[i] = max(size[i], size_of(part_of(x, i)));
+}
 // Where a row is as large as anywhere.
 __device__ __forceinline__ void mark_peaks(const Operand &o, int k, const float4 &x, unsigned largest) {
-    if (size_of(x.x) == largest) o.peaks[k] = 1;
-    if (size_of(x.y) == largest) o.peaks[k + 1] = 1;
-    if (size_of(x.z) == largest) o.peaks[k + 2] = 1;
-    if (size_of(x.w) == largest) o.peaks[k + 3] = 1;
+    UNROLL for (int i = 0; i < 4; ++i) if (size_of(part_of(x, i)) == largest) o.peaks[k + i] = 1;
 }
 
 constexpr int ROWS_TOGETHER = 32, AHEAD = 8;
@@ -143,18 +135,12 @@ __device__ __forceinline__ void look_along(const Operand &o, int first_row, int 
     for (int row = first_row; row < last; row += AHEAD, from += AHEAD * o.x_row) {
         float4 x[AHEAD];
         const bool whole = o.whole && k + 4 <= o.k && row + AHEAD <= last;
-#pragma unroll
-        for (int i = 0; i < AHEAD; ++i)
+        UNROLL for (int i = 0; i < AHEAD; ++i)
             x[i] = whole ? *reinterpret_cast<const float4 *>(from + i * o.x_row + k)
                          : load_four(o, from + i * o.x_row, k, row + i < last ? o.k : 0);
-#pragma unroll
-        for (int i = 0; i < AHEAD; ++i) {
-            size[0] = max(size[0], size_of(x[i].x)), size[1] = max(size[1], size_of(x[i].y));
-            size[2] = max(size[2], size_of(x[i].z)), size[3] = max(size[3], size_of(x[i].w));
-        }
+        UNROLL for (int i = 0; i < AHEAD; ++i) grow(size, x[i]);
     }
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
+    UNROLL for (int i = 0; i < 4; ++i)
         if (size[i]) atomicMax(o.inner + k + i, size[i]);
 }
 
@@ -167,25 +153,21 @@ __device__ __forceinline__ void split_rows(const Operand &o, int task, Shared &s
         task = group * o.together + place;
         if (task >= blocks) return;
     }
-    const int row = task % blocks * high + threadIdx.x / o.threads, start = threadIdx.x % o.threads * 4;
+    const int row = task * high + threadIdx.x / o.threads, start = threadIdx.x % o.threads * 4;
     const bool inside = row < o.rows;
     const int end = inside ? o.k : 0, width = inside ? o.width : 0;
-    const float *line = o.x + task / blocks * o.x_batch + row * o.x_row;
-    const long long at = static_cast<long long>(task / blocks) * o.rows + row;
+    const float *line = o.x + row * o.x_row;
+    const long long at = row;
     float4 held[HELD];
     unsigned size = 0;
-#pragma unroll
-    for (int i = 0; i < HELD; ++i) held[i] = load_four(o, line, start + i * step, end);
-#pragma unroll
-    for (int i = 0; i < HELD; ++i) size = max(size, size_of(held[i]));
-    if (!o.given)
-        for (int k = start + HELD * step; k < end; k += step) size = max(size, size_of(load_four(o, line, k, end)));
-    const unsigned largest = o.given ? 0u : largest_of(size, shared, o.threads);
-    const int e = o.given ? (inside ? o.exponents[at] : 0) : exponent_of(largest);
-    if (!o.given && inside && start == 0) o.exponents[at] = e;
+    UNROLL for (int i = 0; i < HELD; ++i) held[i] = load_four(o, line, start + i * step, end);
+    UNROLL for (int i = 0; i < HELD; ++i) size = max(size, size_of(held[i]));
+    for (int k = start + HELD * step; k < end; k += step) size = max(size, size_of(load_four(o, line, k, end)));
+    const unsigned largest = largest_of(size, shared, o.threads);
+    const int e = exponent_of(largest);
+    if (inside && start == 0) o.exponents[row] = e;
     const Scale scale(e);
-#pragma unroll
-    for (int i = 0; i < HELD; ++i)
+    UNROLL for (int i = 0; i < HELD; ++i)
         if (start + i * step < width) store_four(o, at * o.width + start + i * step, held[i], scale);
     for (int k = start + HELD * step; k < width; k += step)
         store_four(o, at * o.width + k, load_four(o, line, k, end), scale);
@@ -197,18 +179,14 @@ __device__ __forceinline__ void split_rows(const Operand &o, int task, Shared &s
 // A tile of a turned operand; a thread's part of it is 4 x 4, from (k, column) on.
 struct Tile {
     int strip, first_k, first_column, k, column;
-    long long batch;
     __device__ __forceinline__ Tile(const Operand &o, int index) {
-        strip = index / o.deep, batch = strip / o.across;
-        first_k = index % o.deep * TILE, first_column = strip % o.across * TILE;
+        strip = index / o.deep, first_k = index % o.deep * TILE, first_column = strip * TILE;
         k = first_k + threadIdx.x / PIECES * 4, column = first_column + threadIdx.x % PIECES * 4;
     }
 };
 __device__ __forceinline__ void load_part(const Operand &o, const Tile &tile, float4 (&x)[4]) {
-    const float *matrix = o.x + tile.batch * o.x_batch;
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-        x[i] = load_four(o, matrix + (tile.k + i) * o.x_row, tile.column, tile.k + i < o.k ? o.rows : 0);
+    UNROLL for (int i = 0; i < 4; ++i)
+        x[i] = load_four(o, o.x + (tile.k + i) * o.x_row, tile.column, tile.k + i < o.k ? o.rows : 0);
 }
 
 __device__ __forceinline__ void find_largest(const Operand &o, int index, Shared &shared) {
@@ -216,13 +194,8 @@ __device__ __forceinline__ void find_largest(const Operand &o, int index, Shared
     float4 x[4];
     load_part(o, tile, x);
     unsigned size[4] = {0, 0, 0, 0};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        size[0] = max(size[0], size_of(x[i].x)), size[1] = max(size[1], size_of(x[i].y));
-        size[2] = max(size[2], size_of(x[i].z)), size[3] = max(size[3], size_of(x[i].w));
-    }
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
+    UNROLL for (int i = 0; i < 4; ++i) grow(size, x[i]);
+    UNROLL for (int j = 0; j < 4; ++j) {
         shared.largest[threadIdx.x / PIECES][threadIdx.x % PIECES * 4 + j] = size[j];
         shared.along[threadIdx.x / PIECES * 4 + j][threadIdx.x % PIECES] = size_of(x[j]);
     }
@@ -236,22 +209,13 @@ __device__ __forceinline__ void find_largest(const Operand &o, int index, Shared
     if (threadIdx.x < TILE && column < o.rows) {
         unsigned most = 0;
         for (int i = 0; i < PIECES; ++i) most = max(most, shared.largest[i][threadIdx.x]);
-        atomicMax(o.sizes + tile.batch * o.rows + column, most);
+        atomicMax(o.sizes + column, most);
         __threadfence();
     }
     __syncthreads();
     if (threadIdx.x == 0) atomicAdd(o.counters + tile.strip, 1u);
 }
 
-// A column's largest number, when all of the strip's tiles have been seen; and its exponent.
-__device__ __forceinline__ unsigned column_size(const Operand &o, const Tile &tile, int column) {
-    return column < o.rows && !o.given ? __ldcg(o.sizes + tile.batch * o.rows + column) : 0u;
-}
-__device__ __forceinline__ int column_exponent(const Operand &o, const Tile &tile, int column, unsigned largest) {
-    if (column >= o.rows) return 0;
-    return o.given ? o.exponents[tile.batch * o.rows + column] : exponent_of(largest);
-}
-__device__ __forceinline__ float part_of(const float4 &x, int j) { return j == 0 ? x.x : j == 1 ? x.y : j == 2 ? x.z : x.w; }
 
 // Pieces of a row of shared memory are permuted, so that neither writing nor reading meets a bank twice.
 __device__ __forceinline__ void turn(const Operand &o, int index, Shared &shared) {
@@ -259,49 +223,41 @@ __device__ __forceinline__ void turn(const Operand &o, int index, Shared &shared
     const int piece = threadIdx.x / PIECES, group = threadIdx.x % PIECES;
     float4 x[4];
     load_part(o, tile, x);
-    if (!o.given) {
-        if (threadIdx.x == 0)
-            while (seen(o.counters + tile.strip) < static_cast<unsigned>(o.deep)) {}
-        __syncthreads();
-    }
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-        const unsigned largest = column_size(o, tile, tile.column + j);
-        const int e = column_exponent(o, tile, tile.column + j, largest);
-        const Scale scale(e);
+    if (threadIdx.x == 0)
+        while (seen(o.counters + tile.strip) < static_cast<unsigned>(o.deep)) {}
+    __syncthreads();
+    UNROLL for (int j = 0; j < 4; ++j) {
+        const int column = tile.column + j;
+        const unsigned largest = column < o.rows ? __ldcg(o.sizes + column) : 0u;  // all of the strip's tiles were seen
+        const Scale scale(exponent_of(largest));
         Pair part[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
+        UNROLL for (int i = 0; i < 4; ++i) {
             part[i] = terms_of(part_of(x[i], j), scale);
             if (o.peaks && largest && size_of(part_of(x[i], j)) == largest) o.peaks[tile.k + i] = 1;
         }
         shared.hi[4 * group + j][piece ^ group] = packed(part[0].hi, part[1].hi, part[2].hi, part[3].hi);
         shared.lo[4 * group + j][piece ^ group] = packed(part[0].lo, part[1].lo, part[2].lo, part[3].lo);
-        if (!o.given && tile.k == 0 && tile.column + j < o.rows)
-            o.exponents[tile.batch * o.rows + tile.column + j] = e;
+        if (tile.k == 0 && column < o.rows) o.exponents[column] = exponent_of(largest);
     }
     __syncthreads();
-#pragma unroll
-    for (int i = 0; i < TILE * PIECES / THREADS; ++i) {
+    UNROLL for (int i = 0; i < TILE * PIECES / THREADS; ++i) {
         const int row = (threadIdx.x + i * THREADS) / PIECES, from = threadIdx.x % PIECES;
         const int k = tile.first_k + 4 * from, column = tile.first_column + row;
         if (column >= o.rows || k >= o.width) continue;
-        const long long to = (tile.batch * o.rows + column) * o.width + k;
+        const long long to = static_cast<long long>(column) * o.width + k;
         *reinterpret_cast<uint2 *>(o.hi + to) = shared.hi[row][from ^ row / 4];
         *reinterpret_cast<uint2 *>(o.lo + to) = shared.lo[row][from ^ row / 4];
     }
-    if (o.given) return;
     if (threadIdx.x == 0) shared.last = atomicAdd(o.counters + tile.strip, 1u) == 2u * o.deep - 1;
     __syncthreads();
     if (!shared.last) return;  // the last of a strip: nobody reads its sizes any more
     const int column = tile.first_column + threadIdx.x;
-    if (threadIdx.x < TILE && column < o.rows) o.sizes[tile.batch * o.rows + column] = 0;
+    if (threadIdx.x < TILE && column < o.rows) o.sizes[column] = 0;
     if (threadIdx.x == 0) o.counters[tile.strip] = 0;
 }
 
 // Tiles' maxima by themselves, then by turns with the tiles `lag` before them, and then the last tiles.
 __device__ __forceinline__ void split_columns(const Operand &o, int task, Shared &shared) {
-    if (o.given) return turn(o, task, shared);
     const int both = task - o.lag, twice = 2 * (o.tiles - o.lag);
     if (both < 0) find_largest(o, task, shared);
     else if (both >= twice) turn(o, task - o.tiles, shared);
@@ -372,7 +328,7 @@ __device__ __forceinline__ bool lost_digits(const Guard &g, Tiles &shared) {
         most = max(most, size);
         if (g.peaks[k]) least = min(least, size);
     }
-    least = ~largest_of_warp(~least), most = largest_of_warp(most);
+    least = ~__reduce_max_sync(~0u, ~least), most = __reduce_max_sync(~0u, most);
     if (threadIdx.x % 32 == 0) shared.least[threadIdx.x / 32] = least, shared.most[threadIdx.x / 32] = most;
     __syncthreads();
     for (int i = 0; i < THREADS / 32; ++i) least = min(least, shared.least[i]), most = max(most, shared.most[i]);
@@ -388,66 +344,33 @@ __device__ __forceinline__ bool lost_digits(const Guard &g, Tiles &shared) {
     return least != ~0u && __uint_as_float(most) > SPREAD * __uint_as_float(least);
 }
 
-// A thread's numbers of a step: as they lie in memory, eight along k or across.
-__device__ __forceinline__ void load_step(float (&x)[EACH], const float *from, long long side_stride, long long k_stride,
-                                          int side, int sides, int k, int deep) {
-    const bool along = k_stride == 1;
-#pragma unroll
-    for (int i = 0; i < EACH; ++i) {
-        const int s = side + (along ? threadIdx.x / 2 : threadIdx.x % 16 * EACH + i);
-        const int d = k + (along ? threadIdx.x % 2 * EACH + i : threadIdx.x / 16);
-        x[i] = s < sides && d < deep ? from[s * side_stride + d * k_stride] : 0.0f;
-    }
-}
-__device__ __forceinline__ void keep_step(const float (&x)[EACH], float (&to)[DEEP][SIDE], bool along) {
-#pragma unroll
-    for (int i = 0; i < EACH; ++i) {
-        if (along) to[threadIdx.x % 2 * EACH + i][threadIdx.x / 2] = x[i];
-        else to[threadIdx.x / 16][threadIdx.x % 16 * EACH + i] = x[i];
+// A step of one side into shared memory, read as it lies: along k or across.
+__device__ __forceinline__ void load_step(float (&to)[DEEP][SIDE], const float *from, long long side_stride,
+                                          long long k_stride, int side, int sides, int k, int deep) {
+    UNROLL for (int i = threadIdx.x; i < DEEP * SIDE; i += THREADS) {
+        const int s = k_stride == 1 ? i / DEEP : i % SIDE, d = k_stride == 1 ? i % DEEP : i / SIDE;
+        to[d][s] = side + s < sides && k + d < deep ? from[(side + s) * side_stride + (k + d) * k_stride] : 0.0f;
     }
 }
 
-__device__ __forceinline__ void read_four(float *to, const float *from) {
-    const float4 x = *reinterpret_cast<const float4 *>(from);
-    to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
-}
-
+// Each thread makes 8 x 8 numbers, in four squares of 4 x 4 that lie SIDE / 2 apart.
+__device__ __forceinline__ int apart(int i) { return i / 4 * (SIDE / 2) + i % 4; }
 __device__ __forceinline__ void classical_tile(const Guard &g, int row, int column, Tiles &shared) {
     const int down = threadIdx.x / 16 * 4, right = threadIdx.x % 16 * 4;
-    float total[EACH][EACH], next_a[EACH], next_b[EACH];
-#pragma unroll
-    for (int i = 0; i < EACH; ++i)
-#pragma unroll
-        for (int j = 0; j < EACH; ++j) total[i][j] = 0.0f;
-    load_step(next_a, g.a, g.a_row, g.a_column, row, g.m, 0, g.k);
-    load_step(next_b, g.b, g.b_column, g.b_row, column, g.n, 0, g.k);
+    float total[EACH][EACH] = {};
     for (int k = 0, half = 0; k < g.k; k += DEEP, half ^= 1) {
-        keep_step(next_a, shared.a[half], g.a_column == 1), keep_step(next_b, shared.b[half], g.b_row == 1);
+        load_step(shared.a[half], g.a, g.a_row, g.a_column, row, g.m, k, g.k);
+        load_step(shared.b[half], g.b, g.b_column, g.b_row, column, g.n, k, g.k);
         __syncthreads();
-        if (k + DEEP < g.k) {
-            load_step(next_a, g.a, g.a_row, g.a_column, row, g.m, k + DEEP, g.k);
-            load_step(next_b, g.b, g.b_column, g.b_row, column, g.n, k + DEEP, g.k);
-        }
-#pragma unroll
-        for (int d = 0; d < DEEP; ++d) {
-            float a[EACH], b[EACH];
-#pragma unroll
-            for (int i = 0; i < EACH; i += 4) {
-                read_four(a + i, &shared.a[half][d][i / 4 * (SIDE / 2) + down]);
-                read_four(b + i, &shared.b[half][d][i / 4 * (SIDE / 2) + right]);
-            }
-#pragma unroll
-            for (int i = 0; i < EACH; ++i)
-#pragma unroll
-                for (int j = 0; j < EACH; ++j) total[i][j] = fmaf(a[i], b[j], total[i][j]);
-        }
+        UNROLL for (int d = 0; d < DEEP; ++d)
+            UNROLL for (int i = 0; i < EACH; ++i)
+                UNROLL for (int j = 0; j < EACH; ++j)
+                    total[i][j] = fmaf(shared.a[half][d][down + apart(i)], shared.b[half][d][right + apart(j)], total[i][j]);
     }
     __syncthreads();  // before the next tile's first step is kept
-#pragma unroll
-    for (int i = 0; i < EACH; ++i)
-#pragma unroll
-        for (int j = 0; j < EACH; ++j) {
-            const int r = row + i / 4 * (SIDE / 2) + down + i % 4, c = column + j / 4 * (SIDE / 2) + right + j % 4;
+    UNROLL for (int i = 0; i < EACH; ++i)
+        UNROLL for (int j = 0; j < EACH; ++j) {
+            const int r = row + down + apart(i), c = column + right + apart(j);
             if (r < g.m && c < g.n) g.out[r * g.out_row + c] = total[i][j];
         }
 }

@@ -3,47 +3,28 @@
 //
 //     out[m, n] = 2^(e_m + f_n) sum over k of (hi[m] lo[n] + lo[m] hi[n] + hi[m] hi[n])
 //
-// The tensor core's sums lose a little at each step, since it truncates. So every CHUNK steps the sum leaves it and is
-// added to a total in ordinary registers, rounded to nearest, and the next sum begins at zero. The two small products
-// of a step come first: while a sum is small, little of it is cut off.
+// The tensor core's sums lose a little at each step, since it truncates. So after each step of 64 along k the sum leaves it
+// and is added to a total in ordinary registers, rounded to nearest, and the next sum begins at zero. The two small
+// products of a step come first: while a sum is small, little of it is cut off.
 //
-// A block: CONSUMERS warpgroups, 64 rows of its tile each, and one warp that keeps the copy engine busy. Shared memory
-// is a ring of SLOTS: slots of high terms and of low terms by turns, each with a tile of both operands. Where one
-// warpgroup adds to its totals, the others' products keep the tensor cores busy. CLUSTER = 2: two blocks, one below the
+// A block: two warpgroups that multiply, 64 rows of its tile each, and one warp that keeps the copy engine busy. Shared
+// memory is a ring of SLOTS: slots of high terms and of low terms by turns, each with a tile of both operands. Where one
+// warpgroup adds to its totals, the other's products keep the tensor cores busy. CLUSTER = 2: two blocks, one below the
 // other, read half of the right operand's tile each, and the copy engine writes it to both.
+//
+// COLUMNS of a block's tile (128 or 192), SLOTS and CLUSTER are given by the compiler's -D; see product_kernel.py.
 #ifndef ON_HOST  // a test emulates on the CPU what is included here
 #include "../../gpu/sm90.cuh"
 #endif
+#define UNROLL _Pragma("unroll")
 
-#ifndef CONSUMERS
-#define CONSUMERS 2
-#endif
-#ifndef COLUMNS  // of a block's tile: 128 or 192
-#define COLUMNS 192
-#endif
-#ifndef DEPTH  // of a step along k: 64 or 32
-#define DEPTH 64
-#endif
-#ifndef SLOTS
-#define SLOTS 5
-#endif
-#ifndef CHUNK  // steps whose products the tensor core sums
-#define CHUNK 2
-#endif
-#ifndef STAGGER
-#define STAGGER 1
-#endif
-#ifndef CLUSTER
-#define CLUSTER 1
-#endif
-
-constexpr int ROWS = 64 * CONSUMERS, ROW_BYTES = 2 * DEPTH, THREADS = 128 * (CONSUMERS + 1);
+constexpr int CONSUMERS = 2, DEPTH = 64, ROW_BYTES = 2 * DEPTH, ROWS = 64 * CONSUMERS, THREADS = 128 * (CONSUMERS + 1);
 constexpr int LEFT_BYTES = ROWS * ROW_BYTES, RIGHT_BYTES = COLUMNS * ROW_BYTES, SLOT_BYTES = LEFT_BYTES + RIGHT_BYTES;
 constexpr int PART_ROWS = COLUMNS / CLUSTER, HELD = COLUMNS / 2;  // sums of a thread: 64 x COLUMNS over 128 threads
-static_assert(SLOTS >= 4 && (DEPTH == 64 || DEPTH == 32) && (CLUSTER == 1 || CLUSTER == 2), "see above");
+static_assert(SLOTS >= 4 && (CLUSTER == 1 || CLUSTER == 2), "see above");
 
 // How the work is cut, and where the results go. Sizes of operands are the maps' own; `tiles` counts whole clusters'.
-struct Problem {
+struct TileGrid {
     int m, n, steps, bands, column_tiles, tiles, group, pairs;  // pairs: two columns may be stored at once
     long long out_batch, out_row;                               // strides, in numbers
     long long left_batch, left_row, right_batch, right_row;     // of the exponents
@@ -54,7 +35,7 @@ struct Tile {
 };
 
 // Tiles that run at the same time lie near each other, `group` bands of rows high, so that they share what they read.
-__device__ __forceinline__ Tile tile_of(const Problem &p, int index, int rank) {
+__device__ __forceinline__ Tile tile_of(const TileGrid &p, int index, int rank) {
     const int of_matrix = p.bands * p.column_tiles, of_group = p.group * p.column_tiles;
     const int left = index % of_matrix, first = left / of_group * p.group, inside = left % of_group;
     const int high = min(p.group, p.bands - first);
@@ -90,47 +71,34 @@ __device__ __forceinline__ void load_slot(Ring &ring, const TensorMap &left, con
     ring.next();
 }
 
-// What tells the tensor cores where a tile of k-major rows lies: in rows of 128 (64) bytes, eight of them a pattern, and
-// the 16-byte pieces of a row permuted as the copy engine's swizzle of 128 (64) bytes leaves them.
-template <int ROW_BYTES> __device__ __forceinline__ u64 matrix_at(unsigned address) {
-    constexpr u64 swizzle = ROW_BYTES == 128 ? 1 : 2;
-    constexpr u64 constant = swizzle << 62 | u64(8 * ROW_BYTES / 16) << 32 | u64(1) << 16;
-    return constant | (address & 0x3FFFF) >> 4;
+// What tells the tensor cores where a tile of k-major rows lies: in rows of 128 bytes, eight of them a pattern, and the
+// 16-byte pieces of a row permuted as the copy engine's swizzle of 128 bytes leaves them.
+__device__ __forceinline__ u64 matrix_at(unsigned address) {
+    return u64(1) << 62 | u64(8 * ROW_BYTES / 16) << 32 | u64(1) << 16 | (address & 0x3FFFF) >> 4;
 }
 // d (+)= the product of a warpgroup's rows of one slot and the columns of another, DEPTH deep.
-__device__ __forceinline__ void multiply_step(float (&d)[HELD], unsigned left, unsigned right, bool fresh) {
-    const u64 a = matrix_at<ROW_BYTES>(left), b = matrix_at<ROW_BYTES>(right);
-#pragma unroll
-    for (int k = 0; k < DEPTH / 16; ++k) multiply<COLUMNS>(d, a + 2 * k, b + 2 * k, !(fresh && k == 0));
+__device__ __forceinline__ void multiply_slots(float (&d)[HELD], unsigned left, unsigned right, bool fresh) {
+    const u64 a = matrix_at(left), b = matrix_at(right);
+    UNROLL for (int k = 0; k < DEPTH / 16; ++k) multiply<COLUMNS>(d, a + 2 * k, b + 2 * k, !(fresh && k == 0));
 }
 
-// Steps whose products are summed by the tensor core: d = their sum.
-__device__ __forceinline__ void multiply_chunk(float (&d)[HELD], Ring &ring, int steps, unsigned first_row,
-                                               unsigned lane) {
-    unsigned last_hi = 0, last_lo = 0;
-#pragma unroll 1
-    for (int step = 0; step < steps; ++step) {
-        const unsigned hi = ring.slot;
-        barrier_wait(ring.full + 8 * hi, ring.phase);
-        ring.next();
-        const unsigned lo = ring.slot;
-        barrier_wait(ring.full + 8 * lo, ring.phase);
-        ring.next();
-        const unsigned left_hi = ring.at(hi) + first_row * ROW_BYTES, right_hi = ring.at(hi) + LEFT_BYTES;
-        const unsigned left_lo = ring.at(lo) + first_row * ROW_BYTES, right_lo = ring.at(lo) + LEFT_BYTES;
-        multiply_fence();
-        multiply_step(d, left_hi, right_lo, step == 0);
-        multiply_step(d, left_lo, right_hi, false);
-        multiply_step(d, left_hi, right_hi, false);
-        multiply_commit();
-        if (step) {  // all but the newest group of products are done: what the last step read may be overwritten
-            multiply_wait<1>();
-            ring.release(last_hi, lane), ring.release(last_lo, lane);
-        }
-        last_hi = hi, last_lo = lo;
-    }
+// d = the sum of a step's three products of terms.
+__device__ __forceinline__ void multiply_step(float (&d)[HELD], Ring &ring, unsigned first_row, unsigned lane) {
+    const unsigned hi = ring.slot;
+    barrier_wait(ring.full + 8 * hi, ring.phase);
+    ring.next();
+    const unsigned lo = ring.slot;
+    barrier_wait(ring.full + 8 * lo, ring.phase);
+    ring.next();
+    const unsigned left_hi = ring.at(hi) + first_row * ROW_BYTES, right_hi = ring.at(hi) + LEFT_BYTES;
+    const unsigned left_lo = ring.at(lo) + first_row * ROW_BYTES, right_lo = ring.at(lo) + LEFT_BYTES;
+    multiply_fence();
+    multiply_slots(d, left_hi, right_lo, true);
+    multiply_slots(d, left_lo, right_hi, false);
+    multiply_slots(d, left_hi, right_hi, false);
+    multiply_commit();
     multiply_wait<0>();
-    ring.release(last_hi, lane), ring.release(last_lo, lane);
+    ring.release(hi, lane), ring.release(lo, lane);
     after_this(d);
 }
 
@@ -144,23 +112,21 @@ __device__ __forceinline__ float scaled(float x, int e) {
 // Thread t of a warpgroup holds rows t / 4 % 8 and that + 8 of its warp's 16, and of each 8 columns 2 (t % 4) and the next.
 // WHOLE: the tile ends inside the result, and two columns may be stored at once.
 template <bool WHOLE>
-__device__ __forceinline__ void store_tile(const float (&total)[HELD], const Problem &p, const Tile &tile, float *out,
+__device__ __forceinline__ void store_tile(const float (&total)[HELD], const TileGrid &p, const Tile &tile, float *out,
                                            const int *left, const int *right, int thread) {
     const int row = tile.row + thread / 32 * 16 + thread % 32 / 4, column = tile.column + thread % 4 * 2;
     const bool upper = WHOLE || row < p.m, lower = WHOLE || row + 8 < p.m;
     left += tile.batch * p.left_batch + row * p.left_row, right += tile.batch * p.right_batch + column * p.right_row;
     const int e = upper ? left[0] : 0, e8 = lower ? left[8 * p.left_row] : 0;
     float *to = out + tile.batch * p.out_batch + row * p.out_row + column, *to8 = to + 8 * p.out_row;
-#pragma unroll
-    for (int j = 0; j < COLUMNS / 8; ++j, right += 8 * p.right_row) {
+    UNROLL for (int j = 0; j < COLUMNS / 8; ++j, right += 8 * p.right_row) {
         const float *x = total + 4 * j;
         if constexpr (WHOLE) {
             const int f = right[0], g = right[p.right_row];
             *reinterpret_cast<float2 *>(to + 8 * j) = make_float2(scaled(x[0], e + f), scaled(x[1], e + g));
             *reinterpret_cast<float2 *>(to8 + 8 * j) = make_float2(scaled(x[2], e8 + f), scaled(x[3], e8 + g));
         } else {
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
+            UNROLL for (int i = 0; i < 2; ++i) {
                 if (column + 8 * j + i >= p.n) continue;
                 const int f = right[i * p.right_row];
                 if (upper) to[8 * j + i] = scaled(x[i], e + f);
@@ -170,15 +136,10 @@ __device__ __forceinline__ void store_tile(const float (&total)[HELD], const Pro
     }
 }
 
-// For sm_90a alone; elsewhere nothing would compile, and this is an error when it is launched.
-#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define ON_HOPPER
-#endif
 extern "C" __global__ __launch_bounds__(THREADS, 1) void brrr_split_product(
     const __grid_constant__ TensorMap left_hi, const __grid_constant__ TensorMap left_lo,
     const __grid_constant__ TensorMap right_hi, const __grid_constant__ TensorMap right_lo, float *out,
-    const int *left_exponents, const int *right_exponents, const Problem p) {
-#ifdef ON_HOPPER
+    const int *left_exponents, const int *right_exponents, const TileGrid p) {
     extern __shared__ unsigned char raw[];
     Ring ring;
     ring.memory = (static_cast<unsigned>(__cvta_generic_to_shared(raw)) + 1023) & ~1023u;  // a swizzle's pattern
@@ -208,19 +169,15 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void brrr_split_product(
             }
         }
     } else {
-        registers_more<CONSUMERS == 2 ? 240 : 160>();
+        registers_more<240>();
 #pragma unroll 1
         for (int index = first_tile; index < p.tiles; index += stride) {
             float total[HELD], part[HELD];
-#pragma unroll
-            for (int i = 0; i < HELD; ++i) total[i] = 0.0f;
-            // The first chunks differ in length, so that the warpgroups do not all add to their totals at one time.
-            int chunk = STAGGER ? max(1, CHUNK - warpgroup * CHUNK / CONSUMERS) : CHUNK;
+            UNROLL for (int i = 0; i < HELD; ++i) total[i] = 0.0f;
 #pragma unroll 1
-            for (int left = p.steps; left > 0; left -= chunk, chunk = CHUNK) {
-                multiply_chunk(part, ring, min(chunk, left), 64 * warpgroup, lane);
-#pragma unroll
-                for (int i = 0; i < HELD; ++i) total[i] += part[i];
+            for (int step = 0; step < p.steps; ++step) {
+                multiply_step(part, ring, 64 * warpgroup, lane);
+                UNROLL for (int i = 0; i < HELD; ++i) total[i] += part[i];
             }
             Tile tile = tile_of(p, index, rank);
             tile.row += 64 * warpgroup;
@@ -231,7 +188,4 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void brrr_split_product(
         }
     }
     if constexpr (CLUSTER > 1) cluster_meet();  // no block ends while another writes to its memory, or signals there
-#else
-    __trap();
-#endif
 }

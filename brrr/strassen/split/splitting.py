@@ -1,15 +1,17 @@
 """float32 matrices as two float16 terms, and their product by the tensor cores, as exact as float32's own.
 
->>> a, b = torch.randn(64, 100), torch.randn(48, 100)
->>> product = split_product(split(a), split(b))
->>> bool((product - a @ b.T).norm() < 1e-6 * product.norm())
+>>> a, b, out = torch.randn(64, 100), torch.randn(48, 100), torch.empty(64, 48)
+>>> left, right = empty_terms(64, 100), empty_terms(48, 100)
+>>> prepared_splits(SplitSource(a, left), SplitSource(b, right))()
+>>> prepared_product(left, right, out)()
+>>> bool((out - a @ b.T).norm() < 1e-6 * out.norm())
 True
 
 x = (hi + lo) 2^e. hi is x 2^-e rounded to float16, 11 bits; lo is what is left, rounded to 11 more. Of the four
 products of terms the smallest, lo lo, is left out, and three are summed, on the tensor cores with a total outside (see
-`brrr/kernels/split_product.cu` for why).
+`split_product.cu` for why).
 
-Range. With scale="row" each row (along k) has an e of its own, so that its largest number lies from 2^14 to 2^15:
+Range. Each row (along k) has an e of its own, so that its largest number lies from 2^14 to 2^15:
 
 - no finite float32 overflows, and rows of very different size are all exact;
 - a number is exact to 2^-23 of itself down to 2^-16 of its row's largest, and below that to 2^-39 of the largest: in a
@@ -18,107 +20,83 @@ Range. With scale="row" each row (along k) has an e of its own, so that its larg
   may be NaN where float32's product is infinite, since infinity meets terms of zero or of another sign. Other rows are
   as they should be;
 - subnormal numbers are scaled as others are. A product out of float32's range is infinite, or rounded to a subnormal.
-
-scale="matrix": one e for all rows of a matrix; then small rows beside large ones lose digits. scale="none": e = 0, and
-numbers beyond 65504 become infinite, those below 2^-2 lose digits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 
 from brrr.gpu import is_gpu
-from brrr.strassen.split.splits import (
-    Part,
-    Terms,
-    check_result,
-    check_split,
-    check_terms,
-    empty_terms,
-    prepared_splits,
-    scaled,
-)
+from brrr.strassen.split import operands_kernel, product_kernel
+from brrr.strassen.split.operands_kernel import SplitSource as SplitSource
+from brrr.strassen.split.operands_kernel import Terms as Terms
 
 
-def split(
-    x: torch.Tensor,
-    *,
-    terms: int = 2,
-    scale: str = "row",
-    transposed: bool = False,
-    out: Terms | None = None,
-    how: str = "auto",
-) -> Terms:
-    """x = (hi + lo) 2^e, in one pass over memory.
+def empty_terms(rows: int, k: int, device: str | torch.device = "cpu") -> Terms:
+    """Room for the terms of a matrix.
 
-    >>> split(torch.tensor([[1.0, 2**-12]])).exponents.tolist(), split(torch.ones(2, 3), transposed=True).hi.shape
-    ([[-14]], torch.Size([1, 3, 8]))
-
-    x: float32 (rows, k) or (batch, rows, k); with `transposed`, (k, rows) or (batch, k, rows), as a right operand is:
-    its terms lie along k all the same. scale: "row", "matrix" or "none" (see above). out: terms to be overwritten, from
-    a call with the same shapes. how: "cuda" (compute capability 8.0 on) or "torch"; "auto" takes the first that
-    runs. ArgumentError for others. Prepared, and two operands in one launch: `splits.py`.
+    >>> empty_terms(3, 5).hi.shape
+    torch.Size([1, 3, 8])
     """
-    check_split(x, terms, scale, how)
-    if out is None:
-        batch, (rows, k) = x.shape[0] if x.ndim == 3 else None, x.shape[-2:]
-        out = empty_terms(k, rows, batch, x.device) if transposed else empty_terms(rows, k, batch, x.device)
-    prepared_splits(Part(x, out, transposed, scale), how=how)()
-    return out
+    both = torch.empty((2, 1, rows, -(-k // 8) * 8), dtype=torch.float16, device=device)
+    return Terms(both[0], both[1], torch.empty((1, rows), dtype=torch.int32, device=device), k)
 
 
-def split_product(
-    left: Terms,
-    right: Terms,
-    out: torch.Tensor | None = None,
-    *,
-    chunk: int | None = None,
-    how: str = "auto",
-    tiling: Any = None,
-) -> torch.Tensor:
-    """left @ right^T of two splits, in float32: (m, n), or (batch, m, n) for batches.
+def prepared_splits(*sources: SplitSource) -> Callable[[], None]:
+    """A function of no arguments that splits one or two operands, on torch's current stream.
 
-    >>> a, b = torch.randn(2, 8, 16), torch.randn(2, 16, 4)
-    >>> product = split_product(split(a), split(b, transposed=True))
-    >>> torch.allclose(product, a @ b, atol=1e-4)
-    True
-
-    left: terms of (m, k), right: terms of (n, k) or, split with `transposed`, of (k, n); batches of one size. out:
-    float32, its rows contiguous. chunk: how deep a sum grows on the tensor core before it leaves it: a multiple of 64
-    for "cuda"; "torch" has no tensor core. how: "cuda" (compute capability 9.0), "torch"; "auto" takes the first that
-    runs. tiling: a `Tiling` of that kernel's module. ArgumentError for what does not fit.
+    By CUDA C++ (compute capability 8.0 on, both in one launch), else by torch. It reads and writes the tensors given; a
+    run must not overlap with another of the same.
     """
-    if out is None:
-        check_terms(left, right)
-        shape = (left.hi.shape[0], left.hi.shape[1], right.hi.shape[1])
-        out = torch.empty(shape[1:] if left.flat else shape, dtype=torch.float32, device=left.hi.device)
-    prepared_product(left, right, out, chunk=chunk, how=how, tiling=tiling)()
-    return out
+    filled = [each for each in sources if each.out.hi.numel()]
+    if filled and operands_kernel.fits(filled):
+        return operands_kernel.prepared(filled)
+    return partial(split_in_torch, filled)
 
 
-def prepared_product(
-    left: Terms, right: Terms, out: torch.Tensor, *, chunk: int | None = None, how: str = "auto", tiling: Any = None
-) -> Callable[[], Any]:
-    """A function of no arguments that launches `split_product` on torch's current stream; arguments as there."""
-    check_terms(left, right)
-    result = check_result(left, right, out, chunk, how)
-    if not result.numel():
-        return _nothing
-    if not left.k:
-        return partial(_zero, result)
-    how = product_way(result.device) if how == "auto" else how
-    if how == "cuda":
-        return _by_cuda(left, right, result, chunk, tiling)
-    return partial(_by_torch, left, right, result)
+def split_in_torch(sources: Sequence[SplitSource]) -> None:
+    """The same by torch's operators: what the kernel is compared with."""
+    for source in sources:
+        x, made = source.x, source.out
+        largest = torch.where(x.isfinite(), x.abs(), 0.0).amax(1) if x.numel() else x.new_zeros(x.shape[0])
+        # e with largest 2^-e from 2^14 to 2^15, by float32's bits; a subnormal one counts as 2^-127
+        made.exponents.copy_((largest.contiguous().view(torch.int32) >> 23) - 141)
+        numbers = scaled(x, -made.exponents[0].unsqueeze(-1))
+        hi = numbers.half()
+        lo = torch.where(hi.isfinite(), numbers - hi.float(), 0.0).half()
+        for term, values in ((made.hi, hi), (made.lo, lo)):
+            term[..., : made.k] = values
+            term[..., made.k :] = 0
+
+
+def scaled(x: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
+    """x 2^e in two steps, since 2^e alone may be out of float32's range.
+
+    >>> scaled(torch.tensor([2.0**-149]), torch.tensor([140])).log2().item()
+    -9.0
+    """
+    e = e.clamp(-252, 252)
+    half = e >> 1
+    first, second = (((each + 127) << 23).to(torch.int32).view(torch.float32) for each in (half, e - half))
+    return x * first * second
+
+
+def prepared_product(left: Terms, right: Terms, out: torch.Tensor) -> Callable[[], Any]:
+    """left @ right^T into `out`, float32 (m, n) or (count, m, n), rows contiguous: a function of no arguments."""
+    result = out.unsqueeze(0) if out.dim() == 2 else out
+    if not result.numel() or not left.k:
+        return result.zero_
+    if product_way(result.device) == "cuda":
+        return product_kernel.prepared(left, right, result)
+    return partial(multiply_in_torch, left, right, result)
 
 
 def product_way(device: torch.device) -> str:
-    """What "auto" takes on a device.
+    """What multiplies terms on a device: "cuda" (compute capability 9.0) or "torch".
 
     >>> product_way(torch.device("cpu"))
     'torch'
@@ -126,25 +104,8 @@ def product_way(device: torch.device) -> str:
     return "cuda" if is_gpu(device) and torch.cuda.get_device_capability(device) == (9, 0) else "torch"
 
 
-def _by_cuda(left: Terms, right: Terms, out: torch.Tensor, chunk: int | None, tiling: Any) -> Callable[[], Any]:
-    from brrr.strassen.split import product
-
-    tiling = tiling or product.chosen(*out.shape)
-    tiling = replace(tiling, chunk=chunk) if chunk else tiling
-    operands = (left.hi, left.lo, left.exponents, right.hi, right.lo, right.exponents)
-    return product.prepared(*operands, out, tiling)
-
-
-def _by_torch(left: Terms, right: Terms, out: torch.Tensor) -> None:
+def multiply_in_torch(left: Terms, right: Terms, out: torch.Tensor) -> None:
     """Three float32 products of the terms, which are exact in float32."""
     a_hi, a_lo, b_hi, b_lo = (each.float() for each in (left.hi, left.lo, right.hi, right.lo))
     total = a_hi @ b_lo.transpose(1, 2) + a_lo @ b_hi.transpose(1, 2) + a_hi @ b_hi.transpose(1, 2)
     out.copy_(scaled(total, left.exponents.unsqueeze(2) + right.exponents.unsqueeze(1)))
-
-
-def _nothing() -> None:
-    """An empty result."""
-
-
-def _zero(out: torch.Tensor) -> None:
-    out.zero_()

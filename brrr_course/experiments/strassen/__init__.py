@@ -1,7 +1,7 @@
 """Strassen's algorithm, level by level, over every kind of inner product: can a product be faster than the peak?
 
 A square product, time and error of each way beside each other: without tensor cores, with them in short types, and with
-them in float32's accuracy; each with up to four levels of Strassen's or Winograd's form outside.
+them in float32's accuracy; each with up to three levels of Strassen's or Winograd's form outside.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ BETWEEN = (3072, 6144, 12288)
 CLAIMED = (2048, 4096, 8192, 16384)
 """Sizes that sentences are about: every way is measured there."""
 
-SMALLEST = (512, 512, 1024, 2048, 8192)
-"""From which size on so many levels are measured: up to three need blocks of 256 at least, a fourth of 512."""
+SMALLEST = (512, 512, 1024, 2048)
+"""From which size on so many levels are measured: they need blocks of 256 at least."""
 
 SHORT_SMALLEST = (512, 512, 1024, 8192)
 """The same for short types, whose products are fast: three levels of them lose on anything smaller."""
@@ -70,8 +70,8 @@ def _on_gpu(way: Way, n: int) -> bool:
         return n <= WINOGRAD_LARGEST and n not in (*OFF_GRID, *BETWEEN)
     if n in OFF_GRID:  # how blocks that overhang are handled
         return way.inner in ("sgemm", "bf16", "fp16x3")
-    if n in BETWEEN:  # each level once; of SGEMM, and four levels, in every way
-        return way.inner == "sgemm" or way.nested or way.prepared or not way.level
+    if n in BETWEEN:  # each level once; of SGEMM in every way
+        return way.inner == "sgemm" or way.prepared or not way.level
     return True
 
 
@@ -138,6 +138,6 @@ EXPERIMENT = Experiment(
     rate=Rate("flop", "FLOP/s", "effective rate, 2n^3 over the time"),
     guides=(
         Guide("fp32 peak", "fp32 peak without tensor cores", "DATASHEET", "rate", ways.fp32_peak, CLASSICAL),
-        Guide("four levels", "the peak times (8/7)^4", "PREDICTED", "rate", ways.fp32_bound, EXACT),
+        Guide("three levels", "the peak times (8/7)^3", "PREDICTED", "rate", ways.fp32_bound, EXACT),
     ),
 )

@@ -13,6 +13,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.gpu.datasheet import Hardware
 from brrr.strassen.algebra.blocks import block_shape
+from brrr.strassen.problem import Problem
 from brrr.strassen.ways import LEVELS, WAYS, Way
 from brrr.strassen.workspace import Buffers
 from brrr_course.experiments.predicted import flop_of, kernel
@@ -31,7 +32,7 @@ CHOSEN = ("fp32", "1e-5", "tf32", "bf16")
 
 CPU = "cpu-"
 
-_KERNEL = "our float32 kernel, retired"
+_KERNEL, _RETIRED = "our float32 kernel, retired", ", retired"
 _ITS_LEVELS = ("strassen-3", *(f"strassen-{level}-prepared" for level in (1, 2, 3, 4)),
                *(f"winograd-{level}-prepared" for level in (1, 2, 3)))  # fmt: skip
 RETIRED = {
@@ -40,7 +41,13 @@ RETIRED = {
     "tf32x3": "two TF32 terms, 3 products, retired",
     "bf16x6": "three bfloat16 terms, 6 products, retired",
     "fp8": "float8 (e4m3), retired",
-}
+    "sgemm-strassen-4": f"SGEMM, 4 levels{_RETIRED}",
+    "sgemm-strassen-4-prepared": f"SGEMM, 4 levels, prepared{_RETIRED}",
+    **{f"tf32-strassen-{level}": f"TF32, {level} level{'s' * (level > 1)}{_RETIRED}" for level in (1, 2)},
+    **{f"tf32-strassen-{level}-prepared": f"TF32, {level} level{'s' * (level > 1)}, prepared{_RETIRED}"
+       for level in (1, 2)},
+    "fp16-strassen-1-prepared": f"float16, 1 level, prepared{_RETIRED}",
+}  # fmt: skip
 """Variants whose code is gone, and whose recorded times are still read, with their labels."""
 
 
@@ -49,11 +56,10 @@ def _levels(inner: str, *levels: int, form: str = "strassen", prepared: bool = F
 
 
 MEASURED = (
-    *_levels("sgemm", 0, 1, 2, 3, 4), *_levels("sgemm", 1, 2, 3, 4, prepared=True),
+    *_levels("sgemm", 0, 1, 2, 3), *_levels("sgemm", 1, 2, 3, prepared=True),
     *_levels("sgemm", 1, 2, 3, form="winograd", prepared=True),
-    *_levels("tf32", 0, 1, 2), *_levels("tf32", 1, 2, prepared=True),
+    *_levels("tf32", 0), *_levels("fp16", 0),
     *_levels("bf16", 0, 1, 2, 3), *_levels("bf16", 1, 2, 3, prepared=True),
-    *_levels("fp16", 0), *_levels("fp16", 1, prepared=True),
     *_levels("fp16x3", 0, 1, 2), *_levels("fp16x3", 0, 1, 2, prepared=True),
 )  # fmt: skip
 """Every way of `brrr.strassen` that is measured on a GPU, in the figures' order."""
@@ -122,8 +128,8 @@ def short(variant: str) -> str:
 def leveled(inner: str, *, prepared: bool) -> tuple[str, ...]:
     """The GPU's lines of an inner product with levels, their right side prepared or the sums of both in the time.
 
-    >>> leveled("tf32", prepared=True)
-    ('tf32 strassen 1 prepared', 'tf32 strassen 2 prepared')
+    >>> leveled("fp16x3", prepared=True)
+    ('fp16x3 strassen 1 prepared', 'fp16x3 strassen 2 prepared')
     """
     return tuple(line_name(way.name) for way in MEASURED
                  if way.inner == inner and way.level and way.prepared == prepared)  # fmt: skip
@@ -138,8 +144,7 @@ def operand_of(variant: str) -> str:
     >>> operand_of("bf16-strassen-1"), operand_of("auto-bf16"), operand_of("fp16x3")
     ('bfloat16', 'bfloat16', 'float32')
     """
-    way = way_of(variant)
-    name = way.inner if way is not None else accuracy_of(variant)
+    name = accuracy_of(variant) or variant.removeprefix(CPU).partition("-")[0]
     return {"bf16": "bfloat16", "fp16": "float16"}.get(name, "float32")
 
 
@@ -168,7 +173,7 @@ def buffers(way: Way, n: int) -> tuple[float, float, float]:
     >>> buffers(Way("sgemm"), 64), buffers(Way("bf16", 1, "strassen"), 64)
     ((0.0, 0.0, 0.0), (14336.0, 14336.0, 14336.0))
     """
-    needed = Buffers.of(way, n, n, n, operand_of(way.name))
+    needed = Buffers.of(Problem(way, n, n, n, operand_of(way.name)))
     return float(needed.left), float(needed.right), float(needed.products)
 
 
@@ -187,7 +192,7 @@ def fp32_peak(hardware: Hardware | None, point: Point) -> float | None:
 
 
 def fp32_bound(hardware: Hardware | None, point: Point) -> float | None:
-    """The effective rate that the most levels cannot exceed: the peak times (8/7)^4, additions free."""
+    """The effective rate that the most levels cannot exceed: the peak times (8/7)^3, additions free."""
     peak = fp32_peak(hardware, point)
     return None if peak is None else peak * (8 / 7) ** LEVELS[-1]
 
@@ -215,10 +220,6 @@ def operators(way: Way, n: int, operand: str) -> tuple[OperatorCost, ...]:
     >>> [each.name for each in operators(Way("sgemm", 1, "strassen", prepared=True), 64, "float32")]
     ['fused(aten.sums)', 'aten.bmm', 'fused(aten.sums)']
     """
-    if way.nested:  # the outermost level around seven products, one after another
-        *before, _, behind = operators(way.outermost, n, operand)
-        half = block_shape(n, n, 1)[1]
-        return (*before, *7 * operators(way.within, half, operand), behind)
     left, right, products = buffers(way, n)
     matrix = float(n * n * (4 if operand == "float32" else 2))
     passes = [_sums(matrix, left), _sums(matrix, 0.0 if way.prepared else right)]

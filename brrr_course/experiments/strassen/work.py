@@ -85,7 +85,7 @@ class Given(Shared):
         a, b = (torch.randn(n, n, device=device) for _ in range(2))
         self.operands = {"float32": (a, b)}
         self.outs: dict[str, torch.Tensor] = {}
-        self.rights: dict[tuple[object, ...], Right] = {}
+        self.rights: dict[tuple[Way, str], Right] = {}
         self._arena: Arena | None = None
         self._expected: tuple[torch.Tensor, torch.Tensor] | None = None
 
@@ -108,10 +108,9 @@ class Given(Shared):
         b = self.matrices(operand)[1]
         if not way.prepared:
             return Right.of(b)
-        key = (way.dtype, way.kind.terms, way.level, way.form, operand)
-        if key not in self.rights:
-            self.rights[key] = prepare_right(b, way, peeled=True)
-        return self.rights[key].taken_by(way)
+        if (way, operand) not in self.rights:
+            self.rights[way, operand] = prepare_right(b, way, cut=True)
+        return self.rights[way, operand]
 
     def arena(self, needed: float) -> Arena:
         """The workspace, large enough for every way of this size from the start where the device is a GPU."""
@@ -156,8 +155,6 @@ def needed_bytes(variant: str, n: int) -> int:
     """Operands, result, workspace, and the rows in float64."""
     way = ways.way_of(variant)
     work = ways.workspace_bytes(way, n) if way is not None else 5.25 * 4 * n * n
-    if way is not None and way.nested and way.prepared:  # the other six parts of the right side are kept too
-        work += 6 * ways.buffers(way.within, n // 2)[1]
     return int(work) + 4 * 4 * n * n + 8 * n * (n + 2 * min(n, ROWS))
 
 

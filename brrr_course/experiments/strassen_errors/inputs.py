@@ -7,8 +7,8 @@ import torch
 from brrr.core.errors import ArgumentError
 from brrr.strassen.algebra.forms import Form
 from brrr.strassen.algebra.reference import post_add, pre_add
-from brrr.strassen.algebra.scaling import Scaling
 from brrr_course.experiments.strassen_errors import HARD, INPUTS
+from brrr_course.experiments.strassen_errors.scaling import Scaling
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 

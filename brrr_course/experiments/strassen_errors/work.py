@@ -12,13 +12,13 @@ import torch
 from brrr.core.measurement import Point
 from brrr.gpu import is_cpu
 from brrr.gpu.precision import float32_products
-from brrr.strassen.algebra.scaling import Scaling
 from brrr.strassen.execution import prepared
 from brrr.strassen.multiply import matmul
 from brrr.strassen.ways import Way
 from brrr_course.experiments.checked import Shared, refuse_too_large
 from brrr_course.experiments.strassen_errors import BADLY, DEFAULT, cost
 from brrr_course.experiments.strassen_errors.inputs import random_inputs, relative_error, row_error
+from brrr_course.experiments.strassen_errors.scaling import Scaling
 from brrr_course.nouns.experiment import Variant, Workload
 
 ALLOWED = {False: 0.5, True: 10.0}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from brrr.core import units
 from brrr.core.measurement import Value
-from brrr.strassen.algebra.forms import ALL_FORMS
+from brrr.strassen.algebra.forms import FORMS
 from brrr_course.lessons.drawings import Dial, Drawing, LessonDrawing
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from brrr_course.view.display import Lock
 
 KINDS = ("normal", "uniform", "integer", "badly scaled rows", "badly scaled inside")
-TITLES = {"strassen": "Strassen's form", "winograd": "Winograd's form", "balanced": "balanced form"}
+TITLES = {"strassen": "Strassen's form", "winograd": "Winograd's form"}
 SCALINGS = ("none", "outer", "inner", "outer-inner")
 LEVELS = (0, 1, 2, 3)
 INNER, SIZE, SEED = 256, 64, 7
@@ -53,12 +53,12 @@ def errors(inputs: str, scaling: str, form: str) -> tuple[float, ...]:
     a, b = random_inputs(inputs, INNER, SIZE, SEED)
     wanted = a.double() @ b.double()
     way = None if scaling == "none" else scaling
-    return tuple(row_error(scaled_product(a, b, ALL_FORMS[form], level, way), wanted) for level in LEVELS)
+    return tuple(row_error(scaled_product(a, b, FORMS[form], level, way), wanted) for level in LEVELS)
 
 
 def text(settings: Mapping[str, Value]) -> str:
     """Both forms' errors, and how they grow."""
-    found = {form: errors(str(settings["inputs"]), str(settings["scaling"]), form) for form in ALL_FORMS}
+    found = {form: errors(str(settings["inputs"]), str(settings["scaling"]), form) for form in FORMS}
     first = next(iter(found.values()))[0]
     if not any(map(any, found.values())):
         return "every result is exact: sums and products of small whole numbers need no rounding."
@@ -82,8 +82,8 @@ def draw(settings: Mapping[str, Value]) -> Picture:
     on.set_ylabel("worst row's relative error")
     on.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}".replace("e-0", "e-").replace("1e+00", "1"))
     on.yaxis.set_minor_locator(NullLocator())
-    every = [errors(str(settings["inputs"]), str(settings["scaling"]), form) for form in ALL_FORMS]
-    for index, (form, found) in enumerate(zip(ALL_FORMS, every, strict=True)):
+    every = [errors(str(settings["inputs"]), str(settings["scaling"]), form) for form in FORMS]
+    for index, (form, found) in enumerate(zip(FORMS, every, strict=True)):
         style.draw_line(on, LEVELS, [each or math.nan for each in found], index, TITLES[form])
     if not any(map(any, every)):
         on.text(1.5, 3e-4, "every result is exact", ha="center", va="center", fontsize=11, color=style.FAINT)

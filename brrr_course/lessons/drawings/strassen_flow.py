@@ -39,7 +39,7 @@ A = np.array([[2, 1, 0, 3], [1, 3, 2, 1], [4, 0, 1, 2], [1, 2, 3, 0]])
 B = np.array([[1, 0, 2, 1], [3, 1, 0, 2], [0, 2, 1, 3], [2, 1, 1, 0]])
 """Small enough for a reader to add up, with no two blocks alike."""
 
-STEPS: tuple[Assignment, ...] = STRASSEN.schedule.steps if STRASSEN.schedule else ()
+STEPS: tuple[Assignment, ...] = STRASSEN.schedule.steps
 MADE_BY = {step.target: step for step in STEPS}
 
 
@@ -61,7 +61,6 @@ def values() -> dict[str, Whole]:
     >>> values()["A12"].tolist(), values()["S3"].tolist()
     ([[0, 3], [2, 1]], [[2, 4], [3, 4]])
     """
-    assert STRASSEN.schedule is not None
     halves = {"1": slice(0, 2), "2": slice(2, 4)}
     blocks = {name + b: matrix[halves[b[0]], halves[b[1]]] for name, matrix in (("A", A), ("B", B)) for b in BLOCKS}
     return STRASSEN.schedule.run(blocks, np.matmul)

@@ -54,7 +54,6 @@ KINDS = {
     "float32, Strassen": ("sgemm", "strassen"),
     "float32, Winograd": ("sgemm", "winograd"),
     "float32's accuracy, tensor cores": ("fp16x3", "strassen"),
-    "TF32": ("tf32", "strassen"),
     "bfloat16": ("bf16", "strassen"),
 }
 

@@ -15,6 +15,7 @@ from brrr.core.errors import BrrrError
 from brrr.core.measurement import Value
 from brrr.gpu.datasheet import Hardware, hardware
 from brrr.roofline.device_model import model_of
+from brrr.strassen.problem import Problem
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import Traffic
 from brrr_course.experiments import experiment
@@ -208,7 +209,7 @@ class Roofs:
 
     def time_s(self, n: int) -> float:
         """The passes over memory, and the products at the peak or at the memory's rate, one after the other."""
-        traffic, block = Traffic.of(self.way, n, n, n, self.dtype), n / 2**self.level
+        traffic, block = Traffic.of(Problem(self.way, n, n, n, self.dtype)), n / 2**self.level
         model, dtype = model_of(self.gpu), INNERS[self.dtype][1]
         passes_s = model.roof_s(0.0, sum((*traffic.left, *traffic.right, *traffic.post_add)))
         product_s = model.roof_s(2 * block**3, 3 * block**2 * self.way.kind.itemsize, dtype)

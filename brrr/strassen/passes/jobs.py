@@ -24,8 +24,7 @@ class Tuning:
     """How the work is cut among threads.
 
     vector: neighbours a thread takes. ahead: 7^ahead products are loaded together. resident: blocks that a
-    multiprocessor holds, which limits the registers. rolled: the outermost seven are a loop. streamed: bits, 1 for
-    loads and 2 for stores that are not to stay in the cache.
+    multiprocessor holds, which limits the registers. rolled: the outermost seven are a loop.
     """
 
     vector: int
@@ -33,7 +32,6 @@ class Tuning:
     resident: int = 1
     ahead: int = 1
     rolled: bool = False
-    streamed: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,14 +77,10 @@ class Job:
 
     def tuning(self) -> Tuning:
         """How the work is cut, where nobody says otherwise."""
-        if self.in_type != "float32" and self.widest != 4:
-            return TUNINGS[self.kind, self.level, "narrow"]
-        narrowed = self.kind == "pre_add" and self.widest == 2
-        return (
-            NARROWED.get(self.level, TUNINGS["pre_add", self.level, "wide"])
-            if narrowed
-            else TUNINGS[self.kind, self.level, "wide"]
-        )
+        narrow = self.in_type != "float32" and self.widest != 4
+        if not narrow and self.kind == "pre_add" and self.widest == 2 and self.level in NARROWED:
+            return NARROWED[self.level]
+        return TUNINGS.get((self.kind, self.level, "narrow" if narrow else "wide"), Tuning(4))
 
     def text(self, tuning: Tuning | None = None) -> str:
         """The macros in front of the source."""
@@ -104,7 +98,7 @@ class Job:
         return {
             **{name: str(value) for name, value in chosen.items()},
             **{name: SHORT[value] for name, value in named.items()},
-            **{name: _braced(table) for name, table in tables.items() if table},
+            **{name: _braced(table) for name, table in tables.items()},
             **{each.name.upper(): str(int(getattr(tuning, each.name))) for each in fields(tuning)},
         }
 
@@ -112,33 +106,24 @@ class Job:
 SHORT = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 TUNINGS: dict[tuple[str, int, str], Tuning] = {
-    ("pre_add", 0, "wide"): Tuning(4),
     ("pre_add", 0, "narrow"): Tuning(8),
-    ("pre_add", 1, "wide"): Tuning(4),
     ("pre_add", 1, "narrow"): Tuning(8),
     ("pre_add", 2, "wide"): Tuning(4, resident=4),
     ("pre_add", 2, "narrow"): Tuning(4, resident=6, rolled=True),
     ("pre_add", 3, "wide"): Tuning(2, resident=2, rolled=True),
     ("pre_add", 3, "narrow"): Tuning(4, resident=2, rolled=True),
-    ("post_add", 0, "wide"): Tuning(4),
     ("post_add", 0, "narrow"): Tuning(8),
-    ("post_add", 1, "wide"): Tuning(4),
-    ("post_add", 1, "narrow"): Tuning(4),
     ("post_add", 2, "wide"): Tuning(4, resident=2),
     ("post_add", 2, "narrow"): Tuning(4, resident=2),
     ("post_add", 3, "wide"): Tuning(1, resident=3, ahead=2, rolled=True),
     ("post_add", 3, "narrow"): Tuning(2, resident=2, rolled=True),
-    ("step", 0, "wide"): Tuning(4),
-    ("step", 0, "narrow"): Tuning(8),
-    ("step", 1, "wide"): Tuning(4),
-    ("step", 1, "narrow"): Tuning(4),
     ("step", 2, "wide"): Tuning(4, resident=3, rolled=True),
     ("step", 2, "narrow"): Tuning(4, resident=2),
     ("step", 3, "wide"): Tuning(2, resident=2, rolled=True),
     ("step", 3, "narrow"): Tuning(2, resident=2, rolled=True),
 }
 """By kind, level, and whether numbers have 32 bits or 16: the fastest of those measured on an H200, where at most a
-few dozen registers are spilled (level 3, two numbers a thread).
+few dozen registers are spilled (level 3, two numbers a thread). Where there is none, four numbers a thread.
 
 A matrix whose rows are no whole words of `vector` numbers is read number by number (`edge_of`)."""
 

@@ -18,10 +18,9 @@ from brrr.core.errors import UnavailableError
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.passes.launch import Run, SplitBuffers, prepared_split_pre_add
-from brrr.strassen.passes.steps import post_add_step
+from brrr.strassen.passes.sums import post_add_step
 from brrr.strassen.split.guard import guard_step, noted
-from brrr.strassen.split.splits import Part, Terms, prepared_splits
-from brrr.strassen.split.splitting import prepared_product, product_way
+from brrr.strassen.split.splitting import SplitSource, Terms, prepared_product, prepared_splits, product_way
 from brrr.strassen.ways import Way
 
 
@@ -49,24 +48,22 @@ def split_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, aren
 def _plain_steps(a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
     """Without levels: one launch splits what is not split, and behind the product stands the guard."""
     peaks, inner = noted(right.k, a.device)
-    left = replace(_part(a, arena), peaks=peaks)
+    left = replace(_source(a, arena), peaks=peaks)
     if right.factors:
         *_, inner = right.factors
         split, below = prepared_splits(left), _as_terms(Way("fp16x3"), right.factors, right.k)
     else:
-        other = replace(_part(right.matrix.t(), arena), inner=inner)
+        other = replace(_source(right.matrix.t(), arena), inner=inner)
         split, below = prepared_splits(left, other), other.out
     guard = guard_step(a, right.matrix, out, peaks, inner, keep=bool(right.factors))
     return [split, prepared_product(left.out, below, out), guard]
 
 
-def _part(x: torch.Tensor, arena: Arena) -> Part:
+def _source(x: torch.Tensor, arena: Arena) -> SplitSource:
     """x (rows, k) to be split, its terms in the arena."""
     rows, k = x.shape
     both = arena.take((2, 1, rows, -(-k // 8) * 8), torch.float16)
-    terms = Terms(both[0], both[1], arena.take((1, rows), torch.int32), k, True)
-    turned = x.stride(0) == 1 and x.stride(1) != 1
-    return Part(x.t() if turned else x, terms, turned)
+    return SplitSource(x, Terms(both[0], both[1], arena.take((1, rows), torch.int32), k))
 
 
 def right_terms(way: Way, right: Right, arena: Arena) -> tuple[list[Run], tuple[torch.Tensor, ...]]:
@@ -78,9 +75,9 @@ def right_terms(way: Way, right: Right, arena: Arena) -> tuple[list[Run], tuple[
     if way.level:
         making, terms = _terms(way, x, "right", arena)
         return making, (terms.hi, terms.lo, terms.exponents)
-    part = replace(_part(x, arena), inner=noted(right.k, x.device)[1])
-    assert part.inner is not None
-    return [prepared_splits(part)], (part.out.hi, part.out.lo, part.out.exponents, part.inner)
+    inner = noted(right.k, x.device)[1]
+    source = replace(_source(x, arena), inner=inner)
+    return [prepared_splits(source)], (source.out.hi, source.out.lo, source.out.exponents, inner)
 
 
 def _terms(way: Way, x: torch.Tensor, side: str, arena: Arena) -> tuple[list[Run], Terms]:
@@ -95,10 +92,10 @@ def _terms(way: Way, x: torch.Tensor, side: str, arena: Arena) -> tuple[list[Run
     both = arena.take((2, *shape), torch.float16)
     exponents = arena.take((shape[1],), torch.int32).expand(shape[:2])
     buffers = SplitBuffers(both[0], both[1], exponents)
-    run = prepared_split_pre_add(x, side, str(way.form), way.level, transposed=transposed, out=buffers)
-    return [*before, run], Terms(both[0], both[1], exponents, shape[2], False)
+    run = prepared_split_pre_add(x, side, way.form, way.level, transposed=transposed, out=buffers)
+    return [*before, run], Terms(both[0], both[1], exponents, shape[2])
 
 
 def _as_terms(way: Way, factors: tuple[torch.Tensor, ...], k: int) -> Terms:
     hi, lo, exponents = factors[:3]
-    return Terms(hi, lo, exponents, hi.shape[2] if way.level else k, not way.level)
+    return Terms(hi, lo, exponents, hi.shape[2] if way.level else k)

@@ -8,8 +8,8 @@ import torch
 from brrr.core.errors import ArgumentError
 from brrr.strassen import FORMS
 from brrr.strassen.algebra.forms import form_of
-from brrr.strassen.algebra.scaling import STEPS, Scaling, shifted
 from brrr_course.experiments.strassen_errors.inputs import random_inputs, relative_error, row_error, scaled_product
+from brrr_course.experiments.strassen_errors.scaling import STEPS, Scaling, shifted
 
 WAYS = pytest.mark.parametrize("way", STEPS)
 

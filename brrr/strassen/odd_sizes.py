@@ -1,11 +1,11 @@
-"""How odd sizes are met: rows and columns left over are peeled off, or rounded up; and operands copied to aligned rows.
+"""How odd sizes are met: rows and columns left over are split off, or rounded up; and operands copied to aligned rows.
 
->>> core_of(WAYS["sgemm-strassen-2"], 4097, 4097, 4097)
+>>> core_of(Problem(WAYS["sgemm-strassen-2"], 4097, 4097, 4097))
 (4096, 4096, 4097)
->>> core_of(WAYS["sgemm-strassen-3"], 5000, 5000, 5000)  # 4992 would leave eight of each, and save no tile
+>>> core_of(Problem(WAYS["sgemm-strassen-3"], 5000, 5000, 5000))  # 4992 would leave eight of each, and save no tile
 (5000, 5000, 5000)
->>> copied(WAYS["bf16"], 4097, 4096, 4096, "bfloat16"), copied(WAYS["bf16"], 4097, 4097, 4096, "bfloat16").any
-(Copied(left=False, right=False, result=False), True)
+>>> copied(Problem(WAYS["bf16"], 4097, 4096, 4096, "bfloat16"))
+Copied(left=False, right=False, result=False)
 
 With levels, sizes are rounded up to whole blocks. One column more than a multiple may cost a whole tile of each block;
 then the core, the part below the multiple, goes through the levels, and the rest are thin products of a library:
@@ -17,23 +17,22 @@ A classical product in a short type takes several times as long where rows do no
 operands are copied to rows that do, with zeros behind them, if the copies cost less.
 
 Both are decided here, from the sizes alone, for the predicted time, the workspace and the steps alike: by a rule with
-an H200's rates, not by the time model, which would peel off where that was measured to lose (docs/strassen.md).
+an H200's rates, not by the time model, which would split off where that was measured to lose (docs/strassen.md).
 Importing this loads no torch.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
 from brrr.counting.cost import ITEMSIZE
 from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE
-from brrr.strassen.ways import WAYS as WAYS
+from brrr.strassen.problem import WAYS as WAYS
+from brrr.strassen.problem import Problem, Sizes
 from brrr.strassen.ways import Way
-
-Sizes = tuple[int, int, int]
-"""m, n, k."""
 
 TILES = ((128, 1.0), (64, 0.75))
 """Edges of the tiles that a library cuts a block product's result into, and the share of the best rate that they
@@ -49,10 +48,10 @@ BYTES_PER_S, LAUNCH_S = 2.4e12, 4e-6
 """Assumed: half of an H200's memory, for rows that may start anywhere; the start of a short kernel behind another."""
 
 LARGEST_REST = 1 / 8
-"""No more than this share of a size is peeled off."""
+"""No more than this share of a size is split off."""
 
 GAIN = 0.98
-"""Peeling must save so much of the predicted time."""
+"""Splitting off must save so much of the predicted time."""
 
 SMALL = 64
 """Products with a size below this are left as they are: they are bound by memory, or by the launch."""
@@ -79,17 +78,18 @@ NOTHING = Copied()
 
 
 @lru_cache(maxsize=4096)
-def core_of(way: Way, m: int, n: int, k: int, operand: str = "float32") -> Sizes:
+def core_of(problem: Problem) -> Sizes:
     """The sizes (m, n, k) of what goes through the levels; the rest are thin products. All of it where that is faster.
 
     A prepared right side does not know how many rows it will meet: its n and k are chosen as for a square product.
     """
-    if not way.level or min(m, n, k) < SMALL:
-        return m, n, k
+    way, (m, n, k) = problem.way, problem.sizes
+    if problem.whole or not way.level or min(m, n, k) < SMALL:
+        return problem.sizes
     if not way.prepared:
-        return _best(way, (m, n, k), operand)
-    core = right_core(way, n, k, operand)
-    return rows_of(way, m, (n, k), core, operand), *core
+        return _best(problem)
+    core = right_core(way, n, k, problem.operand)
+    return rows_of(problem, core), *core
 
 
 @lru_cache(maxsize=4096)
@@ -98,22 +98,23 @@ def right_core(way: Way, n: int, k: int, operand: str = "float32") -> tuple[int,
     if not way.level or min(n, k) < SMALL:
         return n, k
     rows = max(n, k) >> way.level << way.level
-    return _best(way, (rows, n, k), operand, (rows, None, None))[1:]
+    return _best(Problem(way, rows, n, k, operand), (rows, None, None))[1:]
 
 
 @lru_cache(maxsize=4096)
-def rows_of(way: Way, m: int, whole: tuple[int, int], core: tuple[int, int], operand: str = "float32") -> int:
-    """How many rows go through the levels with a right side of sizes `whole`, (n, k), whose core is given."""
-    if m < SMALL or min(core) < SMALL:
-        return m
-    return _best(way, (m, *whole), operand, (None, *core))[0]
+def rows_of(problem: Problem, core: tuple[int, int]) -> int:
+    """How many rows go through the levels with a right side whose core, (n, k), is given."""
+    if problem.m < SMALL or min(core) < SMALL:
+        return problem.m
+    return _best(problem, (None, *core))[0]
 
 
 @lru_cache(maxsize=4096)
-def copied(way: Way, m: int, n: int, k: int, operand: str = "float32") -> Copied:
+def copied(problem: Problem) -> Copied:
     """Which matrices of a classical product are copied to rows that start at 16 bytes; none where it does not pay."""
+    way, (m, n, k) = problem.way, problem.sizes
     slower, size = UNALIGNED.get(way.inner), way.kind.itemsize
-    if way.level or slower is None or min(m, n, k) < SMALL:
+    if not problem.aligned or way.level or slower is None or min(m, n, k) < SMALL:
         return NOTHING
     deep, wide = (each * size % WORD != 0 for each in (k, n))
     if not deep and not wide:
@@ -121,76 +122,42 @@ def copied(way: Way, m: int, n: int, k: int, operand: str = "float32") -> Copied
     found = Copied(deep, True, wide)
     elements = found.left * m * k + found.right * n * k + found.result * m * n
     saved_s = (slower - 1) * 2.0 * m * n * k / FLOP_PER_S[way.inner]
-    copies_s = sum(found) * LAUNCH_S + 2 * elements * ITEMSIZE[operand] / BYTES_PER_S
-    if way.dtype != operand:  # they are copied in any case
+    copies_s = sum(found) * LAUNCH_S + 2 * elements * ITEMSIZE[problem.operand] / BYTES_PER_S
+    if way.dtype != problem.operand:  # they are copied in any case
         found, copies_s = Copied(True, True, True), LAUNCH_S
     return found if copies_s < saved_s else NOTHING
 
 
-def aligned_size(size: int) -> int:
-    """A size rounded up to whole words of the narrowest type.
-
-    >>> aligned_size(4097)
-    4104
-    """
-    return -(-size // COLUMN_MULTIPLE) * COLUMN_MULTIPLE
-
-
-def block_sizes(way: Way, m: int, n: int, k: int) -> tuple[int, int, int]:
-    """Rows, depth and columns of a way's block products.
-
-    >>> block_sizes(WAYS["sgemm-strassen-1"], 100, 60, 30), block_sizes(WAYS["sgemm"], 100, 60, 30)
-    ((50, 16, 32), (100, 30, 60))
-    """
-    if not way.level:
-        return m, k, n
-    if way.nested:
-        return block_sizes(way.within, *halves(m, n, k))
-    blocks = 1 << way.level
-    return -(-m // blocks), aligned_size(-(-k // blocks)), aligned_size(-(-n // blocks))
-
-
-def halves(m: int, n: int, k: int) -> Sizes:
-    """The sizes (m, n, k) of one level's products.
-
-    >>> halves(101, 30, 60)
-    (51, 16, 32)
-    """
-    return -(-m // 2), aligned_size(-(-n // 2)), aligned_size(-(-k // 2))
-
-
-def thin_parts(core: Sizes, m: int, n: int, k: int) -> list[Sizes]:
+def thin_parts(core: Sizes, sizes: Sizes) -> list[Sizes]:
     """The thin products (m, n, k) beside a core: what k, n and m have left over, in this order.
 
-    >>> thin_parts((4096, 4096, 4096), 4097, 4097, 4097)
+    >>> thin_parts((4096, 4096, 4096), (4097, 4097, 4097))
     [(4096, 4096, 1), (4096, 1, 4097), (1, 4097, 4097)]
     """
-    rows, columns, deep = core
+    (rows, columns, deep), (m, n, k) = core, sizes
     parts = [(rows, columns, k - deep), (rows, n - columns, k), (m - rows, n, k)]
     return [each for each in parts if min(each) > 0]
 
 
-def _best(
-    way: Way, sizes: Sizes, operand: str, fixed: tuple[int | None, int | None, int | None] = (None, None, None)
-) -> Sizes:
+def _best(problem: Problem, fixed: tuple[int | None, int | None, int | None] = (None, None, None)) -> Sizes:
     """The core with the least time, where some of its sizes may be fixed; all of it unless another saves enough."""
-    offered = zip(fixed, _candidates(way, sizes, operand), strict=True)
+    offered = zip(fixed, _candidates(problem), strict=True)
     rows, columns, depths = (each if kept is None else [kept] for kept, each in offered)
-    seconds = {core: _seconds(way, core, sizes, operand) for core in product(rows, columns, depths)}
+    seconds = {core: _seconds(problem, core) for core in product(rows, columns, depths)}
     whole, best = next(iter(seconds)), min(seconds, key=seconds.__getitem__)
     return best if seconds[best] < GAIN * seconds[whole] else whole
 
 
-def _candidates(way: Way, sizes: Sizes, operand: str) -> list[list[int]]:
+def _candidates(problem: Problem) -> list[list[int]]:
     """For m, n and k: first the size itself, then the multiples below it of whole blocks, and of blocks of whole tiles.
 
-    Of k nothing is peeled off short types: the rest is added to a result that was rounded before.
+    Of k nothing is split off short types: the rest is added to a result that was rounded before.
     """
-    blocks, tile = 1 << way.level, TILES[0][0]
+    blocks, tile = 1 << problem.way.level, TILES[0][0]
     units = [(blocks, blocks * tile), (blocks * COLUMN_MULTIPLE, blocks * tile), (blocks * COLUMN_MULTIPLE,)]
-    if ITEMSIZE[operand] < 4:
+    if ITEMSIZE[problem.operand] < 4:
         units[2] = ()
-    return [[size, *_below(size, each)] for size, each in zip(sizes, units, strict=True)]
+    return [[size, *_below(size, each)] for size, each in zip(problem.sizes, units, strict=True)]
 
 
 def _below(size: int, units: tuple[int, ...]) -> list[int]:
@@ -199,13 +166,13 @@ def _below(size: int, units: tuple[int, ...]) -> list[int]:
     return sorted(each for each in found if each < size and size - each <= LARGEST_REST * size)
 
 
-def _seconds(way: Way, core: Sizes, sizes: Sizes, operand: str) -> float:
+def _seconds(problem: Problem, core: Sizes) -> float:
     """A core's products in full tiles, and the thin products beside it."""
-    rows, deep, columns = block_sizes(way, *core)
+    m, n, k = core
+    rows, deep, columns = replace(problem, m=m, n=n, k=k).block
     tiled = min(_up(rows, tile) * _up(columns, tile) / share for tile, share in TILES)
-    parts = thin_parts(core, *sizes)
-    thin_s = sum(_thin_s(each, each[2] < sizes[2], operand) for each in parts)
-    return way.products * 2.0 * tiled * deep / FLOP_PER_S[way.inner] + thin_s
+    thin_s = sum(_thin_s(each, each[2] < problem.k, problem.operand) for each in thin_parts(core, problem.sizes))
+    return problem.way.products * 2.0 * tiled * deep / FLOP_PER_S[problem.way.inner] + thin_s
 
 
 def _thin_s(part: Sizes, added: bool, operand: str) -> float:

@@ -1,0 +1,80 @@
+"""A product as it is planned, predicted and run: the way, the sizes and the operands' type as one object.
+
+>>> Problem(WAYS["sgemm-strassen-1"], 100, 60, 30).block
+(50, 16, 32)
+
+Importing this loads no torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE
+from brrr.strassen.ways import WAYS as WAYS
+from brrr.strassen.ways import Way
+
+Sizes = tuple[int, int, int]
+"""m, n, k."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An (m, k) by (k, n) product of operands of a type, in a way.
+
+    whole: odd sizes are rounded up, as in a chain of layers; otherwise what they leave over may be split off.
+    aligned: a classical product's operands may be copied to rows that start at 16 bytes.
+    """
+
+    way: Way
+    m: int
+    n: int
+    k: int
+    operand: str = "float32"
+    whole: bool = False
+    aligned: bool = True
+
+    @property
+    def sizes(self) -> Sizes:
+        """m, n and k."""
+        return self.m, self.n, self.k
+
+    @property
+    def block(self) -> Sizes:
+        """Rows, depth and columns of a block product.
+
+        >>> Problem(WAYS["sgemm"], 100, 60, 30).block
+        (100, 30, 60)
+        """
+        if not self.way.level:
+            return self.m, self.k, self.n
+        blocks = 1 << self.way.level
+        return -(-self.m // blocks), aligned_size(-(-self.k // blocks)), aligned_size(-(-self.n // blocks))
+
+    @property
+    def product_dtype(self) -> str:
+        """The type of the block products: float32, or the factors' own where they are the result as they are.
+
+        >>> Problem(WAYS["bf16-strassen-1"], 8, 8, 8, "bfloat16").product_dtype
+        'bfloat16'
+
+        With levels, those of bfloat16 matrices stay short: float32 would be twice the bytes, and in short types a level
+        gains hardly more than its passes cost.
+        """
+        inner = self.way.kind
+        if (
+            inner.dtype in ("float16", "bfloat16")
+            and not inner.split
+            and (not self.way.level or self.operand != "float32")
+        ):
+            return inner.dtype
+        return "float64" if self.operand == "float64" else "float32"
+
+
+def aligned_size(size: int) -> int:
+    """A size rounded up to whole words of the narrowest type.
+
+    >>> aligned_size(4097)
+    4104
+    """
+    return -(-size // COLUMN_MULTIPLE) * COLUMN_MULTIPLE

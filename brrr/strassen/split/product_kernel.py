@@ -1,0 +1,215 @@
+"""The product of operands in two float16 terms by `split_product.cu`, on GPUs of compute capability 9.0.
+
+>>> run = prepared(left, right, out)    # doctest: +SKIP
+>>> run()                               # doctest: +SKIP
+
+Operands are `Terms` of (count, rows, k), each row contiguous along k; `out` is (count, m, n). How the work is cut is a
+`Tiling`; the copy engine reads by tensor maps, which the driver encodes here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from brrr.core.errors import UnavailableError
+from brrr.gpu.launching import PreparedLaunch, allow_shared, on_current_stream
+from brrr.gpu.nvrtc import function as function_of
+from brrr.strassen.split.operands_kernel import Terms
+
+# ---------------------------------------------------------------------------------------------------------------------
+# How the product of two-term operands is cut: tiles, steps, the ring of shared memory, which tiles a block takes.
+
+MOST_SHARED = 232448
+"""Shared memory that a block of sm_90 may have, in bytes."""
+
+ALIGNMENT = 1024
+"""Where a tile must begin, so that the pattern in which its pieces are permuted begins there."""
+
+
+ROWS, DEPTH, THREADS, GROUP = 128, 64, 384, 8
+"""Of a block's tile and of a step along k, of a block; bands of tiles that run side by side."""
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How the work is cut: a tile's columns, 128 or 192, and blocks that share the right operand's tile, 1 or 2.
+
+    >>> Tiling().slots, Tiling(columns=128).slots
+    (5, 7)
+    """
+
+    columns: int = 192
+    cluster: int = 1
+
+    @property
+    def slots(self) -> int:
+        """As many as fit, each one term of both operands' tiles, a step deep, with two barriers of 8 bytes each."""
+        return (MOST_SHARED - ALIGNMENT) // self._slot_bytes
+
+    @property
+    def shared_bytes(self) -> int:
+        """All of a block's shared memory."""
+        return ALIGNMENT + self.slots * self._slot_bytes
+
+    @property
+    def _slot_bytes(self) -> int:
+        return (ROWS + self.columns) * DEPTH * 2 + 16
+
+    def defines(self) -> tuple[str, ...]:
+        """The constants that the kernel is compiled with."""
+        return f"-DCOLUMNS={self.columns}", f"-DSLOTS={self.slots}", f"-DCLUSTER={self.cluster}"
+
+
+class TileGrid(ctypes.Structure):
+    """The kernel's argument of that name."""
+
+    _fields_ = (
+        *((name, ctypes.c_int) for name in ("m", "n", "steps", "bands", "column_tiles", "tiles", "group", "pairs")),
+        *((name, ctypes.c_longlong) for name in ("out_batch", "out_row", "left_batch", "left_row", "right_batch")),
+        ("right_row", ctypes.c_longlong),
+    )
+
+
+def tile_grid(
+    tiling: Tiling,
+    shape: tuple[int, int, int, int],
+    out: tuple[int, int],
+    left: tuple[int, int],
+    right: tuple[int, int],
+) -> TileGrid:
+    """How a product is cut: shape (count, m, n, k); strides of out and of both operands' exponents (of count, of row).
+
+    >>> found = tile_grid(Tiling(), (2, 300, 500, 65), (150000, 500), (0, 0), (0, 0))
+    >>> found.steps, found.bands, found.column_tiles, found.tiles, found.pairs
+    (2, 3, 3, 18, 1)
+    """
+    count, m, n, k = shape
+    bands, columns = -(-m // (ROWS * tiling.cluster)), -(-n // tiling.columns)
+    pairs = all(stride % 2 == 0 for stride in out)
+    cut = (m, n, -(-k // DEPTH), bands, columns, count * bands * columns, GROUP, pairs)
+    return TileGrid(*cut, *out, *left, *right)
+
+
+LONG = 100
+"""Rounds of narrow tiles from which on the GPU is as fast as its power allows, whatever the last round leaves idle."""
+
+ROUND = 1.05
+"""A round of narrow tiles by its columns' time: wide tiles read less for each product."""
+
+
+def chosen(count: int, m: int, n: int, multiprocessors: int = 132) -> Tiling:
+    """The tiling whose rounds of tiles, one tile a multiprocessor, take the least time.
+
+    >>> [chosen(1, n, n).columns for n in (1024, 2048, 4096, 8192, 16384)], chosen(1, 16384, 16384).cluster
+    ([128, 128, 128, 192, 128], 2)
+
+    A round lasts as long as a tile is wide, so that a last round with few tiles counts in full: at 2048, 256 narrow
+    tiles are two rounds of 128 columns, 176 wide ones two of 192. In LONG products narrow tiles in clusters of two were
+    the fastest on an H200 at its power limit.
+    """
+    wide, narrow = Tiling(), Tiling(columns=128)
+    if rounds(narrow, count, m, n, multiprocessors) >= LONG:
+        return Tiling(columns=128, cluster=2)
+    times = [rounds(each, count, m, n, multiprocessors) * each.columns for each in (wide, narrow)]
+    return wide if times[0] <= ROUND * times[1] else narrow
+
+
+def rounds(tiling: Tiling, count: int, m: int, n: int, multiprocessors: int = 132) -> int:
+    """Tiles that the busiest multiprocessor computes.
+
+    >>> rounds(Tiling(), 1, 2048, 2048), rounds(Tiling(), 1, 8192, 8192)
+    (2, 21)
+    """
+    tiles = int(tile_grid(tiling, (count, m, n, 1), (0, 0), (0, 0), (0, 0)).tiles)
+    return -(-tiles * tiling.cluster // (multiprocessors // tiling.cluster * tiling.cluster))
+
+
+SOURCE, KERNEL = "strassen/split/split_product.cu", "brrr_split_product"
+
+
+def prepared(left: Terms, right: Terms, out: torch.Tensor, tiling: Tiling | None = None) -> Callable[[], None]:
+    """A function of no arguments that launches the product on torch's current stream; nothing is checked.
+
+    out: float32 (count, m, n), its rows contiguous, not empty. UnavailableError where the GPU is not of compute
+    capability 9.0.
+    """
+    (count, m, k), n = left.hi.shape, right.hi.shape[1]
+    tiling, device = tiling or chosen(count, m, n), out.device.index
+    strides = [(each.exponents.stride(0), each.exponents.stride(1)) for each in (left, right)]
+    grid = tile_grid(tiling, (count, m, n, k), (out.stride(0), out.stride(1)), *strides)
+    grid.pairs = int(grid.pairs and out.data_ptr() % 8 == 0)
+    boxes = ((left, ROWS), (right, tiling.columns // tiling.cluster))
+    maps = [tensor_map(term, rows) for each, rows in boxes for term in (each.hi, each.lo)]
+    pointers = [ctypes.c_void_p(each.data_ptr()) for each in (out, left.exponents, right.exponents)]
+    at_once = int(torch.cuda.get_device_properties(device).multi_processor_count) // tiling.cluster
+    blocks = min(grid.tiles, at_once) * tiling.cluster
+    cluster = tiling.cluster if tiling.cluster > 1 else 0
+    function, values = compiled(tiling, device), [*maps, *pointers, grid]
+    launch = PreparedLaunch(function, (blocks, 1, 1), (THREADS, 1, 1), values, tiling.shared_bytes, cluster)
+    return on_current_stream(launch, device, left, right, out)
+
+
+@lru_cache(maxsize=64)
+def compiled(tiling: Tiling, device: int) -> Any:
+    """The kernel for a tiling, loaded; wgmma and setmaxnreg are sm_90a's, which the plain sm_90 has not."""
+    if torch.cuda.get_device_capability(device) != (9, 0):
+        raise UnavailableError(f"split_product: {torch.cuda.get_device_name(device)} has no wgmma of sm_90a")
+    function = function_of(SOURCE, KERNEL, device, tiling.defines(), suffix="a")
+    allow_shared(function, tiling.shared_bytes)
+    return function
+
+
+def tensor_map(term: torch.Tensor, rows: int) -> Any:
+    """The driver's description of an operand for the copy engine, as a kernel's argument.
+
+    Its matrices stand one below the other: (count * rows, k). A box is rows x DEPTH; what lies beyond reads as zero.
+    """
+    from cuda.bindings import driver
+
+    count, high, wide = term.shape
+    made = aligned_bytes(128, 64)
+    status = _library().cuTensorMapEncodeTiled(
+        ctypes.byref(made),
+        int(driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT16),
+        2,
+        ctypes.c_void_p(term.data_ptr()),
+        (ctypes.c_uint64 * 2)(wide, count * high),
+        (ctypes.c_uint64 * 1)(term.stride(1) * term.element_size()),
+        (ctypes.c_uint32 * 2)(DEPTH, rows),
+        (ctypes.c_uint32 * 2)(1, 1),
+        int(driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE),
+        int(driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B),
+        int(driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B),
+        int(driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+    )
+    if status:
+        raise UnavailableError(f"CUDA refused a tensor map of {tuple(term.shape)}, a box of {rows} x {DEPTH}: {status}")
+    return made
+
+
+def aligned_bytes(count: int, alignment: int) -> Any:
+    """Bytes at a multiple of an alignment.
+
+    >>> ctypes.addressof(aligned_bytes(128, 64)) % 64
+    0
+
+    The driver wants its maps so; cuda-bindings, whose own object lies at multiples of 16, does not see to it.
+    """
+    room = bytearray(count + alignment)
+    whole = (ctypes.c_ubyte * len(room)).from_buffer(room)
+    return (ctypes.c_ubyte * count).from_buffer(room, -ctypes.addressof(whole) % alignment)
+
+
+@lru_cache(maxsize=1)
+def _library() -> ctypes.CDLL:
+    """The driver itself, which is loaded already."""
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise UnavailableError(f"split_product: the NVIDIA driver's library is not here ({error})") from None

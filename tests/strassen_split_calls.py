@@ -1,0 +1,42 @@
+"""Split products as calls that make their own terms and results, for tests."""
+
+from __future__ import annotations
+
+import torch
+
+from brrr.strassen.split.splitting import (
+    SplitSource,
+    Terms,
+    empty_terms,
+    multiply_in_torch,
+    prepared_product,
+    prepared_splits,
+    split_in_torch,
+)
+
+
+def split(x: torch.Tensor, *, transposed: bool = False, kernels: bool = True) -> Terms:
+    """x (rows, k), or (k, rows) where `transposed`, as two terms along k: by the GPU's kernel, or by torch."""
+    along = x.t() if transposed else x
+    source = SplitSource(along, empty_terms(along.shape[0], along.shape[1], x.device))
+    if kernels:
+        prepared_splits(source)()
+    else:
+        split_in_torch([source])
+    return source.out
+
+
+def split_product(left: Terms, right: Terms, *, kernels: bool = True) -> torch.Tensor:
+    """left @ right^T, (m, n)."""
+    out = torch.empty(left.hi.shape[1], right.hi.shape[1], device=left.hi.device)
+    if kernels:
+        prepared_product(left, right, out)()
+    else:
+        multiply_in_torch(left, right, out.unsqueeze(0))
+    return out
+
+
+def value(terms: Terms) -> torch.Tensor:
+    """What a matrix's terms stand for, in float64."""
+    together = torch.ldexp(terms.hi.double() + terms.lo.double(), terms.exponents.double().unsqueeze(-1))
+    return together[0, :, : terms.k]
