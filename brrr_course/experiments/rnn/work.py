@@ -12,6 +12,7 @@ from torch.nn.functional import pad
 
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
+from brrr.gpu.precision import float32_recurrence
 from brrr_course.experiments.checked import Shared, refuse_too_large, relative
 from brrr_course.experiments.rnn import cost
 from brrr_course.nouns.experiment import Run, Variant, Workload
@@ -116,10 +117,9 @@ def peak_bytes(run: Run) -> int:
 
 def _module(given: Given, tf32: bool = False) -> Run:
     """torch's own layer, which on a GPU is cuDNN's."""
-    flags = torch.backends.cudnn.flags
 
     def run() -> torch.Tensor:
-        with torch.no_grad(), flags(enabled=True, allow_tf32=tf32):
+        with torch.no_grad(), float32_recurrence(tf32):
             found: torch.Tensor = given.module(given.x)[0]
         return found
 
@@ -128,10 +128,10 @@ def _module(given: Given, tf32: bool = False) -> Run:
 
 def _padded(given: Given, whole: int) -> Run:
     """The layer on a batch with rows of zeros up to a multiple of `whole`; copying them is part of the time."""
-    batch, flags = given.x.shape[1], torch.backends.cudnn.flags
+    batch = given.x.shape[1]
 
     def run() -> torch.Tensor:
-        with torch.no_grad(), flags(enabled=True, allow_tf32=False):
+        with torch.no_grad(), float32_recurrence():
             found: torch.Tensor = given.module(pad(given.x, (0, 0, 0, -batch % whole)))[0]
         return found[:, :batch]
 
@@ -176,10 +176,10 @@ def _train_persistent(given: Given) -> Run:
 
 def _train_cudnn(given: Given) -> Run:
     """cuDNN gives gradients of a module in training mode only, and a layer without dropout computes the same in it."""
-    module, flags = copy.deepcopy(given.module).train(), torch.backends.cudnn.flags
+    module = copy.deepcopy(given.module).train()
 
     def run() -> tuple[torch.Tensor, ...]:
-        with flags(enabled=True, allow_tf32=False):
+        with float32_recurrence():
             return gradients(module, module, given.x, given.above)
 
     return run
