@@ -28,8 +28,8 @@ COMPILED = {
 EAGER_BYTES, EAGER_ELEMENTS = 2**36, (2**20, 2**26)
 """Eager stops where a call would move more than this; in the half types it is there at two sizes."""
 
-QUEUE_ELEMENTS, QUEUE_STEPS = 2**22, 2**29
-"""The toy accelerator stops at so many elements, and at so many steps on all of them together."""
+QUEUE_ELEMENTS, QUEUE_STEPS = 2**24, 2**30
+"""The CPU queue stops at so many elements, more than its caches hold, and at so many steps on all of them together."""
 
 
 def supports(variant: Variant, point: Point) -> bool:
