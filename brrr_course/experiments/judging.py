@@ -148,17 +148,17 @@ def traced(evidence: Evidence, variant: str, **point: Value) -> Timeline:
 
 # ---- eager and fused lines: where they were measured together, and the ratio there ----
 
-LARGE = {"": 2**24, "cpu ": 2**20}
-"""Claims about bytes look at arrays from this size on, which no cache holds; those on a CPU have an own prefix."""
+LARGE = {"cuda": 2**24, "cpu": 2**20}
+"""Claims about bytes look at arrays from this size on, which no cache holds."""
 
 
 def together(evidence: Evidence, names: Sequence[str], dtype: str = "float32") -> tuple[int, dict[str, Estimate]]:
     """The most elements at which all lines were measured, at least a large array, and the times there."""
-    prefix = "cpu " if names[0].startswith("cpu ") else ""
+    least = LARGE[evidence.experiment.variant(evidence.experiment.line(names[0]).variant).processor]
     try:
         curves = {name: evidence.curve(name, "elements", dtype=dtype) for name in names}
         common = set.intersection(*(set(each) for each in curves.values()))
-        most = max((int(n) for n in common if int(n) >= LARGE[prefix]), default=None)
+        most = max((int(n) for n in common if int(n) >= least), default=None)
     except NotRecordedError:
         most = None
     if most is None:

@@ -108,6 +108,11 @@ class Variant:
     prepare_s: float = 0.0
     apart: bool = False
     retired: bool = False
+    way: str = ""
+    kind: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "way", self.way or self.name)  # of a way's only variant the name will do
 
     @property
     def on_gpu(self) -> bool:

@@ -171,7 +171,8 @@ def test_a_network_multiplies_as_it_says(setting: str) -> None:
     ("strassen", ["cpu-sgemm", "cpu-sgemm-strassen-1", "cpu-fp16x3"], {"size": 128}),
     ("mlp", ["cpu-module", "cpu-functional"], {"layers": 1, "batch": 2, "hidden": 128}),
     ("rnn", ["cpu"], {"batch": 2, "hidden": 16, "steps": 3, "cell": "lstm", "dtype": "float32"}),
-    ("rnn_ladder", ["cpu-naive", "cpu-cudnn"], {"batch": 2, "hidden": 16, "layers": 1, "steps": 3, "cell": "lstm", "dtype": "float32"}),
+    ("rnn_ladder", ["cpu-naive", "cpu-cudnn"],
+     {"batch": 2, "hidden": 16, "layers": 1, "steps": 3, "cell": "lstm", "dtype": "float32"}),
 ])  # fmt: skip
 def test_experiments(setting: str, name: str, variants: list[str], point: Point) -> None:
     found = measure_point(experiment(name), variants, point, budget_s=0.005)
@@ -188,7 +189,7 @@ def test_a_workload_on_its_own(setting: str) -> None:
 
 
 def test_no_workload_asks_torch_for_what_it_may_refuse() -> None:
-    """`cudnn.flags` and the older settings raise where the user has set the newer ones: `brrr.gpu.precision` does not."""
+    """`cudnn.flags` and the older settings raise where the user has set the newer: `brrr.gpu.precision` does not."""
     told = re.compile(r"cudnn\.flags|allow_tf32|float32_matmul_precision|fp32_precision")
     found = [
         str(path) for path in Path(brrr_course.__file__).parent.rglob("*.py") if told.search(path.read_text("utf-8"))

@@ -37,13 +37,13 @@ def additions(elements: int) -> int:
 
 def is_peak(variant: Variant) -> bool:
     """Whether the variant is no addition, but a product that shows what the device can do."""
-    return variant.name.startswith("peak")
+    return variant.kind == "peak"
 
 
 def supports(variant: Variant, point: Point) -> bool:
     """Single numbers and the device's peak stand at one element only; the toy accelerator stops early."""
     elements = int(point["elements"])
-    if variant.name in SCALARS or is_peak(variant):
+    if variant.way in SCALARS or is_peak(variant):
         return elements == 1
     return variant.device != "cpu-queue" or elements <= MOST_ELEMENTS
 
@@ -52,7 +52,7 @@ def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of a call: its additions together, or the product."""
     if is_peak(variant):
         size = _peak_size(variant)
-        return matmul_cost(size, size, size, 2 if variant.name == "peak-bf16" else ITEMSIZE)
+        return matmul_cost(size, size, size, 2 if variant.way == "bf16" else ITEMSIZE)
     elements = int(point["elements"])
     flop = float(additions(elements) * elements)
     return Cost(flop, 3 * ITEMSIZE * flop)
@@ -65,9 +65,9 @@ def _peak_size(variant: Variant) -> int:
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """torch's additions of a call one after the other, and the products that show the device's peak."""
     if is_peak(variant):
-        size, short = _peak_size(variant), variant.name == "peak-bf16"
+        size, short = _peak_size(variant), variant.way == "bf16"
         return alone(product("mm", size, size, size, 2 if short else 4, "bfloat16" if short else "float32"))
-    if variant.name not in ("torch-cpu", "torch-cuda", "queue"):
+    if variant.way != "torch":
         return None
     elements = int(point["elements"])
     add = pointwise("add", elements, ITEMSIZE, reads=2 * elements)
@@ -155,12 +155,12 @@ EXPERIMENT = Experiment(
         Variant("python", "Python, a loop over a + b", "cpu"),
         Variant("numpy-scalar", "NumPy, two numbers (numpy.float32)", "cpu"),
         Variant("numpy", "NumPy, two arrays", "cpu"),
-        Variant("torch-cpu", "torch, two tensors on the CPU", "cpu"),
-        Variant("torch-cuda", "torch, two tensors on the GPU", "cuda"),
-        Variant("queue", "the toy accelerator, two tensors", "cpu-queue"),
-        Variant("peak-bf16", "the GPU's matrix units: an 8192 product, bf16", "cuda"),
-        Variant("peak-fp32", "the GPU without them: an 8192 product, fp32", "cuda"),
-        Variant("peak-cpu", "the CPU: a 1024 product, fp32", "cpu"),
+        Variant("torch-cpu", "torch, two tensors on the CPU", "cpu", way="torch"),
+        Variant("torch-cuda", "torch, two tensors on the GPU", "cuda", way="torch"),
+        Variant("queue", "the toy accelerator, two tensors", "cpu-queue", way="torch"),
+        Variant("peak-bf16", "the GPU's matrix units: an 8192 product, bf16", "cuda", way="bf16", kind="peak"),
+        Variant("peak-fp32", "the GPU without them: an 8192 product, fp32", "cuda", way="fp32", kind="peak"),
+        Variant("peak-cpu", "the CPU: a 1024 product, fp32", "cpu", way="cpu", kind="peak"),
     ),
     lines=(
         Line("python", "python", "period_s", "Python"),

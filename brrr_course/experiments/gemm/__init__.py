@@ -44,9 +44,9 @@ def supports(variant: Variant, point: Point) -> bool:
     if not variant.on_gpu:
         return dtype == "float32" and size in CPU_SIZES and n in ON_CPU
     plain = dtype in ("float32", "bfloat16")
-    if variant.name in ("nn", "nt", "tn") and size in SIZES and n in BATCHES:
+    if variant.way in ("nn", "nt", "tn") and size in SIZES and n in BATCHES:
         return True
-    match variant.name:
+    match variant.way:
         case "nn":
             return _plain(size, n, plain)
         case "nt" | "tn":
@@ -94,9 +94,9 @@ def matmul_of(variant: str, point: Point) -> Matmul:
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The product alone; nothing for padding, which adds a copy."""
-    if variant.name == "padded":
+    if variant.way == "padded":
         return None
-    each = matmul_of(variant.name, point)
+    each = matmul_of(variant.way, point)
     dtype = "tf32" if point["dtype"] == "tf32" else each.dtype
     return alone(product("mm", each.m, each.n, each.k, ITEMSIZE[each.dtype], dtype, transposed=each.transposed))
 

@@ -57,7 +57,7 @@ RUNGS = (
 def _variants() -> tuple[Variant, ...]:
     on: dict[DeviceKind, str] = {"cuda": "", "cpu": "cpu-"}
     return tuple(
-        Variant(f"{prefix}{rung.name}", rung.label + (", on the CPU" if device == "cpu" else ""), device)
+        Variant(f"{prefix}{rung.name}", rung.label + (", on the CPU" if device == "cpu" else ""), device, way=rung.name)
         for device, prefix in on.items()
         for rung in RUNGS
         if rung.on_cpu or is_gpu(device)
@@ -88,7 +88,7 @@ def supports(variant: Variant, point: Point) -> bool:
     elements = int(point["elements"])
     if variant.device == "cpu" and elements > MOST_ON_CPU:
         return False
-    return not variant.name.endswith("compile") or elements in COMPILED_AT
+    return variant.way != "compile" or elements in COMPILED_AT
 
 
 def cost(variant: Variant, point: Point) -> Cost:

@@ -41,7 +41,7 @@ def cost(variant: Variant, point: Point) -> Cost:
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The product alone."""
     size = int(point["size"])
-    return alone(product("mm", size, size, size, 4)) if variant.name in ("cpu", "gpu", "queue") else None
+    return alone(product("mm", size, size, size, 4)) if variant.way in ("cpu", "gpu", "queue") else None
 
 
 def _curves(evidence: Evidence, *lines: str) -> list[Curve]:

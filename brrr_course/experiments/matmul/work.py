@@ -23,7 +23,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     n = int(point["size"])
     if variant.device == "cpu-queue":
         return queued_product(n)
-    on_gpu = variant.name == "gpu"
+    on_gpu = variant.way == "gpu"
     refuse_too_large(3 * n * n * 4, variant.processor, f"matmul {n}")
     a, b = (_random(n, on_gpu) for _ in range(2))
     cost = matmul_cost(n, n, n, 4)

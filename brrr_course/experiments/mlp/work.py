@@ -18,7 +18,7 @@ from brrr.networks.implementations import WAYS
 from brrr.networks.network import Network, Weights
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.checked import Shared, refuse_too_large
-from brrr_course.experiments.mlp.theory import cost, network_of, way_of
+from brrr_course.experiments.mlp.theory import cost, network_of
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 
@@ -51,7 +51,7 @@ class Given(Shared):
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the point's network; UnavailableError, with the reason, where it has none here."""
-    way, network = way_of(variant.name), network_of(variant.name, point)
+    way, network = variant.way, network_of(variant.kind, point)
     device = variant.processor
     refuse_too_large(needed_bytes(network), device, f"{variant.label} of {network}")
     given = Given.of(network, device)

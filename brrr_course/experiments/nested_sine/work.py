@@ -53,11 +53,11 @@ def workload(variant: Variant, point: Point) -> Workload:
     _refuse(n, variant)
     if variant.device == "cpu-queue":
         return _on_queue(variant, point, n)
-    if variant.name == "cpu-drawing":
+    if variant.way == "cpu-drawing":
         return Workload(lambda: torch.rand(n), cost(variant, point), uniform_error(n), UNIFORM_TOLERANCE)
-    x = _input(n, "cuda" if variant.name in ON_DEVICE else "cpu")
-    run = RUNS[variant.name](x)
-    if variant.on_gpu and (n <= QUICK or variant.name in ON_DEVICE):
+    x = _input(n, "cuda" if variant.on_gpu and variant.way in ON_DEVICE else "cpu")
+    run = RUNS[variant.way](x)
+    if variant.on_gpu and (n <= QUICK or variant.way in ON_DEVICE):
         run()  # makes the context, compiles: what happens once must not pass for a slow call
         torch.cuda.synchronize()
     return Workload(
@@ -77,7 +77,7 @@ def _refuse(n: int, variant: Variant) -> None:
         if n > QUICK:
             torch.cuda.empty_cache()  # what torch keeps for later is not counted as free
         refuse_too_large(4 * 4 * n, "cuda", what)
-    if variant.name not in ON_DEVICE:
+    if not (variant.on_gpu and variant.way in ON_DEVICE):
         refuse_too_large(4 * 4 * n, "cpu", what)
 
 
@@ -251,12 +251,12 @@ def _on_queue(variant: Variant, point: Point, n: int) -> Workload:
         there["fetched"] = there["y"].clone()
 
     def run() -> dict[str, torch.Tensor]:
-        queue.submit(send, "there" if variant.name == "queue-gpu" else "host")
+        queue.submit(send, "there" if variant.way == "gpu" else "host")
         for _ in range(SINES):
             queue.submit(sine)
-        if variant.name == "queue-gpu-transfers-sync":
+        if variant.way == "gpu-transfers-sync":
             queue.synchronize()
-        if variant.name != "queue-gpu":
+        if variant.way != "gpu":
             queue.submit(fetch)
             queue.synchronize()
         return there
@@ -265,7 +265,7 @@ def _on_queue(variant: Variant, point: Point, n: int) -> Workload:
     return Workload(
         run,
         cost(variant, point),
-        lambda memory: error(memory["y" if variant.name == "queue-gpu" else "fetched"]),
+        lambda memory: error(memory["y" if variant.way == "gpu" else "fetched"]),
         TOLERANCE,
         synchronize=queue.synchronize,
         close=queue.close,

@@ -33,7 +33,7 @@ SHAPED = {"pipeline-4MB": {"chunk_bytes": 4 * 2**20}, "pipeline-64MB": {"chunk_b
 
 SHAPED_MIN = 2**24
 
-ALONE = {"upload": 1, "queue-upload": 1, "download": 1, "queue-download": 1}
+ALONE = {"upload": 1, "download": 1}
 """What moves the array one way only; all else moves it there and back."""
 
 SOURCE_SINES = 4
@@ -46,17 +46,17 @@ def supports(variant: Variant, point: Point) -> bool:
     elements = int(point["elements"])
     if variant.device == "cpu-queue":
         return elements <= QUEUE_MAX
-    if variant.name in SHAPED:
+    if variant.way in SHAPED:
         return elements >= SHAPED_MIN
-    return variant.name not in PAGEABLE or elements <= PAGEABLE_MAX
+    return variant.way not in PAGEABLE or elements <= PAGEABLE_MAX
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """A sine counts as one FLOP; the bytes are those that cross the link (of computing: those read and written)."""
     nbytes = ITEM_BYTES * float(point["elements"])
-    moves_only = variant.name in ALONE or variant.name == "both"
+    moves_only = variant.way in ALONE or variant.way == "both"
     flop = 0.0 if moves_only else float(point["elements"]) * float(point["sines"])
-    return Cost(flop, nbytes * ALONE.get(variant.name, 2))
+    return Cost(flop, nbytes * ALONE.get(variant.way, 2))
 
 
 def three_lanes(hardware: Hardware | None, point: Point) -> float:
@@ -198,12 +198,12 @@ EXPERIMENT = Experiment(
         Variant("upload", "sending alone, pinned", "cuda", timer="measure-host"),
         Variant("download", "fetching alone, pinned", "cuda", timer="measure-host"),
         Variant("both", "sending and fetching at once, pinned", "cuda", timer="measure-host"),
-        Variant("queue-serial", "toy: one queue", "cpu-queue"),
-        Variant("queue-streams", "toy: three queues that wait", "cpu-queue"),
-        Variant("queue-pipeline", "toy: pipeline", "cpu-queue"),
-        Variant("queue-compute", "toy: computing alone", "cpu-queue"),
-        Variant("queue-upload", "toy: sending alone", "cpu-queue"),
-        Variant("queue-both", "toy: sending and fetching at once", "cpu-queue"),
+        Variant("queue-serial", "toy: one queue", "cpu-queue", way="serial"),
+        Variant("queue-streams", "toy: three queues that wait", "cpu-queue", way="streams"),
+        Variant("queue-pipeline", "toy: pipeline", "cpu-queue", way="pipeline"),
+        Variant("queue-compute", "toy: computing alone", "cpu-queue", way="compute"),
+        Variant("queue-upload", "toy: sending alone", "cpu-queue", way="upload"),
+        Variant("queue-both", "toy: sending and fetching at once", "cpu-queue", way="both"),
     ),
     lines=(
         Line("serial", "serial", "period_s", "one stream, pinned"),

@@ -159,7 +159,7 @@ class Toy:
 
     def workload(self) -> Workload:
         """The variant's run, checked where its result lies."""
-        name = self.variant.name.removeprefix("queue-")
+        name = self.variant.way
         run: Run = self.pipelined() if name == "pipeline" else getattr(self, name)
         queue = LaneQueue(self.lanes, self.worked_s)
         checks = {

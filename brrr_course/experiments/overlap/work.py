@@ -30,9 +30,9 @@ def workload(variant: Variant, point: Point) -> Workload:
     refuse_too_large(4 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
     refuse_too_large(6 * elements * ITEM_BYTES, "cuda", f"overlap {elements}")
     data = shared(elements, sines, "cuda")
-    run, found = ON_CUDA[variant.name](data)
+    run, found = ON_CUDA[variant.way](data)
 
-    moved = variant.name in ("upload", "download", "both")
+    moved = variant.way in ("upload", "download", "both")
     error = copied(data, *found) if moved else lambda result: data.error(found if result is None else result)
     return Workload(run, cost(variant, point), error, TOLERANCE, synchronize=torch.cuda.synchronize)
 

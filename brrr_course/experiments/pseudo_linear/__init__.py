@@ -38,13 +38,16 @@ def supports(variant: Variant, point: Point) -> bool:
     flop, width = costs(point)[0].flop, int(point["width"])
     if variant.device == "cpu-queue":
         return flop <= QUEUE_FLOP
-    if variant.name == "linear-integers":
+    if variant.way == "integers":
         return width in EXACT_WIDTHS and point["batch"] == max(BATCHES) and point["direction"] == FORWARD
-    if variant.name == "linear-compile":
-        return width in COMPILED_WIDTHS and flop <= SLOW_FLOP
-    if variant.name == "pseudo-compile":
-        return point["direction"] == FORWARD or width in COMPILED_WIDTHS
-    return variant.name != "linear-graph" or flop <= SLOW_FLOP
+    linear = variant.kind == "linear"
+    if variant.way == "compile":
+        return (
+            width in COMPILED_WIDTHS and flop <= SLOW_FLOP
+            if linear
+            else point["direction"] == FORWARD or width in COMPILED_WIDTHS
+        )
+    return not (linear and variant.way == "graph") or flop <= SLOW_FLOP
 
 
 EXPERIMENT = Experiment(
@@ -57,20 +60,20 @@ EXPERIMENT = Experiment(
         Axis("direction", (FORWARD, BOTH), label="direction", scale="category", quick=(FORWARD,)),
     ),
     variants=(
-        Variant("linear-eager", "Linear", "cuda"),
-        Variant("linear-compile", "Linear, torch.compile", "cuda"),
-        Variant("linear-graph", "Linear, CUDA Graph", "cuda"),
-        Variant("linear-integers", "Linear on whole numbers, exact", "cuda"),
-        Variant("pseudo-eager", "pseudo", "cuda"),
-        Variant("pseudo-compile", "pseudo, torch.compile", "cuda"),
-        Variant("pseudo-graph", "pseudo, CUDA Graph", "cuda"),
-        Variant("pseudo-triton", "pseudo, fused by hand (Triton)", "cuda"),
-        Variant("pseudo-triton-graph", "pseudo, fused by hand, CUDA Graph", "cuda"),
-        Variant("queue-linear-eager", "Linear", "cpu-queue"),
-        Variant("queue-linear-graph", "Linear, one order", "cpu-queue"),
-        Variant("queue-pseudo-eager", "pseudo", "cpu-queue"),
-        Variant("queue-pseudo-graph", "pseudo, one order", "cpu-queue"),
-        Variant("queue-pseudo-triton", "pseudo, fused", "cpu-queue"),
+        Variant("linear-eager", "Linear", "cuda", way="eager", kind="linear"),
+        Variant("linear-compile", "Linear, torch.compile", "cuda", way="compile", kind="linear"),
+        Variant("linear-graph", "Linear, CUDA Graph", "cuda", way="graph", kind="linear"),
+        Variant("linear-integers", "Linear on whole numbers, exact", "cuda", way="integers", kind="linear"),
+        Variant("pseudo-eager", "pseudo", "cuda", way="eager", kind="pseudo"),
+        Variant("pseudo-compile", "pseudo, torch.compile", "cuda", way="compile", kind="pseudo"),
+        Variant("pseudo-graph", "pseudo, CUDA Graph", "cuda", way="graph", kind="pseudo"),
+        Variant("pseudo-triton", "pseudo, fused by hand (Triton)", "cuda", way="triton", kind="pseudo"),
+        Variant("pseudo-triton-graph", "pseudo, fused by hand, CUDA Graph", "cuda", way="triton-graph", kind="pseudo"),
+        Variant("queue-linear-eager", "Linear", "cpu-queue", way="eager", kind="linear"),
+        Variant("queue-linear-graph", "Linear, one order", "cpu-queue", way="graph", kind="linear"),
+        Variant("queue-pseudo-eager", "pseudo", "cpu-queue", way="eager", kind="pseudo"),
+        Variant("queue-pseudo-graph", "pseudo, one order", "cpu-queue", way="graph", kind="pseudo"),
+        Variant("queue-pseudo-triton", "pseudo, fused", "cpu-queue", way="triton", kind="pseudo"),
     ),
     lines=(
         Line("linear eager", "linear-eager", "period_s", "Linear"),

@@ -8,7 +8,7 @@ timed; the stand-in adds its input once more; and a ReLU is timed with both laye
 from __future__ import annotations
 
 from brrr.core import units
-from brrr.core.measurement import Estimate, Point
+from brrr.core.measurement import DeviceKind, Estimate, Point
 from brrr.counting.cost import Cost
 from brrr_course.experiments.judging import at, maximum
 from brrr_course.experiments.pseudo_linear.theory import ITEMSIZE, linear_cost, pseudo_cost
@@ -34,15 +34,14 @@ CUMULATIVE = ("posted", "data out", "data and x out", "clean")
 ALONE = {"data out": "making the data outside", "x out": "dropping the + x", "relu out": "dropping the ReLU"}
 
 
-def flaws_of(variant: str) -> frozenset[str]:
+def flaws_of(variant: Variant) -> frozenset[str]:
     """The flaws that a variant's function has; the linear layer never had the stray `+ x`.
 
-    >>> sorted(flaws_of("linear-x-out"))
-    ['data', 'relu']
+    >>> sorted(flaws_of(EXPERIMENT.variant("linear-data-out")))
+    ['relu']
     """
-    layer, _, stage = variant.removeprefix("queue-").partition("-")
-    flaws = FLAWS[stage.replace("-", " ")][1]
-    return flaws - {STRAY} if layer == "linear" else flaws
+    flaws = FLAWS[variant.way][1]
+    return flaws - {STRAY} if variant.kind == "linear" else flaws
 
 
 def supports(variant: Variant, point: Point) -> bool:
@@ -54,9 +53,9 @@ def supports(variant: Variant, point: Point) -> bool:
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of all that is timed, each operator on its own: that is how eager code runs."""
     width, batch = int(point["width"]), int(point["batch"])
-    flaws, rows = flaws_of(variant.name), float(batch) * width
-    layer = (linear_cost if "linear" in variant.name else pseudo_cost)(width, batch)
-    passes = 2 * ("pseudo" in variant.name) + (DATA in flaws) + 3 * (STRAY in flaws) + 2 * (RELU in flaws)
+    flaws, rows = flaws_of(variant), float(batch) * width
+    layer = (linear_cost if variant.kind == "linear" else pseudo_cost)(width, batch)
+    passes = 2 * (variant.kind == "pseudo") + (DATA in flaws) + 3 * (STRAY in flaws) + 2 * (RELU in flaws)
     return Cost(layer.flop + rows * ((STRAY in flaws) + (RELU in flaws)), layer.bytes + ITEMSIZE * passes * rows)
 
 
@@ -122,11 +121,13 @@ JUDGES: dict[str, Judge] = {
 def _variants() -> tuple[Variant, ...]:
     """Both layers at each stage, on the GPU and on the toy accelerator; where Linear has no `+ x`, one does for two."""
     made: dict[str, Variant] = {}
-    for queue, device in (("", "cuda"), ("queue-", "cpu-queue")):
+    places: tuple[tuple[str, DeviceKind], ...] = ("", "cuda"), ("queue-", "cpu-queue")
+    for queue, device in places:
         for layer, title in (("linear", "Linear"), ("pseudo", "pseudo")):
             for stage, (label, _) in FLAWS.items():
-                name = f"{queue}{layer}-{_own(layer, stage).replace(' ', '-')}"
-                made.setdefault(name, Variant(name, f"{title}, {label}", device))  # type: ignore[arg-type]
+                own = _own(layer, stage)
+                name = f"{queue}{layer}-{own.replace(' ', '-')}"
+                made.setdefault(name, Variant(name, f"{title}, {label}", device, way=own, kind=layer))
     return tuple(made.values())
 
 

@@ -25,7 +25,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The timed function of a variant at a point."""
     width, batch = int(point["width"]), int(point["batch"])
     device = "cpu" if variant.device == "cpu-queue" else "cuda"
-    is_linear, flaws = "linear" in variant.name, flaws_of(variant.name)
+    is_linear, flaws = variant.kind == "linear", flaws_of(variant)
     weights = width * width if is_linear else width
     refuse_too_large(ITEMSIZE * (4 * width * batch + weights), device, f"{variant.label} at width {width}")
     bench = Bench(width, batch, is_linear, flaws, device)

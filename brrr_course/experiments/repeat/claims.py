@@ -10,7 +10,7 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Value
 from brrr.gpu.datasheet import Hardware, hardware
 from brrr_course.experiments.judging import all_within, datasheet, toy_named
-from brrr_course.experiments.repeat.theory import FMA, MULTIPLY, flop_a_step, knee, moved_bytes, operation, peak
+from brrr_course.experiments.repeat.theory import FMA, MULTIPLY, flop_a_step, knee, moved_bytes, peak
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr_course.nouns.source import Evidence
 
@@ -58,8 +58,9 @@ def _rate(amount: float, time: Estimate, scale: float = 1.0) -> Estimate:
     return amount / time / scale
 
 
-def _flop(line: str, repeat: int, elements: int = LARGE) -> float:
-    return float(repeat) * flop_a_step(operation(line.replace(" ", "-"))) * elements
+def _flop(evidence: Evidence, line: str, repeat: int, elements: int = LARGE) -> float:
+    kind = evidence.experiment.variant(evidence.experiment.line(line).variant).kind
+    return float(repeat) * flop_a_step(kind) * elements
 
 
 def measured_knee(times: Steps) -> Estimate:
@@ -136,7 +137,7 @@ def _steps(found: Estimate) -> str:
 def _starts_low(evidence: Evidence) -> Verdict:
     """One multiplication an element, in FLOP/s: 0.2 TFLOP/s, within 20 %."""
     time = evidence.get("compile mul", **_point(1))
-    found = _rate(_flop("compile mul", 1), time)
+    found = _rate(_flop(evidence, "compile mul", 1), time)
     text = f"one multiplication an element reaches {_flops(found)}"
     return band_verdict(found, 0.8 * 0.2e12, 1.2 * 0.2e12, text)
 
@@ -155,7 +156,7 @@ def _best(evidence: Evidence, kind: str) -> tuple[str, int, Estimate]:
     if not ways:
         raise NotRecordedError(f"no fused way of {kind} was measured at {LARGE} elements")
     tried = [(line, repeat, time) for line, times in ways for repeat, time in times.items()]
-    return max(tried, key=lambda each: _flop(each[0], each[1]) / each[2].median)
+    return max(tried, key=lambda each: _flop(evidence, each[0], each[1]) / each[2].median)
 
 
 def _half_the_peak(evidence: Evidence) -> Verdict:
@@ -173,8 +174,8 @@ def _against_the_peak(evidence: Evidence, kind: str, low: float, high: float) ->
     if not top:
         raise NotRecordedError("the datasheet has no float32 peak")
     line, repeat, time = _best(evidence, kind)
-    found = _rate(_flop(line, repeat), time, top)
-    text = f"{line}, {repeat} steps: {_flops(_rate(_flop(line, repeat), time))}, {found:%} of the datasheet's"
+    found = _rate(_flop(evidence, line, repeat), time, top)
+    text = f"{line}, {repeat} steps: {_flops(_rate(_flop(evidence, line, repeat), time))}, {found:%} of the datasheet's"
     return band_verdict(found, low, high, text)
 
 

@@ -19,7 +19,7 @@ import torch
 from brrr.core.measurement import Point
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.checked import Shared, compile_now, refuse_too_large
-from brrr_course.experiments.repeat.theory import COPY, FMA, ITEMSIZE, cost, operation
+from brrr_course.experiments.repeat.theory import COPY, FMA, ITEMSIZE, cost
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 TOLERANCE = {torch.float32: 4e-5, torch.float16: 7e-4, torch.bfloat16: 4e-3}
@@ -124,12 +124,11 @@ def workload(variant: Variant, point: Point) -> Workload:
     repeat, elements, dtype = int(point["repeat"]), int(point["elements"]), str(point["dtype"])
     device = variant.processor
     refuse_too_large(needed_bytes(point), device, f"{variant.label} on {elements} elements")
-    inputs, kind = Inputs.of(elements, dtype, device), operation(variant.name)
+    inputs, kind = Inputs.of(elements, dtype, device), variant.kind
     error, tolerance = _check(variant, inputs, kind, repeat)
     if variant.device == "cpu-queue":
         return _queued(variant, point, inputs, error, tolerance)
-    way = variant.name.removeprefix("cpu-").removesuffix(f"-{kind}")
-    run = WAYS[way](inputs, kind, repeat)
+    run = WAYS[variant.way](inputs, kind, repeat)
     if device == "cpu":
         return Workload(run, cost(variant, point), error, tolerance)
     compile_now(run)
@@ -147,7 +146,7 @@ def _check(variant: Variant, inputs: Inputs, kind: str, repeat: int) -> tuple[Ca
     if kind == COPY:
         return fused_error(inputs.x, 1.0, None, 0), 0.0
     what = inputs.x, inputs.factor, inputs.addend_for(kind), repeat
-    if "eager" in variant.name and inputs.dtype != torch.float32:
+    if variant.way == "eager" and inputs.dtype != torch.float32:
         return stepwise_error(*what), EXACT
     return fused_error(*what), TOLERANCE[inputs.dtype]
 
@@ -287,7 +286,7 @@ def _queued(
     variant: Variant, point: Point, inputs: Inputs, error: Callable[[Any], float], tolerance: float
 ) -> Workload:
     """On the toy accelerator: one order for all (`fused`, `copy`), or one for each step (`eager`)."""
-    kind, repeat, out, queue = operation(variant.name), int(point["repeat"]), _empty(inputs), CpuQueue()
+    kind, repeat, out, queue = variant.kind, int(point["repeat"]), _empty(inputs), CpuQueue()
 
     def first() -> None:
         torch.mul(inputs.x, inputs.factor, out=out)
@@ -298,7 +297,7 @@ def _queued(
     def run() -> torch.Tensor:
         if kind == COPY:
             queue.submit(out.copy_, inputs.x)
-        elif "fused" in variant.name:
+        elif variant.way == "fused":
             queue.submit(blockwise, inputs, kind, repeat, out)
         else:
             queue.submit(first)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -14,7 +15,7 @@ from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
 from brrr.gpu.precision import float32_recurrence
 from brrr_course.experiments.checked import Shared, refuse_too_large, relative
-from brrr_course.experiments.rnn import cost
+from brrr_course.experiments.rnn import PADDED, cost
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 TOLERANCES = {torch.float32: 1e-5, torch.float16: 3e-3, torch.bfloat16: 3e-2}
@@ -82,12 +83,12 @@ def gradients(net: Any, module: Module, x: torch.Tensor, above: torch.Tensor) ->
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the layer; UnavailableError, with the reason, where it has none here."""
     batch, hidden, steps = (int(point[name]) for name in ("batch", "hidden", "steps"))
-    device, made, training = variant.processor, cost(variant, point), variant.name.startswith("train")
+    device, made, training = variant.processor, cost(variant, point), variant.kind == "train"
     refuse_too_large(8 * int(made.bytes), device, f"a layer of {hidden}, {steps} steps of {batch} samples")
     given = Given.of(str(point["cell"]), hidden, batch, steps, str(point["dtype"]), device)
-    run = MAKERS[variant.name](given)
+    run = MAKERS[variant.way](given)
     tolerance = TOLERANCES[given.x.dtype] * (TRAINING if training else 1.0)
-    tolerance = TF32_TOLERANCE if variant.name == "cudnn-tf32" else tolerance
+    tolerance = TF32_TOLERANCE if variant.way == "cudnn-tf32" else tolerance
 
     def error(found: Any, kept: Given = given) -> float:
         return kept.error(found, training)
@@ -224,7 +225,7 @@ def _flash(given: Given) -> Run:
 
 MAKERS: dict[str, Callable[[Given], Run]] = {
     "persistent": _persistent, "cudnn": _module, "cpu": _module, "cudnn-tf32": lambda given: _module(given, tf32=True),
-    "cudnn-pad8": lambda given: _padded(given, 8), "cudnn-pad16": lambda given: _padded(given, 16),
+    **{way: partial(_padded, whole=whole) for way, whole in PADDED.items()},
     "cudnn-graph": _cudnn_graph, "graph": _loop_graph, "flashrnn": _flash, "train-persistent": _train_persistent,
     "train-cudnn": _train_cudnn,
 }  # fmt: skip

@@ -43,7 +43,7 @@ def predicted(variant: Variant, point: Point) -> PredictedRun:
     """The products with a number, one by one or as a CUDA Graph."""
     elements = int(point["elements"])
     multiply = pointwise("mul", elements, ITEMSIZE, form=Form("scalar", 1, elements))
-    how: How = "graph" if variant.name == "graph" else "eager"
+    how: How = "graph" if variant.way == "graph" else "eager"
     return run((multiply,) * OPERATORS, multiply.bytes, 1.5 * multiply.bytes, how)
 
 

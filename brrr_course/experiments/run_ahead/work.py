@@ -27,7 +27,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     made, error = cost(variant, point), _error(x)
     if variant.device == "cpu-queue":
         return _queued(x, Workload(lambda: None, made, error, TOLERANCE))
-    if variant.name == "graph":
+    if variant.way == "graph":
         from brrr.running.graphs import capture
 
         return Workload(capture(chain, x).replay, made, error, TOLERANCE, synchronize=torch.cuda.synchronize)

@@ -23,7 +23,7 @@ OPERATORS = 8
 WIDTH, CPU_WIDTH = 4096, 256
 """Numbers in a row of the chain: on a CPU few, so that there too a row is less than a call's overhead."""
 DIMENSION = 4096
-MOST = {"chain": 16384, "gemm": 4096, "cpu-chain": 16384, "cpu-gemm": 64}
+MOST = {("cuda", "chain"): 16384, ("cuda", "gemm"): 4096, ("cpu", "chain"): 16384, ("cpu", "gemm"): 64}
 ITEMSIZE = 4
 HARDLY = 1.1
 """The source's "only 10 % more"."""
@@ -38,25 +38,25 @@ and end, which do not double, take a part of the other half.
 
 def width(variant: Variant) -> int:
     """Numbers in a row of the variant's input."""
-    if "gemm" in variant.name:
+    if variant.kind == "gemm":
         return DIMENSION
     return WIDTH if variant.on_gpu else CPU_WIDTH
 
 
 def rows(variant: Variant, point: Point) -> int:
     """The batch that the variant runs: the point's, or twice that."""
-    return int(point["batch"]) * (2 if variant.name.endswith("-double") else 1)
+    return int(point["batch"]) * (2 if variant.way == "double" else 1)
 
 
 def supports(variant: Variant, point: Point) -> bool:
     """Each kind of work ends where it has shown what it has to show."""
-    return int(point["batch"]) <= MOST[variant.name.removesuffix("-double")]
+    return int(point["batch"]) <= MOST[variant.processor, variant.kind]
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of a call."""
     batch = rows(variant, point)
-    if "gemm" in variant.name:
+    if variant.kind == "gemm":
         return matmul_cost(batch, DIMENSION, DIMENSION, ITEMSIZE)
     count = float(OPERATORS * batch * width(variant))
     return Cost(count, 2 * ITEMSIZE * count)
@@ -69,7 +69,7 @@ PLACES: tuple[tuple[DeviceKind, str, str, str], ...] = (("cuda", "", "", ""), ("
 
 def _variants() -> tuple[Variant, ...]:
     return tuple(
-        Variant(f"{prefix}{kind}{end}", f"{label}{twice}{where}", device)
+        Variant(f"{prefix}{kind}{end}", f"{label}{twice}{where}", device, way="double" if end else "once", kind=kind)
         for device, prefix, _, where in PLACES
         for kind, label in KINDS
         for end, _, twice in TWICE

@@ -38,7 +38,7 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         Variant("pipeline", "pipeline, pinned", "cuda", timer="measure-host"),
-        Variant("queue-pipeline", "toy: pipeline", "cpu-queue"),
+        Variant("queue-pipeline", "toy: pipeline", "cpu-queue", way="pipeline"),
     ),
     lines=(
         Line("pipeline", "pipeline", "period_s", "pipeline, pinned"),

@@ -135,7 +135,7 @@ def supports(variant: Variant, point: Point) -> bool:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """The bytes that cross: the link's once, both directions together; within one memory read once and written once."""
-    twice = variant.name in (*THROUGH_ONE_MEMORY, "both-pinned")
+    twice = variant.way in (*THROUGH_ONE_MEMORY, "both")
     return Cost(flop=0.0, bytes=float(point["nbytes"]) * (2 if twice else 1))
 
 
@@ -167,15 +167,16 @@ EXPERIMENT = Experiment(
         ),
     ),
     variants=(
-        Variant("h2d-pageable", "to the GPU, pageable memory", "cuda"),
-        Variant("h2d-pinned", "to the GPU, pinned memory", "cuda"),
-        Variant("d2h-pageable", "from the GPU, pageable memory", "cuda"),
-        Variant("d2h-pinned", "from the GPU, pinned memory", "cuda"),
-        Variant("both-pinned", "both ways at once, pinned memory", "cuda"),
+        Variant("h2d-pageable", "to the GPU, pageable memory", "cuda", way="h2d", kind="pageable"),
+        Variant("h2d-pinned", "to the GPU, pinned memory", "cuda", way="h2d", kind="pinned"),
+        Variant("d2h-pageable", "from the GPU, pageable memory", "cuda", way="d2h", kind="pageable"),
+        Variant("d2h-pinned", "from the GPU, pinned memory", "cuda", way="d2h", kind="pinned"),
+        Variant("both-pinned", "both ways at once, pinned memory", "cuda", way="both", kind="pinned"),
         Variant("device", "within the GPU's memory", "cuda"),
         Variant("cpu", "within the CPU's memory", "cpu"),
-        Variant("queue-pageable", "to the toy accelerator, through a staging buffer", "cpu-queue"),
-        Variant("queue-pinned", "to the toy accelerator, direct", "cpu-queue"),
+        Variant("queue-pageable", "to the CPU queue, through a staging buffer", "cpu-queue",
+                way="queue", kind="pageable"),
+        Variant("queue-pinned", "to the CPU queue, direct", "cpu-queue", way="queue", kind="pinned"),
     ),
     lines=(
         Line("up pageable", "h2d-pageable", "period_s", "to the GPU, pageable"),
@@ -192,8 +193,8 @@ EXPERIMENT = Experiment(
         Line("up pinned issued", "h2d-pinned", "host_s", "to the GPU, pinned: until the call returns", False),
         Line("up pinned, engine", "h2d-pinned", "busy_s", "to the GPU, pinned, the copy engine alone", shown=False),
         Line("down pinned, engine", "d2h-pinned", "busy_s", "from the GPU, pinned, the copy engine alone", shown=False),
-        Line("queue up pageable", "queue-pageable", "period_s", "to the toy accelerator, through a staging buffer"),
-        Line("queue up pinned", "queue-pinned", "period_s", "to the toy accelerator, direct"),
+        Line("queue up pageable", "queue-pageable", "period_s", "to the CPU queue, through a staging buffer"),
+        Line("queue up pinned", "queue-pinned", "period_s", "to the CPU queue, direct"),
         Line("queue up pageable once", "queue-pageable", "latency_s", "to the toy, staging buffer, one copy", False),
         Line("queue up pinned once", "queue-pinned", "latency_s", "to the toy, direct, one copy", False),
         Line("queue up pageable issued", "queue-pageable", "host_s", "to the toy, staging buffer: until return", False),

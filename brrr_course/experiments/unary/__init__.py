@@ -37,12 +37,12 @@ def supports(variant: Variant, point: Point) -> bool:
 def cost(variant: Variant, point: Point) -> Cost:
     """Each element read once and written once; an operator counts as one FLOP an element, whatever its steps."""
     elements = float(point["elements"])
-    return Cost(0.0 if variant.name.endswith("copy") else elements, 2 * ITEMSIZE[str(point["dtype"])] * elements)
+    return Cost(0.0 if variant.way == "copy" else elements, 2 * ITEMSIZE[str(point["dtype"])] * elements)
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun:
     """One operator."""
-    name, elements, dtype = variant.name.removeprefix("queue-"), int(point["elements"]), str(point["dtype"])
+    name, elements, dtype = variant.way, int(point["elements"]), str(point["dtype"])
     size = ITEMSIZE[dtype]
     if name == "copy":
         return alone(moving("clone", elements, size, dtype))
@@ -142,7 +142,7 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         *(Variant(name, name, "cuda") for name in FUNCTIONS),
-        *(Variant(f"queue-{name}", name, "cpu-queue") for name in FUNCTIONS),
+        *(Variant(f"queue-{name}", name, "cpu-queue", way=name) for name in FUNCTIONS),
     ),
     lines=(
         *(Line(name, name, "busy_s", name) for name in FUNCTIONS),

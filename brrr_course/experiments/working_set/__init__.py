@@ -49,7 +49,7 @@ def set_bytes(kind: str, nbytes: int) -> int:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """Every array of the set moved once in each pass; a triad and a scale also compute."""
-    how, kind = variant.name.removeprefix("queue-").split("-")
+    how, kind = variant.way, variant.kind
     nbytes = int(point["nbytes"])
     within = set_bytes(kind, nbytes)
     passes = max(1, -(-SUSTAINED_BYTES // nbytes)) if how == "sustained" else 1
@@ -59,7 +59,7 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """One torch operator; None for the sustained passes, since it is such passes that bandwidths are measured with."""
-    how, kind = variant.name.removeprefix("queue-").split("-")
+    how, kind = variant.way, variant.kind
     if how == "sustained":
         return None
     nbytes = set_bytes(kind, int(point["nbytes"]))
@@ -154,13 +154,13 @@ EXPERIMENT = Experiment(
         Axis("nbytes", NBYTES, label="working set (bytes that a pass moves)", quick=(2**16, 2**20, 2**24)),
     ),
     variants=(
-        *(Variant(f"sustained-{kind}", f"{kind}, sustained", "cuda") for kind in KINDS),
-        Variant("once-copy", "copy, torch", "cuda"),
-        Variant("once-scale", "scale, torch", "cuda"),
-        Variant("once-read", "sum, torch", "cuda"),
-        Variant("queue-once-copy", "copy", "cpu-queue"),
-        Variant("queue-once-scale", "scale", "cpu-queue"),
-        Variant("queue-once-read", "sum", "cpu-queue"),
+        *(Variant(f"sustained-{kind}", f"{kind}, sustained", "cuda", way="sustained", kind=kind) for kind in KINDS),
+        Variant("once-copy", "copy, torch", "cuda", way="once", kind="copy"),
+        Variant("once-scale", "scale, torch", "cuda", way="once", kind="scale"),
+        Variant("once-read", "sum, torch", "cuda", way="once", kind="read"),
+        Variant("queue-once-copy", "copy", "cpu-queue", way="once", kind="copy"),
+        Variant("queue-once-scale", "scale", "cpu-queue", way="once", kind="scale"),
+        Variant("queue-once-read", "sum", "cpu-queue", way="once", kind="read"),
     ),
     lines=(
         *(Line(kind, f"sustained-{kind}", "busy_s", f"{kind}, sustained") for kind in KINDS),
