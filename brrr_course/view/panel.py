@@ -1,6 +1,6 @@
 """The explorer's widgets: sliders, checkboxes, the source, the text line, the picture, the table, and measuring.
 
-This module imports ipywidgets; `brrr.explore` loads it when there is something to show.
+This module imports ipywidgets; `explore` loads it when there is something to show.
 """
 
 from __future__ import annotations

@@ -15,18 +15,8 @@ import torch
 from IPython.display import display
 
 from brrr import array, cost, predict
-from brrr_course import (
-    check,
-    claims,
-    compare_growth,
-    compare_speedup,
-    explore,
-    factory,
-    guess,
-    reachable,
-    ridge_by_generation,
-    roofline_of,
-)
+from brrr_course import check, claims, compare_growth, compare_speedup, explore
+from brrr_course import factory, guess, reachable, ridge_by_generation, roofline_of
 
 factory("memory", detail="dram")
 

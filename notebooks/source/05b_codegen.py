@@ -15,21 +15,8 @@ import torch
 from IPython.display import display
 
 from brrr import LineError, elementwise
-from brrr_course import (
-    against_copy,
-    check,
-    claims,
-    compare_memory,
-    compare_speedup,
-    explore,
-    factory,
-    first_available,
-    generated,
-    guess,
-    reachable,
-    tl,
-    triton,
-)
+from brrr_course import against_copy, check, claims, compare_memory, compare_speedup, explore, factory
+from brrr_course import first_available, generated, guess, reachable, tl, triton
 
 factory("memory", detail="sm")
 

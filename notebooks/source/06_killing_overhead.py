@@ -13,20 +13,8 @@
 # %% tags=["setup", "question"]
 from IPython.display import display
 
-from brrr_course import (
-    check,
-    claims,
-    compare,
-    compare_speedup,
-    drawing,
-    explore,
-    factory,
-    first_available,
-    guess,
-    mlp_table,
-    reachable,
-    timeline,
-)
+from brrr_course import check, claims, compare, compare_speedup, drawing, explore
+from brrr_course import factory, first_available, guess, mlp_table, reachable, timeline
 
 factory("overhead")
 

@@ -11,18 +11,8 @@
 # empties and fills again. **What if eight layers were a single kernel that never stops?**
 
 # %% tags=["setup", "question"]
-from brrr_course import (
-    check,
-    claims,
-    compare_speedup,
-    explore,
-    factory,
-    first_available,
-    guess,
-    megakernel_plan,
-    reachable,
-    timeline,
-)
+from brrr_course import check, claims, compare_speedup, explore, factory
+from brrr_course import first_available, guess, megakernel_plan, reachable, timeline
 
 factory("overhead", detail="sm")
 

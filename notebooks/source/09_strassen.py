@@ -14,19 +14,8 @@
 # %% tags=["setup", "question"]
 from IPython.display import display
 
-from brrr_course import (
-    check,
-    claims,
-    compare_published,
-    compare_speedup,
-    drawing,
-    explore,
-    factory,
-    first_available,
-    guess,
-    reachable,
-    strassen_table,
-)
+from brrr_course import check, claims, compare_published, compare_speedup, drawing, explore
+from brrr_course import factory, first_available, guess, reachable, strassen_table
 
 factory("compute", detail="sm")
 

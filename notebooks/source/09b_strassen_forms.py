@@ -15,19 +15,8 @@ import torch
 from IPython.display import display
 
 from brrr.strassen import fuse, matmul, plan
-from brrr_course import (
-    check,
-    claims,
-    compare_errors,
-    compare_fused,
-    compare_speedup,
-    drawing,
-    explore,
-    factory,
-    first_available,
-    guess,
-    reachable,
-)
+from brrr_course import check, claims, compare_errors, compare_fused, compare_speedup, drawing
+from brrr_course import explore, factory, first_available, guess, reachable
 
 factory("compute", detail="sm")
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from brrr_course.cli import lab
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr_course.cli import lab
 from brrr_course.lessons import course
 
 ROOT = Path(__file__).resolve().parents[2]
