@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'start here', asks: 'how do these notebooks work?', before: '–'}
 #   brrr:
 #     needs: []
 # ---

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'async timing', asks: 'why does the GPU''s time look constant?', before: '00'}
 #   brrr:
 #     needs: [cuda]
 # ---

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'transfers', asks: 'what does a copy to the GPU cost?', before: '01'}
 #   brrr:
 #     needs: [cuda]
 # ---

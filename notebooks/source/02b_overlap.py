@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'overlap', asks: 'why do three streams not help? For engineers', before: '02'}
 #   brrr:
 #     needs: [cuda]
 # ---

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'overhead', asks: 'when does the GPU wait for the host?', before: '01'}
 #   brrr:
 #     needs: [cuda]
 # ---

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'megakernel', asks: 'can a whole network be one kernel? For engineers', before: '06, 04b'}
 #   brrr:
 #     needs: [cuda, triton, nvcc]
 # ---
