@@ -5,13 +5,11 @@ Each result array is spoilt before its variant's check, so that nobody passes by
 
 from __future__ import annotations
 
-import gc
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
-from weakref import WeakValueDictionary
 
 import torch
 
@@ -20,7 +18,7 @@ from brrr.gpu import is_gpu
 from brrr.running.lanes import ThreadLane
 from brrr.running.pipeline import Pipeline, host_array
 from brrr.timing.cpu_queue import CpuQueue, Ticket
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import Shared, refuse_too_large
 from brrr_course.experiments.overlap import ITEM_BYTES, cost
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
@@ -30,7 +28,7 @@ TOLERANCE = 1e-5
 CHECK_ELEMENTS = 2**24
 
 
-class Shared:
+class Travelling(Shared):
     """Input, result and reference of one point; freed when the point's last workload is."""
 
     def __init__(self, elements: int, sines: int, place: str) -> None:
@@ -67,25 +65,13 @@ class Shared:
         return float((off / float(torch.sum(self.reference**2))) ** 0.5)
 
 
-_alive: WeakValueDictionary[tuple[int, int, str], Shared] = WeakValueDictionary()
-
-
-def shared(elements: int, sines: int, place: str) -> Shared:
-    """The data of a point, the same for all its variants as long as one of them holds it."""
-    found = _alive.get((elements, sines, place))
-    if found is None:
-        gc.collect()  # the last point's workloads are in cycles, and hold gigabytes of pinned memory
-        found = _alive[elements, sines, place] = Shared(elements, sines, place)
-    return found
-
-
 def sine_in_place(values: torch.Tensor, count: int) -> None:
     """`count` sines, one after another, each a pass over the memory."""
     for _ in range(count):
         values.sin_()
 
 
-def copied(data: Shared, *found: torch.Tensor) -> Callable[[Any], float]:
+def copied(data: Travelling, *found: torch.Tensor) -> Callable[[Any], float]:
     """The relative error of copies, which is zero or wrong."""
 
     def error(_: Any) -> float:
@@ -145,7 +131,7 @@ class Toy:
         self.variant, self.point = variant, point
         elements = int(point["elements"])
         refuse_too_large(6 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
-        self.data = shared(elements, int(point["sines"]), "cpu")
+        self.data = Travelling.of(elements, int(point["sines"]), "cpu")
         self.out = torch.full_like(self.data.x, float("nan"))
         self.there = torch.full_like(self.data.x, float("nan"))
         self.worked_s: deque[float] = deque(maxlen=1024)

@@ -211,12 +211,12 @@ def test_the_sample_reaches_every_part() -> None:
 
 
 def test_the_variants_of_a_point_share_one_fresh_input() -> None:
-    first, second = (work._input(1000, "cpu") for _ in range(2))
+    first, second = (work.Normal.of(1000, "cpu") for _ in range(2))
     assert first is second
-    kept = first.clone()
+    kept = first.x.clone()
     del first, second
     gc.collect()
-    assert not torch.equal(work._input(1000, "cpu"), kept)
+    assert not torch.equal(work.Normal.of(1000, "cpu").x, kept)
 
 
 def test_what_does_not_fit_is_refused_before_it_is_drawn() -> None:
