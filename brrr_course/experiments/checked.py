@@ -1,4 +1,4 @@
-"""What the works of several experiments share: room for them, the toy accelerator, checks in float64, compilation."""
+"""What the works of several experiments share: room for them, the CPU queue, checks in float64, compilation."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Curve = dict[int, Estimate]
 
 
 def curve(evidence: Evidence, line: str, axis: str, **at: Value) -> Curve:
-    """A line along a numeric axis, the others held; that of the toy accelerator where the line itself is missing."""
+    """A line along a numeric axis, the others held; that of the CPU queue where the line itself is missing."""
     names = [each.name for each in evidence.experiment.twins(line)]
     for name in names:
         try:
@@ -32,7 +32,7 @@ def curve(evidence: Evidence, line: str, axis: str, **at: Value) -> Curve:
 
 
 def at(evidence: Evidence, line: str, **point: Value) -> Estimate:
-    """The time of a line at a point; that of the toy accelerator where the line itself is missing."""
+    """The time of a line at a point; that of the CPU queue where the line itself is missing."""
     *twins, last = evidence.experiment.twins(line)
     for twin in twins:
         try:
@@ -42,8 +42,8 @@ def at(evidence: Evidence, line: str, **point: Value) -> Estimate:
     return evidence.get(last.name, **point)
 
 
-def toy_named(judge: Callable[[Evidence], Verdict]) -> Callable[[Evidence], Verdict]:
-    """The same judgement, which says so where it was made on the toy accelerator, for want of a GPU."""
+def queue_named(judge: Callable[[Evidence], Verdict]) -> Callable[[Evidence], Verdict]:
+    """The same judgement, which says so where it was made on the CPU queue, for want of a GPU."""
 
     @wraps(judge)
     def judged(evidence: Evidence) -> Verdict:
@@ -51,7 +51,7 @@ def toy_named(judge: Callable[[Evidence], Verdict]) -> Callable[[Evidence], Verd
         here = evidence.source.variants(evidence.experiment)
         if any(evidence.experiment.variant(name).on_gpu for name in here):
             return found
-        return Verdict(found.status, f"on the toy accelerator: {found.measured}")
+        return Verdict(found.status, f"on the CPU queue: {found.measured}")
 
     return judged
 

@@ -13,7 +13,7 @@ from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr_course.experiments.predicted import alone, pointwise, product, run
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below, ratio_verdict
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
 from brrr_course.nouns.source import Evidence
 
 ELEMENTS = (1, 16, 256, 4096, 65536, 2**20, 2**23, 2**26)
@@ -41,7 +41,7 @@ def is_peak(variant: Variant) -> bool:
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """Single numbers and the device's peak stand at one element only; the toy accelerator stops early."""
+    """Single numbers and the device's peak stand at one element only; the CPU queue stops early."""
     elements = int(point["elements"])
     if variant.way in SCALARS or is_peak(variant):
         return elements == 1
@@ -157,7 +157,7 @@ EXPERIMENT = Experiment(
         Variant("numpy", "NumPy, two arrays", "cpu"),
         Variant("torch-cpu", "torch, two tensors on the CPU", "cpu", way="torch"),
         Variant("torch-cuda", "torch, two tensors on the GPU", "cuda", way="torch"),
-        Variant("queue", "the toy accelerator, two tensors", "cpu-queue", way="torch"),
+        Variant("queue", "the CPU queue, two tensors", "cpu-queue", way="torch"),
         Variant("peak-bf16", "the GPU's matrix units: an 8192 product, bf16", "cuda", way="bf16", kind="peak"),
         Variant("peak-fp32", "the GPU without them: an 8192 product, fp32", "cuda", way="fp32", kind="peak"),
         Variant("peak-cpu", "the CPU: a 1024 product, fp32", "cpu", way="cpu", kind="peak"),
@@ -168,7 +168,7 @@ EXPERIMENT = Experiment(
         Line("numpy array", "numpy", "period_s", "NumPy, two arrays"),
         Line("torch cpu", "torch-cpu", "period_s", "torch, on the CPU"),
         Line("torch cuda", "torch-cuda", "period_s", "torch, on the GPU"),
-        Line("queue torch cuda", "queue", "period_s", "torch, on the toy accelerator"),
+        stand_in("torch cuda", "queue", "period_s", "torch, on the CPU queue"),
         Line("peak bf16", "peak-bf16", "period_s", "GPU, bf16 product 8192", shown=False),
         Line("peak fp32", "peak-fp32", "period_s", "GPU, fp32 product 8192", shown=False),
         Line("peak cpu", "peak-cpu", "period_s", "CPU, fp32 product 1024", shown=False),

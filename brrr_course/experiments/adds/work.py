@@ -81,7 +81,7 @@ def _sum_error(a: Any, b: Any) -> Callable[[Any], float]:
 
 
 def _queued(elements: int, made: Cost) -> Workload:
-    """Each addition is submitted to the toy accelerator; the sum's memory was spoilt before."""
+    """Each addition is submitted to the CPU queue; the sum's memory was spoilt before."""
     a, b = torch.randn(elements), torch.randn(elements)
     out = torch.full_like(a, math.nan)
     queue, times = CpuQueue(), additions(elements)

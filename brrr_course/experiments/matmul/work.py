@@ -40,7 +40,7 @@ def _random(n: int, on_gpu: bool) -> torch.Tensor:
 
 
 def queued_product(n: int) -> Workload:
-    """The product of two fresh random n x n matrices on the toy accelerator, into memory that was spoilt before."""
+    """The product of two fresh random n x n matrices on the CPU queue, into memory that was spoilt before."""
     refuse_too_large(3 * n * n * 4, "cpu", f"product {n}")
     a, b = _random(n, on_gpu=False), _random(n, on_gpu=False)
     out = torch.full_like(a, float("nan"))

@@ -144,9 +144,9 @@ def _lines() -> tuple[Line, ...]:
 def _line(variant: Variant, field: Field, suffix: str, shown: bool = False) -> Line:
     notes = {"host": "the host's time", "span": "the GPU's own time", "latency": "one call and its wait"}
     note = f", {notes[suffix]}" if suffix else ""
-    return Line(
-        f"{variant.name.replace('-', ' ')} {suffix}".strip(), variant.name, field, f"{variant.label}{note}", shown
-    )
+    name = f"{variant.name.replace('-', ' ')} {suffix}".strip()
+    stands_for = variant.way.replace("-", " ") if variant.device == "cpu-queue" else ""
+    return Line(name, variant.name, field, f"{variant.label}{note}", shown, stands_for)
 
 
 FLOORED = ("megakernel", "megakernel graph", "best")

@@ -1,6 +1,6 @@
 """What the `mlp` experiment runs: one network, its weights shared by all ways of a point, each through `brrr.networks`.
 
-The CPU has two ways of its own: NumPy, and the toy accelerator, whose orders are submitted one by one.
+The CPU has two ways of its own: NumPy, and the CPU queue, whose orders are submitted one by one.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _stream(device: torch.device) -> Any:
         return None
 
 
-# ---- the CPU's own: NumPy, and the toy accelerator ----
+# ---- the CPU's own: NumPy, and the CPU queue ----
 
 
 def _numpy(given: Given) -> tuple[Run, Callable[[], None]]:
@@ -159,7 +159,7 @@ def _numpy(given: Given) -> tuple[Run, Callable[[], None]]:
 
 
 def _submitted(queue: CpuQueue, way: str, given: Given) -> Callable[[], torch.Tensor]:
-    """The network as orders to the toy accelerator: three or two a layer, or one for all."""
+    """The network as orders to the CPU queue: three or two a layer, or one for all."""
     orders, result = _orders(way, given)
     if way == "graph":
         listed = orders

@@ -10,7 +10,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr_course.experiments.nested_sine.claims import JUDGES
 from brrr_course.experiments.predicted import alone, kernel, pointwise, run
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant, stand_in
 
 SINES, ITEMSIZE = 4, 4
 POWERS = (0, 4, 8, *range(10, 25), 26, 28, 31)
@@ -28,7 +28,7 @@ SCRIPTED_ANEW = (2**10, 2**24)
 """Here the first call of a newly scripted function is timed and its kernels are counted."""
 
 QUEUE_MAX = 2**24
-"""The toy accelerator stops here."""
+"""The CPU queue stops here."""
 
 
 def supports(variant: Variant, point: Point) -> bool:
@@ -111,9 +111,9 @@ EXPERIMENT = Experiment(
         Line("compiled kernel", "gpu-compiled", "kernel_s", "torch.compile's kernel alone", shown=False),
         Line("scripted kernel", "gpu-scripted", "kernel_s", "torch.jit.script's kernel alone", shown=False),
         Line("drawing", "cpu-drawing", "latency_s", "CPU, drawing the random numbers", shown=False),
-        Line("queue with transfers", "queue-gpu-transfers", "latency_s", "toy accelerator with transfers"),
-        Line("queue extra synchronize", "queue-gpu-transfers-sync", "latency_s", "CPU queue, extra wait", False),
-        Line("queue without transfers", "queue-gpu", "latency_s", "toy accelerator without transfers"),
+        stand_in("with transfers", "queue-gpu-transfers", "latency_s", "CPU queue with transfers"),
+        stand_in("extra synchronize", "queue-gpu-transfers-sync", "latency_s", "CPU queue, extra wait", False),
+        stand_in("without transfers", "queue-gpu", "latency_s", "CPU queue without transfers"),
     ),
     package=__name__,
     supports=supports,

@@ -231,7 +231,7 @@ ON_DEVICE = ("gpu", "gpu-compiled", "gpu-scripted", "gpu-scripted-first")
 
 
 def _on_queue(variant: Variant, point: Point, n: int) -> Workload:
-    """On the toy accelerator, which takes new memory for each sine, as the CPU does: only the way differs."""
+    """On the CPU queue, which takes new memory for each sine, as the CPU does: only the way differs."""
     held = Normal.of(n, "cpu")
     queue = CpuQueue()
     there: dict[str, torch.Tensor] = {"x": held.x}  # the accelerator's memory: only the worker looks into it

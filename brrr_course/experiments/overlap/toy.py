@@ -1,4 +1,4 @@
-"""What the variants of a point of `overlap` share; and its ways on the toy accelerator, with worker threads for lanes.
+"""What the variants of a point of `overlap` share; and its ways on the CPU queue, with worker threads for lanes.
 
 Each result array is spoilt before its variant's check, so that nobody passes by what another one left there.
 """
@@ -81,10 +81,10 @@ def copied(data: Travelling, *found: torch.Tensor) -> Callable[[Any], float]:
     return error
 
 
-# ---- the toy accelerator: worker threads for lanes, and a link that takes its time ----
+# ---- the CPU queue: worker threads for lanes, and a link that takes its time ----
 
 LINK_BYTES_PER_S = 0.2e9
-"""The toy accelerator's link: so slow that its copies leave the processor free most of the time, and that some forty
+"""The CPU queue's link: so slow that its copies leave the processor free most of the time, and that some forty
 sines on one core take as long, as they do on an H200 and its link."""
 
 TOY_CHUNK = 2**17
@@ -125,7 +125,7 @@ class LaneQueue(CpuQueue):
 
 
 class Toy:
-    """One variant on the toy accelerator: worker threads for lanes, and a slow link each way."""
+    """One variant on the CPU queue: worker threads for lanes, and a slow link each way."""
 
     def __init__(self, variant: Variant, point: Point) -> None:
         self.variant, self.point = variant, point

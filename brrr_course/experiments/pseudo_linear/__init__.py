@@ -18,7 +18,7 @@ from brrr_course.experiments.pseudo_linear.theory import (
     speedup_by_flop,
     speedup_by_roofline,
 )
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant, stand_in
 
 WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096, 6144, 8192, 16384, 24576)
 BATCHES = (128, 2048, 32768)
@@ -27,14 +27,14 @@ COMPILED_WIDTHS = (256, 1024, 4096, 16384)
 
 EXACT_WIDTHS = (4096, 16384)
 QUEUE_FLOP = 2e10
-"""The toy accelerator stops here: a laptop's CPU would need a second and more a call above."""
+"""The CPU queue stops here: a laptop's CPU would need a second and more a call above."""
 
 SLOW_FLOP = 1e13
 """Above this one way of running the linear layer is enough: overhead is nothing there, and a call takes long."""
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """Which variant exists where: the toy accelerator up to a size, copies of the slow linear layer up to another."""
+    """Which variant exists where: the CPU queue up to a size, copies of the slow linear layer up to another."""
     flop, width = costs(point)[0].flop, int(point["width"])
     if variant.device == "cpu-queue":
         return flop <= QUEUE_FLOP
@@ -89,11 +89,11 @@ EXPERIMENT = Experiment(
         Line("pseudo span", "pseudo-eager", "span_s", "pseudo, without waiting for the host", shown=False),
         Line("pseudo triton busy", "pseudo-triton", "busy_s", "pseudo, fused, GPU's own time", shown=False),
         Line("linear integers", "linear-integers", "period_s", "Linear on whole numbers", shown=False),
-        Line("queue linear eager", "queue-linear-eager", "period_s", "Linear"),
-        Line("queue pseudo eager", "queue-pseudo-eager", "period_s", "pseudo"),
-        Line("queue pseudo graph", "queue-pseudo-graph", "period_s", "pseudo, one order"),
-        Line("queue pseudo triton", "queue-pseudo-triton", "period_s", "pseudo, fused"),
-        Line("queue linear graph", "queue-linear-graph", "period_s", "Linear, one order", shown=False),
+        stand_in("linear eager", "queue-linear-eager", "period_s", "Linear"),
+        stand_in("pseudo eager", "queue-pseudo-eager", "period_s", "pseudo"),
+        stand_in("pseudo graph", "queue-pseudo-graph", "period_s", "pseudo, one order"),
+        stand_in("pseudo triton", "queue-pseudo-triton", "period_s", "pseudo, fused"),
+        stand_in("linear graph", "queue-linear-graph", "period_s", "Linear, one order", shown=False),
     ),
     package=__name__,
     supports=supports,

@@ -147,7 +147,7 @@ def _on_whole_numbers(variant: Variant, point: Point) -> Workload:
     return Workload(lambda: linear(x, w), cost(variant, point), error, 0.0, synchronize=torch.cuda.synchronize)
 
 
-# ---- the toy accelerator: the same orders as torch would issue, into memory that is there already ----
+# ---- the CPU queue: the same orders as torch would issue, into memory that is there already ----
 
 
 def _queued(variant: Variant, point: Point, inputs: Inputs, layer: str) -> Workload:

@@ -13,7 +13,7 @@ from brrr.counting.cost import Cost
 from brrr_course.experiments.judging import at, maximum
 from brrr_course.experiments.pseudo_linear.theory import ITEMSIZE, linear_cost, pseudo_cost
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below, opposite
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, stand_in
 from brrr_course.nouns.source import Evidence
 
 POSTED_WIDTH, BATCHES, BATCH = 160, (128, 2048, 32768), 2048
@@ -45,7 +45,7 @@ def flaws_of(variant: Variant) -> frozenset[str]:
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """The toy accelerator ends where a laptop's CPU would need a second and more a call."""
+    """The CPU queue ends where a laptop's CPU would need a second and more a call."""
     work = linear_cost(int(point["width"]), int(point["batch"]))
     return variant.device != "cpu-queue" or work.flop <= QUEUE_FLOP
 
@@ -119,7 +119,7 @@ JUDGES: dict[str, Judge] = {
 
 
 def _variants() -> tuple[Variant, ...]:
-    """Both layers at each stage, on the GPU and on the toy accelerator; where Linear has no `+ x`, one does for two."""
+    """Both layers at each stage, on the GPU and on the CPU queue; where Linear has no `+ x`, one does for two."""
     made: dict[str, Variant] = {}
     places: tuple[tuple[str, DeviceKind], ...] = ("", "cuda"), ("queue-", "cpu-queue")
     for queue, device in places:
@@ -139,12 +139,12 @@ def _own(layer: str, stage: str) -> str:
 
 def _all_lines() -> tuple[Line, ...]:
     found = []
-    for queue in ("", "queue "):
+    for make, queue in ((Line, ""), (stand_in, "queue-")):
         for layer, title in (("pseudo", "pseudo"), ("linear", "Linear")):
             for stage, (label, _) in FLAWS.items():
                 variant = f"{queue}{layer}-{_own(layer, stage)}".replace(" ", "-")
                 shown = stage in CUMULATIVE and layer == "pseudo"
-                found.append(Line(f"{queue}{layer} {stage}", variant, "period_s", f"{title}, {label}", shown=shown))
+                found.append(make(f"{layer} {stage}", variant, "period_s", f"{title}, {label}", shown=shown))
     return tuple(found)
 
 

@@ -83,7 +83,7 @@ class Bench:
 
 
 def _queued(bench: Bench, variant: Variant, point: Point) -> Workload:
-    """The same function on the toy accelerator: one order for each step, each on what the last one left behind."""
+    """The same function on the CPU queue: one order for each step, each on what the last one left behind."""
     queue = CpuQueue()
     latest = [torch.full_like(bench.x, float("nan"))]
 

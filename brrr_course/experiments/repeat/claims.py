@@ -9,7 +9,7 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Value
 from brrr.gpu.datasheet import Hardware, hardware
-from brrr_course.experiments.judging import all_within, datasheet, toy_named
+from brrr_course.experiments.judging import all_within, datasheet, queue_named
 from brrr_course.experiments.repeat.theory import FMA, MULTIPLY, flop_a_step, knee, moved_bytes, peak
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr_course.nouns.source import Evidence
@@ -24,7 +24,7 @@ Steps = dict[int, Estimate]
 def along_repeat(evidence: Evidence, line: str, at_least: int = 4) -> tuple[int, Steps]:
     """The elements, and from each number of steps to the time: LARGE elements of float32.
 
-    On the toy accelerator, the most elements at which enough steps were measured.
+    On the CPU queue, the most elements at which enough steps were measured.
     """
     try:
         return LARGE, _curve(evidence, line, LARGE, at_least)
@@ -83,7 +83,7 @@ def _growing(times: Steps) -> Steps:
     return times
 
 
-@toy_named
+@queue_named
 def _flat_at_first(evidence: Evidence) -> Verdict:
     """Fused, 32 steps over one: 0.9x to 1.1x; beside it the last number of steps that is still flat."""
     elements, times = along_repeat(evidence, "compile mul")
@@ -96,7 +96,7 @@ def _flat_at_first(evidence: Evidence) -> Verdict:
     return band_verdict(ratio, 0.9, 1.1, text)
 
 
-@toy_named
+@queue_named
 def _knee_in_the_source(evidence: Evidence) -> Verdict:
     """The knee of the multiplications, in steps: 32 to 64."""
     elements, times = along_repeat(evidence, "compile mul")
@@ -233,7 +233,7 @@ def _about_a_hundred(evidence: Evidence) -> Verdict:
     return band_verdict(found, 80, 120, text)
 
 
-@toy_named
+@queue_named
 def _eager_pays_each_time(evidence: Evidence) -> Verdict:
     """Without fusion, 16 operators over one: 12x to 20x."""
     elements, times = along_repeat(evidence, "eager mul", 2)

@@ -285,7 +285,7 @@ WAYS: dict[str, Callable[[Inputs, str, int], Run]] = {
 def _queued(
     variant: Variant, point: Point, inputs: Inputs, error: Callable[[Any], float], tolerance: float
 ) -> Workload:
-    """On the toy accelerator: one order for all (`fused`, `copy`), or one for each step (`eager`)."""
+    """On the CPU queue: one order for all (`fused`, `copy`), or one for each step (`eager`)."""
     kind, repeat, out, queue = variant.kind, int(point["repeat"]), _empty(inputs), CpuQueue()
 
     def first() -> None:

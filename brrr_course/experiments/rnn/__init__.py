@@ -11,7 +11,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost
 from brrr_course.experiments.rnn.claims import JUDGES
 from brrr_course.experiments.rnn.steps import LONG, MAIN, SHORT
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
 
 CELLS = ("rnn_tanh", "rnn_relu", "lstm")
 DTYPES = ("float32", "float16", "bfloat16")
@@ -129,7 +129,7 @@ def _lines() -> tuple[Line, ...]:
              for name, label in LABELS.items() if name not in TRAINED]  # fmt: skip
     training = [Line(_words(name), name, "period_s", LABELS[name], shown=False)
                 for name in TRAINED]  # fmt: skip
-    return (*spans, *loops, *training, Line("queue cudnn", "cpu", "period_s", "PyTorch's layer on the CPU"))
+    return (*spans, *loops, *training, stand_in("cudnn", "cpu", "period_s", "PyTorch's layer on the CPU"))
 
 
 def _words(name: str) -> str:

@@ -11,7 +11,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost, matmul_cost
 from brrr_course.experiments.rnn_ladder import grid
 from brrr_course.experiments.rnn_ladder.claims import JUDGES, place
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
 
 LOOPS = {
     "naive": "a product for each gate", "combined": "one product for all gates", "streamed": "products on two streams",
@@ -80,9 +80,7 @@ def _lines() -> tuple[Line, ...]:
     rungs = [(name, label) for name, label in LABELS.items() if name not in grid.PRODUCTS]
     spans = [Line(f"{name.replace('-', ' ')} span", name, "span_s", f"{label}: span", shown=False)
              for name, label in rungs]  # fmt: skip
-    cpu = [
-        Line(f"queue {name}", f"cpu-{name}", "period_s", f"{_label_on_cpu(name)} on the CPU") for name in grid.ON_CPU
-    ]
+    cpu = [stand_in(name, f"cpu-{name}", "period_s", f"{_label_on_cpu(name)} on the CPU") for name in grid.ON_CPU]
     return (*calls, *spans, *cpu)
 
 

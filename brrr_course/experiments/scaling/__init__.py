@@ -8,6 +8,8 @@ ratio never crosses two runs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import DeviceKind, Estimate, Field, Point
@@ -15,7 +17,7 @@ from brrr.counting.cost import Cost, matmul_cost
 from brrr.gpu import is_gpu
 from brrr_course.experiments.judging import Curve, curve
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_above, weakest
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, stand_in
 from brrr_course.nouns.source import Evidence
 
 BATCHES = (1, 4, 16, 64, 256, 1024, 4096, 16384)
@@ -64,7 +66,9 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 KINDS = (("chain", f"{OPERATORS} pointwise operators"), ("gemm", f"a product with {DIMENSION} x {DIMENSION} weights"))
 TWICE = (("", "", ""), ("-double", " doubled", ", twice the batch"))
-PLACES: tuple[tuple[DeviceKind, str, str, str], ...] = (("cuda", "", "", ""), ("cpu", "cpu-", "queue ", ", on the CPU"))
+PLACES: tuple[tuple[DeviceKind, str, Callable[..., Line], str], ...] = (
+    ("cuda", "", Line, ""), ("cpu", "cpu-", stand_in, ", on the CPU"),
+)  # fmt: skip
 
 
 def _variants() -> tuple[Variant, ...]:
@@ -80,9 +84,9 @@ def _lines() -> tuple[Line, ...]:
     """The loop's time of each variant, and (`NAME busy`) the device's own; `queue NAME` is the CPU's in place of it."""
     fields: tuple[tuple[Field, str, str], ...] = (("period_s", "", ""), ("busy_s", " busy", ": the GPU working"))
     return tuple(
-        Line(f"{before}{kind}{name}{busy}", f"{prefix}{kind}{end}", field, f"{label}{twice}{where}{of}", shown=not busy)
+        make(f"{kind}{name}{busy}", f"{prefix}{kind}{end}", field, f"{label}{twice}{where}{of}", shown=not busy)
         for field, busy, of in fields
-        for device, prefix, before, where in PLACES
+        for device, prefix, make, where in PLACES
         for kind, label in KINDS
         for end, name, twice in TWICE
         if not busy or is_gpu(device)

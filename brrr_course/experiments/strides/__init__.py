@@ -13,7 +13,7 @@ from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.predicted import BANDWIDTH, ONE_KERNEL, alone
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below, weakest
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant, stand_in
 from brrr_course.nouns.source import Evidence
 
 STRIDES = (1, 2, 3, 4, 8, 16, 32)
@@ -32,7 +32,7 @@ WHOLE = "write-whole"
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """The toy accelerator stops at QUEUE_MAX numbers; a warp's start is mended where its numbers are neighbours."""
+    """The CPU queue stops at QUEUE_MAX numbers; a warp's start is mended where its numbers are neighbours."""
     if variant.way == WHOLE:
         return int(point["stride"]) == 1
     return variant.on_gpu or int(point["numbers"]) <= QUEUE_MAX
@@ -231,9 +231,9 @@ EXPERIMENT = Experiment(
         Line("write", "write", "busy_s", "write"),
         Line("write whole", WHOLE, "busy_s", "write, warps begin with a sector", shown=False),
         Line("copy", "copy", "busy_s", "torch, x[offset::stride] copied", shown=False),
-        Line("queue read", "queue-read", "kernel_s", "x[offset::stride] summed"),
-        Line("queue write", "queue-write", "kernel_s", "x[offset::stride] filled"),
-        Line("queue copy", "queue-copy", "kernel_s", "x[offset::stride] copied", shown=False),
+        stand_in("read", "queue-read", "kernel_s", "x[offset::stride] summed"),
+        stand_in("write", "queue-write", "kernel_s", "x[offset::stride] filled"),
+        stand_in("copy", "queue-copy", "kernel_s", "x[offset::stride] copied", shown=False),
     ),
     package=__name__,
     supports=supports,

@@ -17,7 +17,7 @@ from brrr_course.nouns.experiment import Variant, Workload
 
 EXACT = 0.0
 STAGE_BYTES = 4 * 2**20
-"""The toy accelerator's staging buffer."""
+"""The CPU queue's staging buffer."""
 
 
 def workload(variant: Variant, point: Point) -> Workload:
@@ -132,7 +132,7 @@ def _cpu(variant: Variant, point: Point, n: int) -> Workload:
 
 
 def _queue(variant: Variant, point: Point, n: int) -> Workload:
-    """To the toy accelerator: direct, or piece by piece through a small buffer, waiting for each piece."""
+    """To the CPU queue: direct, or piece by piece through a small buffer, waiting for each piece."""
     source = random_bytes(n, "cpu")
     target = spoilt(source, "cpu")
     queue = CpuQueue()

@@ -17,7 +17,7 @@ from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.judging import Curve, datasheet
 from brrr_course.experiments.predicted import alone, moving, pointwise, reduction
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant, stand_in
 from brrr_course.nouns.source import Evidence
 
 DENSE = (*(3 * 2**k for k in range(20, 27)), *(n * 2**k for k in range(21, 26) for n in (5, 7)))
@@ -33,7 +33,7 @@ WORD, LINES = 16, 64
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """The toy accelerator stops at QUEUE_MAX bytes."""
+    """The CPU queue stops at QUEUE_MAX bytes."""
     return variant.on_gpu or int(point["nbytes"]) <= QUEUE_MAX
 
 
@@ -168,7 +168,7 @@ EXPERIMENT = Experiment(
         Line("torch scale", "once-scale", "busy_s", "scale, one torch operator", shown=False),
         Line("torch read", "once-read", "busy_s", "sum, one torch operator", shown=False),
         Line("torch copy latency", "once-copy", "latency_s", "copy, one call", shown=False),
-        *(Line(f"queue torch {kind}", f"queue-once-{kind}", "kernel_s", f"{label}, one order")
+        *(stand_in(f"torch {kind}", f"queue-once-{kind}", "kernel_s", f"{label}, one order")
           for kind, label in (("copy", "copy"), ("scale", "scale"), ("read", "sum"))),
     ),
     package=__name__,

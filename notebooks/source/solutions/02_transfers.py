@@ -71,7 +71,7 @@ check("02-trips", process=process)
 #
 # **Answers**
 #
-# - *The guesses:* on your source, in the cells that compare. Without a GPU the toy accelerator stands in. It computes on the CPU's
+# - *The guesses:* on your source, in the cells that compare. Without a GPU the CPU queue stands in. It computes on the CPU's
 #   own cores, so it shows what copies cost, and never wins by work.
 # - *From how many sines on?* (the time with transfers less the time without) over a quarter of (the CPU's time less the GPU's without
 #   transfers), rounded up. One more or less, or a tenth, is accepted, at any size of a million elements or more, on this session's

@@ -152,8 +152,8 @@ def test_the_toy_accelerator_stands_in() -> None:
     assert verdict("transfers-dominate", toy, timelines={}).status == "fails"
     assert verdict("wait-is-needed", toy, timelines={}).status == "fails"
     assert verdict("memory-bound", toy, timelines={}).status == "not measured"
-    assert "on the toy accelerator" in verdict("transfers-dominate", toy, timelines={}).measured
-    assert "toy" not in verdict("transfers-dominate", AS_THE_SOURCE_SAW).measured
+    assert "on the CPU queue" in verdict("transfers-dominate", toy, timelines={}).measured
+    assert "CPU queue" not in verdict("transfers-dominate", AS_THE_SOURCE_SAW).measured
 
 
 # ---- the workloads ----

@@ -46,7 +46,7 @@ def test_bytes_are_those_that_cross_the_link() -> None:
     assert OVERLAP.cost_at("both", point).flop == 0  # type: ignore[union-attr]
 
 
-# ---- the toy accelerator runs, and is checked ----
+# ---- the CPU queue runs, and is checked ----
 
 
 @pytest.mark.parametrize("name", TOYS)

@@ -91,7 +91,7 @@ def test_what_exists_where() -> None:
     assert not PSEUDO.has("queue-pseudo-eager", {"width": 4096, "batch": 2048, "direction": "forward"})
 
 
-# ---- what is run, on the toy accelerator ----
+# ---- what is run, on the CPU queue ----
 
 
 @pytest.mark.parametrize("direction", ["forward", "forward+backward"])
