@@ -60,7 +60,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def usage(known: Mapping[str, tuple[str, str]]) -> str:
     """The commands, a line each."""
-    lines = [f"  brrr {name:<9} {what}" for name, (_, what) in known.items()]
+    lines = [f"  brrr {name:<10} {what}" for name, (_, what) in known.items()]
     if len(known) == len(COMMANDS):
         lines += ["", "The lessons and their commands are in the distribution brrr-course."]
     return "\n".join(["usage: brrr COMMAND [--help]", "", *lines])

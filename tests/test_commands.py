@@ -120,7 +120,7 @@ def test_each_command_of_the_table_has_its_main(name: str) -> None:
 
 
 def test_the_course_adds_its_commands() -> None:
-    assert set(commands()) == {*COMMANDS, "lab", "record", "join", "claims", "site", "class"}
+    assert set(commands()) == {*COMMANDS, "lab", "record", "join", "claims", "new-lesson", "site", "class"}
 
 
 def test_dev_py_takes_here_before_its_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
-"""What the works of several experiments share: room for them, the toy accelerator, checks in float64, compilation."""
+"""What the works of several experiments share: room for them, the CPU queue, checks in float64, compilation."""
 
 from __future__ import annotations
 
+import gc
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -30,6 +31,7 @@ class Shared:
         make: Callable[..., Self] = cls
         found: Self | None = cls._alive.get((cls, *key))
         if found is None:
+            gc.collect()  # the last point's workloads are in cycles, and hold gigabytes of pinned memory
             found = cls._alive[cls, *key] = make(*key)
         return found
 

@@ -134,7 +134,7 @@ def _badge(experiments: Sequence[Experiment], given: Source) -> str:
     if not found:
         return f"{given.name}, not recorded"
     dates = sorted(each.date for each in found)
-    kind = max((each.kind for each in found), key=len)  # where the toy accelerator stands in for any, it says so
+    kind = max((each.kind for each in found), key=len)  # where the CPU queue stands in for any, it says so
     return str(replace(found[0], kind=kind, date=" to ".join(dict.fromkeys((dates[0], dates[-1])))))
 
 

@@ -27,7 +27,7 @@ class OnDevice:
     torch_version: str
 
     def badge(self, experiment: Experiment) -> Badge:
-        """Its kind, device and today's date; CPU QUEUE where the toy accelerator stands in for a GPU."""
+        """Its kind, device and today's date; CPU QUEUE where the CPU queue stands in for a GPU."""
         toy = any(is_queue(experiment.variant(name).device) for name in self.variants(experiment))
         kind = f"{self.badge_kind}, CPU QUEUE" if toy else self.badge_kind
         torch = f"torch {self.torch_version}" if self.torch_version else ""

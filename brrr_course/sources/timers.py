@@ -14,7 +14,7 @@ from urllib.parse import quote
 from brrr.core.errors import BrrrError, DeviceMemoryError, UnavailableError
 from brrr.core.measurement import Estimate, Field, Measurement, Point
 from brrr.gpu import is_queue, tensors_on
-from brrr.gpu.precision import float32_products
+from brrr.gpu.precision import float32_products, float32_recurrence
 from brrr.timing import interleave
 from brrr.timing import naive as naive_timers
 from brrr.timing.cpu_queue import Place, name_of
@@ -38,6 +38,7 @@ def measure_variant(experiment: Experiment, variant: str, point: Point, *, budge
 
 
 @float32_products()  # whatever the user has set; a variant that wants TF32 asks for it
+@float32_recurrence()
 def measure_point(
     experiment: Experiment, variants: Sequence[str], point: Point, *, budget_s: float = 0.2, fewest: int = 1
 ) -> dict[str, Timed | BrrrError]:
@@ -275,6 +276,8 @@ def trace_variant(experiment: Experiment, variant: str, point: Point) -> Timelin
         _empty_cache()  # the workload is gone by now: its memory is the next point's
 
 
+@float32_products()
+@float32_recurrence()
 def _traced(experiment: Experiment, variant: str, point: Point) -> Timeline:
     workload, device = experiment.workload(variant, point), experiment.variant(variant).device
     try:

@@ -78,7 +78,7 @@ def measured_peaks(source: Source, kind: Processor) -> Peaks | None:
 
 MOST_OPERATORS = 5000
 """A loop of so many operators is long enough to predict its period."""
-QUEUE = "The toy accelerator's queue costs more than is predicted."
+QUEUE = "The CPU queue's queue costs more than is predicted."
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def together(data: Mapping[str, list[tuple[Value, float]]]) -> dict[tuple[tuple[
 def time_of(prediction: Prediction, variant: Variant, field: Field) -> float | None:
     """The predicted time that a measured one is held against.
 
-    On a CPU a call returns when it is done, so that all its times are one. Of the toy accelerator only the work is
+    On a CPU a call returns when it is done, so that all its times are one. Of the CPU queue only the work is
     predicted: the worker's time, and that of a loop.
     """
     if variant.on_gpu:

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'memory-bound', asks: 'how much arithmetic is free?', before: '03'}
 #   brrr:
 #     needs: [cuda, triton]
 # ---

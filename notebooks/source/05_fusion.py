@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'fusion', asks: 'what does fusion save?', before: '04'}
 #   brrr:
 #     needs: [cuda, triton]
 # ---

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'code generation', asks: 'who writes the kernel? For engineers', before: '05'}
 #   brrr:
 #     needs: [cuda, triton]
 # ---

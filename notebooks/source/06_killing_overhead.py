@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'killing overhead', asks: 'how much of the time is PyTorch itself?', before: '03, 05'}
 #   brrr:
 #     needs: [cuda, pycuda, nvmath, triton]
 # ---

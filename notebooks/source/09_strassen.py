@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'Strassen', asks: 'can a product be faster than the hardware''s peak?', before: '04, 05'}
 #   brrr:
 #     needs: [cuda, triton, nvcc, pycuda]
 # ---

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'Strassen''s forms', asks: 'how much accuracy buys how much time? For engineers', before: '09'}
 #   brrr:
 #     needs: [cuda, triton, nvcc, pycuda]
 # ---

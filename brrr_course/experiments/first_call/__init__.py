@@ -39,7 +39,7 @@ SINE_CALL = (CONTEXT, MEMORY, COPY, KERNEL)
 
 def supports(variant: Variant, point: Point) -> bool:
     """Which part exists where."""
-    here = ON_CPU if is_cpu(variant.device) else ONLY.get(variant.name, ON_CUDA)
+    here = ON_CPU if is_cpu(variant.device) else ONLY.get(variant.way, ON_CUDA)
     return str(point["part"]) in here
 
 

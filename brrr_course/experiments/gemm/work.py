@@ -35,7 +35,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     size, columns, dtype = int(point["size"]), int(point["columns"]), str(point["dtype"])
     device, made = variant.processor, cost(variant, point)
     refuse_too_large(2 * int(made.bytes), device, f"a product of {size} x {size} by {columns} columns")
-    run, error = MAKERS[variant.name](Operands.of(size, columns, dtype, device))
+    run, error = MAKERS[variant.way](Operands.of(size, columns, dtype, device))
     if is_cpu(device):
         return Workload(run, made, error, TOLERANCES[dtype])
     if dtype == "tf32":

@@ -24,7 +24,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     n = int(point["size"])
     if is_queue(variant.device):
         return queued_product(n)
-    on_gpu = variant.name == "gpu"
+    on_gpu = variant.way == "gpu"
     refuse_too_large(3 * n * n * 4, variant.processor, f"matmul {n}")
     a, b = (_random(n, on_gpu) for _ in range(2))
     cost = matmul_cost(n, n, n, 4)
@@ -41,7 +41,7 @@ def _random(n: int, on_gpu: bool) -> torch.Tensor:
 
 
 def queued_product(n: int) -> Workload:
-    """The product of two fresh random n x n matrices on the toy accelerator, into memory that was spoilt before."""
+    """The product of two fresh random n x n matrices on the CPU queue, into memory that was spoilt before."""
     refuse_too_large(3 * n * n * 4, "cpu", f"product {n}")
     a, b = _random(n, on_gpu=False), _random(n, on_gpu=False)
     out = torch.full_like(a, float("nan"))

@@ -1,6 +1,6 @@
 """What the `mlp` experiment runs: one network, its weights shared by all ways of a point, each through `brrr.networks`.
 
-The CPU has two ways of its own: NumPy, and the toy accelerator, whose orders are submitted one by one.
+The CPU has two ways of its own: NumPy, and the CPU queue, whose orders are submitted one by one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from brrr.networks.implementations import WAYS
 from brrr.networks.network import Network, Weights
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.checked import Shared, refuse_too_large
-from brrr_course.experiments.mlp.theory import cost, network_of, way_of
+from brrr_course.experiments.mlp.theory import cost, network_of
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 
@@ -52,7 +52,7 @@ class Given(Shared):
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the point's network; UnavailableError, with the reason, where it has none here."""
-    way, network = way_of(variant.name), network_of(variant.name, point)
+    way, network = variant.way, network_of(variant.kind, point)
     device = variant.processor
     refuse_too_large(needed_bytes(network), device, f"{variant.label} of {network}")
     given = Given.of(network, device)
@@ -135,7 +135,7 @@ def _stream(device: torch.device) -> Any:
         return None
 
 
-# ---- the CPU's own: NumPy, and the toy accelerator ----
+# ---- the CPU's own: NumPy, and the CPU queue ----
 
 
 def _numpy(given: Given) -> tuple[Run, Callable[[], None]]:
@@ -160,7 +160,7 @@ def _numpy(given: Given) -> tuple[Run, Callable[[], None]]:
 
 
 def _submitted(queue: CpuQueue, way: str, given: Given) -> Callable[[], torch.Tensor]:
-    """The network as orders to the toy accelerator: three or two a layer, or one for all."""
+    """The network as orders to the CPU queue: three or two a layer, or one for all."""
     orders, result = _orders(way, given)
     if way == "graph":
         listed = orders

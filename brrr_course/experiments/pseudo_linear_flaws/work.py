@@ -26,7 +26,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The timed function of a variant at a point."""
     width, batch = int(point["width"]), int(point["batch"])
     device = "cpu" if is_queue(variant.device) else "cuda"
-    is_linear, flaws = "linear" in variant.name, flaws_of(variant.name)
+    is_linear, flaws = variant.kind == "linear", flaws_of(variant)
     weights = width * width if is_linear else width
     refuse_too_large(ITEMSIZE * (4 * width * batch + weights), device, f"{variant.label} at width {width}")
     bench = Bench(width, batch, is_linear, flaws, device)
@@ -84,7 +84,7 @@ class Bench:
 
 
 def _queued(bench: Bench, variant: Variant, point: Point) -> Workload:
-    """The same function on the toy accelerator: one order for each step, each on what the last one left behind."""
+    """The same function on the CPU queue: one order for each step, each on what the last one left behind."""
     queue = CpuQueue()
     latest = [torch.full_like(bench.x, float("nan"))]
 

@@ -42,7 +42,7 @@ class Given(Shared):
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the network; ArgumentError or UnavailableError where it has none here."""
     hidden, layers, batch, steps = (int(point[name]) for name in ("hidden", "layers", "batch", "steps"))
-    device, made, name = variant.processor, cost(variant, point), variant.name.removeprefix("cpu-")
+    device, made, name = variant.processor, cost(variant, point), variant.way
     gates = int(4 * hidden * batch * steps * layers)
     what = f"a network of {layers} x {hidden}, {steps} steps of {batch} samples"
     refuse_too_large(KEPT * 4 * gates + 4 * int(made.bytes), device, what)
@@ -66,7 +66,7 @@ def way(name: str, given: Given) -> Run:
         from brrr.networks.recurrent import captured, rung
 
         if name in GRAPHS:
-            return captured(rung(name.removesuffix("-graph"), given.module, given.x))
+            return captured(rung(GRAPHS[name], given.module, given.x))
         return rung(name, given.module, given.x)
     from brrr.kernels.recurrent import PersistentRNN
 

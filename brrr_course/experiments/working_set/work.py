@@ -22,7 +22,7 @@ BLOCKS_A_MULTIPROCESSOR = 4
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's passes over fresh random numbers."""
-    how, kind = variant.name.removeprefix("queue-").split("-")
+    how, kind = variant.way, variant.kind
     nbytes, device = int(point["nbytes"]), variant.processor
     refuse_too_large(2 * nbytes + 4 * 8 * min(nbytes // 4, CHUNK), device, f"{variant.label} within {nbytes} bytes")
     if how == "sustained":

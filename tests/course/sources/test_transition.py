@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
 from brrr.counting.cost import Cost
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, stand_in
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.transition import (
@@ -36,7 +36,7 @@ TOY = Experiment(
     variants=(Variant("new", "new", "cuda"), Variant("old", "old", "cuda"), Variant("queue-new", "toy", "cpu-queue"),
               Variant("queue-old", "toy", "cpu-queue")),
     lines=(Line("new", "new", "period_s", "new"), Line("old", "old", "period_s", "old"),
-           Line("queue new", "queue-new", "period_s", "new"), Line("queue old", "queue-old", "period_s", "old")),
+           stand_in("new", "queue-new", "period_s", "new"), stand_in("old", "queue-old", "period_s", "old")),
 )  # fmt: skip
 AT: dict[str, Value] = {"batch": 1, "kind": "a"}
 TWICE = pays("new", over="old", at_least=2)
