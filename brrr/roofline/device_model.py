@@ -8,8 +8,8 @@ from typing import NoReturn
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.files import recorded_devices, recordings_root
 from brrr.core.measurement import Processor
+from brrr.core.recordings import device_folders, first_that_reads
 from brrr.gpu import GPU, is_gpu
 from brrr.gpu.datasheet import Hardware, find_hardware, hardware
 from brrr.roofline.peak import Curve, Kind, Peak
@@ -254,8 +254,7 @@ def known_here(kind: Processor) -> Peaks | Hardware:
 
 def _recorded(slug: str) -> Peaks | None:
     """The peaks recorded for a device, None where its recordings hold none; a damaged file is an error."""
-    root = recordings_root()
-    return find_peaks(root / slug) if slug in recorded_devices(root) else None
+    return first_that_reads(device_folders(slug), find_peaks)
 
 
 def _kind_here(device: object) -> Processor:

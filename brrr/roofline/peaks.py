@@ -17,16 +17,14 @@ from typing import Any
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, RecordingError
 from brrr.core.files import (
-    FILE,
     json_text,
     read_json,
     read_object,
-    recorded_devices,
-    recordings_root,
     typed,
     write_atomically,
 )
 from brrr.core.measurement import Processor
+from brrr.core.recordings import FILE, device_folders, first_that_reads, recorded_devices
 from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.peak import Curve, Peak, Sweep
 
@@ -324,14 +322,15 @@ def _sweep(columns: list[str], conditions: Any, rows: list[str]) -> dict[str, An
 def recorded_peaks(device: str = "h200", root: Path | str | None = None) -> Peaks:
     """The peaks that were recorded for a device, by the short name of its folder.
 
-    `root` is the folder of all recordings (default: the course's own, or `BRRR_RECORDINGS`). ArgumentError for a
-    device without recordings, RecordingError for one whose recordings hold no peaks.
+    `root` is the folder of all recordings (default: the search path). ArgumentError for a device without recordings,
+    RecordingError for one whose recordings hold no peaks.
     """
-    root = Path(root) if root is not None else recordings_root()
-    there = recorded_devices(root)
+    roots = None if root is None else [Path(root)]
+    there = recorded_devices(roots)
     if device not in there:
         raise ArgumentError("recorded_peaks", "device", device, f"one of {', '.join(there) or 'none'}", RESOLUTION)
-    return read_peaks(root / device)
+    folders = device_folders(device, roots)
+    return first_that_reads(folders, find_peaks) or read_peaks(folders[0])
 
 
 def slug_of(peaks: Peaks) -> str:

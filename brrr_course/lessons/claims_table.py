@@ -6,10 +6,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from brrr.core.errors import BrrrError, NotRecordedError
-from brrr.core.files import recorded_devices
+from brrr.core.measurement import Badge
+from brrr.core.recordings import recorded_devices
 from brrr_course.experiments import NAMES, chosen, experiment
 from brrr_course.nouns.claim import Claim, Verdict
 from brrr_course.nouns.experiment import Experiment
@@ -135,7 +136,9 @@ def _badge(experiments: Sequence[Experiment], given: Source) -> str:
         return f"{given.name}, not recorded"
     dates = sorted(each.date for each in found)
     kind = max((each.kind for each in found), key=len)  # where the toy accelerator stands in for any, it says so
-    return str(replace(found[0], kind=kind, date=" to ".join(dict.fromkeys((dates[0], dates[-1])))))
+    device, torch = (dict.fromkeys(getattr(each, name) for each in found) for name in ("device", "torch"))
+    date = " to ".join(dict.fromkeys((dates[0], dates[-1])))
+    return str(Badge(kind, " and ".join(device), date, "; ".join(filter(None, torch))))
 
 
 VERDICTS = ("holds", "fails", "undecided", "not measured", "retired")

@@ -6,7 +6,7 @@ from datetime import date
 
 from brrr.core.measurement import Badge, DeviceKind, Value
 from brrr_course.nouns.experiment import Experiment
-from brrr_course.nouns.source import quick
+from brrr_course.nouns.source import Shown, quick
 
 
 class OnDevice:
@@ -25,7 +25,7 @@ class OnDevice:
     device_name: str
     torch_version: str
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: Shown | None = None) -> Badge:
         """Its kind, device and today's date; CPU QUEUE where the toy accelerator stands in for a GPU."""
         toy = any(experiment.variant(name).device == "cpu-queue" for name in self.variants(experiment))
         kind = f"{self.badge_kind}, CPU QUEUE" if toy else self.badge_kind

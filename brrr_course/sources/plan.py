@@ -19,14 +19,12 @@ from brrr.counting.cost import Cost
 from brrr.gpu.probe import cpu_count
 from brrr.timing.sampler import MIN_SAMPLES
 from brrr_course.nouns.experiment import Experiment, Variant
-from brrr_course.nouns.source import Evidence
+from brrr_course.nouns.source import Evidence, Key
 from brrr_course.sources.rows import Row
 
 if TYPE_CHECKING:
     from brrr.tracing.timeline import Timeline
 
-Key = tuple[Value, ...]
-"""A point's values in the order of the axes."""
 Phase = Literal["anchor", "claim", "corner", "middle", "grid"]
 PHASES: tuple[Phase, ...] = ("anchor", "claim", "corner", "middle", "grid")
 
@@ -165,7 +163,7 @@ class _Spy:
         self.asked: list[tuple[Value, ...]] = []
         self._keys = [tuple(point.values()) for point in experiment.points()]
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge("PREDICTED", "", "", "")
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:

@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from brrr.core.errors import ArgumentError, BrrrError, RecordingError, UnavailableError
-from brrr.core.files import FILE, recordings_root
+from brrr.core.recordings import FILE, device_folders, own_root
 from brrr.gpu.probe import cpu_count
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import quick
-from brrr_course.sources.folders import Store, convert
+from brrr_course.sources.folders import Store
 from brrr_course.sources.plan import PHASES, DurationEstimator, Step, claimed_points, steps
 from brrr_course.sources.recorder import Outcome, Recorder, record_traces
 from brrr_course.sources.recording import collect_environment
@@ -35,9 +35,6 @@ def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
     """
     options = _parser(offered).parse_args(argv)
     try:
-        if options.convert is not None:
-            print("\n".join(convert(options.convert)) or f"{options.convert}: has today's format")
-            return 0
         os.environ.setdefault("OMP_NUM_THREADS", str(cpu_count()))  # torch and NumPy read it when they load
         return _plan(options) if options.plan else _record(options)
     except BrrrError as error:
@@ -64,7 +61,6 @@ def _parser(offered: Sequence[Experiment] = ()) -> argparse.ArgumentParser:
     parser.add_argument("--sizes", metavar="N,N", help="short for --only size=N,size=N")
     parser.add_argument("--only", metavar="NAME=VALUE,...", help="only these points: axes' names, or variant")
     parser.add_argument("--retry", action="store_true", help="try again what could not be measured in an earlier run")
-    parser.add_argument("--convert", type=Path, metavar="DIR", help="only turn a device's folder into today's format")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--resume", action="store_true", help="skip what is recorded already (this is the default)")
     how.add_argument("--fresh", action="store_true", help="set the old recording of this device aside and begin anew")
@@ -129,9 +125,9 @@ def _plan(options: argparse.Namespace) -> int:
     estimator = DurationEstimator()
     try:
         machine, _ = collect_environment(options.device)
-        folder = _root(options) / machine.slug
-        if (folder / FILE).exists() and not options.fresh:
-            store = Store(folder, machine, experiments)
+        folder, below = _root(options) / machine.slug, _below(options, machine.slug)
+        if not options.fresh and ((folder / FILE).exists() or below):
+            store = Store(folder, machine, experiments, below)
             found = [left for step in found if (left := store.missing(step, retry=options.retry))]
             for e in experiments:
                 estimator.learn_rows(e, store.rows(e))
@@ -142,7 +138,12 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _root(options: argparse.Namespace) -> Path:
-    return options.out if options.out is not None else recordings_root()
+    return options.out if options.out is not None else own_root()
+
+
+def _below(options: argparse.Namespace, slug: str) -> Sequence[Path]:
+    """The folders whose recordings of the device a new one goes on from."""
+    return () if options.fresh or options.out is not None else device_folders(slug)
 
 
 def _record(options: argparse.Namespace) -> int:
@@ -153,7 +154,7 @@ def _record(options: argparse.Namespace) -> int:
     folder = _root(options) / machine.slug
     if options.fresh and (aside := set_aside(folder, run.id)):
         print(f"The old recording is set aside as {aside}")
-    store = Store(folder, machine, experiments)
+    store = Store(folder, machine, experiments, _below(options, machine.slug))
     limit_s, estimator = options.minutes * 60, DurationEstimator()
     recorder = Recorder(store, run, measure_step, estimator, limit_s=limit_s, sm_clock_hz=_sm_clock_hz)
     started_s = time.monotonic()
