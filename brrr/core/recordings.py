@@ -17,6 +17,9 @@ VARIABLE = "BRRR_RECORDINGS"
 FILE = "machine.json"
 """What makes a folder that of a recorded device."""
 
+SLUG = re.compile(r"[a-z0-9][a-z0-9-]*")
+"""A device's folder; one that `brrr record --fresh` has set aside has a dot in its name."""
+
 _shipped = [share("data") / "recordings"]
 _named: set[str] = set()
 
@@ -65,14 +68,14 @@ def _home() -> Path:
 
 def recorded_devices(roots: Sequence[Path] | None = None) -> tuple[str, ...]:
     """The devices that there are recordings of, in alphabetical order."""
-    slug = re.compile(r"[a-z0-9][a-z0-9-]*")  # a folder set aside by `brrr record --fresh` has a dot in its name
     there = [each for root in roots or search_path() if root.is_dir() for each in root.iterdir()]
-    return tuple(sorted({each.name for each in there if slug.fullmatch(each.name) and (each / FILE).is_file()}))
+    return tuple(sorted({each.name for each in there if SLUG.fullmatch(each.name) and (each / FILE).is_file()}))
 
 
 def device_folders(device: str, roots: Sequence[Path] | None = None) -> tuple[Path, ...]:
-    """The folders with recordings of that device, in the order of the search path."""
-    return tuple(root / device for root in roots or search_path() if (root / device / FILE).is_file())
+    """The folders of that device, in the order of the search path; one may hold its peaks alone."""
+    there = [root / device for root in roots or search_path()] if SLUG.fullmatch(device) else []
+    return tuple(folder for folder in there if folder.is_dir())
 
 
 def first_that_reads(folders: Iterable[Path], read: Callable[[Path], T | None]) -> T | None:

@@ -326,10 +326,10 @@ def recorded_peaks(device: str = "h200", root: Path | str | None = None) -> Peak
     RecordingError for one whose recordings hold no peaks.
     """
     roots = None if root is None else [Path(root)]
-    there = recorded_devices(roots)
-    if device not in there:
-        raise ArgumentError("recorded_peaks", "device", device, f"one of {', '.join(there) or 'none'}", RESOLUTION)
     folders = device_folders(device, roots)
+    if not folders:
+        there = ", ".join(recorded_devices(roots)) or "none"
+        raise ArgumentError("recorded_peaks", "device", device, f"one of {there}", RESOLUTION)
     return first_that_reads(folders, find_peaks) or read_peaks(folders[0])
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
 from brrr.core.measurement import Badge, Measurement, Point, Value
-from brrr.core.recordings import device_folders, first_that_reads, recorded_devices, search_path, ships
+from brrr.core.recordings import FILE, device_folders, first_that_reads, recorded_devices, search_path, ships
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Key, Shown
 from brrr_course.sources.recording import Machine, Recording, RunInfo
@@ -37,7 +37,7 @@ class Recorded:
     def __init__(self, device: str = "h200", root: Path | str | None = None) -> None:
         self.device = device
         roots = search_path() if root is None else (Path(root),)
-        self.folders = device_folders(device, roots)
+        self.folders = tuple(each for each in device_folders(device, roots) if (each / FILE).is_file())
         """The folders of this device's files, in the order in which they are looked into."""
         if not self.folders:
             there = recorded_devices(roots)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import made_up
 import pytest
-from older_format import make_older
 from peaks_made_up import gpu_peaks
 
 from brrr.cli.calibrate import write_peaks
@@ -20,7 +19,7 @@ from brrr.roofline import peaks as file
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import FORMAT, Peaks, find_peaks, read_peaks, recorded_peaks, slug_of
 from brrr_course.experiments import experiment
-from brrr_course.sources.folders import Store, convert
+from brrr_course.sources.folders import Store
 from brrr_course.sources.recording import Machine, Recording
 
 PEAKS = replace(gpu_peaks(), device=made_up.GPU.device)
@@ -82,20 +81,6 @@ def test_peaks_are_read_once_and_anew_when_the_file_has_changed(
 SWEEP = Sweep.of(("operator", "form", "m"), [("aten.sum", "", 4096), ("aten.sum", "rows", 7)], [2.048e-6, 1.5e-3])
 
 
-def older(peaks: Peaks, version: int) -> dict[str, Any]:
-    """The object inside machine.json, as formats 1 and 2 had it."""
-    content = json.loads(json.dumps(asdict(peaks)))
-    for curve in content["curves"].values():
-        curve["points"] = [{"at": at, **figure} for at, figure in curve["points"]]
-    for sweep in content["sweeps"].values():
-        del sweep["fits"]
-        pairs = zip(in_rows(sweep)["rows"], sweep.pop("seconds"), strict=True)
-        sweep["rows"] = [" ".join([*(str(v) or "-" for v in row), f"{time_s * 1e9:.0f}"]) for row, time_s in pairs]
-    if version == 1:
-        del content["sweeps"]
-    return {"format": version, **content}
-
-
 def in_rows(sweep: dict[str, Any]) -> dict[str, Any]:
     """As formats up to 4 had it."""
     columns = sweep["columns"]
@@ -128,34 +113,6 @@ def older_file(folder: Path, peaks: Peaks, version: int) -> Path:
             del sweep["fits"]
     path.write_text(json.dumps({**content, "checksum": digest(json.dumps(content, sort_keys=True))}))
     return path
-
-
-@pytest.mark.parametrize("peaks", [{}, {"memory_bytes_per_s": 4.1e12}])
-def test_a_folder_of_the_first_format_may_have_no_peaks(writable_root: Path, peaks: dict[str, object]) -> None:
-    make_older(writable_root / "h200", peaks)
-    assert find_peaks(writable_root / "h200") is None
-    write_peaks(writable_root / "h200", PEAKS)
-    assert read_peaks(writable_root / "h200") == PEAKS
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_peaks_inside_machine_json_read_and_get_a_file_of_their_own(writable_root: Path, version: int) -> None:
-    folder = writable_root / "h200"
-    peaks = replace(PEAKS, sweeps={"operators": SWEEP} if version == 2 else {})
-    make_older(folder, older(peaks, version))
-    assert read_peaks(folder) == peaks
-    assert any(line.startswith("peaks.json: ") for line in convert(folder))
-    assert read_peaks(folder) == peaks and "peaks" not in json.loads((folder / "machine.json").read_text())
-    assert recorded_peaks("h200", writable_root) == peaks
-
-
-@pytest.mark.parametrize("line", ["aten.sum rows 7", "aten.sum rows 7 1.5", "aten.sum  7 1500 3", "aten.sum rows 7 0"])
-def test_damage_inside_machine_json_is_named(writable_root: Path, line: str) -> None:
-    content = older(replace(PEAKS, sweeps={"operators": SWEEP}), 2)
-    content["sweeps"]["operators"]["rows"][1] = line
-    make_older(writable_root / "h200", content)
-    with pytest.raises(RecordingError, match=r"machine\.json: its peaks cannot be read: .*(operators|1\.5)"):
-        read_peaks(writable_root / "h200")
 
 
 def test_the_course_recordings_still_read() -> None:

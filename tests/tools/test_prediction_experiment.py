@@ -416,7 +416,7 @@ class Made:
     def __init__(self, times: Mapping[str, Mapping[str, Measurement]], kind: str = "RECORDED") -> None:
         self.times, self.kind = times, kind
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge(self.kind, "NVIDIA H200", "2026-11-21", "torch 2.11")  # type: ignore[arg-type]
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
@@ -544,7 +544,7 @@ def test_a_recording_without_peaks_says_what_to_run(tmp_path: Path) -> None:
     from brrr_course.sources.recording import Machine
 
     (tmp_path / "h200").mkdir()
-    Machine("h200", "NVIDIA H200", "cuda", "", "", "").write(tmp_path / "h200")
+    Machine("h200", "NVIDIA H200", "cuda").write(tmp_path / "h200")
     with pytest.raises(NotRecordedError, match=r"no peaks.*brrr calibrate"):
         prediction_rows._peaks_of(Recorded("h200", tmp_path))
 

@@ -113,7 +113,7 @@ class MadeUp:
     def __init__(self, kind: str = "cuda", **slower: float) -> None:
         self.kind, self.slower = kind, slower
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge("RECORDED", "synthetic", "2000-01-01", "")
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ class Known:
         self.ratio, self.noise, self.live, self.shift, self.here = ratio, noise, live, list(shift), variants
         self.measured: list[float] = []
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge("LIVE" if self.live else "RECORDED", "made up", "", "")
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
