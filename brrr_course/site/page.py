@@ -33,7 +33,7 @@ def lesson_page(path: Path, before: str, after: str) -> Page:
 
     It shows the recording of the device that its metadata names, if it names one.
     """
-    device = json.loads(path.read_text(encoding="utf-8"))["metadata"].get("brrr", {}).get("recorded")
+    device = json.loads(path.read_text(encoding="utf-8")).get("metadata", {}).get("brrr", {}).get("recorded")
     with patch.dict(os.environ, {"BRRR_SOURCE": f"recorded:{device}"} if device else {}):
         return page_of(Lesson(path), before, after)
 

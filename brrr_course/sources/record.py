@@ -19,8 +19,9 @@ from brrr.core.recordings import FILE, device_folders, own_root
 from brrr.gpu.probe import cpu_count
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import quick
+from brrr_course.sources.claimed import claimed_points
 from brrr_course.sources.folders import Store
-from brrr_course.sources.plan import PHASES, DurationEstimator, Step, claimed_points, steps
+from brrr_course.sources.plan import PHASES, DurationEstimator, Step, steps
 from brrr_course.sources.recorder import Outcome, Recorder, record_traces
 from brrr_course.sources.recording import collect_environment
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -505,15 +507,15 @@ def test_recorded_peaks_are_taken_by_name(tmp_path: object, monkeypatch: pytest.
     assert predict(work(pointwise(1e6)), device="a100").kinds == ("datasheet", "assumed")
 
 
-def test_without_a_recording_the_datasheet_says_so(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+def test_without_a_recording_the_datasheet_says_so(tmp_path: Path, only_recordings: Callable[[Path], None]) -> None:
+    only_recordings(tmp_path)
     p = predict(work(pointwise(1e6)), device="h200")
     assert p.kinds == ("datasheet", "assumed")
     assert any("no measured peaks are recorded for 'h200'" in note for note in p.notes)
 
 
-def test_this_machine_without_peaks(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+def test_this_machine_without_peaks(tmp_path: Path, only_recordings: Callable[[Path], None]) -> None:
+    only_recordings(tmp_path)
     with pytest.raises(MissingPeakError, match="brrr calibrate"):
         predict(work(pointwise(1e6)), device=None)
 
