@@ -18,7 +18,7 @@ from brrr.gpu.probe import cpu_count
 from brrr.timing.sampler import MIN_SAMPLES
 from brrr_course.nouns.experiment import Experiment, Variant
 from brrr_course.nouns.source import Key, Source
-from brrr_course.sources.claimed import WIDE, Look, claimed, claimed_points
+from brrr_course.sources.claimed import WIDE, Look, claimed, claimed_points, ends_and_middle
 from brrr_course.sources.rows import Row
 
 if TYPE_CHECKING:
@@ -130,7 +130,13 @@ def is_quick(experiment: Experiment, axis: str, value: Value) -> bool:
 
 CPU_FLOP = 2 * 8192**3
 """A CPU's products of more than 8192 x 8192 by 8192 x 8192 take minutes, and say nothing new."""
-LONGEST_STEP_S = 60.0
+LONGEST_S = {"anchor": 60.0, "claim": 60.0}
+"""Seconds that a point may be predicted to take which a claim names; any other OTHERWISE_S."""
+OTHERWISE_S = 10.0
+NAMED = 6
+"""So many variants are named one by one."""
+MOST_ALONG = 256
+"""Curves with more points than that, together, are left out."""
 
 
 def claim_steps(
@@ -145,18 +151,24 @@ def claim_steps(
     """What to measure so that each claim can be judged, and the sliders' ends and middles of what is shown at first.
 
     Only the variants that a claim looks at; each with the interval that it needs, found on the reference, a recording.
-    The texts name what is left out: products too large for a CPU, and points predicted to take more than a minute.
+    The texts name what is left out: a CPU's largest products, points that take too long, and curves of too many points.
     """
     found: list[Step] = []
     left_out: list[str] = []
     for e in experiments:
-        for step in _claim_steps(e, kind, reference, only or {}, quick):
+        steps_of = list(_claim_steps(e, kind, reference, only or {}, quick))
+        along = sum(step.phase == "grid" for step in steps_of)
+        if along > MOST_ALONG:
+            left_out.append(f"LEFT OUT {e.name}: the {along} points of the curves that claims go along")
+            steps_of = [step for step in steps_of if step.phase != "grid"]
+        for step in steps_of:
             small = tuple(name for name in step.variants if not _too_large(e, name, step.point))
             taken_s = estimator.seconds(replace(step, variants=small)) if small else 0.0
-            kept = small if taken_s <= LONGEST_STEP_S else ()
+            kept = small if taken_s <= LONGEST_S.get(step.phase, OTHERWISE_S) else ()
             if dropped := [name for name in step.variants if name not in kept]:
                 why = "too large for a CPU" if kept or not small else f"predicted to take {taken_s:.0f} s"
-                left_out.append(f"LEFT OUT {step}: {', '.join(dropped)}, {why}")
+                names = ", ".join(dropped) if len(dropped) <= NAMED else f"{len(dropped)} variants"
+                left_out.append(f"LEFT OUT {step}: {names}, {why}")
             if kept:
                 found.append(replace(step, variants=kept))
     return sorted(found, key=lambda step: PHASES.index(step.phase)), left_out
@@ -175,17 +187,18 @@ def _claim_steps(
         return
     looks = claimed(experiment, reference)
     anchors = [tuple(experiment.point(**anchor).values()) for anchor in experiment.anchors]
-    phases: dict[Key, Phase] = {tuple(point.values()): phase for point, phase in prioritized(experiment, quick=quick)}
+    numeric = any(axis.scale != "category" for axis in experiment.axes)
+    sliders = ends_and_middle(experiment.axes) if numeric else []
     shown = [line.variant for line in experiment.lines if line.shown]
-    sliders = [key for key, phase in phases.items() if phase in ("corner", "middle")]
     at: dict[Key, dict[str, Look]] = {}
     for name, key in (*looks, *product(shown, sliders)):
         at.setdefault(key, {})[name] = looks.get((name, key), Look())
     for key, how in at.items():
         point = dict(zip([axis.name for axis in experiment.axes], key, strict=True))
-        if there := tuple(v for v in _wanted(experiment, kind, point, only) if v in how):
+        small = not quick or all(is_quick(experiment, name, value) for name, value in point.items())
+        if small and (there := tuple(v for v in _wanted(experiment, kind, point, only) if v in how)):
             named = any(how[name].named for name in there)
-            phase: Phase = ("anchor" if key in anchors else "claim") if named else phases.get(key, "grid")
+            phase: Phase = "anchor" if key in anchors else "claim" if named else "corner" if key in sliders else "grid"
             wide = named and not any(how[name].narrow for name in there)
             yield Step(experiment, point, there, phase, CLAIM_BUDGET_S if named else GRID_BUDGET_S, wide)
 

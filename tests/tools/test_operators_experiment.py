@@ -24,7 +24,8 @@ from brrr.roofline.predicting import predict
 from brrr.timing import measure_together
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.plan import DurationEstimator, claimed_points, steps
+from brrr_course.sources.claimed import claimed_points
+from brrr_course.sources.plan import DurationEstimator, steps
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.timers import measure_point
 from tools.prediction import __main__ as command

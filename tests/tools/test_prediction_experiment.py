@@ -23,7 +23,8 @@ from brrr.roofline.peaks import Peaks
 from brrr.timing.activity import Activity
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.plan import claimed_points, steps
+from brrr_course.sources.claimed import claimed_points
+from brrr_course.sources.plan import steps
 from brrr_course.sources.timers import measure_point
 from tools.prediction import __main__ as command
 from tools.prediction import calls as prediction_calls

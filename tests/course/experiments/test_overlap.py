@@ -16,7 +16,8 @@ from brrr_course.experiments.overlap.toy import Toy, shared
 from brrr_course.nouns.claim import Verdict
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.plan import claimed_points, prioritized
+from brrr_course.sources.claimed import claimed_points
+from brrr_course.sources.plan import prioritized
 
 OVERLAP = experiment("overlap")
 TOYS = [variant.name for variant in OVERLAP.variants if variant.device == "cpu-queue"]

@@ -34,8 +34,9 @@ from brrr.core.measurement import Measurement
 from brrr_course.experiments import experiment
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr_course.sources import apart, record
+from brrr_course.sources.claimed import claimed_points
 from brrr_course.sources.folders import Store
-from brrr_course.sources.plan import PHASES, DurationEstimator, Step, claimed_points, prioritized, steps
+from brrr_course.sources.plan import PHASES, DurationEstimator, Step, prioritized, steps
 from brrr_course.sources.record import summary
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recorder import Recorder
