@@ -602,6 +602,7 @@ def on_made_up_gpu(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
         measured.append(step)
         return made_up.measure(step)
 
+    monkeypatch.setattr(record, "default_device_kind", lambda: "cuda")
     monkeypatch.setattr(record, "collect_environment", lambda kind: (GPU, made_up.run_info(f"run-{next(runs)}")))
     monkeypatch.setattr("brrr_course.sources.apart.measure_step", measure_now)
     monkeypatch.setattr(record, "_sm_clock_hz", lambda: None)
@@ -713,7 +714,7 @@ def test_all_variants_go_to_one_interleaved_measurement(monkeypatch: pytest.Monk
     monkeypatch.setattr(apart, "measure_point", lambda *args, **options: calls.append((args, options)) or {})
     step = Step(MATMUL, {"size": 64}, ("cpu", "gpu"), "grid", 0.03)
     apart.measure_step(step)
-    assert calls == [((MATMUL, ("cpu", "gpu"), {"size": 64}), {"budget_s": 0.03, "fewest": 1})]
+    assert calls == [((MATMUL, ("cpu", "gpu"), {"size": 64}), {"budget_s": 0.03, "fewest": 1, "precision": None})]
 
 
 def test_this_machines_cpu_is_recorded_for_real(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
