@@ -191,7 +191,7 @@ def tilings(batch: int, k: int, itemsize: int = 4, tf32: bool = False) -> tuple[
     With `tl.dot` no side is less than 16, the least that it takes; no step is deeper than k, rounded up.
     """
     deepest = max(16, triton.next_power_of_2(k)) if k else 16
-    chosen = FEW if batch <= 16 else SOME if batch <= 64 else MANY
+    chosen: Any = FEW if batch <= 16 else SOME if batch <= 64 else MANY
     cut = (LayerTiling(rows, columns, min(depth, deepest), *rest) for rows, columns, depth, *rest in chosen)
     fitting = [tiling for tiling in cut if stage_bytes(tiling, itemsize) <= MOST_SHARED]
     return tuple(dict.fromkeys(fitting + ([] if tf32 else spread_tilings(batch, deepest))))

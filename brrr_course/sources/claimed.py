@@ -96,7 +96,7 @@ class _Known(Mapping[Key, Measurement]):
 class _Watching(Evidence):
     """Evidence that notes a curve as its points."""
 
-    source: Watched  # type: ignore[assignment]
+    source: Watched
 
     def curve(self, line: str, axis: str, **at: Value) -> dict[Value, Estimate]:
         self.source.noted = False
@@ -107,7 +107,7 @@ class _Watching(Evidence):
             along = [self.experiment.axis(axis).values if each.name == axis else (at.get(each.name),)
                      for each in self.experiment.axes]  # fmt: skip
             variant = self.experiment.line(line).variant
-            looks = [(self.experiment.name, variant, tuple(key)) for key in product(*along)]
+            looks: list[Any] = [(self.experiment.name, variant, key) for key in product(*along)]
             self.source.reads.looks = dict.fromkeys(looks, False) | self.source.reads.looks
 
 
@@ -122,7 +122,7 @@ def claimed_points(experiment: Experiment) -> list[Key]:
     """
     watched = Watched(MadeUp(experiment))
     for judge in experiment.judges.values():
-        _judged(Evidence(experiment, watched), judge)  # type: ignore[arg-type]
+        _judged(Evidence(experiment, watched), judge)
     return list(dict.fromkeys(key for name, _, key in watched.reads.looks if name == experiment.name))
 
 
@@ -157,7 +157,7 @@ def claimed(experiment: Experiment, reference: Source | None) -> dict[tuple[str,
             status = _judged(_Watching(experiment, watched), judge)
             if status not in ("not measured", "not judged"):
                 reads = watched.reads
-                narrow = status != _judged(Evidence(experiment, Watched(reference, wide=True)), judge)  # type: ignore[arg-type]
+                narrow = status != _judged(Evidence(experiment, Watched(reference, wide=True)), judge)
         if reads is None:
             watched = Watched(MadeUp(experiment))
             _judged(_Watching(experiment, watched), judge)
